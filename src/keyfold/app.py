@@ -1,0 +1,297 @@
+"""What a user writes: an app, its streams and its tables. Declaring checks arguments and touches nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Literal, cast
+
+from keyfold.errors import BadName, BadOption, NameTaken
+from keyfold.plan import checks, describe, durations
+from keyfold.plan import schema as ddl
+from keyfold.plan.nodes import (
+    AppSpec,
+    Connector,
+    Expr,
+    FoldSpec,
+    Named,
+    Node,
+    OnError,
+    Select,
+    Site,
+    Source,
+    TableSpec,
+    Transform,
+    Union,
+    Where,
+    name_of,
+)
+from keyfold.plan.options import AS_COLUMN, table_columns
+from keyfold.plan.site import StreamPlace, here, place
+from keyfold.plan.streams import checked_sink, stream_schema
+
+
+class App:
+    """A named set of streams and tables.
+
+    >>> app = kf.App("shop", help="Orders of the shop")
+
+    `every` is the time between batches (default: as soon as there is input), `snapshot_every` the number of
+    batches between full snapshots of the state.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        every: str | timedelta | None = None,
+        snapshot_every: int | None = None,
+        help: str = "",
+    ) -> None:
+        site = here()
+        self._name = checks.identifier(name, "an app", site)
+        where = place(name, site)
+        self._every_ms = None if every is None else durations.millis(every, "every", where=where)
+        self._snapshot_every = (
+            None if snapshot_every is None else checks.positive(snapshot_every, "snapshot_every", where)
+        )
+        self._help = checks.help_text(help, where)
+        self._streams: dict[str, Source] = {}
+        self._tables: dict[str, TableSpec] = {}
+
+    @property
+    def name(self) -> str:
+        """The app's name."""
+        return self._name
+
+    def stream(
+        self,
+        name: str,
+        source: Connector,
+        schema: str | None = None,
+        time: str | None = None,
+        late: str | timedelta | int = 0,
+        help: str = "",
+    ) -> Stream:
+        """Declares a stream: rows of a source, with a schema in DDL, an event time and a lateness."""
+        site = here()
+        checks.identifier(name, "a stream", place(self._name, site))
+        where = place(f"{self._name}.{name}", site)
+        self._claim(name, "stream", site)
+        advice = 'kf.files("data"), kf.rate(), kf.rows([...]) or kf.spark("format")'
+        connector = checks.instance(
+            source, Connector, "the source of a stream must be a source", advice, where
+        )
+        columns, checked = stream_schema(connector, schema, where)
+        if time is not None:
+            time = ddl.time_column(time, columns, where)
+        late_ms = durations.millis(late, "late", zero=True, where=where)
+        if late_ms and time is None:
+            problem = "late has no meaning without time: rows that count by their arrival are never late"
+            raise BadOption(problem, where=where, given=f"late={late!r}", hint='time="<a timestamp column>"')
+        node = Source(name, connector, checked, time, late_ms, checks.help_text(help, where), site)
+        self._streams[name.lower()] = node
+        return Stream(self, node)
+
+    def spec(self) -> AppSpec:
+        """The whole app as plain data, as it is declared now."""
+        return AppSpec(
+            name=self._name,
+            every_ms=self._every_ms,
+            snapshot_every=self._snapshot_every,
+            help=self._help,
+            streams=tuple(self._streams.values()),
+            tables=tuple(self._tables.values()),
+        )
+
+    def describe(self, format: Literal["text", "json", "mermaid"] = "text") -> str:
+        """The app for people ("text"), for programs ("json") or as a diagram ("mermaid")."""
+        return describe.describe(self.spec(), format)
+
+    def start(self, spark: Any = None, home: Any = None, **settings: Any) -> Any:
+        """Starts the app's queries, on a session of your own or one made for it, and returns a handle."""
+        from keyfold.engine.run import start
+
+        return start(self.spec(), spark=spark, home=home, settings=settings)
+
+    def __repr__(self) -> str:
+        return f"App({self._name!r})"
+
+    def _claim(self, name: str, kind: str, site: Site | None) -> None:
+        """Refuses a name that a stream or a table has: reads of rejected rows take either."""
+        lower = name.lower()
+        first: Source | TableSpec | None = self._streams.get(lower) or self._tables.get(lower)
+        if first is None:
+            return
+        other = "stream" if isinstance(first, Source) else "table"
+        spelled = "" if first.name == name else f" as {first.name!r}, and case makes no difference"
+        raise NameTaken(
+            f"{kind} {name!r} can't be declared: a {other} of that name is declared at {first.site}{spelled}",
+            where=place(f"{self._name}.{name}", site),
+            hint="another name",
+        )
+
+    def _add_table(self, spec: TableSpec) -> Table:
+        self._tables[spec.name.lower()] = spec
+        return Table(self, spec.name)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Rows, as a source gives them or as derived from other streams."""
+
+    app: App
+    node: Node
+
+    @property
+    def name(self) -> str:
+        """The stream's name; a derived stream has the names of its sources."""
+        return name_of(self.node)
+
+    def where(self, condition: Expr) -> Stream:
+        """The rows for which the condition is true."""
+        site = here()
+        checked = checks.expression(condition, "the condition of where", self._place(site))
+        return Stream(self.app, Where(self.node, checked, site))
+
+    def select(self, /, *items: Expr, **new: Expr) -> Stream:
+        """Chosen columns, spelled as in SQL, and new ones by name: `select("*", cents="amount * 100")`."""
+        site = here()
+        where = self._place(site)
+        if not items and not new:
+            raise BadOption(
+                "select needs at least one column", where=where, hint='select("*", new="expression")'
+            )
+        plain = [(None, checks.expression(item, "an item of select", where)) for item in items]
+        return Stream(self.app, Select(self.node, (*plain, *checks.named(new, "a column", where)), site))
+
+    def transform(self, fn: Callable[..., Any]) -> Stream:
+        """Whatever the function makes of the stream's DataFrame; it is called when the app starts."""
+        site = here()
+        checked = checks.function(fn, 1, "the function of transform", self._place(site))
+        return Stream(self.app, Transform(self.node, checked, site))
+
+    def union(self, *others: Stream) -> Stream:
+        """The rows of this and the other streams, by column name."""
+        site = here()
+        where = self._place(site)
+        if not others:
+            raise BadOption("union needs at least one other stream", where=where)
+        for other in others:
+            checks.instance(other, Stream, "union takes streams", "a stream of the same app", where)
+            if other.app is not self.app:
+                problem = f"union takes streams of one app, and {other.name!r} belongs to {other.app.name!r}"
+                raise BadOption(problem, where=where, hint=f"declare the stream in {self.app.name!r} too")
+        return Stream(self.app, Union((self.node, *(other.node for other in others)), site))
+
+    def by(self, /, *columns: str, **named: Expr) -> Keyed:
+        """The key: columns, or expressions by name, as in `by("region", day="date(at)")`."""
+        site = here()
+        where = self._place(site)
+        if not columns and not named:
+            raise BadOption(
+                "by needs at least one key", where=where, hint="for one row over all: by(all=\"'all'\")"
+            )
+        plain = [(_key_column(column, where), column) for column in columns]
+        keys: Named = (*plain, *checks.named(named, "a key", where))
+        checks.unique((name for name, _ in keys), "key", where)
+        return Keyed(self.app, self.node, keys)
+
+    def __repr__(self) -> str:
+        return f"<stream {self.name} of {self.app.name}>"
+
+    def _place(self, site: Site | None) -> StreamPlace:
+        return StreamPlace(self.app.name, self.node, site)
+
+
+@dataclass(frozen=True)
+class Keyed:
+    """A stream with a key, of which tables are made."""
+
+    app: App
+    node: Node
+    keys: Named
+
+    def table(
+        self,
+        name: str,
+        columns: Mapping[str, Expr | FoldSpec] | None = None,
+        /,
+        *,
+        ttl: str | timedelta | None = None,
+        partitions: int | None = None,
+        on_error: OnError = "reject",
+        help: str = "",
+        **named: Expr | FoldSpec,
+    ) -> Table:
+        """Declares a table: one row per key, its columns aggregates or folds.
+
+        Columns are keyword arguments or a dict; only in the dict may a column have an option's name. `ttl`
+        forgets a key not seen for so long, `partitions` is fixed at the first start, `on_error="fail"` stops
+        at a bad row.
+        """
+        site = here()
+        checks.table_name(name, place(self.app.name, site))
+        where = place(f"{self.app.name}.{name}", site)
+        self.app._claim(name, "table", site)
+        # First, since a column called ttl is the likeliest reason for a table to have no columns.
+        ttl_ms = None if ttl is None else _ttl(ttl, where)
+        return self.app._add_table(
+            TableSpec(
+                app=self.app.name,
+                name=name,
+                input=self.node,
+                keys=self.keys,
+                columns=table_columns(columns, named, self.keys, where),
+                ttl_ms=ttl_ms,
+                partitions=None if partitions is None else checks.positive(partitions, "partitions", where),
+                on_error=cast(OnError, checks.one_of(on_error, ("reject", "fail"), "on_error", where)),
+                help=checks.help_text(help, where),
+                site=site,
+            )
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"<stream {name_of(self.node)} of {self.app.name} by {', '.join(name for name, _ in self.keys)}>"
+        )
+
+
+@dataclass(frozen=True)
+class Table:
+    """A declared table."""
+
+    app: App
+    name: str
+
+    @property
+    def spec(self) -> TableSpec:
+        """The table as plain data, with the sinks added so far."""
+        return self.app._tables[self.name.lower()]
+
+    def to(self, sink: Connector) -> Table:
+        """Sends the table's changes to a sink as well; returns the table."""
+        spec = self.spec
+        checked = checked_sink(sink, spec, place(f"{self.app.name}.{self.name}", here()))
+        self.app._add_table(replace(spec, sinks=(*spec.sinks, checked)))
+        return self
+
+    def __repr__(self) -> str:
+        return f"<table {self.app.name}.{self.name}>"
+
+
+def _key_column(column: object, where: object) -> str:
+    try:
+        return checks.identifier(column, "a key", where)
+    except BadName as error:
+        if not isinstance(column, str):
+            hint = "a column's name, or an expression by name: by(day=...)"
+        else:
+            hint = f"name the expression: by({checks.suggested(column) or 'key'}={column!r})"
+        raise BadName(error.what, where=where, given=error.given, hint=hint) from None
+
+
+def _ttl(ttl: object, where: object) -> int:
+    if isinstance(ttl, str) and "(" in ttl:
+        raise BadOption("ttl is an option of table", where=where, given=f"ttl={ttl!r}", hint=AS_COLUMN)
+    return durations.millis(ttl, "ttl", where=where)

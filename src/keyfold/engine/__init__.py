@@ -1,0 +1,1 @@
+"""Where declarations meet Spark: session, compile, run, and what each batch does."""

@@ -1,0 +1,96 @@
+"""Files beside a table, one per batch: rejected rows as JSON lines, changes as Parquet.
+
+A file is named by its batch, written aside and renamed; a batch that runs again after a crash writes the same
+file again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from keyfold.engine.home import TableHome, replace_file
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from keyfold.views.contract import ViewSchema
+
+
+def write_rejected(home: TableHome, batch: int, found: list[str]) -> None:
+    """`found`: JSON texts of reason and raw, as the kernel made them."""
+    if not found:
+        return
+    home.rejected.mkdir(parents=True, exist_ok=True)
+    at = datetime.now(timezone.utc).isoformat()
+    lines = [json.dumps({"batch": batch, "at": at, **json.loads(text)}, ensure_ascii=False) for text in found]
+    replace_file(home.rejected / f"{batch:012d}.jsonl", ("\n".join(lines) + "\n").encode())
+
+
+def read_rejected(home: TableHome) -> list[dict[str, Any]]:
+    """Every rejected row of a table, oldest batch first: batch, at, reason, raw."""
+    files = sorted(home.rejected.glob("*.jsonl"))
+    return [json.loads(line) for file in files for line in file.read_text("utf-8").splitlines()]
+
+
+def of_stream(per_table: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """A stream's rejected rows: one that several of its tables refuse is listed once."""
+    seen: Counter[str] = Counter()
+    rows: list[dict[str, Any]] = []
+    for table in per_table:
+        here: Counter[str] = Counter()
+        for row in table:
+            here[row["raw"]] += 1
+            if here[row["raw"]] > seen[row["raw"]]:
+                rows.append(row)
+        seen |= here
+    return rows
+
+
+class ChangeFile:
+    """The changes of one batch, written as they come."""
+
+    def __init__(self, home: TableHome, batch: int, schema: pa.Schema) -> None:
+        import pyarrow.parquet as pq
+
+        home.changes.mkdir(parents=True, exist_ok=True)
+        self.path = home.changes / f"{batch:012d}.parquet"
+        self._aside = home.changes / f".{batch:012d}.{os.getpid()}"
+        self._writer = pq.ParquetWriter(self._aside, schema)
+
+    def write(self, changes: pa.RecordBatch) -> None:
+        self._writer.write_batch(changes)
+
+    def close(self) -> None:
+        self._writer.close()
+        os.replace(self._aside, self.path)
+
+
+def read_changes(home: TableHome, schema: ViewSchema, after: int = -1) -> Iterator[dict[str, Any]]:
+    """The changes of the batches after one, oldest first, each with `_op` and `_batch`."""
+    for file in change_files(home):
+        if int(file.stem) > after:
+            yield from _rows(file, schema)
+
+
+def change_files(home: TableHome) -> list[Path]:
+    return sorted(home.changes.glob("[0-9]*.parquet"))
+
+
+def _rows(file: Path, schema: ViewSchema) -> Iterator[dict[str, Any]]:
+    import pyarrow.parquet as pq
+
+    for changes in pq.ParquetFile(file).iter_batches():
+        decoded = [changes.column("_op").to_pylist()]
+        columns = (*schema.keys, *schema.columns)
+        for column in columns:
+            stored = column.type.encode(changes.column(column.name).cast(column.type.stored))
+            decoded.append([None if value is None else column.type.decode(value) for value in stored])
+        names = ("_op", *(column.name for column in columns))
+        for values in zip(*decoded, strict=True):
+            yield {**dict(zip(names, values, strict=True)), "_batch": int(file.stem)}

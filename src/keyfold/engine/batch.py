@@ -1,0 +1,127 @@
+"""What each batch of a table does, in an order that survives a crash at any point.
+
+First the files beside the table (rejected rows, changes), then view rows and position in one transaction, then
+sinks; Spark commits the batch after that. A batch that runs again writes the same files, finds its id in the view
+and leaves the view alone, and repeats the sinks. The plan is executed once, however many outputs there are.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from keyfold.engine import aside
+from keyfold.engine.home import TableHome
+from keyfold.plan.nodes import Connector, TableSpec
+from keyfold.views.contract import ViewSchema, ViewStore
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+BAD = "_kf_bad"
+
+
+class Stopping(Exception):
+    """The app is stopping: this batch isn't begun, and runs at the next start."""
+
+
+class BatchHook:
+    """Called by Spark with each batch of one table."""
+
+    def __init__(
+        self, spec: TableSpec, home: TableHome, store: ViewStore, schema: ViewSchema, *, views: bool, changelog: bool
+    ) -> None:
+        self.spec, self.home, self.store, self.schema = spec, home, store, schema
+        self.views, self.changelog = views, changelog or bool(spec.sinks)
+        self.stopping = threading.Event()
+        self.idle = threading.Event()
+        self.idle.set()
+        self.last: int | None = None
+        self.rejected = 0
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        if self.stopping.is_set():
+            raise Stopping(f"batch {batch} was not begun")
+        self.idle.clear()
+        try:
+            self._run(frame, batch)
+            self.last = batch
+        finally:
+            self.idle.set()
+
+    def _run(self, frame: DataFrame, batch: int) -> None:
+        wanted = frame if self.views or self.changelog else frame.where(f"{BAD} is not null")
+        at = datetime.now(timezone.utc)
+        rejected: list[str] = []
+        with self.store.batch(self.spec.name, batch, at, self._watermark(batch)) as view:
+            log = aside.ChangeFile(self.home, batch, self.schema.arrow) if self.changelog else None
+            with arrow_batches(wanted) as batches:
+                for mixed in batches:
+                    changes = _split(mixed, self.schema, rejected)
+                    if changes.num_rows:
+                        view.apply(changes)
+                        if log:
+                            log.write(changes)
+            aside.write_rejected(self.home, batch, rejected)
+            if log:
+                log.close()
+        self.rejected += len(rejected)
+        for sink in self.spec.sinks:
+            self._send(frame, sink, batch)
+
+    def _watermark(self, batch: int) -> datetime | None:
+        ms = self.home.watermark_ms(batch)
+        try:
+            return None if ms is None else datetime.fromtimestamp(ms / 1000, timezone.utc)
+        except (OverflowError, ValueError, OSError):
+            return None
+
+    def _send(self, frame: DataFrame, sink: Connector, batch: int) -> None:
+        """Changes to a sink, from the file and not by running the plan again."""
+        from pyspark.sql import functions as F
+
+        path = str(self.home.changes / f"{batch:012d}.parquet")
+        changes = frame.sparkSession.read.parquet(path).withColumn("_batch", F.lit(batch))
+        writer = changes.write.format(sink.format).mode("append").options(**dict(sink.options))
+        writer.save(sink.path) if sink.path else writer.save()
+
+
+def _split(mixed: pa.RecordBatch, schema: ViewSchema, rejected: list[str]) -> pa.RecordBatch:
+    """The changes of a record batch; what it rejects is added to the list."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    why = mixed.column(BAD)
+    if why.null_count < len(why):
+        rejected.extend(why.drop_null().to_pylist())
+        mixed = mixed.filter(pc.is_null(why))
+    arrow = schema.arrow
+    columns = [mixed.column(field.name) for field in arrow]
+    return pa.RecordBatch.from_arrays(
+        [c if c.type == f.type else c.cast(f.type) for c, f in zip(columns, arrow, strict=True)], schema=arrow
+    )
+
+
+@contextmanager
+def arrow_batches(frame: Any) -> Iterator[Iterator[pa.RecordBatch]]:
+    """The frame's rows as they are computed, a record batch at a time, so that Python never holds them all.
+
+    Batches of one partition come in order, those of different partitions in any; a key is in one partition.
+    """
+    import pyarrow as pa
+    from pyspark.sql.pandas.serializers import ArrowStreamSerializer
+    from pyspark.util import _load_from_socket
+
+    port, secret, server = frame._jdf.collectAsArrowToPython()
+    try:
+        with _load_from_socket((port, secret), ArrowStreamSerializer()) as stream:
+            yield stream
+    except (pa.ArrowException, OSError, EOFError):
+        # A job that failed ends the stream in the middle: the JVM knows why.
+        server.getResult()
+        raise
+    server.getResult()

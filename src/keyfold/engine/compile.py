@@ -1,0 +1,199 @@
+"""One table's declaration as a Spark plan.
+
+A row node is one function, found by its type in `STEPS`; the kernel's pipeline takes what the user wrote one
+item at a time and analyzes it at once, so that an error is about that item.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from keyfold.engine import inputs, session
+from keyfold.engine.failures import explained
+from keyfold.errors import BadExpression
+from keyfold.plan import nodes
+from keyfold.plan.nodes import Expr, FoldSpec, TableSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+CLOCK_WORDS = ("current_", "now(", "localtimestamp")
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A table ready to run: its changes as a streaming DataFrame, and what it means."""
+
+    spec: TableSpec
+    changes: DataFrame
+    meaning: dict[str, str]
+    state_schema: str
+    keys: tuple[tuple[str, str], ...]
+    columns: tuple[tuple[str, str], ...]
+
+
+def compile_table(spark: SparkSession, spec: TableSpec, feeds: Mapping[str, Path] | None = None) -> Compiled:
+    """Analyzes every expression of the table and builds its plan; starts nothing."""
+    context = Context(spark, spec, feeds or {})
+    pipeline = context.rows(spec.input)
+    for name, expression in spec.keys:
+        context.at(f"key {name}", expression, spec.site, lambda c, n=name: pipeline.key(n, c))
+    for name, column in spec.columns:
+        if isinstance(column, FoldSpec):
+            _fold(context, pipeline, name, column)
+        else:
+            context.at(f"column {name}", column, spec.site, lambda c, n=name: pipeline.aggregate(n, c))
+    ttl = spec.ttl_ms or 0
+    changes = context.frame(pipeline.table(ttl))
+    schema = json.loads(changes.schema.json())["fields"]
+    types = tuple((f["name"], json.dumps(f["type"])) for f in schema)
+    split = 1 + len(spec.keys)
+    return Compiled(
+        spec, changes, dict(pipeline.meaning()), pipeline.stateSchema(ttl), types[1:split], types[split:-1]
+    )
+
+
+class Context:
+    """What the functions for the nodes share while one table is compiled."""
+
+    def __init__(self, spark: SparkSession, spec: TableSpec, feeds: Mapping[str, Path]) -> None:
+        self.spark, self.spec, self.feeds = spark, spec, feeds
+        self.api = session.kernel(spark)
+        self.timed = spec.ttl_ms is not None
+        self.clock = any(_reads_clock(e) for e in expressions(spec))
+
+    def rows(self, node: nodes.Node) -> Any:
+        """The kernel's pipeline at a node."""
+        step = STEPS.get(type(node))
+        if step is None:
+            raise BadExpression(f"{type(node).__name__} can't be compiled by this version", where=self.spec.site)
+        return step(self, node)
+
+    def begin(self, frame: DataFrame) -> Any:
+        from pyspark.sql import functions as F
+
+        if self.clock:
+            frame = frame.withColumn("_kf_now", F.current_timestamp())
+        return self.api.pipeline(frame._jdf, self.spec.on_error == "reject")
+
+    def frame(self, java: Any) -> DataFrame:
+        from pyspark.sql import DataFrame
+
+        return DataFrame(java, self.spark)
+
+    def at(self, what: str, expression: Expr, site: object, act: Callable[[Any], None]) -> None:
+        """Hands one expression of the user's to the kernel; what Spark says of it names the place."""
+        where = f"{self.spec.app}.{self.spec.name}, {what}" + (f", {site}" if site else "")
+        with explained(self.spark, what, where, spelled(expression)):
+            act(column(expression)._jc)
+
+
+def _source(context: Context, node: nodes.Source) -> Any:
+    return context.begin(inputs.read(context.spark, node, context.feeds, watermark=context.timed))
+
+
+def _where(context: Context, node: nodes.Where) -> Any:
+    pipeline = context.rows(node.input)
+    context.at("where", node.condition, node.site, pipeline.where)
+    return pipeline
+
+
+def _select(context: Context, node: nodes.Select) -> Any:
+    pipeline = context.rows(node.input)
+    where = f"{context.spec.app}.{context.spec.name}, select" + (f", {node.site}" if node.site else "")
+    shown = ", ".join(spelled(e) if n is None else f"{n}={spelled(e)!r}" for n, e in node.items)
+    with explained(context.spark, "select", where, shown):
+        pipeline.select([(column(e) if n is None else column(e).alias(n))._jc for n, e in node.items])
+    return pipeline
+
+
+def _transform(context: Context, node: nodes.Transform) -> Any:
+    """Rows set aside before the function don't go through it; they are read a second time beside it."""
+    from pyspark.sql import functions as F
+
+    before = context.frame(context.rows(node.input).rows())
+    good = before.where("_kf_bad is null").drop("_kf_bad", "_kf_time")
+    where = f"{context.spec.app}.{context.spec.name}, transform" + (f", {node.site}" if node.site else "")
+    with explained(context.spark, "transform", where, getattr(node.fn, "__name__", repr(node.fn))):
+        after = node.fn(good)
+    if not hasattr(after, "_jdf"):
+        raise BadExpression(
+            "the function of transform must return a DataFrame", where=where, given=type(after).__name__
+        )
+    times = [s.time for s in nodes.sources(node) if s.time]
+    kept = [c for c in after.columns if times and c.lower() == times[0].lower()]
+    time = F.col(f"`{kept[0]}`") if kept else F.lit(None).cast("timestamp")
+    blanks = [F.lit(None).cast(f.dataType).alias(f.name) for f in after.schema.fields]
+    aside = before.where("_kf_bad is not null").select(*blanks, "_kf_time", "_kf_bad")
+    together = after.withColumns({"_kf_time": time, "_kf_bad": F.lit(None).cast("string")}).unionByName(aside)
+    return context.begin(together)
+
+
+def _union(context: Context, node: nodes.Union) -> Any:
+    frames = [context.frame(context.rows(branch).rows()) for branch in node.inputs]
+    where = f"{context.spec.app}.{context.spec.name}, union" + (f", {node.site}" if node.site else "")
+    together = frames[0]
+    with explained(context.spark, "union", where, " and ".join(map(nodes.name_of, node.inputs))):
+        for frame in frames[1:]:
+            together = together.unionByName(frame)
+    return context.begin(together)
+
+
+STEPS: dict[type, Callable[[Context, Any], Any]] = {
+    nodes.Source: _source,
+    nodes.Where: _where,
+    nodes.Select: _select,
+    nodes.Transform: _transform,
+    nodes.Union: _union,
+}
+
+
+def _fold(context: Context, pipeline: Any, name: str, spec: FoldSpec) -> None:
+    def columns(named: nodes.Named) -> list[Any]:
+        # in the order of zero, however update and merge were written
+        by_name = dict(named)
+        return [column(by_name[n])._jc for n, _ in spec.zero]
+
+    shown = {n: spelled(e) for n, e in spec.update}
+    where = f"{context.spec.app}.{context.spec.name}, column {name}" + (f", {spec.site}" if spec.site else "")
+    assert spec.result is not None
+    with explained(context.spark, f"fold {name}", where, f"update={shown}, result={spelled(spec.result)}"):
+        fields = [n for n, _ in spec.zero]
+        merge = None if spec.merge is None else columns(spec.merge)
+        pipeline.fold(name, fields, columns(spec.zero), columns(spec.update), merge, column(spec.result)._jc)
+
+
+def column(expression: Expr) -> Any:
+    """A Spark column from SQL text, or from the user's function."""
+    from pyspark.sql import functions as F
+
+    return F.expr(expression) if isinstance(expression, str) else expression()
+
+
+def spelled(expression: Expr) -> str:
+    return expression if isinstance(expression, str) else f"<function {getattr(expression, '__name__', '?')}>"
+
+
+def expressions(spec: TableSpec) -> list[Expr]:
+    """Every expression of a table and of what feeds it."""
+    found = [e for _, e in spec.keys]
+    for _, c in spec.columns:
+        if isinstance(c, FoldSpec):
+            found += [e for named in (c.zero, c.update, c.merge or ()) for _, e in named] + [c.result or ""]
+        else:
+            found.append(c)
+    todo: list[nodes.Node] = [spec.input]
+    while todo:
+        node = todo.pop()
+        found += [node.condition] if isinstance(node, nodes.Where) else []
+        found += [e for _, e in node.items] if isinstance(node, nodes.Select) else []
+        todo += nodes.inputs(node)
+    return found
+
+
+def _reads_clock(expression: Expr) -> bool:
+    return not isinstance(expression, str) or any(w in expression.lower() for w in CLOCK_WORDS)

@@ -1,0 +1,114 @@
+"""Spark's errors in the user's terms."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from keyfold.errors import BadExpression, QueryFailed, near
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@contextmanager
+def explained(spark: SparkSession, what: str, where: str, given: str) -> Iterator[None]:
+    """Turns what Spark or the kernel says of one expression into an error that names it."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        raise BadExpression(
+            f"{what}: {_words(error)}", where=where, given=given, hint=_advice(spark, error)
+        ) from None
+    except Py4JJavaError as error:
+        raise BadExpression(
+            f"{what}: {plain(str(error.java_exception.getMessage()))}", where=where, given=given
+        ) from None
+
+
+def plain(text: str) -> str:
+    """Spark's first sentence, without error class, SQLSTATE and plan."""
+    first = next((line for line in text.strip().splitlines() if line.strip()), "Spark gave no reason")
+    return re.sub(r"^(\S+Exception: )?\[[A-Z_.0-9]+\]\s*|\s*SQLSTATE: \w+.*$", "", first)
+
+
+def _parameters(error: Any) -> dict[str, str]:
+    try:
+        return dict(error.getMessageParameters() or {})
+    except Exception:  # an exception of Spark's without parameters
+        return {}
+
+
+def _condition(error: Any) -> str:
+    return str(error.getCondition() or "")
+
+
+def _words(error: Any) -> str:
+    condition, known = _condition(error), _parameters(error)
+    if condition.startswith("UNRESOLVED_COLUMN."):
+        return f"there is no column {known.get('objectName', '?')}"
+    if condition == "UNRESOLVED_ROUTINE":
+        return f"there is no function {known.get('routineName', '?')}"
+    if condition == "PARSE_SYNTAX_ERROR":
+        return f"not a Spark SQL expression: near {known.get('error', '?')}"
+    if condition.startswith("MISSING_AGGREGATION") or condition == "UNRESOLVED_AGGREGATE":
+        return "no aggregate: say how the rows of a key become one value, as in max(...)"
+    return plain(str(error))
+
+
+def _advice(spark: SparkSession, error: Any) -> str | None:
+    condition, known = _condition(error), _parameters(error)
+    if condition.startswith("UNRESOLVED_COLUMN."):
+        return f"one of {known['proposal']}" if known.get("proposal") else None
+    if condition == "UNRESOLVED_ROUTINE":
+        name = re.sub(r".*\.|`", "", known.get("routineName", ""))
+        found = near(name, _functions(spark))
+        return f"{found} (did you mean {found!r}?)" if found else "a function that Spark has"
+    return None
+
+
+def _functions(spark: Any) -> list[str]:
+    names = spark._jsparkSession.sessionState().functionRegistry().listFunction()
+    return [names.apply(i).funcName() for i in range(names.size())]
+
+
+def failed(app: str, table: str, batch: int | None, error: Any) -> QueryFailed:
+    """Why a query stopped, without Java's trace."""
+    text = str(error)
+    bad = re.search(r"\[KEYFOLD_BAD_ROW\] (.*?); row: (.*)", text)
+    if bad:
+        return QueryFailed(
+            f"a row can't be used, and on_error is 'fail': {bad[1]}",
+            app=app,
+            table=table,
+            batch=batch,
+            given=bad[2],
+            hint="correct the row, or let on_error='reject' keep it aside",
+        )
+    return QueryFailed(
+        f"the query of table {table} stopped: {_cause(text)}",
+        app=app,
+        table=table,
+        batch=batch,
+        given=_fragment(text),
+        hint="nothing of this batch was applied; the next start takes it up again",
+    )
+
+
+def _cause(text: str) -> str:
+    """The innermost sentence with one of Spark's error classes, or the first line."""
+    found = re.findall(r"\[([A-Z][A-Z_.0-9]+)\] ([^\n]+)", text)
+    wrappers = ("STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR", "CALL_BEFORE_INITIALIZE")
+    inner = [sentence for name, sentence in found if name not in wrappers]
+    return plain(inner[-1]) if inner else plain(text)
+
+
+def _fragment(text: str) -> str | None:
+    """The user's expression that Spark quotes, if it does."""
+    found = re.search(r"== (?:SQL|DataFrame)[^\n]*==\n(.+)\n", text)
+    return found[1].strip() if found else None

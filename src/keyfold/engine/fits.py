@@ -1,0 +1,74 @@
+"""Does a definition fit the state on disk? What was started is written down, and compared before a new start."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from keyfold.engine.compile import Compiled
+from keyfold.errors import StateMismatch
+from keyfold.plan import describe, nodes
+from keyfold.plan.nodes import AppSpec
+
+FORMAT = 1
+
+
+def plan_of(spec: AppSpec, compiled: Iterable[Compiled], partitions: dict[str, int]) -> dict[str, Any]:
+    """What is written to app.json: the declaration as the user wrote it, and what it means to Spark."""
+    tables = {c.spec.name: {**_table(c), "partitions": partitions[c.spec.name]} for c in compiled}
+    return {"format": FORMAT, "app": spec.name, "declared": describe.to_dict(spec), "tables": tables}
+
+
+def _table(compiled: Compiled) -> dict[str, Any]:
+    meaning = meaning_of(compiled)
+    return {
+        "fingerprint": fingerprint(meaning),
+        "meaning": meaning,
+        "streams": [s.name for s in nodes.sources(compiled.spec.input)],
+        "state": json.loads(compiled.state_schema),
+    }
+
+
+def meaning_of(compiled: Compiled) -> dict[str, str]:
+    """The parts that state depends on, each as text in which spelling does not show."""
+    spec = compiled.spec
+    times = {f"time:{s.name}": f"{s.time or 'arrival'}" for s in nodes.sources(spec.input)}
+    schemas = {f"schema:{s.name}": " ".join((s.schema or "").lower().split()) for s in nodes.sources(spec.input)}
+    ttl = {} if spec.ttl_ms is None else {"ttl": f"{spec.ttl_ms} ms"}
+    return {**compiled.meaning, **ttl, **times, **schemas}
+
+
+def fingerprint(meaning: dict[str, str]) -> str:
+    return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def check(app: str, stored: dict[str, Any] | None, compiled: Compiled, place: object) -> None:
+    """Refuses a definition that the table's state was not written by."""
+    old = ((stored or {}).get("tables") or {}).get(compiled.spec.name)
+    if old is None:
+        return
+    changes = differences(old["meaning"], meaning_of(compiled))
+    asked = compiled.spec.partitions
+    if asked is not None and asked != old["partitions"]:
+        changes.append(f"partitions: {old['partitions']} on disk, {asked} now (fixed at the first start)")
+    if changes:
+        raise StateMismatch(
+            f"the state of {app}.{compiled.spec.name} was written by another definition; nothing was changed",
+            where=compiled.spec.site,
+            given="\n".join(changes),
+            hint="go back to the old definition; or give the table a new name, which starts it from the first row; or "
+            f"start all anew in another home (keyfold run APP.py --home DIR). Until then keyfold get, rows and "
+            f"rejected still read what is there ({place})",
+        )
+
+
+def differences(old: dict[str, str], new: dict[str, str]) -> list[str]:
+    """What differs, a line each."""
+    lines = []
+    for part in dict.fromkeys((*old, *new)):
+        before, after = old.get(part), new.get(part)
+        if before != after:
+            lines.append(f"{part.replace(':', ' ')}: {before or 'nothing'} on disk, {after or 'nothing'} now")
+    return lines

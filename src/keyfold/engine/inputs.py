@@ -1,0 +1,130 @@
+"""Sources as streaming DataFrames: the user's columns, and keyfold's own beside them.
+
+`_kf_raw` is the text of a row that does not parse, `_kf_control` marks rows that only move event time,
+`_kf_time` is the event time. The kernel knows these names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from keyfold.errors import BadExpression, BadOption
+from keyfold.plan.nodes import Connector, Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TEXT_FORMATS = ("json", "csv")
+
+
+
+
+def read(spark: SparkSession, source: Source, feeds: Mapping[str, Path], watermark: bool) -> DataFrame:
+    """The stream, with its hidden columns; with `watermark`, event time moves Spark's watermark."""
+    from pyspark.sql import functions as F
+
+    frame = _fed(spark, source, feeds[source.name]) if source.name in feeds else _own(spark, source)
+    if source.time is not None:
+        frame = frame.withColumn("_kf_time", F.col(f"`{_time_column(source, frame)}`"))
+        if watermark:
+            frame = frame.withWatermark("_kf_time", f"{source.late_ms} milliseconds")
+    return frame
+
+
+def schema_of(spark: SparkSession, source: Source) -> Any:
+    """The schema of the user's columns."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.types import StructType
+
+    if source.schema is None:
+        return _reader(spark, source.connector).load().schema
+    try:
+        schema = StructType.fromDDL(source.schema)
+    except PySparkException as error:
+        raise BadExpression(
+            f"the schema of stream {source.name} is not one Spark can read: {first_line(error)}",
+            where=source.site,
+            given=source.schema,
+            hint='name and type of each column: "id string, amount double, at timestamp"',
+        ) from None
+    return schema
+
+
+def _own(spark: SparkSession, source: Source) -> DataFrame:
+    connector = source.connector
+    reader = _reader(spark, connector)
+    if connector.kind == "rate":
+        return reader.load()
+    schema = schema_of(spark, source)
+    if connector.format in TEXT_FORMATS and connector.kind in ("files", "rows"):
+        schema = schema.add("_kf_raw", "string")
+        reader = reader.option("columnNameOfCorruptRecord", "_kf_raw")
+    if source.schema is not None:
+        reader = reader.schema(schema)
+    return _load(reader, source)
+
+
+def _load(reader: Any, source: Source) -> DataFrame:
+    from pyspark.errors import AnalysisException
+
+    try:
+        return reader.load(source.connector.path) if source.connector.path else reader.load()
+    except AnalysisException as error:
+        raise BadOption(
+            f"stream {source.name} can't be read: {first_line(error)}",
+            where=source.site,
+            given=source.connector.path or source.connector.format,
+            hint="create the directory, or correct the path, before the app starts",
+        ) from None
+
+
+def _reader(spark: SparkSession, connector: Connector) -> Any:
+    reader = spark.readStream.format(connector.format)
+    if connector.kind == "files" and connector.format == "csv":
+        # A file without a header says so with header=False.
+        reader = reader.option("header", "true")
+    for key, value in connector.options:
+        reader = reader.option(key, value)
+    return reader
+
+
+def _fed(spark: SparkSession, source: Source, directory: Path) -> DataFrame:
+    schema = schema_of(spark, source).add("_kf_raw", "string").add("_kf_control", "boolean")
+    return (
+        spark.readStream.schema(schema)
+        .option("columnNameOfCorruptRecord", "_kf_raw")
+        .json(str(directory))
+    )
+
+
+def _time_column(source: Source, frame: DataFrame) -> str:
+    from keyfold.errors import did_you_mean
+
+    kinds = {name.lower(): (name, kind) for name, kind in frame.dtypes}
+    assert source.time is not None
+    found = kinds.get(source.time.lower())
+    if found is None:
+        raise BadExpression(
+            f"stream {source.name} has no column {source.time} to take the time from",
+            where=source.site,
+            given=f"time={source.time!r}",
+            hint=did_you_mean(source.time, [n for n, _ in frame.dtypes if not n.startswith("_kf_")]),
+        )
+    if found[1] != "timestamp":
+        raise BadExpression(
+            f"the time of stream {source.name} must be a timestamp",
+            where=source.site,
+            given=f"{found[0]} {found[1]}",
+            hint="declare the column as timestamp, or cast it in a stream of its own",
+        )
+    return found[0]
+
+
+def first_line(error: BaseException) -> str:
+    """Spark's words without its error class, SQLSTATE and plan."""
+    import re
+
+    text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    return re.sub(r"^\[[A-Z_.0-9]+\]\s*|\s*SQLSTATE: \w+.*$", "", text)

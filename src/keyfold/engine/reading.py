@@ -1,0 +1,30 @@
+"""Tables of a running app, with a Spark DataFrame on top of what any reader has."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from keyfold.views.contract import ViewStore
+from keyfold.views.reader import TableReader
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class LiveTable(TableReader):
+    """A table's view, and its rows as a DataFrame."""
+
+    def __init__(self, store: ViewStore, name: str, spark: SparkSession) -> None:
+        super().__init__(store, name)
+        self._spark = spark
+
+    def df(self, **options: Any) -> DataFrame:
+        """The view's rows now, as a Spark DataFrame; takes what `rows` takes."""
+        from pyspark.sql.types import StructType
+
+        columns = (*self.schema.keys, *self.schema.columns)
+        fields = [{"name": c.name, "type": c.type.to_json(), "nullable": True, "metadata": {}} for c in columns]
+        schema = StructType.fromJson(json.loads(json.dumps({"type": "struct", "fields": fields})))
+        rows = [tuple(row[c.name] for c in columns) for row in self.rows(**options)]
+        return self._spark.createDataFrame(rows, schema)

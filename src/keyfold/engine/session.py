@@ -1,0 +1,120 @@
+"""Spark sessions fit for keyfold: one of our own, or the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from keyfold.errors import ConnectRefused, RunError
+from keyfold.kernel.build import java, kernel_jar
+from keyfold.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_STORE = "spark.sql.streaming.stateStore"
+
+# What a stream of keyfold's needs or was measured to run best with (docs/concepts/state-store.md).
+STREAMING: dict[str, str] = {
+    f"{_STORE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    f"{_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
+    # Counting rows costs a read per write: 2.5 times slower.
+    f"{_STORE}.rocksdb.trackTotalNumberOfRows": "false",
+    f"{_STORE}.rocksdb.blockCacheSizeMB": "256",
+    # An idle query looks for new input this often.
+    "spark.sql.streaming.pollingDelay": "50ms",
+    # Progress reports are kept for status; a few are enough.
+    "spark.sql.streaming.numRecentProgressUpdates": "20",
+    "spark.sql.session.timeZone": "UTC",
+    # Changes of a batch go to the driver by design.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+}
+
+# Set when the JVM starts, so only on a session of our own.
+STARTING: dict[str, str] = {
+    "spark.driver.maxResultSize": "0",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "",  # cores; see own_session
+}
+
+
+def own_session(settings: Settings, extra: Mapping[str, str] | None = None) -> SparkSession:
+    """A new session with the measured settings and the user's on top."""
+    java()
+    from pyspark.sql import SparkSession
+
+    if SparkSession.getActiveSession() is not None:
+        # One process has one SparkContext: go on with it rather than change it under its user.
+        return users_session(SparkSession.getActiveSession(), settings)
+    builder = SparkSession.builder.appName("keyfold").master(settings.master or "local[*]")
+    wanted: dict[str, str] = {
+        **STREAMING,
+        **STARTING,
+        "spark.driver.memory": settings.driver_memory,
+        "spark.jars": str(kernel_jar(settings.kernel_dir)),
+        **settings.spark,
+        **(extra or {}),
+    }
+    for key, value in wanted.items():
+        if value:
+            builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    if not wanted["spark.sql.shuffle.partitions"]:
+        spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
+    return spark
+
+
+def users_session(spark: Any, settings: Settings) -> SparkSession:
+    """A copy of the user's session: their settings win, theirs stays untouched, the kernel is added."""
+    refuse_connect(spark)
+    from pyspark.sql import SparkSession
+
+    copy = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+    given = copy._jsparkSession.sessionState().conf()
+    for key, value in {**STREAMING, **settings.spark}.items():
+        if key in settings.spark or not given.contains(key):
+            copy.conf.set(key, value)
+    provider = f"{_STORE}.providerClass"
+    if copy.conf.get(provider) != STREAMING[provider]:
+        raise RunError(
+            "this session keeps state in another store than RocksDB",
+            given=f"{provider}={copy.conf.get(provider)}",
+            hint=f"leave {provider} unset; timers and the kernel's state need RocksDB",
+        )
+    if not kernel_loaded(copy):
+        copy.sql(f"ADD JAR '{kernel_jar(settings.kernel_dir)}'")
+    return copy
+
+
+def refuse_connect(spark: Any) -> None:
+    if type(spark).__module__.startswith("pyspark.sql.connect") or not hasattr(spark, "_jsparkSession"):
+        raise ConnectRefused(
+            "this is a Spark Connect session, and keyfold needs a classic one",
+            given=f"{type(spark).__module__}.{type(spark).__name__}",
+            hint="the kernel runs inside the driver's JVM, which Connect hides; start with "
+            "SparkSession.builder.master(...) instead of .remote(...), or leave spark= out",
+        )
+
+
+def kernel(spark: SparkSession) -> Any:
+    """The kernel's entry point in the session's JVM."""
+    return _load(spark)
+
+
+def kernel_loaded(spark: SparkSession) -> bool:
+    try:
+        _load(spark)
+    except Exception:
+        return False
+    return True
+
+
+def _load(spark: Any) -> Any:
+    # Jars that were added later are visible to the session's own class loader only.
+    loader = spark._jsparkSession.artifactManager().classloader()
+    module = loader.loadClass("org.apache.spark.sql.keyfold.Api$")
+    return module.getField("MODULE$").get(None)

@@ -1,0 +1,198 @@
+"""Everything keyfold raises on purpose.
+
+```
+KeyfoldError                    the base of all
+├── DeclarationError            the user's declaration is wrong; also a ValueError
+│   ├── NameTaken               a stream or table of that name is declared already
+│   ├── BadName                 not an identifier, or a name that is keyfold's own
+│   ├── BadDuration             not a length of time
+│   ├── BadExpression           not an expression, or one that Spark refuses
+│   ├── BadOption               an option that doesn't exist, or a value it can't have
+│   ├── BadApp                  a file that is no app, an app without tables
+│   └── StateMismatch           the state on disk was written by another definition
+├── RunError                    running failed; also a RuntimeError; has .app, .table, .batch
+│   ├── HomeLocked              another running process holds the home
+│   ├── HomeUnusable            the home can't be read or written
+│   ├── JavaMissing             no Java, or one that is too old
+│   ├── KernelBuildFailed       the kernel doesn't compile here
+│   ├── QueryFailed             a table's query stopped
+│   └── ConnectRefused          the session is Spark Connect, which can't host the kernel
+└── QueryError                  a read has no answer; also a LookupError; has .reason and .status
+```
+
+The text of each says what is wrong, where, what was given and what to do:
+
+```
+unknown option 'tll' of table
+  where: shop.region_totals, shop.py:12
+  given: tll='30 days'
+  try: ttl (did you mean 'ttl'?)
+```
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from typing import Final, Literal, TypeAlias
+
+Reason: TypeAlias = Literal["not_found", "not_ready", "behind_bound", "bad_request", "unauthorized"]
+
+STATUS: Final[dict[Reason, int]] = {
+    "not_found": 404,
+    "not_ready": 503,
+    "behind_bound": 412,
+    "bad_request": 400,
+    "unauthorized": 401,
+}
+
+_IN_URL: Final = re.compile(r"(://[^/:@\s]*:)[^@\s]+(@)")
+_IN_QUERY: Final = re.compile(r"((?:secret|password|passwd|token)=)[^&;\s]+", re.IGNORECASE)
+
+
+class KeyfoldError(Exception):
+    """The base of everything keyfold raises on purpose."""
+
+    def __init__(
+        self, what: str, *, where: object = None, given: object = None, hint: str | None = None
+    ) -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = None if where is None else str(where)
+        self.given = None if given is None else str(given)
+        self.hint = hint
+
+    def __str__(self) -> str:
+        parts = (("where", self.where), ("given", self.given), ("try", self.hint))
+        return "\n".join([self.what, *(_line(label, text) for label, text in parts if text)])
+
+
+class DeclarationError(KeyfoldError, ValueError):
+    """The user's declaration is wrong."""
+
+
+class NameTaken(DeclarationError):
+    """A stream or table of that name is declared already."""
+
+
+class BadName(DeclarationError):
+    """Not an identifier, or a name that is keyfold's own."""
+
+
+class BadDuration(DeclarationError):
+    """Not a length of time."""
+
+
+class BadExpression(DeclarationError):
+    """Not an expression, or one that Spark refuses."""
+
+
+class BadOption(DeclarationError):
+    """An option that doesn't exist, or a value it can't have."""
+
+
+class BadApp(DeclarationError):
+    """A file that is no app, an app without tables."""
+
+
+class StateMismatch(DeclarationError):
+    """The state on disk was written by another definition."""
+
+
+class RunError(KeyfoldError, RuntimeError):
+    """Running failed. `app`, `table` and `batch` say where, as far as that is known."""
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: object = None,
+        given: object = None,
+        hint: str | None = None,
+        app: str | None = None,
+        table: str | None = None,
+        batch: int | None = None,
+    ) -> None:
+        place = where if where is not None else _place(app, table, batch)
+        super().__init__(what, where=place, given=given, hint=hint)
+        self.app = app
+        self.table = table
+        self.batch = batch
+
+
+class HomeLocked(RunError):
+    """Another running process holds the home."""
+
+
+class HomeUnusable(RunError):
+    """The home can't be read or written."""
+
+
+class JavaMissing(RunError):
+    """No Java, or one that is too old."""
+
+
+class KernelBuildFailed(RunError):
+    """The kernel doesn't compile here."""
+
+
+class QueryFailed(RunError):
+    """A table's query stopped."""
+
+
+class ConnectRefused(RunError):
+    """The session is Spark Connect, which can't host the kernel."""
+
+
+class QueryError(KeyfoldError, LookupError):
+    """A read has no answer. `reason` says why in one word, `status` is the HTTP status for it."""
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        reason: Reason = "bad_request",
+        where: object = None,
+        given: object = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(what, where=where, given=given, hint=hint)
+        self.reason: Reason = reason
+
+    @property
+    def status(self) -> int:
+        """The HTTP status of the reason."""
+        return STATUS[self.reason]
+
+
+def near(name: str, candidates: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The candidate most like the name, or None if none is alike; case doesn't matter."""
+    by_lower = {candidate.lower(): candidate for candidate in candidates}
+    found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=cutoff)
+    return by_lower[found[0]] if found else None
+
+
+def did_you_mean(name: str, candidates: Iterable[str], otherwise: str | None = None) -> str | None:
+    """A hint that suggests the nearest candidate, or the other hint if none is alike.
+
+    >>> did_you_mean("tll", ["ttl", "help"])
+    "ttl (did you mean 'ttl'?)"
+    """
+    found = near(name, candidates)
+    return f"{found} (did you mean {found!r}?)" if found else otherwise
+
+
+def masked(text: str) -> str:
+    """The text without the passwords of URLs in it: errors and descriptions end up in logs."""
+    return _IN_QUERY.sub(r"\1***", _IN_URL.sub(r"\1***\2", text))
+
+
+def _line(label: str, text: str) -> str:
+    first, *rest = text.splitlines() or [""]
+    return "\n".join([f"  {label}: {first}", *(f"    {line}" for line in rest)])
+
+
+def _place(app: str | None, table: str | None, batch: int | None) -> str | None:
+    name = ".".join(part for part in (app, table) if part)
+    return ", ".join([*([name] if name else []), *([] if batch is None else [f"batch {batch}"])]) or None

@@ -1,0 +1,100 @@
+package org.apache.spark.sql.keyfold
+
+import scala.collection.mutable.ArrayBuffer
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.types._
+
+/**
+ * A table's rows folded per key before the shuffle, so that a hot key costs one row per partition. The map is bounded: when it is full it is sent on and
+ * begun anew, and when keys hardly repeat it gives way, so that rows cost a conversion and no look-up.
+ */
+case class Combine(gate: Gate, keys: Seq[Expression], fold: Fold) extends RowWork {
+  def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = new Combining(this, partition, rows)
+}
+
+class Combining(c: Combine, part: Int, rows: Iterator[InternalRow]) extends Iterator[InternalRow] {
+  private val gated = new LiveGate(c.gate, part)
+  private val live = new Live(c.fold)
+  private val keyOf = UnsafeProjection.create(c.keys, c.gate.source)
+  private val check = new KeyCheck(c.keys)
+  private val lane = new Lane(c.keys.map(_.dataType), c.fold.state.map(_.dataType))
+  private val send = {
+    val fields = (c.keys.map(_.dataType) ++ c.fold.state.map(_.dataType)).zipWithIndex.map { case (t, i) => BoundReference(i, t, nullable = true) }
+    UnsafeProjection.create(fields :+ Literal(null, StringType))
+  }
+  private val joined = new JoinedRow
+  private val map = new java.util.HashMap[UnsafeRow, InternalRow](Combine.Entries * 2)
+  private val aside = new ArrayBuffer[InternalRow]
+  private var draining: java.util.Iterator[java.util.Map.Entry[UnsafeRow, InternalRow]] = _
+  private var combining = true
+  private var folded = 0L
+  private var ready: InternalRow = _
+
+  override def hasNext: Boolean = { if (ready == null) ready = advance(); ready != null }
+  override def next(): InternalRow = { if (!hasNext) throw new NoSuchElementException; val r = ready; ready = null; r }
+
+  private def advance(): InternalRow = {
+    while (true) {
+      if (aside.nonEmpty) return aside.remove(aside.length - 1)
+      if (draining != null) {
+        if (draining.hasNext) { val e = draining.next(); return send(joined(e.getKey, live.stored(e.getValue))) }
+        draining = null
+        map.clear()
+        folded = 0
+      }
+      if (!rows.hasNext) { if (map.isEmpty) return null; draining = map.entrySet().iterator() }
+      else if (combining) fill()
+      else { val r = single(rows.next()); if (r != null) return r }
+    }
+    null
+  }
+
+  private def fill(): Unit = while (draining == null && aside.isEmpty && rows.hasNext) {
+    val row = rows.next()
+    val key = keyOr(row)
+    if (key != null) {
+      var b = map.get(key)
+      val fresh = b == null
+      if (fresh) b = live.zero()
+      if (guarded(row)(live.update(b, row))) {
+        folded += 1
+        if (fresh) map.put(key.copy(), b)
+        if (folded == Combine.Sample && map.size > folded * 0.98) giveWay()
+        else if (map.size >= Combine.Entries) { if (folded < 2L * map.size) giveWay() else draining = map.entrySet().iterator() }
+      }
+    }
+  }
+
+  private def giveWay(): Unit = { combining = false; draining = map.entrySet().iterator() }
+
+  private def single(row: InternalRow): InternalRow = {
+    val key = keyOr(row)
+    if (key == null) return null
+    val b = live.zero()
+    if (guarded(row)(live.update(b, row))) send(joined(key, live.stored(b))) else null
+  }
+
+  private def keyOr(row: InternalRow): UnsafeRow = {
+    var key: UnsafeRow = null
+    guarded(row) {
+      val why = gated.setAside(row)
+      if (why != null) aside += lane(why)
+      else if (gated.passes(row)) {
+        val k = keyOf(row)
+        val missing = check.missing(k)
+        if (missing == null) key = k else aside += lane(gated.rejects.of(s"key $missing is null", gated.rejects.text(row)))
+      }
+    }
+    key
+  }
+
+  private def guarded(row: InternalRow)(body: => Unit): Boolean =
+    try { body; true } catch { case e if Rejects.isRowError(e) => aside += lane(gated.rejects.of(row, e)); false }
+}
+
+object Combine {
+  val Entries: Int = 1 << 17
+  val Sample: Int = 1 << 14
+}

@@ -1,0 +1,117 @@
+package org.apache.spark.sql.keyfold
+
+import org.apache.spark.sql.Column
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate._
+import org.apache.spark.sql.types._
+
+/** An aggregate function that is code, not expressions: where its buffer starts, its FILTER, and the attribute its result is read by. */
+case class Coded(fn: ImperativeAggregate, filter: Option[Expression], at: Int, result: AttributeReference)
+
+/** A fold of the user's own: named state fields with zero, update and perhaps merge, and a result. */
+case class OwnFold(column: String, fields: Seq[String], zero: Seq[Column], update: Seq[Column], merge: Option[Seq[Column]], result: Column)
+
+/**
+ * What a table does to a key's state, as expressions: `zero` makes it, `update` folds the row `in` into it, `merge` folds another state (`right`) into it,
+ * `result` reads it. Every Spark aggregate already carries these; a fold of the user's own is written the same way.
+ */
+case class Fold(in: Seq[Attribute], keys: Seq[Attribute], state: Seq[AttributeReference], right: Seq[AttributeReference], zero: Seq[Expression],
+    update: Seq[Expression], merge: Option[Seq[Expression]], result: Seq[NamedExpression], coded: Seq[Coded], origin: Seq[String]) {
+  def schema: StructType = StructType(state.map(a => StructField(a.name, a.dataType, nullable = true)))
+
+  /** Both folds over the same rows. */
+  def ++(o: Fold): Fold = {
+    val moved = o.coded.map(c => c.copy(at = c.at + state.length))
+    copy(state = state ++ o.state, right = right ++ o.right, zero = zero ++ o.zero, update = update ++ o.update,
+      merge = for (a <- merge; b <- o.merge) yield a ++ b, result = result ++ o.result, coded = coded ++ moved, origin = origin ++ o.origin)
+  }
+
+  /** The same fold reading other rows: `f` says what each expression over `in` is there. */
+  def reading(rows: Seq[Attribute])(f: Expression => Expression): Fold =
+    copy(in = rows, update = update.map(f), coded = coded.map(c => c.copy(fn = f(c.fn).asInstanceOf[ImperativeAggregate], filter = c.filter.map(f))))
+
+  /** Columns of the row that the fold looks at. */
+  def reads: AttributeSet = AttributeSet((update ++ coded.map(_.fn) ++ coded.flatMap(_.filter)).flatMap(_.references)).intersect(AttributeSet(in))
+}
+
+object Fold {
+  /** Any Spark aggregates, by the names of their columns. */
+  def aggregates(lens: Lens, keys: Seq[String], columns: Seq[(String, Column)]): Fold = {
+    val analyzed = Lens.aggregate(lens, keys, columns)
+    val outputs = analyzed.aggregateExpressions.drop(keys.length).map(e => distinctAsSet(Lens.plain(e, lens.now)).asInstanceOf[NamedExpression])
+    outputs.foreach(o => if (!o.exists(_.isInstanceOf[AggregateExpression])) throw new Refused(s"${o.name} is no aggregate: say how the rows of a key become one value, as in max(...)"))
+    val found = outputs.flatMap(o => o.collect { case x: AggregateExpression => o.name -> x })
+    // One buffer for an aggregate that several columns use, named after the first of them.
+    val parts = found.foldLeft(Vector.empty[(String, AggregateExpression)]) { case (all, p) => if (all.exists(_._2.semanticEquals(p._2))) all else all :+ p }
+    val names = fieldNames(parts)
+    val starts = parts.scanLeft(0)(_ + _._2.aggregateFunction.aggBufferAttributes.length)
+    val state = parts.flatMap(_._2.aggregateFunction.aggBufferAttributes).zip(names).map { case (a, n) => a.withName(n).withNullability(true).asInstanceOf[AttributeReference] }
+    val right = parts.flatMap(_._2.aggregateFunction.inputAggBufferAttributes).zip(names).map { case (a, n) => a.withName(n).withNullability(true).asInstanceOf[AttributeReference] }
+    def each(d: (AggregateExpression, DeclarativeAggregate) => Seq[Expression], i: ImperativeAggregate => Seq[Expression]) = parts.flatMap { case (_, x) =>
+      x.aggregateFunction match { case f: DeclarativeAggregate => d(x, f); case f: ImperativeAggregate => i(f) } }
+    val zero = each((_, f) => f.initialValues, _.aggBufferAttributes.map(a => Literal(null, a.dataType)))
+    val update = each((x, f) => x.filter.fold(f.updateExpressions)(p => f.updateExpressions.zip(f.aggBufferAttributes).map { case (u, b) => If(p, u, b) }),
+      _.aggBufferAttributes.map(_ => NoOp)) // coded functions keep their own slots
+    val merge = each((_, f) => f.mergeExpressions, _.aggBufferAttributes.map(_ => NoOp))
+    val coded = parts.zip(starts).collect { case ((_, x), at) if x.aggregateFunction.isInstanceOf[ImperativeAggregate] =>
+      Coded(x.aggregateFunction.asInstanceOf[ImperativeAggregate], x.filter, at, AttributeReference("result", x.dataType)()) }
+    def value(x: AggregateExpression): Expression = {
+      val (mine, at) = parts.zip(starts).collectFirst { case ((_, y), a) if y.semanticEquals(x) => (y, a) }.get
+      mine.aggregateFunction match { case f: DeclarativeAggregate => f.evaluateExpression; case _ => coded.find(_.at == at).get.result }
+    }
+    val result = outputs.map(o => Alias(Lens.unalias(o).transformUp { case x: AggregateExpression => value(x) }, o.name)())
+    Fold(lens.seen, analyzed.groupingExpressions.map(_.asInstanceOf[Attribute]), state, right, zero, update, Some(merge), result, coded, parts.map(p => p._2.canonicalized.toString))
+  }
+
+  private def fieldNames(parts: Seq[(String, AggregateExpression)]): Seq[String] =
+    parts.flatMap { case (column, x) => x.aggregateFunction.aggBufferAttributes.map(a => s"${column}_${a.name}".replaceAll("\\W+", "_").stripSuffix("_")) }
+      .foldLeft(Vector.empty[String])((all, n) => all :+ Iterator.from(1).map(i => if (i == 1) n else s"${n}_$i").find(c => !all.exists(_.equalsIgnoreCase(c))).get)
+
+  /** count(distinct a, b), which Spark's streams refuse, as the size of the set of (a, b) without nulls. */
+  private def distinctAsSet(e: Expression): Expression = e.transformUp {
+    case AggregateExpression(Count(args), _, true, filter, _) =>
+      val known = args.map(a => IsNotNull(a): Expression).reduce(And(_, _))
+      val one = if (args.length == 1) args.head else CreateStruct.create(args)
+      Cast(Size(AggregateExpression(CollectSet(one), Complete, isDistinct = false, Some(filter.fold(known)(And(_, known)))), legacySizeOfNull = false), LongType)
+    case x: AggregateExpression if x.isDistinct =>
+      throw new Refused(s"${x.aggregateFunction.prettyName}(distinct ...) can't be kept up to date; count(distinct ...) and collect_set(...) can")
+  }
+
+  /** A fold of the user's own. `state` and `other` are structs to the analyzer and plain fields to the kernel. */
+  def own(lens: Lens, keys: Seq[Attribute], f: OwnFold): Fold = {
+    val zeros = f.fields.zip(f.zero).map { case (n, c) => at(s"zero of $n") { val e = lens.select(Seq(c.as(n))).exprs.head
+      if (e.references.nonEmpty) throw new Refused("a zero may not look at the row; it is the state before the first one"); e } }
+    zeros.zip(f.fields).foreach { case (z, n) => if (z.dataType == NullType) throw new Refused(s"zero of $n has no type; write cast(null as double) or the type you mean") }
+    val struct = StructType(f.fields.zip(zeros).map { case (n, z) => StructField(n, z.dataType) })
+    val state = f.fields.zip(zeros).map { case (n, z) => AttributeReference(s"${f.column}_$n", z.dataType)() }
+    val right = state.map(_.newInstance().asInstanceOf[AttributeReference])
+    def over(named: Seq[(String, Seq[AttributeReference])], what: String, n: String, c: Column, rows: Seq[Attribute]): Expression = at(s"$what of $n") {
+      val structs = named.map { case (name, fields) => AttributeReference(name, struct)() -> fields }
+      val visible = rows.filterNot(r => structs.exists(_._1.name.equalsIgnoreCase(r.name))) ++ structs.map(_._1)
+      val wide = lens.copy(seen = visible, exprs = visible)
+      wide.select(Seq(c.as("value"))).exprs.head.transformDown {
+        case g @ GetStructField(a: AttributeReference, i, _) if structs.exists(_._1.exprId == a.exprId) => structs.find(_._1.exprId == a.exprId).get._2(i)
+        case a: AttributeReference if structs.exists(_._1.exprId == a.exprId) =>
+          CreateNamedStruct(structs.find(_._1.exprId == a.exprId).get._2.zip(f.fields).flatMap { case (x, name) => Seq(Literal(name), x) })
+      }
+    }
+    def same(what: String)(e: Expression, i: Int): Expression = if (DataType.equalsIgnoreNullability(e.dataType, zeros(i).dataType)) e
+      else if (e.dataType == NullType) Cast(e, zeros(i).dataType)
+      else throw new Refused(s"$what of ${f.fields(i)} gives ${e.dataType.sql}, its zero is ${zeros(i).dataType.sql}; cast one of them")
+    val update = f.update.zipWithIndex.map { case (c, i) => same("update")(over(Seq("state" -> state), "update", f.fields(i), c, lens.seen), i) }
+    val merge = f.merge.map(_.zipWithIndex.map { case (c, i) => same("merge")(over(Seq("state" -> state, "other" -> right), "merge", f.fields(i), c, Nil), i) })
+    val result = over(Seq("state" -> state), "result", f.column, f.result, keys)
+    Fold(lens.seen, keys, state, right, zeros, update, merge, Seq(Alias(result, f.column)()), Nil, Seq(s"fold ${f.fields.mkString(",")}"))
+  }
+
+  private def at[T](what: String)(body: => T): T = try body catch { case r: Refused if !r.getMessage.startsWith("in ") => throw new Refused(s"in $what: ${r.getMessage}") }
+
+  /** When the key was last seen, in milliseconds; what TTL counts from. */
+  def seen(time: Option[Expression]): Fold = {
+    val s = AttributeReference(Names.Seen, LongType)(); val r = s.newInstance().asInstanceOf[AttributeReference]
+    val update = time.fold(s: Expression)(t => Greatest(Seq(s, FloorDivMillis(t))))
+    Fold(Nil, Nil, Seq(s), Seq(r), Seq(Literal(null, LongType)), Seq(update), Some(Seq(Greatest(Seq(s, r)))), Nil, Nil, Seq("seen"))
+  }
+
+  private def FloorDivMillis(t: Expression): Expression = UnixMillis(t)
+}

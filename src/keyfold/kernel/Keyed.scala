@@ -1,0 +1,101 @@
+package org.apache.spark.sql.keyfold
+
+import scala.collection.mutable.ArrayBuffer
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.streaming._
+import org.apache.spark.sql.types._
+
+/**
+ * The stateful part: loads a key's state, folds the batch's rows in, stores it, and emits the change. `input` is what comes through the shuffle: the key,
+ * then either state to merge (`ordered` = false) or rows to fold in order (`ordered` = true), then the rejection of a row that can't be used.
+ */
+class Keyed(fold: Fold, input: Seq[Attribute], ordered: Boolean, ttlMs: Option[Long], keep: Boolean, zone: String)
+    extends StatefulProcessor[InternalRow, InternalRow, InternalRow] {
+  @transient private var state: ValueState[InternalRow] = _
+  @transient private lazy val live = new Live(fold)
+  @transient private lazy val rejects = new Rejects(input.dropRight(if (ordered) 2 else 1), input, keep, zone)
+  @transient private lazy val rejecting = {
+    val blanks = (fold.keys ++ fold.result).map(a => Literal(null, a.dataType))
+    UnsafeProjection.create((Literal("rejected") +: blanks) :+ BoundReference(0, StringType, nullable = false))
+  }
+  private val bad = input.length - 1
+  private val stamp = input.length - 2
+  private val seen = fold.state.indexWhere(_.name == Names.Seen)
+
+  override def init(mode: OutputMode, time: TimeMode): Unit = {
+    state = getHandle.getValueState[InternalRow]("state", Raw.encoder(fold.schema), TTLConfig.NONE)
+    clock = if (time == TimeMode.ProcessingTime()) _.getCurrentProcessingTimeInMs() else _.getCurrentWatermarkInMs()
+    arrival = time == TimeMode.ProcessingTime()
+  }
+  @transient private var clock: TimerValues => Long = _
+  @transient private var arrival: Boolean = _
+
+  override def handleInputRows(key: InternalRow, rows: Iterator[InternalRow], times: TimerValues): Iterator[InternalRow] = {
+    if (key.anyNull) return rows.map(r => rejected(r.getUTF8String(bad)))
+    val old = state.get()
+    val expired = old != null && ttlMs.exists(t => !old.isNullAt(seen) && old.getLong(seen) + t <= clock(times))
+    val b = if (old == null || expired) live.zero() else live.load(old)
+    val batch = copies(rows)
+    val out = new ArrayBuffer[InternalRow](1)
+    val applied = if (ordered) foldInOrder(b, batch, out) else merge(b, batch, out)
+    if (applied > 0) {
+      if (ttlMs.isDefined) touch(b, times)
+      try {
+        val change = live.upsert(key, b)
+        if (expired) out += live.delete(key).copy()
+        out += (if (out.isEmpty) change else change.copy())
+        if (ttlMs.isDefined && old == null) getHandle.registerTimer(b.getLong(seen) + ttlMs.get)
+        state.update(live.stored(b))
+      } catch { case e if Rejects.isRowError(e) => batch.foreach(r => out += rejected(rejects.of(r, e)).copy()) }
+    }
+    out.iterator
+  }
+
+  private def copies(rows: Iterator[InternalRow]): Array[InternalRow] = {
+    val all = new ArrayBuffer[InternalRow](2)
+    while (rows.hasNext) all += rows.next().copy()
+    all.toArray
+  }
+
+  private def merge(b: InternalRow, batch: Array[InternalRow], out: ArrayBuffer[InternalRow]): Int = batch.count { r =>
+    try { live.merge(b, r); true } catch { case e if Rejects.isRowError(e) => out += rejected(rejects.of(r, e)).copy(); false }
+  }
+
+  private def foldInOrder(b: InternalRow, batch: Array[InternalRow], out: ArrayBuffer[InternalRow]): Int = {
+    if (batch.length > 1) java.util.Arrays.sort(batch, Keyed.byStamp(stamp))
+    val old = live.renew(b)
+    val applied = batch.count { r =>
+      try { live.update(b, r); true } catch { case e if Rejects.isRowError(e) => out += rejected(rejects.of(r, e)).copy(); false }
+    }
+    live.settle(b, old)
+    applied
+  }
+
+  /** A row without a time was seen now; with processing time every row is. */
+  private def touch(b: InternalRow, times: TimerValues): Unit =
+    if (arrival || b.isNullAt(seen)) b match {
+      case u: UnsafeRow => u.setNotNullAt(seen); u.setLong(seen, clock(times))
+      case g => g.update(seen, clock(times))
+    }
+
+  override def handleExpiredTimer(key: InternalRow, times: TimerValues, timer: ExpiredTimerInfo): Iterator[InternalRow] = {
+    val old = state.get()
+    if (old == null) return Iterator.empty
+    val due = old.getLong(seen) + ttlMs.get
+    if (due > clock(times)) { getHandle.registerTimer(due); Iterator.empty }
+    else { state.clear(); Iterator.single(live.delete(key)) }
+  }
+
+  private def rejected(why: org.apache.spark.unsafe.types.UTF8String): InternalRow = rejecting(InternalRow(why))
+}
+
+object Keyed {
+  /** By event time, rows without one first, then by arrival. */
+  private def byStamp(at: Int): java.util.Comparator[InternalRow] = (x, y) => {
+    val (a, b) = (x.getStruct(at, 2), y.getStruct(at, 2))
+    val t = if (a.isNullAt(0) || b.isNullAt(0)) java.lang.Boolean.compare(!a.isNullAt(0), !b.isNullAt(0)) else java.lang.Long.compare(a.getLong(0), b.getLong(0))
+    if (t != 0) t else java.lang.Long.compare(a.getLong(1), b.getLong(1))
+  }
+}

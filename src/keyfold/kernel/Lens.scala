@@ -1,0 +1,113 @@
+package org.apache.spark.sql.keyfold
+
+import org.apache.spark.sql.{Column, Row}
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions
+import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, Filter, LocalRelation, LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.classic.{Dataset, SparkSession}
+import org.apache.spark.sql.types._
+
+/** An expression that the kernel can't take, with the reason; Python turns it into an error that names the user's line. */
+class Refused(message: String) extends IllegalArgumentException(message)
+
+/**
+ * The columns a user sees at one point of a stream, each as an expression over the source's own columns. Spark's analyzer resolves what the user wrote
+ * against `seen`; `inSource` then rewrites it onto the source row, so that any chain of where and select costs one evaluation and no copy.
+ */
+case class Lens(spark: SparkSession, source: Seq[Attribute], seen: Seq[Attribute], exprs: Seq[Expression], now: Option[Attribute]) {
+  private val relation = LocalRelation(seen)
+  private val meaning = AttributeMap(seen.zip(exprs))
+
+  def frame: Dataset[Row] = Dataset.ofRows(spark, relation)
+
+  def inSource(e: Expression): Expression = e.transform { case a: AttributeReference if meaning.contains(a) => meaning(a) }
+
+  def where(c: Column): Expression = frame.where(c).queryExecution.analyzed match {
+    case f @ Filter(_, `relation`) => Lens.plain(Lens.ready(f).asInstanceOf[Filter].condition, now)
+    case other => throw new Refused(s"not a condition on one row: ${other.nodeName}")
+  }
+
+  def select(cs: Seq[Column]): Lens = {
+    val named = Lens.flat(Lens.ready(frame.select(cs: _*).queryExecution.analyzed), relation).map(e => Lens.plain(e, now).asInstanceOf[NamedExpression])
+    val twice = named.groupBy(_.name.toLowerCase).collectFirst { case (_, same) if same.size > 1 => same.head.name }
+    twice.foreach(n => throw new Refused(s"two columns are called $n"))
+    to(named.map(n => (n.name, inSource(Lens.unalias(n)))))
+  }
+
+  /** The same columns, with one more or with a new meaning for one. */
+  def withColumn(name: String, c: Column): Lens = {
+    val added = Lens.unalias(select(Seq(c.as(name))).exprs.head)
+    val at = seen.indexWhere(_.name.equalsIgnoreCase(name))
+    val pairs = seen.map(_.name).zip(exprs)
+    to(if (at < 0) pairs :+ (name -> added) else pairs.updated(at, name -> added))
+  }
+
+  private def to(pairs: Seq[(String, Expression)]): Lens =
+    copy(seen = pairs.map { case (n, e) => AttributeReference(n, e.dataType)() }, exprs = pairs.map(_._2))
+}
+
+object Lens {
+  def of(spark: SparkSession, schema: StructType, hidden: Set[String]): Lens = {
+    val source = DataTypeUtils.toAttributes(schema)
+    val visible = source.filterNot(a => hidden(a.name))
+    val now = source.find(_.name == Names.Now)
+    Lens(spark, source, visible.map(_.newInstance()), visible, now)
+  }
+
+  def unalias(e: Expression): Expression = e match { case Alias(c, _) => c; case other => other }
+
+  /** Functions that Spark replaces before it runs a plan, replaced; named sub-expressions written out. */
+  def ready(plan: LogicalPlan): LogicalPlan = ReplaceExpressions(plan).transformAllExpressions { case w: With =>
+    val defs = w.defs.map(d => d.id -> d.child).toMap
+    w.child.transform { case r: CommonExpressionRef => defs(r.id) }
+  }
+
+  /** A projection that refers to its own columns comes as several; one list over `base`. */
+  private def flat(plan: LogicalPlan, base: LocalRelation): Seq[NamedExpression] = plan match {
+    case Project(list, `base`) => list
+    case Project(list, below: Project) =>
+      val under = AttributeMap(flat(below, base).map(n => n.toAttribute -> unalias(n)))
+      list.map {
+        case a: Attribute => Alias(under(a), a.name)()
+        case n => n.transform { case a: AttributeReference if under.contains(a) => under(a) }.asInstanceOf[NamedExpression]
+      }
+    case other => throw new Refused(s"${other.nodeName} makes other rows out of a row, or needs more than one; use .transform(...) for it")
+  }
+
+  /** Refuses what can't be evaluated alone on a row, or not twice with the same answer; the clock becomes the batch's own time. */
+  def plain(e: Expression, now: Option[Attribute]): Expression = {
+    lazy val clock = now.getOrElse(throw new Refused("the clock can't be read here"))
+    e.foreach {
+      case s: SubqueryExpression => throw new Refused(s"a subquery can't run on each row; use .transform(...) for it")
+      case u: PythonUDF => throw new Refused(s"${u.name} is a Python function, which the kernel can't call; use .transform(...) for it")
+      case n: Nondeterministic => throw new Refused(s"${n.prettyName}() gives another value when a batch is replayed after a crash, so totals would not be exact")
+      case x if !x.deterministic && x.children.forall(_.deterministic) =>
+        throw new Refused(s"${x.prettyName}() gives another value when a batch is replayed after a crash, so totals would not be exact")
+      case _ =>
+    }
+    e.transform {
+      case _: CurrentTimestamp | _: Now => clock
+      case d: CurrentDate => Cast(clock, DateType, d.timeZoneId)
+      case l: LocalTimestamp => Cast(clock, TimestampNTZType, l.timeZoneId)
+    }
+  }
+
+  /** The aggregate that `groupBy(keys).agg(columns)` means to Spark. */
+  def aggregate(lens: Lens, keys: Seq[String], columns: Seq[(String, Column)]): Aggregate = {
+    import org.apache.spark.sql.functions.col
+    val named = columns.map { case (n, c) => c.as(n) }
+    val plan = lens.frame.groupBy(keys.map(k => col(s"`$k`")): _*).agg(named.head, named.tail: _*).queryExecution.analyzed
+    ready(plan).collectFirst { case a: Aggregate => a } match {
+      case Some(a) if a.child.isInstanceOf[LocalRelation] => a
+      case _ => throw new Refused("this is no aggregate over the rows of a key")
+    }
+  }
+}
+
+/** Columns of keyfold's own that travel beside the user's. */
+object Names {
+  val Time = "_kf_time"; val Raw = "_kf_raw"; val Bad = "_kf_bad"; val Control = "_kf_control"; val Now = "_kf_now"
+  val Order = "_kf_order"; val Op = "_op"; val Seen = "_seen"
+  val hidden: Set[String] = Set(Time, Raw, Bad, Control, Now)
+}

@@ -1,0 +1,99 @@
+package org.apache.spark.sql.keyfold
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate._
+import org.apache.spark.sql.types.DataType
+
+/** A fold at work in one task: its expressions compiled, its buffers mutable. Not for two threads. */
+class Live(f: Fold) {
+  private val width = f.state.length
+  private val types: Array[DataType] = f.state.map(_.dataType).toArray
+  private def bound[T <: Expression](e: T, to: Seq[Attribute]): T = BindReferences.bindReference(e, AttributeSeq(to))
+
+  // Fixed-width fields are updated in place in one byte array; anything else needs objects.
+  private val flat = f.coded.isEmpty && types.forall(UnsafeRow.isMutable)
+  private val updaters = f.coded.map(c => bound(c.fn: ImperativeAggregate, f.in).withNewMutableAggBufferOffset(c.at)).toArray
+  private val mergers = f.coded.map(c => c.fn.withNewMutableAggBufferOffset(c.at).withNewInputAggBufferOffset(f.keys.length + c.at)).toArray
+  private val filters = f.coded.map(c => c.filter.map(p => Predicate.create(bound(p, f.in))).orNull).toArray
+  private val offsets = f.coded.map(_.at).toArray
+  private val typed = updaters.zip(offsets).collect { case (t: TypedImperativeAggregate[_], at) => (t, at) }
+  // What a coded function reads is evaluated before anything is folded, so that a row that throws leaves no trace.
+  private val probe = Predicate.create(Touch(f.coded.flatMap(c => c.filter.toSeq ++ c.fn.children).map(bound(_, f.in))))
+
+  private val zeroRow = UnsafeProjection.create(f.zero).apply(InternalRow.empty).copy()
+  private val updating = MutableProjection.create(f.update, f.state ++ f.in)
+  private val merging = f.merge.map(m => MutableProjection.create(m, f.state ++ f.keys.map(_.newInstance()) ++ f.right)).orNull
+  private val joined = new JoinedRow
+
+  /** Spark's typed buffers go wrong when they are updated after they were stored: puts new ones in their place and returns the old. */
+  def renew(b: InternalRow): Array[Any] = typed.map { case (t, at) =>
+    val old = b.get(at, types(at))
+    b.update(at, t.createAggregationBuffer())
+    old
+  }
+
+  /** Merges the buffers that `renew` put in into the old ones. */
+  def settle(b: InternalRow, old: Array[Any]): Unit = typed.zip(old).foreach { case ((t, at), o) =>
+    val any = t.asInstanceOf[TypedImperativeAggregate[Any]]
+    b.update(at, any.merge(o, b.get(at, types(at))))
+  }
+
+  def zero(): InternalRow = if (flat) zeroRow.copy() else {
+    val b = generic(zeroRow.copy())
+    updaters.foreach(_.initialize(b))
+    b
+  }
+
+  def load(stored: InternalRow): InternalRow = if (flat) stored.copy() else {
+    val b = generic(stored.copy())
+    typed.foreach { case (t, at) => b.update(at, t.deserialize(stored.getBinary(at))) }
+    b
+  }
+
+  private def generic(row: InternalRow): GenericInternalRow = {
+    val b = new GenericInternalRow(width)
+    var i = 0
+    while (i < width) { b.update(i, row.get(i, types(i))); i += 1 }
+    b
+  }
+
+  /** The buffer as it is stored or sent: typed buffers as bytes, on a copy. */
+  def stored(b: InternalRow): InternalRow = if (typed.isEmpty) b else {
+    val c = new GenericInternalRow(b.asInstanceOf[GenericInternalRow].values.clone())
+    typed.foreach(_._1.serializeAggregateBufferInPlace(c))
+    c
+  }
+
+  def update(b: InternalRow, row: InternalRow): Unit = {
+    if (updaters.length > 0) probe.eval(row)
+    updating.target(b)(joined(b, row))
+    var i = 0
+    while (i < updaters.length) { if (filters(i) == null || filters(i).eval(row)) updaters(i).update(b, row); i += 1 }
+  }
+
+  /** Folds another state in: `row` has the key columns, then the state's. */
+  def merge(b: InternalRow, row: InternalRow): Unit = {
+    merging.target(b)(joined(b, row))
+    var i = 0
+    while (i < mergers.length) { mergers(i).merge(b, row); i += 1 }
+  }
+
+  /** What a reader sees of a state: `head`, the key, the result columns, and no rejection. */
+  private def output(op: String, values: Seq[Expression]) =
+    UnsafeProjection.create((Literal(op) +: f.keys) ++ values :+ Literal(null, org.apache.spark.sql.types.StringType), f.keys ++ f.state ++ f.coded.map(_.result))
+  private val upserting = output("upsert", f.result)
+  private val deleting = output("delete", f.result.map(r => Literal(null, r.dataType)))
+  private val pair = new JoinedRow
+  private val triple = new JoinedRow
+  private val results = new GenericInternalRow(f.coded.length)
+
+  def upsert(key: InternalRow, b: InternalRow): UnsafeRow = {
+    var i = 0
+    while (i < updaters.length) { results.update(i, updaters(i).eval(b)); i += 1 }
+    upserting(triple(pair(key, b), results))
+  }
+
+  private lazy val blank = new GenericInternalRow(width + f.coded.length)
+  def delete(key: InternalRow): UnsafeRow = deleting(triple(key, blank))
+}

@@ -1,0 +1,61 @@
+package org.apache.spark.sql.keyfold
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.{SparkSession => AnySession}
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, ObjectConsumer, UnaryNode}
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy, UnaryExecNode}
+import org.apache.spark.sql.types.{ObjectType, StructType}
+
+/** What a partition of rows goes through before the shuffle. */
+trait RowWork extends Serializable {
+  def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow]
+}
+
+/** Rows through `work`, in Spark's internal form. Opaque on purpose: `work` finds columns by position, so no rule may move them. */
+case class Through(work: RowWork, output: Seq[Attribute], child: LogicalPlan) extends UnaryNode {
+  override lazy val references: AttributeSet = child.outputSet
+  override def producedAttributes: AttributeSet = AttributeSet(output)
+  override protected def stringArgs: Iterator[Any] = Iterator(output)
+  override protected def withNewChildInternal(c: LogicalPlan): Through = copy(child = c)
+}
+
+case class ThroughExec(work: RowWork, output: Seq[Attribute], child: SparkPlan) extends UnaryExecNode {
+  override def producedAttributes: AttributeSet = AttributeSet(output)
+  override protected def stringArgs: Iterator[Any] = Iterator(output)
+  override protected def doExecute(): RDD[InternalRow] = {
+    val w = work
+    child.execute().mapPartitionsWithIndexInternal((i, rows) => w(i, rows))
+  }
+  override protected def withNewChildInternal(c: SparkPlan): ThroughExec = copy(child = c)
+}
+
+/** The rows that the stateful operator hands out as objects, as rows again. */
+case class Unwrap(output: Seq[Attribute], child: LogicalPlan) extends ObjectConsumer {
+  override def producedAttributes: AttributeSet = AttributeSet(output)
+  override protected def withNewChildInternal(c: LogicalPlan): Unwrap = copy(child = c)
+}
+
+case class UnwrapExec(output: Seq[Attribute], child: SparkPlan) extends UnaryExecNode {
+  override def producedAttributes: AttributeSet = AttributeSet(output)
+  override protected def doExecute(): RDD[InternalRow] = child.execute().mapPartitionsInternal { rows =>
+    val kind = ObjectType(classOf[InternalRow])
+    rows.map(_.get(0, kind).asInstanceOf[InternalRow])
+  }
+  override protected def withNewChildInternal(c: SparkPlan): UnwrapExec = copy(child = c)
+}
+
+object KernelStrategy extends SparkStrategy {
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case Through(work, output, child) => ThroughExec(work, output, planLater(child)) :: Nil
+    case Unwrap(output, child) => UnwrapExec(output, planLater(child)) :: Nil
+    case _ => Nil
+  }
+
+  /** Once per session; queries copy the session and keep it. */
+  def install(spark: AnySession): Unit = synchronized {
+    val methods = spark.asInstanceOf[org.apache.spark.sql.classic.SparkSession].experimental
+    if (!methods.extraStrategies.contains(KernelStrategy)) methods.extraStrategies = methods.extraStrategies :+ KernelStrategy
+  }
+}

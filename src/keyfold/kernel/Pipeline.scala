@@ -1,0 +1,138 @@
+package org.apache.spark.sql.keyfold
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.{Column, DataFrame, Row, SparkSession => AnySession}
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, TransformWithState}
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.classic.{Dataset, SparkSession}
+import org.apache.spark.sql.streaming._
+import org.apache.spark.sql.types._
+
+/** A column of a table as it was declared: an aggregate or a fold of the user's own. */
+case class Declared(name: String, aggregate: Option[Column], own: Option[OwnFold])
+
+/**
+ * What Python calls. One object per table: each method takes one thing the user declared and analyzes it at once, so that what is wrong with it is known by
+ * name; `table` and `rows` then build the plan.
+ */
+class Pipeline(df: DataFrame, keep: Boolean) {
+  private val spark = df.sparkSession.asInstanceOf[SparkSession]
+  private val zone = spark.sessionState.conf.sessionLocalTimeZone
+  private var lens = Lens.of(spark, df.schema, Names.hidden)
+  private var conditions = Vector.empty[Expression]
+  private var keys = Vector.empty[String]
+  private var columns = Vector.empty[Declared]
+
+  /** Column names a user may write now. */
+  def names: java.util.List[String] = lens.seen.map(_.name).asJava
+  def types: java.util.List[String] = lens.seen.map(_.dataType.sql).asJava
+
+  def where(c: Column): Unit = conditions :+= lens.inSource(lens.where(c))
+
+  def select(cs: java.util.List[Column]): Unit = {
+    lens = lens.select(cs.asScala.toSeq)
+    // A column that nothing reads is still a column of the row: one that can't be computed makes the row bad, in every table alike.
+    conditions :+= Touch(lens.exprs.filterNot(e => e.isInstanceOf[Attribute] || e.foldable))
+  }
+
+  def key(name: String, c: Column): Unit = {
+    lens = lens.withColumn(name, c)
+    val e = lens.exprs(lens.seen.indexWhere(_.name.equalsIgnoreCase(name)))
+    if (e.dataType.isInstanceOf[MapType] || e.dataType.existsRecursively(_.isInstanceOf[MapType])) throw new Refused(s"$name is a map, and maps have no equality to group by")
+    keys :+= name
+  }
+
+  def aggregate(name: String, c: Column): Unit = {
+    Fold.aggregates(lens, keys, Seq(name -> c))
+    columns :+= Declared(name, Some(c), None)
+  }
+
+  def fold(name: String, fields: java.util.List[String], zero: java.util.List[Column], update: java.util.List[Column], merge: java.util.List[Column], result: Column): Unit = {
+    val own = OwnFold(name, fields.asScala.toSeq, zero.asScala.toSeq, update.asScala.toSeq, Option(merge).map(_.asScala.toSeq), result)
+    Fold.own(lens, keyAttributes, own)
+    columns :+= Declared(name, None, Some(own))
+  }
+
+  private def keyAttributes: Seq[Attribute] = keys.map(k => lens.seen.find(_.name.equalsIgnoreCase(k)).get)
+
+  /** All columns as one fold, in the order of declaration; aggregates share what they can. */
+  private lazy val whole: Fold = {
+    val aggs = columns.collect { case Declared(n, Some(c), _) => n -> c }
+    val parts = (if (aggs.isEmpty) Nil else Seq(Fold.aggregates(lens, keys, aggs))) ++ columns.flatMap(_.own).map { f => Fold.own(lens, keyAttributes, f) }
+    val all = parts.reduce(_ ++ _).copy(keys = keyAttributes)
+    all.copy(result = columns.map(c => all.result.find(_.name == c.name).get))
+  }
+
+  private def ordered = columns.exists(_.own.isDefined)
+  private def gate = Gate(lens.source, conditions.filterNot { case Touch(c) => c.isEmpty; case _ => false }, keep, zone)
+  private def time: Option[Attribute] = lens.source.find(_.name == Names.Time)
+
+  /** The stream as a DataFrame: what the user sees, then event time and rejections. */
+  def rows(): DataFrame = {
+    val out = lens.exprs.zip(lens.seen).map { case (e, a) => Alias(e, a.name)() } :+ Alias(time.getOrElse(Literal(null, TimestampType)), Names.Time)()
+    val attributes = out.map(a => AttributeReference(a.name, a.dataType)()) :+ AttributeReference(Names.Bad, StringType)()
+    Dataset.ofRows(spark, Through(Segment(gate, out), attributes, plan))
+  }
+
+  private def plan: LogicalPlan = { KernelStrategy.install(spark); df.asInstanceOf[Dataset[Row]].logicalPlan }
+
+  /** The table's changes and rejected rows, one row each: `_op`, the key, the columns, `_kf_bad`. */
+  def table(ttlMs: Long): DataFrame = {
+    val ttl = if (ttlMs > 0) Some(ttlMs) else None
+    val timed = if (ttl.isDefined) time else None
+    val fold = if (ttl.isEmpty) whole else whole ++ Fold.seen(timed)
+    val keyExprs = keyAttributes.map(k => Alias(lens.inSource(k), k.name)())
+    val keyOut = keyAttributes.map(k => AttributeReference(k.name, k.dataType)())
+    val bad = AttributeReference(Names.Bad, StringType)()
+    val (work, shuffled, folding) = if (ordered) asRows(fold, keyExprs, keyOut) else {
+      val onSource = fold.reading(lens.source)(lens.inSource)
+      (Combine(gate, keyExprs, onSource), keyOut ++ fold.state.map(s => AttributeReference(s.name, s.dataType)()), onSource)
+    }
+    val input = shuffled :+ bad
+    val mode = if (ttl.isEmpty) TimeMode.None() else if (timed.isEmpty) TimeMode.ProcessingTime() else TimeMode.EventTime()
+    val processor = new Keyed(folding, input, ordered, ttl, keep, zone)
+    val out = (AttributeReference(Names.Op, StringType, nullable = false)() +: keyOut.map(_.newInstance())) ++
+      fold.result.map(r => AttributeReference(r.name, r.dataType)()) :+ AttributeReference(Names.Bad, StringType)()
+    Dataset.ofRows(spark, Unwrap(out, stateful(Through(work, input, plan), keyOut, processor, mode)))
+  }
+
+  private def asRows(fold: Fold, keyExprs: Seq[Expression], keyOut: Seq[Attribute]): (RowWork, Seq[Attribute], Fold) = {
+    // TTL reads the source's time even where select left it out.
+    val names = fold.in.filter(fold.reads.contains) ++ time.filter(t => fold.update.exists(_.references.contains(t)))
+    val sent = names.map(lens.inSource)
+    val out = names.map(r => AttributeReference(r.name, r.dataType)())
+    val stamp = AttributeReference(Names.Order, new StructType().add("time", TimestampType).add("arrival", LongType))()
+    val shuffled = keyOut ++ out :+ stamp
+    val renamed = AttributeMap(names.zip(out))
+    val bad = AttributeReference(Names.Bad, StringType)()
+    (Single(gate, keyExprs, sent, time), shuffled, fold.reading(shuffled :+ bad)(_.transform { case a: AttributeReference if renamed.contains(a) => renamed(a) }))
+  }
+
+  private def stateful(child: LogicalPlan, keyOut: Seq[Attribute], processor: Keyed, mode: TimeMode): LogicalPlan = {
+    val keySchema = StructType(keyOut.map(k => StructField(k.name, k.dataType)))
+    val obj = AttributeReference("obj", ObjectType(classOf[InternalRow]), nullable = false)()
+    new TransformWithState(WholeRow(), WholeRow(), keyOut, child.output, processor.asInstanceOf[StatefulProcessor[Any, Any, Any]], mode, OutputMode.Update(),
+      Raw.encoder(keySchema).asInstanceOf[org.apache.spark.sql.catalyst.encoders.ExpressionEncoder[Any]], obj, child, false, keyOut, child.output, WholeRow(),
+      LocalRelation(DataTypeUtils.toAttributes(keySchema)))
+  }
+
+  /** The state's fields and which aggregate each group belongs to; part of what is written beside the state. */
+  def stateSchema(ttlMs: Long): String = (if (ttlMs > 0) whole ++ Fold.seen(None) else whole).schema.json
+
+  /** What the table means, part by part, however it was spelt. */
+  def meaning: java.util.Map[String, String] = {
+    val canon = new Canon(lens)
+    val m = new java.util.LinkedHashMap[String, String]()
+    conditions.zipWithIndex.foreach { case (c, i) => if (!c.isInstanceOf[Touch]) m.put(s"where:$i", canon(c)) }
+    keyAttributes.foreach(k => m.put(s"key:${k.name}", canon(lens.inSource(k)) + ": " + k.dataType.sql))
+    columns.foreach(c => m.put(s"column:${c.name}", canon.column(c, keys)))
+    m
+  }
+}
+
+object Api {
+  def pipeline(df: DataFrame, keep: Boolean): Pipeline = new Pipeline(df, keep)
+}

@@ -1,0 +1,100 @@
+package org.apache.spark.sql.keyfold
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+
+/** What every row meets first: is it a row at all, and does it pass the conditions, in the order they were declared. */
+case class Gate(source: Seq[Attribute], conditions: Seq[Expression], keep: Boolean, zone: String) {
+  def visible: Seq[Attribute] = source.filterNot(a => Names.hidden(a.name))
+  def index(name: String): Int = source.indexWhere(_.name == name)
+}
+
+class LiveGate(gate: Gate, partition: Int) {
+  val rejects = new Rejects(gate.visible, gate.source, gate.keep, gate.zone)
+  private val tests = gate.conditions.map(c => Predicate.create(BindReferences.bindReference(c, AttributeSeq(gate.source)))).toArray
+  tests.foreach(_.initialize(partition))
+  private val (bad, raw, control) = (gate.index(Names.Bad), gate.index(Names.Raw), gate.index(Names.Control))
+
+  /** Why the row was set aside before it came here, or null. */
+  def setAside(row: InternalRow): UTF8String =
+    if (bad >= 0 && !row.isNullAt(bad)) row.getUTF8String(bad)
+    else if (raw >= 0 && !row.isNullAt(raw)) rejects.of("does not parse", row.getString(raw))
+    else null
+
+  def passes(row: InternalRow): Boolean = {
+    if (control >= 0 && !row.isNullAt(control) && row.getBoolean(control)) return false
+    var i = 0
+    while (i < tests.length) { if (!tests(i).eval(row)) return false; i += 1 }
+    true
+  }
+}
+
+/** where and select alone: rows in, the columns a user sees out, with event time and rejections beside them. */
+case class Segment(gate: Gate, columns: Seq[Expression]) extends RowWork {
+  def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = {
+    val live = new LiveGate(gate, partition)
+    val types = columns.map(_.dataType)
+    val good = UnsafeProjection.create(columns :+ Literal(null, StringType), gate.source)
+    val out = UnsafeProjection.create((types.init.map(Literal(null, _)) :+ BoundReference(0, types.last, nullable = true)) :+ BoundReference(1, StringType, nullable = true))
+    val time = gate.index(Names.Time)
+    def aside(row: InternalRow, why: UTF8String): InternalRow = {
+      val r = new GenericInternalRow(2)
+      if (time >= 0 && !row.isNullAt(time)) r.update(0, row.getLong(time))
+      r.update(1, why)
+      out(r)
+    }
+    rows.flatMap { row =>
+      try {
+        val why = live.setAside(row)
+        if (why != null) Some(aside(row, why)) else if (live.passes(row)) Some(good(row)) else None
+      } catch { case e if Rejects.isRowError(e) => Some(aside(row, live.rejects.of(row, e))) }
+    }
+  }
+}
+
+/** The rows of a table, one by one, with what its folds read and an order stamp: event time, then input partition and position. */
+case class Single(gate: Gate, keys: Seq[Expression], reads: Seq[Expression], time: Option[Expression]) extends RowWork {
+  def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = {
+    val live = new LiveGate(gate, partition)
+    val at = AttributeReference("at", LongType, nullable = false)()
+    val stamp = CreateNamedStruct(Seq(Literal("time"), time.getOrElse(Literal(null, TimestampType)), Literal("arrival"), at))
+    val good = UnsafeProjection.create(keys ++ reads :+ stamp :+ Literal(null, StringType), gate.source :+ at)
+    val lane = new Lane(keys.map(_.dataType), reads.map(_.dataType) :+ stamp.dataType)
+    val key = new KeyCheck(keys)
+    val position = new GenericInternalRow(1)
+    val joined = new JoinedRow
+    var n = 0L
+    rows.flatMap { row =>
+      n += 1
+      try {
+        val why = live.setAside(row)
+        if (why != null) Some(lane(why))
+        else if (!live.passes(row)) None
+        else {
+          position.update(0, (partition.toLong << 40) | n)
+          val r = good(joined(row, position))
+          val missing = key.missing(r)
+          if (missing != null) Some(lane(live.rejects.of(s"key $missing is null", live.rejects.text(row)))) else Some(r)
+        }
+      } catch { case e if Rejects.isRowError(e) => Some(lane(live.rejects.of(row, e))) }
+    }
+  }
+}
+
+/** Rejected rows travel under an all-null key, which no row that counts can have. */
+class Lane(keys: Seq[DataType], rest: Seq[DataType]) {
+  private val project = UnsafeProjection.create((keys ++ rest).map(Literal(null, _)) :+ BoundReference(0, StringType, nullable = false))
+  def apply(why: UTF8String): InternalRow = project(InternalRow(why)).copy()
+}
+
+class KeyCheck(keys: Seq[Expression]) {
+  private val names = keys.map { case n: NamedExpression => n.name; case e => e.sql }.toArray
+  /** The first key column that is null, by name, or null. */
+  def missing(row: InternalRow): String = {
+    var i = 0
+    while (i < names.length) { if (row.isNullAt(i)) return names(i); i += 1 }
+    null
+  }
+}

@@ -1,0 +1,1 @@
+"""The Scala kernel: its sources, and how they become a jar."""

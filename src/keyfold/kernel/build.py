@@ -1,0 +1,124 @@
+"""Compiles the kernel once and caches the jar.
+
+PySpark's own jars contain the Scala compiler, so a Java runtime is all that is needed. The jar is named after a
+hash of the sources and Spark's version: another version of either is another file, and a stale jar can't be
+taken for a new one. It is written aside and renamed, so that two processes may build at once; the later
+rename wins with equal content.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+from keyfold.errors import JavaMissing, KernelBuildFailed
+
+SOURCES = Path(__file__).parent
+LOWEST_JAVA = 17
+
+
+def kernel_jar(cache: Path | None = None, progress: Callable[[str], None] | None = None) -> Path:
+    """The kernel's jar for the installed Spark: shipped, cached, or built now."""
+    name = jar_name()
+    places = [SOURCES / "jar", *cache_places(cache)]
+    for place in places:
+        if (place / name).is_file():
+            return place / name
+    home = writable(places[1:])
+    (progress or _say)("keyfold: building the kernel, once for this Spark version; it takes some seconds")
+    return build(home / name)
+
+
+def jar_name() -> str:
+    """The file name that belongs to these sources and this Spark."""
+    from pyspark import __version__ as spark_version
+
+    digest = hashlib.sha256(spark_version.encode())
+    for source in scala_files():
+        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+    return f"keyfold-kernel-{spark_version}-{digest.hexdigest()[:16]}.jar"
+
+
+def scala_files() -> list[Path]:
+    return sorted(SOURCES.glob("*.scala"))
+
+
+def cache_places(cache: Path | None) -> list[Path]:
+    """Where a built jar may be kept, best first; the last is a temporary directory for read-only homes."""
+    default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "keyfold"
+    return [cache or default, Path(tempfile.gettempdir()) / f"keyfold-{os.getuid()}"]
+
+
+def writable(places: list[Path]) -> Path:
+    """The first place that files can be written to."""
+    for place in places:
+        try:
+            place.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with tempfile.TemporaryFile(dir=place):
+                pass
+        except OSError:
+            continue
+        # A jar is code: one in a directory that somebody else may write to is not ours to load.
+        if place.stat().st_uid == os.getuid():
+            return place
+    raise KernelBuildFailed(
+        "the kernel's jar can't be written anywhere",
+        given=", ".join(map(str, places)),
+        hint="set KEYFOLD_KERNEL_DIR to a directory you can write to",
+    )
+
+
+def build(target: Path) -> Path:
+    """Compiles the sources into `target`."""
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".build-") as work:
+        classes = Path(work) / "classes"
+        classes.mkdir()
+        compile_scala(classes)
+        aside = Path(work) / target.name
+        with zipfile.ZipFile(aside, "w", zipfile.ZIP_DEFLATED) as jar:
+            for file in sorted(p for p in classes.rglob("*") if p.is_file()):
+                jar.write(file, file.relative_to(classes))
+        os.replace(aside, target)
+    return target
+
+
+def compile_scala(classes: Path) -> None:
+    import pyspark
+
+    jars = Path(pyspark.__file__).parent / "jars"
+    command = [java(), "-Xss8m", "-cp", f"{jars}/*", "scala.tools.nsc.Main", "-usejavacp", "-nowarn", "-d"]
+    done = subprocess.run(
+        [*command, str(classes), *map(str, scala_files())], capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise KernelBuildFailed(
+            "the kernel does not compile against this Spark",
+            given=f"Spark's jars in {jars}",
+            hint=f"install pyspark>=4.3,<4.4; the compiler said:\n{(done.stderr or done.stdout)[-2000:]}",
+        )
+
+
+def java() -> str:
+    """The `java` that PySpark would start, checked for its version."""
+    home = os.environ.get("JAVA_HOME")
+    found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    hint = f"install a Java runtime of version {LOWEST_JAVA} or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless)"
+    if not found or not os.access(found, os.X_OK):
+        raise JavaMissing("no Java found", given=f"JAVA_HOME={home}" if home else "PATH", hint=hint)
+    said = subprocess.run([found, "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(?:1\.)?(\d+)', said)
+    if not version or int(version[1]) < LOWEST_JAVA:
+        raise JavaMissing("this Java is too old for Spark 4", given=f"{found}: {said.splitlines()[0] if said else '?'}", hint=hint)
+    return found
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

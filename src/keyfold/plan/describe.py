@@ -1,0 +1,116 @@
+"""Shows an app: as text for people, as JSON for programs (`data.py`), as a diagram (`mermaid.py`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from keyfold.plan import checks, durations
+from keyfold.plan.data import to_dict
+from keyfold.plan.mermaid import mermaid
+from keyfold.plan.nodes import AppSpec, FoldSpec, Node, Site, Source, TableSpec, Union, name_of, steps
+from keyfold.plan.words import connector_words, expr_words, named_words, step_words
+
+_Row: TypeAlias = tuple[str, Sequence[str | int | None]]
+"""A label and its lines; empty ones are left out."""
+
+__all__ = ["describe", "text", "to_dict"]
+
+
+def describe(spec: AppSpec, format: str = "text") -> str:
+    """The app as "text", "json" or "mermaid"."""
+    checked = checks.one_of(format, ("text", "json", "mermaid"), "the format of describe", spec.name)
+    if checked == "json":
+        return json.dumps(to_dict(spec), indent=2, ensure_ascii=False)
+    return mermaid(spec) if checked == "mermaid" else text(spec)
+
+
+def text(spec: AppSpec) -> str:
+    """The app as an aligned tree."""
+    blocks = [_app_block(spec), *map(_stream_block, spec.streams), *map(_table_block, spec.tables)]
+    return "\n\n".join("\n".join(line.rstrip() for line in block) for block in blocks) + "\n"
+
+
+def _app_block(spec: AppSpec) -> list[str]:
+    return _block(
+        "app",
+        spec.name,
+        spec.help,
+        [
+            ("every", [_length(spec.every_ms)]),
+            ("snapshot", [f"every {spec.snapshot_every} batches" if spec.snapshot_every else None]),
+        ],
+    )
+
+
+def _stream_block(stream: Source) -> list[str]:
+    time = f"{stream.time}, late {durations.text(stream.late_ms)}" if stream.time else "arrival"
+    rows: list[_Row] = [
+        ("source", [connector_words(stream.connector)]),
+        ("schema", [stream.schema or "of the source"]),
+        ("time", [time]),
+        ("at", [_text(stream.site)]),
+    ]
+    return _block("stream", stream.name, stream.help, rows)
+
+
+def _table_block(table: TableSpec) -> list[str]:
+    rows: list[_Row] = [
+        ("from", _pipeline(table.input)),
+        ("key", named_words(table.keys)),
+        ("columns", _columns(table)),
+        ("ttl", [_length(table.ttl_ms)]),
+        ("partitions", [table.partitions]),
+        ("on_error", [table.on_error]),
+        ("to", [connector_words(sink) for sink in table.sinks]),
+        ("at", [_text(table.site)]),
+    ]
+    return _block("table", table.name, table.help, rows)
+
+
+def _block(kind: str, name: str, help: str, rows: Iterable[_Row]) -> list[str]:
+    lines = [f"{kind} {name}", *(f"  {line}" for line in help.splitlines())]
+    for label, values in rows:
+        shown = [line for value in values if value for line in str(value).splitlines()]
+        labels = [label, *[""] * len(shown)]
+        lines += [f"  {head:<10}  {value}" for head, value in zip(labels, shown, strict=False)]
+    return lines
+
+
+def _pipeline(node: Node) -> list[str]:
+    """The steps from the sources down to the node, one per line; the arms of a union are indented."""
+    first, *rest = steps(node)
+    if isinstance(first, Union):
+        arms = [line for arm in first.inputs for line in _arm(_pipeline(arm))]
+        head = ["union of", *arms]
+    else:
+        head = [name_of(first)]
+    return [*head, *(step_words(step) for step in rest)]
+
+
+def _arm(lines: list[str]) -> list[str]:
+    return [f"- {lines[0]}", *(f"  {line}" for line in lines[1:])]
+
+
+def _columns(table: TableSpec) -> list[str]:
+    width = max(len(name) for name, _ in table.columns)
+    lines = []
+    for name, value in table.columns:
+        first, *rest = _fold_lines(value) if isinstance(value, FoldSpec) else expr_words(value).splitlines()
+        lines += [f"{name:<{width}}  {first}", *(f"{'':<{width}}  {line}" for line in rest)]
+    return lines
+
+
+def _fold_lines(fold: FoldSpec) -> list[str]:
+    parts = [("zero", fold.zero), ("update", fold.update), ("merge", fold.merge)]
+    lines = [f"{label:<6}  {', '.join(named_words(named, '='))}" for label, named in parts if named]
+    return ["fold", *lines, *([f"result  {expr_words(fold.result)}"] if fold.result is not None else [])]
+
+
+def _text(site: Site | None) -> str | None:
+    return None if site is None else str(site)
+
+
+def _length(ms: int | None) -> str | None:
+    return None if ms is None else durations.text(ms)

@@ -1,0 +1,72 @@
+"""Draws an app as a Mermaid flowchart: streams as stadiums, steps as boxes, tables as cylinders."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from keyfold.plan.nodes import AppSpec, Expr, FoldSpec, Node, Source, TableSpec, inputs, steps
+from keyfold.plan.words import connector_words, expr_words, named_words, step_words
+
+# Mermaid reads quotes, markup and backticks inside of labels; as character codes they are only shown.
+_SPECIAL: Final = re.compile(r"[\"#&<>`{}\[\]|\\;]")
+_LONGEST: Final = 120
+
+
+def mermaid(spec: AppSpec) -> str:
+    """The app as a flowchart from left to right."""
+    return "\n".join(["flowchart LR", *(f"  {line}" for line in _Drawing(spec).lines)]) + "\n"
+
+
+def label(*lines: str) -> str:
+    """A quoted label; each argument is a line of it."""
+    return '"' + "<br>".join(_escaped(line) for line in lines) + '"'
+
+
+class _Drawing:
+    """Collects lines; each node is drawn once, however many tables read it."""
+
+    def __init__(self, spec: AppSpec) -> None:
+        self.lines: list[str] = []
+        self._ids: dict[int, str] = {}
+        for stream in spec.streams:
+            self._draw(stream)
+        for table in spec.tables:
+            self._table(table)
+
+    def _draw(self, node: Node) -> str:
+        for step in steps(node):
+            if id(step) not in self._ids:
+                self._ids[id(step)] = self._drawn(step)
+        return self._ids[id(node)]
+
+    def _drawn(self, node: Node) -> str:
+        if isinstance(node, Source):
+            name = f"stream_{node.name}"
+            self.lines.append(f"{name}([{label(node.name, connector_words(node.connector))}])")
+            return name
+        # Only a union has inputs that are not drawn yet, so this doesn't recurse along a chain.
+        origins = [self._ids.get(id(origin)) or self._draw(origin) for origin in inputs(node)]
+        name = f"step_{len(self._ids)}"
+        self.lines.append(f"{name}[{label(step_words(node))}]")
+        self.lines += [f"{origin} --> {name}" for origin in origins]
+        return name
+
+    def _table(self, table: TableSpec) -> None:
+        origin, name = self._draw(table.input), f"table_{table.name}"
+        columns = [f"{column}: {_column(value)}" for column, value in table.columns]
+        self.lines.append(f"{name}[({label(table.name, *columns)})]")
+        self.lines.append(f"{origin} -->|{label('by ' + ', '.join(named_words(table.keys)))}| {name}")
+        for number, sink in enumerate(table.sinks):
+            self.lines.append(f"{name}_sink_{number}[/{label(connector_words(sink))}/]")
+            self.lines.append(f"{name} --> {name}_sink_{number}")
+
+
+def _column(value: Expr | FoldSpec) -> str:
+    return "fold" if isinstance(value, FoldSpec) else expr_words(value)
+
+
+def _escaped(text: str) -> str:
+    flat = " ".join(text.split())
+    short = flat if len(flat) <= _LONGEST else flat[: _LONGEST - 3] + "..."
+    return _SPECIAL.sub(lambda found: f"#{ord(found[0])};", short)

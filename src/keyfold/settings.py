@@ -1,0 +1,91 @@
+"""Settings of a run: from arguments, else from `KEYFOLD_*` in the environment, else the defaults below."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from keyfold.errors import BadOption, did_you_mean, masked
+
+_MEMORY = re.compile(r"[1-9][0-9]*[kmgt]b?", re.IGNORECASE)
+
+
+class Settings(BaseSettings):
+    """What can be set, with type, default and meaning."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="KEYFOLD_", env_ignore_empty=True, extra="forbid", frozen=True
+    )
+
+    home: Path = Field(
+        Path(".keyfold"), description="Directory of all state: checkpoints, views, rejected rows."
+    )
+    views: Literal["sqlite", "none"] = Field(
+        "sqlite", description='Where views are kept; "none" turns them off.'
+    )
+    master: str | None = Field(
+        None, description="Spark master of a session made by keyfold; local[*] if not set."
+    )
+    spark: dict[str, str] = Field({}, description="More Spark settings, as JSON in the environment.")
+    driver_memory: str = Field("4g", description="Memory of the JVM that keyfold starts, as Spark spells it.")
+    kernel_dir: Path | None = Field(None, description="Directory in which the compiled kernel is cached.")
+
+    @field_validator("home", "kernel_dir", mode="before")
+    @classmethod
+    def _local(cls, value: Any) -> Any:
+        if isinstance(value, str) and "://" in value:
+            raise ValueError("must be a local path; other file systems are not supported yet")
+        return Path(value).expanduser() if isinstance(value, str | Path) else value
+
+    @field_validator("views", mode="before")
+    @classmethod
+    def _known_store(cls, value: Any) -> Any:
+        if isinstance(value, str) and value.lower().startswith(("postgres:", "postgresql:")):
+            raise ValueError("PostgreSQL is not supported yet; use sqlite or none")
+        return value
+
+    @field_validator("spark", mode="before")
+    @classmethod
+    def _as_text(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {
+            name: str(item).lower() if isinstance(item, bool) else str(item) for name, item in value.items()
+        }
+
+    @field_validator("driver_memory")
+    @classmethod
+    def _memory(cls, value: str) -> str:
+        if not _MEMORY.fullmatch(value):
+            raise ValueError("must be a number and a unit, such as 4g or 512m")
+        return value
+
+
+def load(**overrides: Any) -> Settings:
+    """The settings, arguments first; an argument of None counts as not given. Bad ones are `BadOption`."""
+    given = {name: value for name, value in overrides.items() if value is not None}
+    for name in given:
+        if name not in Settings.model_fields:
+            hint = did_you_mean(name, Settings.model_fields, f"one of: {', '.join(Settings.model_fields)}")
+            raise BadOption(f"unknown setting {name!r}", given=f"{name}={given[name]!r}", hint=hint)
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        raise _refused(error, given) from None
+    except ValueError as error:
+        # KEYFOLD_SPARK that is no JSON: the settings library says which field, its cause says why.
+        raise BadOption(
+            f"a setting can't be read: {error}", hint='KEYFOLD_SPARK=\'{"spark.x": "y"}\''
+        ) from None
+
+
+def _refused(error: ValidationError, given: dict[str, Any]) -> BadOption:
+    first = error.errors()[0]
+    name = str(first["loc"][0])
+    where = "argument of start" if name in given else f"KEYFOLD_{name.upper()}"
+    why = first["msg"].removeprefix("Value error, ")
+    return BadOption(f"setting {name!r}: {why}", where=where, given=masked(str(first["input"])))

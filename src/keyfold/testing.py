@@ -1,0 +1,174 @@
+"""Drive an app by hand, on the real engine.
+
+```python
+from keyfold.testing import drive
+
+with drive(app) as d:
+    d.push("orders", [{"id": "1", "region": "eu", "amount": 10.0}])
+    assert d.rows("region_totals")[0]["orders"] == 1
+```
+
+Streams declared with any source are fed by hand; everything else is what runs in production: Spark, the kernel,
+checkpoints, views. All drives of a process share one local session.
+"""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from keyfold.app import App
+from keyfold.engine import aside, run, session
+from keyfold.engine.feeding import encode, put
+from keyfold.errors import QueryError, did_you_mean
+from keyfold.plan.nodes import AppSpec, Source
+from keyfold.settings import load
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_shared: list[SparkSession] = []
+
+# Small batches: two partitions show what partitioning does, and more would only cost time.
+_SMALL = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+    "spark.sql.streaming.pollingDelay": "10ms",
+    "spark.sql.streaming.minBatchesToRetain": "10",
+}
+
+
+def shared_session() -> SparkSession:
+    """The local session that all drives of this process use."""
+    if not _shared:
+        _shared.append(session.own_session(load(master="local[2]", driver_memory="2g"), _SMALL))
+        atexit.register(_shared[0].stop)
+    return _shared[0]
+
+
+def drive(app: App | AppSpec, *, home: str | Path | None = None, spark: Any = None, **settings: Any) -> Driver:
+    """An app under the test's control; use it in a `with`. Without `home` its files are temporary."""
+    spec = app if isinstance(app, AppSpec) else app.spec()
+    return Driver(spec, None if home is None else Path(home), spark, settings)
+
+
+class Driver:
+    """What a test does to an app, and what it sees."""
+
+    def __init__(self, spec: AppSpec, home: Path | None, spark: Any, settings: Mapping[str, Any]) -> None:
+        self._spec = spec
+        self._temporary = home is None
+        self._home = home or Path(tempfile.mkdtemp(prefix="keyfold-"))
+        self._spark = spark
+        self._settings = settings
+        self._files = 0
+        self._read: dict[str, int] = {}
+        self._handle: run.Handle | None = None
+
+    def __enter__(self) -> Driver:
+        self._start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._handle is not None:
+            self._handle.stop()
+            self._handle = None
+        if self._temporary:
+            shutil.rmtree(self._home, ignore_errors=True)
+
+    @property
+    def handle(self) -> run.Handle:
+        """The running app, as `app.start()` returns it."""
+        if self._handle is None:
+            raise QueryError("the app isn't running", reason="not_ready", hint="use drive(...) in a with statement")
+        return self._handle
+
+    def push(self, stream: str, rows: Iterable[Mapping[str, Any] | str]) -> None:
+        """Feeds one batch and returns when every table that depends on it is idle. Text is a raw line."""
+        self._feed(self._stream(stream), encode(rows))
+
+    def advance(self, stream: str, to: str | datetime) -> None:
+        """Moves the stream's event time without a data row; returns when due timers have fired."""
+        source = self._stream(stream)
+        if source.time is None:
+            raise QueryError(f"stream {stream} has no event time to move", hint="declare it with time=...")
+        self._feed(source, encode([{source.time: to, "_kf_control": True}]))
+
+    def rows(self, table: str, **options: Any) -> list[dict[str, Any]]:
+        """The view's rows, keys first, without `_batch` and `_at`."""
+        found = self.handle.table(table).rows(**options)
+        return [{k: v for k, v in row.items() if k not in ("_batch", "_at")} for row in found]
+
+    def get(self, table: str, *key: Any) -> dict[str, Any] | None:
+        """The row of one key, or None."""
+        return self.handle.table(table).get(*key)
+
+    def changes(self, table: str) -> list[dict[str, Any]]:
+        """The changes since the last call, each with `_op`."""
+        reader = self.handle.table(table)
+        home = self.handle.home.table(table)
+        found = list(aside.read_changes(home, reader.schema, self._read.get(table, -1)))
+        self._read[table] = max((int(f.stem) for f in aside.change_files(home)), default=-1)
+        return [{k: v for k, v in row.items() if k != "_batch"} for row in found]
+
+    def rejected(self, name: str) -> list[dict[str, Any]]:
+        """Rows of a stream or a table that could not be used: reason, raw, batch, at."""
+        return self.handle.rejected(name)
+
+    def restart(self) -> None:
+        """Stops and starts again from the checkpoint."""
+        self.handle.stop()
+        self._start()
+
+    def crash(self) -> None:
+        """Makes each table's last batch run again, as after a crash between Spark's state commit and its own."""
+        self.handle.stop()
+        for table in self._spec.tables:
+            _forget_last_commit(self.handle.home.table(table.name).checkpoint)
+        self._start()
+
+    def _start(self) -> None:
+        feeds = {s.name: self._feed_directory(s) for s in self._spec.streams}
+        self._handle = run.start(
+            self._spec,
+            spark=self._spark or shared_session(),
+            home=self._home,
+            settings=self._settings,
+            feeds=feeds,
+            changelog=True,
+        )
+        self._handle.drain()
+
+    def _feed_directory(self, stream: Source) -> Path:
+        directory = self._home / "feeds" / stream.name
+        directory.mkdir(parents=True, exist_ok=True)
+        return directory
+
+    def _feed(self, stream: Source, lines: str) -> None:
+        self._files += 1
+        put(self._feed_directory(stream), f"{self._files:06d}-{datetime.now(timezone.utc):%H%M%S%f}", lines)
+        self.handle.drain()
+
+    def _stream(self, name: str) -> Source:
+        for stream in self._spec.streams:
+            if stream.name == name:
+                return stream
+        names = [s.name for s in self._spec.streams]
+        hint = did_you_mean(name, names, f"one of {', '.join(names)}")
+        raise QueryError(f"no stream {name} in app {self._spec.name}", reason="not_found", given=name, hint=hint)
+
+
+def _forget_last_commit(checkpoint: Path) -> None:
+    """Removes the commit of the newest batch: Spark then runs that batch id again."""
+    begun = [int(p.name) for p in (checkpoint / "offsets").glob("[0-9]*")]
+    if begun:
+        for name in (str(max(begun)), f".{max(begun)}.crc"):
+            (checkpoint / "commits" / name).unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""The read side: the newest row of each key, readable while the app runs and after it stopped."""

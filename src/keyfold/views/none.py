@@ -1,0 +1,78 @@
+"""No views at all, for apps that only feed sinks: `KEYFOLD_VIEWS=none`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, NoReturn
+
+import pyarrow as pa
+
+from keyfold.errors import QueryError
+from keyfold.views.contract import BatchWriter, OrderBy, Position, ViewSchema, ViewStore, Where
+
+
+class _Nowhere(BatchWriter):
+    def apply(self, changes: pa.RecordBatch) -> None:
+        """Leaves the changes out."""
+
+
+class NoViews(ViewStore):
+    """Takes every batch and keeps nothing; reads are refused with the reason."""
+
+    def create(self, schema: ViewSchema) -> None:
+        """Does nothing."""
+
+    def schema(self, table: str) -> ViewSchema:
+        _refuse(table)
+
+    def tables(self) -> tuple[str, ...]:
+        return ()
+
+    @contextmanager
+    def batch(
+        self, table: str, batch_id: int, at: datetime, watermark: datetime | None = None
+    ) -> Iterator[BatchWriter]:
+        yield _Nowhere()
+
+    def rebuild(
+        self,
+        table: str,
+        schema: ViewSchema,
+        record_batches: Iterable[pa.RecordBatch],
+        batch_id: int,
+        at: datetime,
+        watermark: datetime | None = None,
+    ) -> None:
+        """Does nothing, and takes no rows."""
+
+    def get(self, table: str, key: Sequence[Any]) -> dict[str, Any] | None:
+        _refuse(table)
+
+    def scan(
+        self,
+        table: str,
+        where: Where = None,
+        order_by: OrderBy = None,
+        limit: int | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        _refuse(table)
+
+    def position(self, table: str) -> Position | None:
+        return None
+
+    def wait(self, table: str, at_least: int, timeout: float = 0) -> Position:
+        _refuse(table)
+
+    def drop(self, table: str) -> None:
+        """Does nothing."""
+
+    def close(self) -> None:
+        """Does nothing."""
+
+
+def _refuse(table: str) -> NoReturn:
+    hint = "run without KEYFOLD_VIEWS=none, or read the table's sink"
+    raise QueryError("views are turned off", reason="not_ready", where=table, hint=hint)

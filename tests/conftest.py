@@ -1,0 +1,33 @@
+"""What all tests share.
+
+A test that needs a part which can't be had here skips with the part's name; with CI=true that is a failure, so
+that a green run means that everything ran.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ORACLES = Path(__file__).resolve().parents[2] / "shared" / "oracles"
+
+
+def missing(part: str) -> None:
+    """Skips the test for want of a part; fails it in CI."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"{part} is missing, and CI=true asks for everything")
+    pytest.skip(f"needs {part}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+    """In CI a skip is a failure, whoever asked for it."""
+    report = yield
+    if os.environ.get("CI") == "true" and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped in CI: {report.longrepr}"
+    return report

@@ -1,0 +1,93 @@
+"""Settings, from arguments and from the environment."""
+
+from pathlib import Path
+
+import pytest
+
+from keyfold.errors import BadOption
+from keyfold.settings import Settings, load
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch):
+    for name in Settings.model_fields:
+        monkeypatch.delenv(f"KEYFOLD_{name.upper()}", raising=False)
+
+
+def test_the_defaults():
+    made = load()
+    assert made.model_dump() == {
+        "home": Path(".keyfold"),
+        "views": "sqlite",
+        "master": None,
+        "spark": {},
+        "driver_memory": "4g",
+        "kernel_dir": None,
+    }
+
+
+def test_every_setting_says_what_it_is():
+    assert all(field.description for field in Settings.model_fields.values())
+
+
+def test_arguments_come_before_the_environment(monkeypatch):
+    monkeypatch.setenv("KEYFOLD_HOME", "/from/env")
+    monkeypatch.setenv("KEYFOLD_VIEWS", "none")
+    made = load(home="/from/argument", master=None)
+    assert (made.home, made.views) == (Path("/from/argument"), "none")
+
+
+def test_an_empty_variable_counts_as_not_set(monkeypatch):
+    monkeypatch.setenv("KEYFOLD_HOME", "")
+    assert load().home == Path(".keyfold")
+
+
+def test_the_home_directory_is_found(monkeypatch):
+    monkeypatch.setenv("HOME", "/somewhere")
+    assert load(home="~/state").home == Path("/somewhere/state")
+
+
+def test_spark_settings_become_text(monkeypatch):
+    assert load(spark={"spark.a": True, "spark.b": 3}).spark == {"spark.a": "true", "spark.b": "3"}
+    monkeypatch.setenv("KEYFOLD_SPARK", '{"spark.c": false}')
+    assert load().spark == {"spark.c": "false"}
+
+
+def test_spark_settings_that_are_no_json_are_refused(monkeypatch):
+    monkeypatch.setenv("KEYFOLD_SPARK", "spark.a=b")
+    with pytest.raises(BadOption, match=r"(?s)spark.*KEYFOLD_SPARK="):
+        load()
+
+
+def test_postgresql_is_refused_for_now_without_its_password(monkeypatch):
+    monkeypatch.setenv("KEYFOLD_VIEWS", "postgresql://bob:s3cret@host/db")
+    with pytest.raises(BadOption, match=r"(?s)PostgreSQL is not supported yet.*KEYFOLD_VIEWS") as refusal:
+        load()
+    assert "s3cret" not in str(refusal.value)
+
+
+def test_other_stores_are_refused():
+    with pytest.raises(BadOption, match=r"(?s)views.*argument of start.*given: mysql"):
+        load(views="mysql")
+
+
+@pytest.mark.parametrize("home", ["s3a://bucket/state", "hdfs://host/state"])
+def test_a_home_that_is_not_local_is_refused(home):
+    with pytest.raises(BadOption, match="local path"):
+        load(home=home)
+
+
+@pytest.mark.parametrize("memory", ["4", "much", "0g", "4 gb", ""])
+def test_memory_needs_a_unit(memory):
+    with pytest.raises(BadOption, match="driver_memory"):
+        load(driver_memory=memory)
+
+
+def test_an_unknown_setting_is_refused_and_the_nearest_suggested():
+    with pytest.raises(BadOption, match=r"(?s)unknown setting 'veiws'.*did you mean 'views'"):
+        load(veiws="none")
+
+
+def test_settings_cannot_change():
+    with pytest.raises(ValueError, match="frozen"):
+        load().home = Path("x")

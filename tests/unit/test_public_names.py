@@ -1,0 +1,75 @@
+"""What `import keyfold` gives, and what it must not load."""
+
+import doctest
+import importlib
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import keyfold as kf
+
+HEAVY = ("pyspark", "py4j", "pandas", "numpy", "pyarrow", "pydantic", "pydantic_settings", "typer", "grpc")
+
+
+def test_the_public_names_are_these():
+    assert kf.__all__ == [
+        "App",
+        "DeclarationError",
+        "Keyed",
+        "KeyfoldError",
+        "QueryError",
+        "RunError",
+        "Stream",
+        "Table",
+        "__version__",
+        "files",
+        "fold",
+        "rate",
+        "rows",
+        "spark",
+    ]
+
+
+@pytest.mark.parametrize("name", [name for name in kf.__all__ if name != "__version__"])
+def test_every_public_name_is_there_and_documented(name):
+    assert getattr(kf, name).__doc__
+
+
+def test_the_public_methods_are_documented():
+    for public in (kf.App, kf.Stream, kf.Keyed, kf.Table):
+        for name, member in vars(public).items():
+            if not name.startswith("_") and (callable(member) or isinstance(member, property)):
+                assert member.__doc__, f"{public.__name__}.{name}"
+
+
+def test_the_version_is_that_of_the_project():
+    project = Path(__file__).parents[2] / "pyproject.toml"
+    if not project.exists():
+        pytest.skip("the tests run outside of the checkout")
+    assert tomllib.loads(project.read_text())["project"]["version"] == kf.__version__
+
+
+@pytest.mark.parametrize("module", ["app", "errors", "folds", "sources", "plan.durations", "plan.schema"])
+def test_the_examples_of_the_docstrings_run(module):
+    result = doctest.testmod(importlib.import_module(f"keyfold.{module}"), extraglobs={"kf": kf})
+    assert result.attempted
+    assert result.failed == 0
+
+
+def test_importing_and_declaring_load_nothing_heavy():
+    script = f"""
+import json, sys
+import keyfold as kf
+app = kf.App("shop", every="1 second")
+rows = app.stream("orders", kf.rows([]), schema="region string, at timestamp", time="at", late="1 hour")
+fold = kf.fold(zero={{"n": "0"}}, update={{"n": "1"}})
+rows.where("true").by("region").table("totals", n="count(*)", ttl="1 day", f=fold)
+app.describe(), app.describe("json"), app.describe("mermaid")
+print(json.dumps([name for name in {HEAVY!r} if name in sys.modules]))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == []

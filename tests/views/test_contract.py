@@ -1,0 +1,399 @@
+"""What every store of views must do. A new store joins by a name in `STORES` and a branch in `store`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from keyfold.errors import QueryError, RunError
+from keyfold.views.contract import Column, Position, ViewSchema, ViewStore
+from keyfold.views.reader import open_store
+from keyfold.views.types import parse
+
+STORES = ("sqlite",)
+AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
+Change = tuple[Any, ...]
+
+
+def columns(**types: Any) -> tuple[Column, ...]:
+    return tuple(Column(name, parse(kind)) for name, kind in types.items())
+
+
+TOTALS = ViewSchema("totals", columns(region="string"), columns(n="long", revenue="double"))
+PAIRS = ViewSchema("pairs", columns(a="string", b="long"), columns(v="string"))
+
+
+def changes(schema: ViewSchema, *rows: Change) -> pa.RecordBatch:
+    arrays = [pa.array([row[i] for row in rows], field.type) for i, field in enumerate(schema.arrow)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema.arrow)
+
+
+def put(store: ViewStore, schema: ViewSchema, batch: int, *rows: Change) -> bool:
+    with store.batch(schema.table, batch, AT + timedelta(seconds=batch)) as writer:
+        if rows:
+            writer.apply(changes(schema, *rows))
+    return writer.replayed
+
+
+def values(store: ViewStore, table: str, **scan: Any) -> list[tuple[Any, ...]]:
+    return [tuple(row.values())[:-2] for row in store.scan(table, **scan)]
+
+
+@pytest.fixture(params=STORES)
+def open_again(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], ViewStore]]:
+    opened: list[ViewStore] = []
+
+    def again() -> ViewStore:
+        opened.append(open_store(tmp_path / "app" / "views.db", read_only=False))
+        return opened[-1]
+
+    yield again
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def store(open_again: Callable[[], ViewStore]) -> ViewStore:
+    store = open_again()
+    store.create(TOTALS)
+    return store
+
+
+class TestBatches:
+    def test_rows_and_position_are_there_after_a_batch(self, store: ViewStore) -> None:
+        watermark = datetime(2026, 1, 1, 11, tzinfo=UTC)
+        with store.batch("totals", 0, AT, watermark) as writer:
+            writer.apply(changes(TOTALS, ("upsert", "eu", 1, 2.5)))
+            writer.apply(changes(TOTALS, ("final", "us", 2, None)))
+        assert store.position("totals") == Position(0, AT, watermark)
+        assert store.get("totals", ["eu"]) == {"region": "eu", "n": 1, "revenue": 2.5, "_batch": 0, "_at": AT}
+        assert values(store, "totals") == [("eu", 1, 2.5), ("us", 2, None)]
+
+    def test_a_row_tells_the_batch_that_wrote_it(self, store: ViewStore) -> None:
+        put(store, TOTALS, 3, ("upsert", "eu", 1, 1.0), ("upsert", "us", 1, 1.0))
+        put(store, TOTALS, 7, ("upsert", "eu", 2, 2.0))
+        assert [(row["region"], row["_batch"], row["_at"]) for row in store.scan("totals")] == [
+            ("eu", 7, AT + timedelta(seconds=7)),
+            ("us", 3, AT + timedelta(seconds=3)),
+        ]
+
+    def test_a_batch_without_rows_moves_the_position(self, store: ViewStore) -> None:
+        put(store, TOTALS, 5)
+        position = store.position("totals")
+        assert position is not None
+        assert position.batch == 5
+
+    def test_a_replayed_batch_is_left_out(self, store: ViewStore) -> None:
+        put(store, TOTALS, 4, ("upsert", "eu", 1, 1.0))
+        for old in (4, 3, 0):
+            assert put(store, TOTALS, old, ("upsert", "eu", 9, 9.0), ("upsert", "us", 9, 9.0))
+        assert values(store, "totals") == [("eu", 1, 1.0)]
+        assert not put(store, TOTALS, 9, ("upsert", "eu", 2, 2.0))
+        assert values(store, "totals") == [("eu", 2, 2.0)]
+
+    def test_an_exception_undoes_the_whole_batch(self, store: ViewStore) -> None:
+        put(store, TOTALS, 0, ("upsert", "eu", 1, 1.0))
+        with pytest.raises(ZeroDivisionError), store.batch("totals", 1, AT) as writer:
+            writer.apply(changes(TOTALS, ("upsert", "eu", 9, 9.0), ("delete", "us", None, None)))
+            raise ZeroDivisionError
+        assert values(store, "totals") == [("eu", 1, 1.0)]
+        assert store.position("totals") == Position(0, AT, None)
+        assert not put(store, TOTALS, 1, ("upsert", "eu", 2, 2.0))
+        assert values(store, "totals") == [("eu", 2, 2.0)]
+
+    def test_an_exception_undoes_a_batch_that_was_being_written(self, store: ViewStore) -> None:
+        big = [("upsert", f"k{i}", i, 0.5) for i in range(200_000)]
+        with suppress(ZeroDivisionError), store.batch("totals", 0, AT) as writer:
+            writer.apply(changes(TOTALS, *big))
+            raise ZeroDivisionError
+        assert list(store.scan("totals")) == []
+        assert store.position("totals") is None
+
+    def test_nothing_is_seen_before_the_end_of_the_batch(self, store: ViewStore) -> None:
+        with store.batch("totals", 0, AT) as writer:
+            writer.apply(changes(TOTALS, ("upsert", "eu", 1, 1.0)))
+            assert store.get("totals", ["eu"]) is None
+            assert store.position("totals") is None
+
+    @pytest.mark.parametrize(
+        ("ops", "left"),
+        [
+            ("ud", None),
+            ("du", 1),
+            ("udu", 2),
+            ("dud", None),
+            ("uuu", 2),
+            ("fd", None),
+            ("df", 1),
+            ("dd", None),
+        ],
+    )
+    @pytest.mark.parametrize("together", [True, False])
+    @pytest.mark.parametrize("before", [True, False])
+    def test_the_last_change_of_a_key_wins(
+        self, store: ViewStore, ops: str, left: int | None, together: bool, before: bool
+    ) -> None:
+        if before:
+            put(store, TOTALS, 0, ("upsert", "eu", -1, None))
+        names = {"u": "upsert", "d": "delete", "f": "final"}
+        rows = [(names[op], "eu", i, 0.0) for i, op in enumerate(ops)]
+        with store.batch("totals", 1, AT) as writer:
+            for some in [rows] if together else [[row] for row in rows]:
+                writer.apply(changes(TOTALS, *some))
+        row = store.get("totals", ["eu"])
+        assert (None if row is None else row["n"]) == left
+
+    def test_many_changes_equal_a_plain_dict(self, store: ViewStore) -> None:
+        expected: dict[str, int] = {}
+        rows = []
+        for i in range(30_000):
+            key, gone = f"k{i * 7919 % 997}", i % 5 == 3
+            rows.append(("delete" if gone else "upsert", key, i, None))
+            if gone:
+                expected.pop(key, None)
+            else:
+                expected[key] = i
+        with store.batch("totals", 0, AT) as writer:
+            for start in range(0, len(rows), 7001):
+                writer.apply(changes(TOTALS, *rows[start : start + 7001]))
+        assert {region: n for region, n, _ in values(store, "totals")} == expected
+
+    def test_unknown_changes_are_refused(self, store: ViewStore) -> None:
+        with pytest.raises(RunError, match="unknown _op"):
+            put(store, TOTALS, 0, ("insert", "eu", 1, 1.0))
+        with pytest.raises(RunError, match="other columns") as caught, store.batch("totals", 0, AT) as writer:
+            writer.apply(changes(PAIRS, ("upsert", "a", 1, "x")))
+        assert (caught.value.table, caught.value.batch) == ("totals", 0)
+        with pytest.raises(RunError, match="can't be written"):
+            put(store, TOTALS, 0, ("upsert", None, 1, 1.0))
+        assert store.position("totals") is None
+
+    def test_a_batch_of_an_unknown_table_is_refused(self, store: ViewStore) -> None:
+        with pytest.raises(QueryError, match="totals"), store.batch("total", 0, AT):
+            pass
+
+
+class TestSchemas:
+    def test_create_twice_keeps_the_rows(self, store: ViewStore) -> None:
+        put(store, TOTALS, 0, ("upsert", "eu", 1, 1.0))
+        store.create(ViewSchema("totals", TOTALS.keys, TOTALS.columns, help="by region"))
+        assert values(store, "totals") == [("eu", 1, 1.0)]
+        assert store.schema("totals").help == "by region"
+
+    @pytest.mark.parametrize(
+        ("keys", "others", "named"),
+        [
+            (columns(region="long"), TOTALS.columns, "region"),
+            (columns(region="string", b="long"), TOTALS.columns, "key 2"),
+            (TOTALS.keys, columns(n="long", revenue="decimal(10,2)"), "revenue"),
+            (TOTALS.keys, columns(n="long"), "revenue"),
+            (TOTALS.keys, columns(revenue="double", n="long"), "n bigint here, revenue double there"),
+        ],
+    )
+    def test_another_schema_is_refused(
+        self, store: ViewStore, keys: tuple[Column, ...], others: tuple[Column, ...], named: str
+    ) -> None:
+        with pytest.raises(RunError, match=named):
+            store.create(ViewSchema("totals", keys, others))
+        assert store.schema("totals") == TOTALS
+
+    def test_the_schema_comes_back_as_it_was(self, store: ViewStore) -> None:
+        nested = {"type": "array", "elementType": "decimal(20,3)", "containsNull": False}
+        schema = ViewSchema("t", columns(k="date"), columns(a=nested, b="timestamp_ntz"), "help ü")
+        store.create(schema)
+        assert store.schema("t") == schema
+        assert store.tables() == ("t", "totals")
+
+    def test_drop_removes_rows_and_position(self, store: ViewStore) -> None:
+        put(store, TOTALS, 3, ("upsert", "eu", 1, 1.0))
+        store.drop("totals")
+        store.drop("totals")
+        assert store.tables() == ()
+        assert store.position("totals") is None
+        store.create(TOTALS)
+        assert not put(store, TOTALS, 0, ("upsert", "us", 1, 1.0))
+        assert values(store, "totals") == [("us", 1, 1.0)]
+
+    def test_rebuild_replaces_columns_rows_and_position(self, store: ViewStore) -> None:
+        put(store, TOTALS, 9, ("upsert", "eu", 1, 1.0), ("upsert", "us", 1, 1.0))
+        other = ViewSchema("totals", columns(region="string"), columns(n="string"))
+        parts = (changes(other, ("upsert", region, "x")) for region in ("us", "ch"))
+        store.rebuild("totals", other, parts, 4, AT)
+        assert values(store, "totals") == [("ch", "x"), ("us", "x")]
+        assert store.position("totals") == Position(4, AT, None)
+        assert store.schema("totals") == other
+
+    def test_a_failed_rebuild_changes_nothing(self, store: ViewStore) -> None:
+        put(store, TOTALS, 9, ("upsert", "eu", 1, 1.0))
+
+        def parts() -> Iterator[pa.RecordBatch]:
+            yield changes(TOTALS, ("upsert", "us", 2, 2.0))
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            store.rebuild("totals", TOTALS, parts(), 10, AT)
+        assert values(store, "totals") == [("eu", 1, 1.0)]
+
+    def test_names_may_hold_anything(self, store: ViewStore) -> None:
+        odd = ViewSchema(
+            "a \"b\" 'c'; drop",
+            columns(**{'k"1': "string", "select": "long"}),
+            columns(**{"ü [x] `y`": "long"}),
+        )
+        store.create(odd)
+        put(store, odd, 0, ("upsert", "x", 1, 2))
+        assert store.get(odd.table, ["x", 1]) is not None
+        assert values(store, odd.table, where='`ü [x] ``y``` = 2 and `k"1` = "x"', order_by='`k"1` desc') == [
+            ("x", 1, 2)
+        ]
+        put(store, odd, 1, ("delete", "x", 1, None))
+        assert values(store, odd.table) == []
+
+
+class TestReading:
+    def test_get_takes_values_or_text(self, store: ViewStore) -> None:
+        store.create(PAIRS)
+        put(store, PAIRS, 0, ("upsert", "x", 7, "v"))
+        for key in (["x", 7], ("x", "7"), ["x", 7.0]):
+            row = store.get("pairs", key)
+            assert row is not None
+            assert list(row) == ["a", "b", "v", "_batch", "_at"]
+        assert store.get("pairs", ["x", 8]) is None
+
+    @pytest.mark.parametrize("key", [[], ["x"], ["x", 1, 2], ["x", "one"], [None, 1], [1, 1], ["x", 2**63]])
+    def test_a_key_that_does_not_fit_is_refused(self, store: ViewStore, key: list[Any]) -> None:
+        store.create(PAIRS)
+        with pytest.raises(QueryError) as caught:
+            store.get("pairs", key)
+        assert caught.value.reason == "bad_request"
+
+    def test_scan_filters_orders_limits_and_selects(self, store: ViewStore) -> None:
+        regions = ("at", "be", "ch", "de")
+        put(store, TOTALS, 0, *(("upsert", region, i % 2, float(i)) for i, region in enumerate(regions)))
+        assert values(store, "totals", where="n = 1") == [("be", 1, 1.0), ("de", 1, 3.0)]
+        assert [row["region"] for row in store.scan("totals", order_by="n desc, region")] == [
+            "be",
+            "de",
+            "at",
+            "ch",
+        ]
+        assert list(store.scan("totals", None, "revenue desc", 1, ["revenue", "_batch"])) == [
+            {"revenue": 3.0, "_batch": 0}
+        ]
+        assert list(store.scan("totals", limit=0)) == []
+
+    @pytest.mark.parametrize(
+        "bad",
+        [
+            {"where": "n ="},
+            {"order_by": "x"},
+            {"limit": -1},
+            {"limit": "1"},
+            {"columns": ["x"]},
+            {"where": 5},
+        ],
+    )
+    def test_bad_arguments_are_refused_before_the_first_row(self, store: ViewStore, bad: Any) -> None:
+        with pytest.raises(QueryError) as caught:
+            store.scan("totals", **bad)
+        assert caught.value.reason == "bad_request"
+
+    def test_a_scan_sees_one_moment(self, store: ViewStore) -> None:
+        put(store, TOTALS, 0, *(("upsert", f"r{i}", 0, 0.0) for i in range(1000)))
+        rows = store.scan("totals")
+        first = next(rows)
+        put(store, TOTALS, 1, *(("upsert", f"r{i}", 1, 1.0) for i in range(1000)))
+        assert {first["n"], *(row["n"] for row in rows)} == {0}
+        assert {row["n"] for row in store.scan("totals")} == {1}
+
+    def test_an_unknown_table_is_not_found_and_near_names_are_named(self, store: ViewStore) -> None:
+        for read in (store.schema, store.scan, lambda table: store.get(table, ["x"])):
+            with pytest.raises(QueryError, match="did you mean 'totals'") as caught:
+                read("totls")
+            assert caught.value.reason == "not_found"
+        assert store.position("totls") is None
+
+    def test_wait_returns_at_once_or_refuses_with_both_positions(self, store: ViewStore) -> None:
+        put(store, TOTALS, 5)
+        assert store.wait("totals", 5).batch == 5
+        assert store.wait("totals", 2).batch == 5
+        with pytest.raises(QueryError, match="is at batch 5, behind batch 6") as caught:
+            store.wait("totals", 6, 0)
+        assert caught.value.reason == "behind_bound"
+        with pytest.raises(QueryError, match="after 0.02 s"):
+            store.wait("totals", 6, 0.02)
+
+    def test_wait_sees_a_batch_of_another_thread(self, store: ViewStore) -> None:
+        found: list[int] = []
+        waiting = threading.Thread(target=lambda: found.append(store.wait("totals", 1, 10).batch))
+        waiting.start()
+        put(store, TOTALS, 0)
+        put(store, TOTALS, 1)
+        waiting.join(10)
+        assert found == [1]
+
+
+class TestLife:
+    def test_all_is_there_after_opening_again(self, open_again: Callable[[], ViewStore]) -> None:
+        store = open_again()
+        store.create(TOTALS)
+        put(store, TOTALS, 2, ("upsert", "eu", 1, 1.0))
+        store.close()
+        again = open_again()
+        again.create(TOTALS)
+        assert values(again, "totals") == [("eu", 1, 1.0)]
+        assert put(again, TOTALS, 2, ("upsert", "eu", 9, 9.0))
+
+    def test_tables_are_written_by_several_threads(self, store: ViewStore) -> None:
+        tables = [ViewSchema(f"t{i}", TOTALS.keys, TOTALS.columns) for i in range(6)]
+        start = threading.Barrier(len(tables))
+        failures: list[BaseException] = []
+
+        def run(schema: ViewSchema) -> None:
+            try:
+                store.create(schema)
+                start.wait()
+                for batch in range(20):
+                    put(store, schema, batch, *(("upsert", f"k{i}", batch, None) for i in range(200)))
+                    assert {row["n"] for row in store.scan(schema.table)} == {batch}
+            except BaseException as failure:
+                failures.append(failure)
+
+        threads = [threading.Thread(target=run, args=(schema,)) for schema in tables]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert failures == []
+        for schema in tables:
+            position = store.position(schema.table)
+            assert position is not None
+            assert position.batch == 19
+
+    def test_a_batch_that_waits_for_rows_does_not_stop_the_others(self, store: ViewStore) -> None:
+        other = ViewSchema("other", TOTALS.keys, TOTALS.columns)
+        store.create(other)
+        with store.batch("totals", 0, AT) as slow:
+            slow.apply(changes(TOTALS, ("upsert", "eu", 1, 1.0)))
+            put(store, other, 0, ("upsert", "us", 2, 2.0))
+            assert values(store, "other") == [("us", 2, 2.0)]
+            slow.apply(changes(TOTALS, ("upsert", "us", 1, 1.0)))
+        assert len(values(store, "totals")) == 2
+
+    def test_a_big_batch_beside_another_one_is_put_aside_and_written_at_its_end(
+        self, store: ViewStore
+    ) -> None:
+        other = ViewSchema("other", TOTALS.keys, TOTALS.columns)
+        store.create(other)
+        part = changes(TOTALS, *(("upsert", f"{i:0100d}", i, 0.5) for i in range(20_000)))
+        with store.batch("other", 0, AT), store.batch("totals", 0, AT) as big:
+            for _ in range(12):
+                big.apply(part)
+        assert len(values(store, "totals")) == 20_000

@@ -1,0 +1,254 @@
+"""What is SQLite's own: the file, other processes, a kill in the middle."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from keyfold.errors import BadName, HomeUnusable, QueryError, RunError
+from keyfold.views import connections
+from keyfold.views.contract import Column, ViewSchema
+from keyfold.views.reader import open_store
+from keyfold.views.spool import Spool
+from keyfold.views.sqlite import SqliteStore
+from keyfold.views.types import parse
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+SCHEMA = ViewSchema("t", (Column("k", parse("string")),), (Column("n", parse("long")),))
+
+OTHER_PROCESS = """
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+import pyarrow as pa
+from keyfold.views.reader import open_store
+store = open_store(Path(sys.argv[1]), read_only=sys.argv[2] == "read")
+if sys.argv[2] == "read":
+    for line in sys.stdin:
+        rows = list(store.scan("t"))
+        print(store.position("t").batch, len(rows), {row["n"] for row in rows}, flush=True)
+else:
+    with store.batch("t", 1, datetime(2026, 1, 1, tzinfo=UTC)) as writer:
+        keys = [f"k{i}" for i in range(300_000)]
+        rows = {"_op": ["upsert"] * len(keys), "k": keys, "n": [1] * len(keys)}
+        writer.apply(pa.RecordBatch.from_pydict(rows))
+        print("writing" if store._writer.in_transaction else "waiting", flush=True)
+        sys.stdin.readline()
+"""
+
+
+def rows(n: int, keys: int = 100) -> pa.RecordBatch:
+    data = {"_op": ["upsert"] * keys, "k": [f"k{i}" for i in range(keys)], "n": [n] * keys}
+    return pa.RecordBatch.from_pydict(data, schema=SCHEMA.arrow)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "a b?#%" / "views.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[SqliteStore]:
+    store = SqliteStore(path, read_only=False)
+    store.create(SCHEMA)
+    with store.batch("t", 0, AT) as writer:
+        writer.apply(rows(0))
+    yield store
+    store.close()
+
+
+def other_process(path: Path, what: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", OTHER_PROCESS, str(path), what]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def ask(process: subprocess.Popen[str]) -> str:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+    return process.stdout.readline().strip()
+
+
+def test_another_process_reads_while_this_one_writes_and_after_it_stopped(
+    store: SqliteStore, path: Path
+) -> None:
+    with other_process(path, "read") as reader:
+        assert ask(reader) == "0 100 {0}"
+        with store.batch("t", 1, AT) as writer:
+            writer.apply(rows(1))
+            assert ask(reader) == "0 100 {0}"
+        assert ask(reader) == "1 100 {1}"
+        store.close()
+        assert ask(reader) == "1 100 {1}"
+        assert reader.stdin is not None
+        reader.stdin.close()
+
+
+def test_a_kill_inside_the_transaction_leaves_the_batch_before(store: SqliteStore, path: Path) -> None:
+    with other_process(path, "write") as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline().strip() == "writing"
+        writer.send_signal(signal.SIGKILL)
+    position = store.position("t")
+    assert position is not None
+    assert position.batch == 0
+    assert {row["n"] for row in store.scan("t")} == {0}
+    with store.batch("t", 1, AT) as again:
+        again.apply(rows(1))
+    assert not again.replayed
+    assert {row["n"] for row in store.scan("t")} == {1}
+
+
+def test_a_missing_file_is_not_ready_and_is_not_made(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "app" / "views.db", read_only=True)
+    for read in (
+        store.tables,
+        lambda: store.position("t"),
+        lambda: store.scan("t"),
+        lambda: store.get("t", "k"),
+    ):
+        with pytest.raises(QueryError, match="run the app once") as caught:
+            read()
+        assert caught.value.reason == "not_ready"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_for_reading_refuses_to_write(store: SqliteStore, path: Path) -> None:
+    reading = open_store(path, read_only=True)
+    with pytest.raises(RunError, match="for reading only"):
+        reading.create(SCHEMA)
+    with pytest.raises(RunError, match="for reading only"), reading.batch("t", 1, AT) as writer:
+        writer.apply(rows(1))
+    with pytest.raises(RunError, match="for reading only"):
+        reading.drop("t")
+    assert len(list(reading.scan("t"))) == 100
+    reading.close()
+
+
+def test_a_closed_store_refuses_to_write(store: SqliteStore) -> None:
+    store.close()
+    with pytest.raises(RunError, match="is closed"):
+        store.create(SCHEMA)
+    store.close()
+
+
+def test_a_file_that_is_no_database_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "views.db"
+    file.write_bytes(b"no database at all, but long enough for its header" * 100)
+    with pytest.raises(QueryError, match="not a database"):
+        open_store(file, read_only=True).tables()
+    with pytest.raises(HomeUnusable, match="not a database"):
+        open_store(file, read_only=False)
+
+
+def test_an_empty_file_has_no_views(tmp_path: Path) -> None:
+    file = tmp_path / "views.db"
+    file.touch()
+    store = open_store(file, read_only=True)
+    assert store.tables() == ()
+    with pytest.raises(QueryError) as caught:
+        store.schema("t")
+    assert caught.value.reason == "not_found"
+    store.close()
+
+
+def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(HomeUnusable):
+        open_store(tmp_path / "file" / "views.db", read_only=False)
+
+
+def test_a_home_that_was_made_again_is_read_anew(store: SqliteStore, path: Path) -> None:
+    assert store.tables() == ("t",)
+    store.close()
+    reading = open_store(path, read_only=True)
+    assert reading.tables() == ("t",)
+    for file in path.parent.iterdir():
+        file.unlink()
+    with pytest.raises(QueryError):
+        reading.tables()
+    SqliteStore(path, read_only=False).close()
+    assert reading.tables() == ()
+    reading.close()
+
+
+def test_a_locked_file_is_waited_for_and_then_said(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "_BUSY_SECONDS", 0.05)
+    store = SqliteStore(path, read_only=False)
+    store.create(SCHEMA)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(RunError, match="locked") as caught, store.batch("t", 4, AT) as writer:
+        writer.apply(rows(1))
+    assert (caught.value.table, caught.value.batch) == ("t", 4)
+    other.execute("ROLLBACK")
+    with store.batch("t", 4, AT) as writer:
+        writer.apply(rows(1))
+    assert {row["n"] for row in store.scan("t")} == {1}
+    other.close()
+    store.close()
+
+
+def test_commits_reach_the_disk_before_they_return(store: SqliteStore) -> None:
+    assert store._writer is not None
+    assert store._writer.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert store._writer.execute("PRAGMA synchronous").fetchone() == (2,)
+
+
+def test_two_stores_on_one_file_share_the_lock(store: SqliteStore, path: Path) -> None:
+    other = SqliteStore(path.parent / "." / "views.db", read_only=False)
+    assert other._gate is store._gate
+    other.close()
+
+
+def test_names_differing_in_case_are_refused(store: SqliteStore) -> None:
+    with pytest.raises(RunError, match="spelled t here, T there"):
+        store.create(ViewSchema("T", SCHEMA.keys, SCHEMA.columns))
+    with pytest.raises(BadName, match="twice"):
+        ViewSchema("u", SCHEMA.keys, (Column("K", parse("long")),))
+
+
+@pytest.mark.parametrize("name", ["_op", "_batch", "_AT", ""])
+def test_keyfolds_own_column_names_are_refused(name: str) -> None:
+    with pytest.raises(BadName):
+        ViewSchema("u", (Column(name, parse("long")),), ())
+
+
+def test_sqlites_own_table_names_are_refused(store: SqliteStore) -> None:
+    for name in ("sqlite_x", "_keyfold_views"):
+        with pytest.raises(BadName):
+            store.create(ViewSchema(name, SCHEMA.keys, SCHEMA.columns))
+    with pytest.raises(BadName, match="at least one key"):
+        ViewSchema("u", (), SCHEMA.columns)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_directory_that_cannot_be_written_can_be_read(store: SqliteStore, path: Path) -> None:
+    store.close()
+    path.parent.chmod(0o500)
+    try:
+        reading = open_store(path, read_only=True)
+        assert len(list(reading.scan("t"))) == 100
+        reading.close()
+    finally:
+        path.parent.chmod(0o700)
+
+
+def test_a_spool_gives_back_what_it_took_from_memory_and_file(tmp_path: Path) -> None:
+    for memory in (0, 3000, 10**9):
+        spool = Spool(SCHEMA.arrow, tmp_path, memory)
+        for n in range(5):
+            spool.add(rows(n))
+        assert [batch.column(2)[0].as_py() for batch in spool.drain()] == [0, 1, 2, 3, 4]
+        assert spool.size == 0
+    assert list(tmp_path.iterdir()) == []
