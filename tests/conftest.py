@@ -1,7 +1,7 @@
 """What all tests share.
 
-A test that needs a part which can't be had here skips with the part's name; with CI=true that is a failure, so
-that a green run means that everything ran.
+A test that needs a part which can't be had here skips with the part's name; with CI=true that is a failure,
+so that a green run means that everything ran.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ with drive(app) as d:
     assert d.rows("region_totals")[0]["orders"] == 1
 ```
 
-Streams declared with any source are fed by hand; everything else is what runs in production: Spark, the kernel,
-checkpoints, views. All drives of a process share one local session.
+Streams declared with any source are fed by hand; everything else is what runs in production: Spark, the
+kernel, checkpoints, views. All drives of a process share one local session.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import atexit
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -47,12 +47,16 @@ _SMALL = {
 def shared_session() -> SparkSession:
     """The local session that all drives of this process use."""
     if not _shared:
-        _shared.append(session.own_session(load(master="local[2]", driver_memory="2g"), _SMALL))
+        logs = tempfile.mkdtemp(prefix="keyfold-logs-")
+        atexit.register(shutil.rmtree, logs, ignore_errors=True)
+        _shared.append(session.own_session(load(master="local[2]", driver_memory="2g", home=logs), _SMALL))
         atexit.register(_shared[0].stop)
     return _shared[0]
 
 
-def drive(app: App | AppSpec, *, home: str | Path | None = None, spark: Any = None, **settings: Any) -> Driver:
+def drive(
+    app: App | AppSpec, *, home: str | Path | None = None, spark: Any = None, **settings: Any
+) -> Driver:
     """An app under the test's control; use it in a `with`. Without `home` its files are temporary."""
     spec = app if isinstance(app, AppSpec) else app.spec()
     return Driver(spec, None if home is None else Path(home), spark, settings)
@@ -88,7 +92,9 @@ class Driver:
     def handle(self) -> run.Handle:
         """The running app, as `app.start()` returns it."""
         if self._handle is None:
-            raise QueryError("the app isn't running", reason="not_ready", hint="use drive(...) in a with statement")
+            raise QueryError(
+                "the app isn't running", reason="not_ready", hint="use drive(...) in a with statement"
+            )
         return self._handle
 
     def push(self, stream: str, rows: Iterable[Mapping[str, Any] | str]) -> None:
@@ -129,7 +135,7 @@ class Driver:
         self._start()
 
     def crash(self) -> None:
-        """Makes each table's last batch run again, as after a crash between Spark's state commit and its own."""
+        """Makes each table's last batch run again, as after a crash between state commit and batch commit."""
         self.handle.stop()
         for table in self._spec.tables:
             _forget_last_commit(self.handle.home.table(table.name).checkpoint)
@@ -154,7 +160,7 @@ class Driver:
 
     def _feed(self, stream: Source, lines: str) -> None:
         self._files += 1
-        put(self._feed_directory(stream), f"{self._files:06d}-{datetime.now(timezone.utc):%H%M%S%f}", lines)
+        put(self._feed_directory(stream), f"{self._files:06d}-{datetime.now(UTC):%H%M%S%f}", lines)
         self.handle.drain()
 
     def _stream(self, name: str) -> Source:
@@ -163,7 +169,9 @@ class Driver:
                 return stream
         names = [s.name for s in self._spec.streams]
         hint = did_you_mean(name, names, f"one of {', '.join(names)}")
-        raise QueryError(f"no stream {name} in app {self._spec.name}", reason="not_found", given=name, hint=hint)
+        raise QueryError(
+            f"no stream {name} in app {self._spec.name}", reason="not_found", given=name, hint=hint
+        )
 
 
 def _forget_last_commit(checkpoint: Path) -> None:

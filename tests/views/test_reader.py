@@ -23,8 +23,10 @@ POINT = {"type": "struct", "fields": [{"name": "x", "type": "long"}, {"name": "y
 
 
 def schema(table: str, keys: dict[str, Any], others: dict[str, Any]) -> ViewSchema:
-    made = [tuple(Column(name, parse(kind)) for name, kind in group.items()) for group in (keys, others)]
-    return ViewSchema(table, *made)
+    first, rest = (
+        tuple(Column(name, parse(kind)) for name, kind in group.items()) for group in (keys, others)
+    )
+    return ViewSchema(table, first, rest)
 
 
 TOTALS = schema(

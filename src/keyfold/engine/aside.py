@@ -10,7 +10,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterator
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ def write_rejected(home: TableHome, batch: int, found: list[str]) -> None:
     if not found:
         return
     home.rejected.mkdir(parents=True, exist_ok=True)
-    at = datetime.now(timezone.utc).isoformat()
+    at = datetime.now(UTC).isoformat()
     lines = [json.dumps({"batch": batch, "at": at, **json.loads(text)}, ensure_ascii=False) for text in found]
     replace_file(home.rejected / f"{batch:012d}.jsonl", ("\n".join(lines) + "\n").encode())
 

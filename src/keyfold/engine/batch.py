@@ -1,8 +1,9 @@
 """What each batch of a table does, in an order that survives a crash at any point.
 
-First the files beside the table (rejected rows, changes), then view rows and position in one transaction, then
-sinks; Spark commits the batch after that. A batch that runs again writes the same files, finds its id in the view
-and leaves the view alone, and repeats the sinks. The plan is executed once, however many outputs there are.
+First the files beside the table (rejected rows, changes), then view rows and position in one transaction,
+then sinks; Spark commits the batch after that. A batch that runs again writes the same files, finds its id in
+the view and leaves the view alone, and repeats the sinks. The plan is executed once, however many outputs
+there are.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine import aside
@@ -33,7 +34,14 @@ class BatchHook:
     """Called by Spark with each batch of one table."""
 
     def __init__(
-        self, spec: TableSpec, home: TableHome, store: ViewStore, schema: ViewSchema, *, views: bool, changelog: bool
+        self,
+        spec: TableSpec,
+        home: TableHome,
+        store: ViewStore,
+        schema: ViewSchema,
+        *,
+        views: bool,
+        changelog: bool,
     ) -> None:
         self.spec, self.home, self.store, self.schema = spec, home, store, schema
         self.views, self.changelog = views, changelog or bool(spec.sinks)
@@ -55,7 +63,7 @@ class BatchHook:
 
     def _run(self, frame: DataFrame, batch: int) -> None:
         wanted = frame if self.views or self.changelog else frame.where(f"{BAD} is not null")
-        at = datetime.now(timezone.utc)
+        at = datetime.now(UTC)
         rejected: list[str] = []
         with self.store.batch(self.spec.name, batch, at, self._watermark(batch)) as view:
             log = aside.ChangeFile(self.home, batch, self.schema.arrow) if self.changelog else None
@@ -76,7 +84,7 @@ class BatchHook:
     def _watermark(self, batch: int) -> datetime | None:
         ms = self.home.watermark_ms(batch)
         try:
-            return None if ms is None else datetime.fromtimestamp(ms / 1000, timezone.utc)
+            return None if ms is None else datetime.fromtimestamp(ms / 1000, UTC)
         except (OverflowError, ValueError, OSError):
             return None
 

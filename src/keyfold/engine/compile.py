@@ -7,8 +7,10 @@ item at a time and analyzes it at once, so that an error is about that item.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +18,12 @@ from keyfold.engine import inputs, session
 from keyfold.engine.failures import explained
 from keyfold.errors import BadExpression
 from keyfold.plan import nodes
-from keyfold.plan.nodes import Expr, FoldSpec, TableSpec
+from keyfold.plan.nodes import AppSpec, Expr, FoldSpec, TableSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+COLUMNAR = ("parquet", "orc")
 CLOCK_WORDS = ("current_", "now(", "localtimestamp")
 
 
@@ -36,25 +39,60 @@ class Compiled:
     columns: tuple[tuple[str, str], ...]
 
 
-def compile_table(spark: SparkSession, spec: TableSpec, feeds: Mapping[str, Path] | None = None) -> Compiled:
-    """Analyzes every expression of the table and builds its plan; starts nothing."""
-    context = Context(spark, spec, feeds or {})
+def compile_app(
+    spark: SparkSession, spec: AppSpec, feeds: Mapping[str, Path] | None = None
+) -> list[Compiled]:
+    """Every table of the app; starts nothing."""
+    analyses = [analyze(spark, table, feeds or {}) for table in spec.tables]
+    return [build(one, analyses) for one in analyses]
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """A table whose every expression Spark has accepted, before its plan is built."""
+
+    spec: TableSpec
+    context: Context
+    pipeline: Any
+
+    @property
+    def columnar(self) -> str | None:
+        """The stream whose files hold columns that can be read one by one, if that is all the table reads."""
+        found = nodes.sources(self.spec.input)
+        direct = self.context.stages == 1 and found[0].name not in self.context.feeds
+        return found[0].name if direct and found[0].connector.format in COLUMNAR else None
+
+
+def analyze(spark: SparkSession, spec: TableSpec, feeds: Mapping[str, Path]) -> Analysis:
+    """Hands every expression of the table to Spark's analyzer."""
+    context = Context(spark, spec, feeds)
     pipeline = context.rows(spec.input)
     for name, expression in spec.keys:
-        context.at(f"key {name}", expression, spec.site, lambda c, n=name: pipeline.key(n, c))
+        context.at(f"key {name}", expression, spec.site, partial(pipeline.key, name))
     for name, column in spec.columns:
         if isinstance(column, FoldSpec):
             _fold(context, pipeline, name, column)
         else:
-            context.at(f"column {name}", column, spec.site, lambda c, n=name: pipeline.aggregate(n, c))
+            context.at(f"column {name}", column, spec.site, partial(pipeline.aggregate, name))
+    return Analysis(spec, context, pipeline)
+
+
+def build(analysis: Analysis, all_tables: list[Analysis]) -> Compiled:
+    """The table's plan. Tables of one stream read the same columns, so a row is rejected in the same text."""
+    spec, pipeline = analysis.spec, analysis.pipeline
+    stream = analysis.columnar
+    only = (
+        None
+        if stream is None
+        else list({n for a in all_tables if a.columnar == stream for n in a.pipeline.uses()})
+    )
     ttl = spec.ttl_ms or 0
-    changes = context.frame(pipeline.table(ttl))
+    changes = analysis.context.frame(pipeline.table(ttl, only))
     schema = json.loads(changes.schema.json())["fields"]
     types = tuple((f["name"], json.dumps(f["type"])) for f in schema)
     split = 1 + len(spec.keys)
-    return Compiled(
-        spec, changes, dict(pipeline.meaning()), pipeline.stateSchema(ttl), types[1:split], types[split:-1]
-    )
+    meaning = {**analysis.context.meaning, **dict(pipeline.meaning())}
+    return Compiled(spec, changes, meaning, pipeline.stateSchema(ttl), types[1:split], types[split:-1])
 
 
 class Context:
@@ -65,20 +103,32 @@ class Context:
         self.api = session.kernel(spark)
         self.timed = spec.ttl_ms is not None
         self.clock = any(_reads_clock(e) for e in expressions(spec))
+        self.stages = 0
+        self.meaning: dict[str, str] = {}
 
     def rows(self, node: nodes.Node) -> Any:
         """The kernel's pipeline at a node."""
         step = STEPS.get(type(node))
         if step is None:
-            raise BadExpression(f"{type(node).__name__} can't be compiled by this version", where=self.spec.site)
+            raise BadExpression(
+                f"{type(node).__name__} can't be compiled by this version", where=self.spec.site
+            )
         return step(self, node)
 
-    def begin(self, frame: DataFrame) -> Any:
+    def begin(self, frame: DataFrame, csv: Mapping[str, str] | None = None) -> Any:
+        """A pipeline of the kernel's on a DataFrame."""
         from pyspark.sql import functions as F
 
+        self.stages += 1
         if self.clock:
             frame = frame.withColumn("_kf_now", F.current_timestamp())
-        return self.api.pipeline(frame._jdf, self.spec.on_error == "reject")
+        return self.api.pipeline(frame._jdf, self.spec.on_error == "reject", dict(csv or {}))
+
+    def end(self, pipeline: Any) -> DataFrame:
+        """The rows of a pipeline as a DataFrame, for what only Spark can do to them."""
+        for part, text in dict(pipeline.meaning()).items():
+            self.meaning[f"{self.stages}:{part}"] = text
+        return self.frame(pipeline.rows())
 
     def frame(self, java: Any) -> DataFrame:
         from pyspark.sql import DataFrame
@@ -93,7 +143,8 @@ class Context:
 
 
 def _source(context: Context, node: nodes.Source) -> Any:
-    return context.begin(inputs.read(context.spark, node, context.feeds, watermark=context.timed))
+    frame = inputs.read(context.spark, node, context.feeds, watermark=context.timed)
+    return context.begin(frame, inputs.header_options(node) if node.name not in context.feeds else None)
 
 
 def _where(context: Context, node: nodes.Where) -> Any:
@@ -115,11 +166,13 @@ def _transform(context: Context, node: nodes.Transform) -> Any:
     """Rows set aside before the function don't go through it; they are read a second time beside it."""
     from pyspark.sql import functions as F
 
-    before = context.frame(context.rows(node.input).rows())
+    before = context.end(context.rows(node.input))
     good = before.where("_kf_bad is null").drop("_kf_bad", "_kf_time")
     where = f"{context.spec.app}.{context.spec.name}, transform" + (f", {node.site}" if node.site else "")
     with explained(context.spark, "transform", where, getattr(node.fn, "__name__", repr(node.fn))):
         after = node.fn(good)
+        empty = context.spark.createDataFrame([], good.schema)
+        context.meaning[f"{context.stages}:transform"] = _meaning_of_function(node.fn, empty)
     if not hasattr(after, "_jdf"):
         raise BadExpression(
             "the function of transform must return a DataFrame", where=where, given=type(after).__name__
@@ -133,8 +186,14 @@ def _transform(context: Context, node: nodes.Transform) -> Any:
     return context.begin(together)
 
 
+def _meaning_of_function(fn: Callable[..., Any], empty: DataFrame) -> str:
+    """What a function does to any rows of this schema: Spark's plan of it, without Spark's numbering."""
+    plan = fn(empty)._jdf.queryExecution().analyzed().canonicalized().toString()
+    return " ".join(re.sub(r"#\d+L?", "", str(plan)).split())
+
+
 def _union(context: Context, node: nodes.Union) -> Any:
-    frames = [context.frame(context.rows(branch).rows()) for branch in node.inputs]
+    frames = [context.end(context.rows(branch)) for branch in node.inputs]
     where = f"{context.spec.app}.{context.spec.name}, union" + (f", {node.site}" if node.site else "")
     together = frames[0]
     with explained(context.spark, "union", where, " and ".join(map(nodes.name_of, node.inputs))):

@@ -6,7 +6,7 @@ import base64
 import json
 import os
 from collections.abc import Iterable, Mapping
-from datetime import date, datetime, time, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,8 @@ def encode(rows: Iterable[Mapping[str, Any] | str]) -> str:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
-        zoned = value if value.tzinfo else value.replace(tzinfo=timezone.utc)
-        return zoned.astimezone(timezone.utc).isoformat().replace("+00:00", "Z")
+        zoned = value if value.tzinfo else value.replace(tzinfo=UTC)
+        return zoned.astimezone(UTC).isoformat().replace("+00:00", "Z")
     if isinstance(value, date | time):
         return value.isoformat()
     if isinstance(value, Decimal):

@@ -1,4 +1,4 @@
-"""Does a definition fit the state on disk? What was started is written down, and compared before a new start."""
+"""Does a definition fit the state on disk? What was started is written down and compared at the next."""
 
 from __future__ import annotations
 
@@ -35,9 +35,8 @@ def meaning_of(compiled: Compiled) -> dict[str, str]:
     """The parts that state depends on, each as text in which spelling does not show."""
     spec = compiled.spec
     times = {f"time:{s.name}": f"{s.time or 'arrival'}" for s in nodes.sources(spec.input)}
-    schemas = {f"schema:{s.name}": " ".join((s.schema or "").lower().split()) for s in nodes.sources(spec.input)}
     ttl = {} if spec.ttl_ms is None else {"ttl": f"{spec.ttl_ms} ms"}
-    return {**compiled.meaning, **ttl, **times, **schemas}
+    return {**compiled.meaning, **ttl, **times}
 
 
 def fingerprint(meaning: dict[str, str]) -> str:
@@ -58,9 +57,9 @@ def check(app: str, stored: dict[str, Any] | None, compiled: Compiled, place: ob
             f"the state of {app}.{compiled.spec.name} was written by another definition; nothing was changed",
             where=compiled.spec.site,
             given="\n".join(changes),
-            hint="go back to the old definition; or give the table a new name, which starts it from the first row; or "
-            f"start all anew in another home (keyfold run APP.py --home DIR). Until then keyfold get, rows and "
-            f"rejected still read what is there ({place})",
+            hint="go back to the old definition; or give the table a new name, which starts it from the first "
+            "row; or start anew in another home (keyfold run APP.py --home DIR). Until then keyfold "
+            f"get, rows and rejected still read what is there ({place})",
         )
 
 

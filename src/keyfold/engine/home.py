@@ -124,21 +124,31 @@ def find(home: Path, name: str) -> tuple[AppHome, str]:
     app, _, table = name.rpartition(".")
     known = apps(home)
     if not known:
-        raise QueryError(f"no app has run in {home}", reason="not_ready", given=name, hint="keyfold run APP.py, or --home DIR")
+        raise QueryError(
+            f"no app has run in {home}",
+            reason="not_ready",
+            given=name,
+            hint="keyfold run APP.py, or --home DIR",
+        )
     if not app and len(known) > 1:
         hint = f"one of {', '.join(f'{a}.{table}' for a in known)}"
         raise QueryError("the home has several apps; say which", given=name, hint=hint)
     app = app or known[0]
     if app not in known:
-        raise QueryError(f"no app {app} in {home}", reason="not_found", given=name, hint=did_you_mean(app, known, f"one of {', '.join(known)}"))
+        raise QueryError(
+            f"no app {app} in {home}",
+            reason="not_found",
+            given=name,
+            hint=did_you_mean(app, known, f"one of {', '.join(known)}"),
+        )
     return AppHome(home.resolve() / app), table
 
 
 class Lock:
     """Holds an app's home for this process and its JVM.
 
-    The kernel's lock on the file ends with the Python process. Its JVM may live on for a moment, so its pid is
-    in the file: a new owner waits for an orphan to end, then ends it, before any query of its own starts.
+    The system's lock on the file ends with the Python process. Its JVM may live on for a moment, so its pid
+    is in the file: a new owner waits for an orphan to end, then ends it, before any query of its own starts.
     """
 
     def __init__(self, home: AppHome) -> None:

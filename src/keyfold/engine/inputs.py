@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 TEXT_FORMATS = ("json", "csv")
 
 
-
-
 def read(spark: SparkSession, source: Source, feeds: Mapping[str, Path], watermark: bool) -> DataFrame:
     """The stream, with its hidden columns; with `watermark`, event time moves Spark's watermark."""
     from pyspark.sql import functions as F
@@ -34,14 +32,14 @@ def read(spark: SparkSession, source: Source, feeds: Mapping[str, Path], waterma
 
 
 def schema_of(spark: SparkSession, source: Source) -> Any:
-    """The schema of the user's columns."""
+    """The schema of the user's columns; names that begin with _kf_ are keyfold's own."""
     from pyspark.errors import PySparkException
     from pyspark.sql.types import StructType
 
     if source.schema is None:
         return _reader(spark, source.connector).load().schema
     try:
-        schema = StructType.fromDDL(source.schema)
+        schema: Any = StructType.fromDDL(source.schema)
     except PySparkException as error:
         raise BadExpression(
             f"the schema of stream {source.name} is not one Spark can read: {first_line(error)}",
@@ -49,28 +47,59 @@ def schema_of(spark: SparkSession, source: Source) -> Any:
             given=source.schema,
             hint='name and type of each column: "id string, amount double, at timestamp"',
         ) from None
+    own = [n for n in schema.names if n.lower().startswith("_kf_")]
+    if own:
+        raise BadExpression(
+            "column names that begin with _kf_ are keyfold's own", where=source.site, given=own[0]
+        )
     return schema
 
 
 def _own(spark: SparkSession, source: Source) -> DataFrame:
     connector = source.connector
+    _checked(connector, source)
     reader = _reader(spark, connector)
     if connector.kind == "rate":
-        return reader.load()
+        return _load(reader, source)
     schema = schema_of(spark, source)
     if connector.format in TEXT_FORMATS and connector.kind in ("files", "rows"):
         schema = schema.add("_kf_raw", "string")
         reader = reader.option("columnNameOfCorruptRecord", "_kf_raw")
     if source.schema is not None:
         reader = reader.schema(schema)
-    return _load(reader, source)
+    frame = _load(reader, source)
+    if header_options(source) is not None:
+        from pyspark.sql import functions as F
+
+        frame = frame.select("*", F.col("_metadata.file_path").alias("_kf_file"))
+    return frame
+
+
+def header_options(source: Source) -> dict[str, str] | None:
+    """The options by which the kernel reads a CSV file's header; None for sources without headers."""
+    options = dict(source.connector.options)
+    has = source.connector.kind == "files" and source.connector.format == "csv"
+    return options if has and options.get("header", "true") == "true" else None
+
+
+def _checked(connector: Connector, source: Source) -> None:
+    """Options that would drop rows in silence are refused."""
+    taken = {
+        "mode": "rows that don't parse are always kept as rejected",
+        "columnnameofcorruptrecord": "it is keyfold's own",
+    }
+    for key, value in connector.options:
+        if connector.kind == "files" and key.lower() in taken and value.upper() != "PERMISSIVE":
+            raise BadOption(
+                f"{key} can't be set: {taken[key.lower()]}", where=source.site, given=f"{key}={value}"
+            )
 
 
 def _load(reader: Any, source: Source) -> DataFrame:
     from pyspark.errors import AnalysisException
 
     try:
-        return reader.load(source.connector.path) if source.connector.path else reader.load()
+        frame: DataFrame = reader.load(source.connector.path) if source.connector.path else reader.load()
     except AnalysisException as error:
         raise BadOption(
             f"stream {source.name} can't be read: {first_line(error)}",
@@ -78,6 +107,7 @@ def _load(reader: Any, source: Source) -> DataFrame:
             given=source.connector.path or source.connector.format,
             hint="create the directory, or correct the path, before the app starts",
         ) from None
+    return frame
 
 
 def _reader(spark: SparkSession, connector: Connector) -> Any:
@@ -92,11 +122,7 @@ def _reader(spark: SparkSession, connector: Connector) -> Any:
 
 def _fed(spark: SparkSession, source: Source, directory: Path) -> DataFrame:
     schema = schema_of(spark, source).add("_kf_raw", "string").add("_kf_control", "boolean")
-    return (
-        spark.readStream.schema(schema)
-        .option("columnNameOfCorruptRecord", "_kf_raw")
-        .json(str(directory))
-    )
+    return spark.readStream.schema(schema).option("columnNameOfCorruptRecord", "_kf_raw").json(str(directory))
 
 
 def _time_column(source: Source, frame: DataFrame) -> str:

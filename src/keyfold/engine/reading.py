@@ -24,7 +24,9 @@ class LiveTable(TableReader):
         from pyspark.sql.types import StructType
 
         columns = (*self.schema.keys, *self.schema.columns)
-        fields = [{"name": c.name, "type": c.type.to_json(), "nullable": True, "metadata": {}} for c in columns]
+        fields = [
+            {"name": c.name, "type": c.type.to_json(), "nullable": True, "metadata": {}} for c in columns
+        ]
         schema = StructType.fromJson(json.loads(json.dumps({"type": "struct", "fields": fields})))
         rows = [tuple(row[c.name] for c in columns) for row in self.rows(**options)]
         return self._spark.createDataFrame(rows, schema)

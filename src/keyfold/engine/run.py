@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from keyfold.engine import aside, fits, session
 from keyfold.engine.batch import BatchHook, Stopping
-from keyfold.engine.compile import Compiled, compile_table
+from keyfold.engine.compile import Compiled, compile_app
 from keyfold.engine.failures import failed
 from keyfold.engine.home import AppHome, Lock, app_home, jvm_pid, wait_until
 from keyfold.engine.reading import LiveTable
@@ -24,7 +24,7 @@ from keyfold.views.reader import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 # The number of partitions is a setting of the session when a query starts: one start at a time.
 _STARTING = threading.Lock()
@@ -54,11 +54,17 @@ def start(
 
 
 def _started(
-    spec: AppSpec, spark: SparkSession, place: AppHome, lock: Lock, settings: Settings, feeds: Mapping[str, Path], changelog: bool
+    spec: AppSpec,
+    spark: SparkSession,
+    place: AppHome,
+    lock: Lock,
+    settings: Settings,
+    feeds: Mapping[str, Path],
+    changelog: bool,
 ) -> Handle:
     fed = {**_fixed_rows(spec, place), **feeds}
     stored = place.read_plan()
-    compiled = [compile_table(spark, table, fed) for table in spec.tables]
+    compiled = compile_app(spark, spec, fed)
     for one in compiled:
         fits.check(spec.name, stored, one, place.path)
     partitions = {c.spec.name: _partitions(spark, c, stored) for c in compiled}
@@ -72,7 +78,12 @@ def _started(
         for one in compiled:
             name = one.spec.name
             hook = BatchHook(
-                one.spec, place.table(name), store, schemas[name], views=settings.views != "none", changelog=changelog
+                one.spec,
+                place.table(name),
+                store,
+                schemas[name],
+                views=settings.views != "none",
+                changelog=changelog,
             )
             handle.hooks[name] = hook
             handle.queries[name] = _query(spark, spec, one, hook, partitions[name])
@@ -111,10 +122,14 @@ def _partitions(spark: SparkSession, compiled: Compiled, stored: dict[str, Any] 
 
 def _schema(compiled: Compiled) -> ViewSchema:
     fields = [{"name": n, "type": json.loads(t)} for n, t in (*compiled.keys, *compiled.columns)]
-    return ViewSchema.from_spark(compiled.spec.name, len(compiled.keys), {"fields": fields}, compiled.spec.help)
+    return ViewSchema.from_spark(
+        compiled.spec.name, len(compiled.keys), {"fields": fields}, compiled.spec.help
+    )
 
 
-def _query(spark: SparkSession, spec: AppSpec, compiled: Compiled, hook: BatchHook, partitions: int) -> StreamingQuery:
+def _query(
+    spark: SparkSession, spec: AppSpec, compiled: Compiled, hook: BatchHook, partitions: int
+) -> StreamingQuery:
     settings = {
         "spark.sql.shuffle.partitions": str(partitions),
         # Without event time nothing is due while nothing arrives, and Spark would run empty batches for ever.
@@ -131,14 +146,14 @@ def _query(spark: SparkSession, spec: AppSpec, compiled: Compiled, hook: BatchHo
     if spec.every_ms:
         writer = writer.trigger(processingTime=f"{spec.every_ms} milliseconds")
     with _STARTING:
-        before = {key: spark.conf.get(key, None) for key in settings}
+        before: dict[str, str | None] = {key: spark.conf.get(key, None) for key in settings}
         for key, value in settings.items():
             spark.conf.set(key, value)
         try:
             return writer.start()
         finally:
-            for key, value in before.items():
-                spark.conf.unset(key) if value is None else spark.conf.set(key, value)
+            for key, old in before.items():
+                spark.conf.unset(key) if old is None else spark.conf.set(key, old)
 
 
 def _event_time(compiled: Compiled) -> bool:
@@ -148,7 +163,9 @@ def _event_time(compiled: Compiled) -> bool:
 class Handle:
     """A running app: read its tables, see how it is, stop it."""
 
-    def __init__(self, spec: AppSpec, spark: SparkSession, home: AppHome, lock: Lock, store: ViewStore) -> None:
+    def __init__(
+        self, spec: AppSpec, spark: SparkSession, home: AppHome, lock: Lock, store: ViewStore
+    ) -> None:
         self.spec, self.spark, self.home, self.store = spec, spark, home, store
         self.queries: dict[str, StreamingQuery] = {}
         self.hooks: dict[str, BatchHook] = {}
@@ -165,7 +182,9 @@ class Handle:
         names = [t.name for t in self.spec.tables]
         if name not in names:
             hint = did_you_mean(name, names, f"one of {', '.join(names)}")
-            raise QueryError(f"no table {name} in app {self.spec.name}", reason="not_found", given=name, hint=hint)
+            raise QueryError(
+                f"no table {name} in app {self.spec.name}", reason="not_found", given=name, hint=hint
+            )
         return LiveTable(self.store, name, self.spark)
 
     def rejected(self, name: str) -> list[dict[str, Any]]:
@@ -207,11 +226,15 @@ class Handle:
 
     def status(self) -> dict[str, Any]:
         """How each table is: batch, rows per second, watermark, rejected rows."""
-        return {"app": self.spec.name, "home": str(self.home.path), "tables": {n: self._status(n) for n in self.queries}}
+        return {
+            "app": self.spec.name,
+            "home": str(self.home.path),
+            "tables": {n: self._status(n) for n in self.queries},
+        }
 
     def _status(self, name: str) -> dict[str, Any]:
         query = self.queries[name]
-        progress = query.lastProgress or {}
+        progress: dict[str, Any] = dict(query.lastProgress or {})
         position = self.store.position(name)
         return {
             "running": query.isActive,
@@ -249,5 +272,7 @@ def tables_of(spec: AppSpec, name: str) -> list[str]:
     if not own and not fed and name not in (s.name for s in spec.streams):
         names = [t.name for t in spec.tables] + [s.name for s in spec.streams]
         hint = did_you_mean(name, names, f"one of {', '.join(names)}")
-        raise QueryError(f"no stream or table {name} in app {spec.name}", reason="not_found", given=name, hint=hint)
+        raise QueryError(
+            f"no stream or table {name} in app {spec.name}", reason="not_found", given=name, hint=hint
+        )
     return own or fed

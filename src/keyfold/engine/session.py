@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from keyfold.engine.home import replace_file
 from keyfold.errors import ConnectRefused, RunError
 from keyfold.kernel.build import java, kernel_jar
 from keyfold.settings import Settings
@@ -41,6 +43,23 @@ STARTING: dict[str, str] = {
 }
 
 
+LOGGING = """\
+rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+appender.file.type = RollingFile
+appender.file.name = file
+appender.file.fileName = {log}
+appender.file.filePattern = {log}.%i
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss}} %p %c{{1}}: %m%n%ex
+appender.file.policies.type = Policies
+appender.file.policies.size.type = SizeBasedTriggeringPolicy
+appender.file.policies.size.size = 50MB
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.max = 2
+"""
+
+
 def own_session(settings: Settings, extra: Mapping[str, str] | None = None) -> SparkSession:
     """A new session with the measured settings and the user's on top."""
     java()
@@ -55,6 +74,7 @@ def own_session(settings: Settings, extra: Mapping[str, str] | None = None) -> S
         **STARTING,
         "spark.driver.memory": settings.driver_memory,
         "spark.jars": str(kernel_jar(settings.kernel_dir)),
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_settings(settings).as_uri()}",
         **settings.spark,
         **(extra or {}),
     }
@@ -62,10 +82,17 @@ def own_session(settings: Settings, extra: Mapping[str, str] | None = None) -> S
         if value:
             builder = builder.config(key, value)
     spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
     if not wanted["spark.sql.shuffle.partitions"]:
         spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
     return spark
+
+
+def log_settings(settings: Settings) -> Path:
+    """Spark's and Java's words go to a file in the home; errors that matter reach the user as exceptions."""
+    home = settings.home.resolve()
+    home.mkdir(parents=True, exist_ok=True)
+    replace_file(home / "log4j2.properties", LOGGING.format(log=home / "spark.log").encode())
+    return home / "log4j2.properties"
 
 
 def users_session(spark: Any, settings: Settings) -> SparkSession:

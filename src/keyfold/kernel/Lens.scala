@@ -107,7 +107,7 @@ object Lens {
 
 /** Columns of keyfold's own that travel beside the user's. */
 object Names {
-  val Time = "_kf_time"; val Raw = "_kf_raw"; val Bad = "_kf_bad"; val Control = "_kf_control"; val Now = "_kf_now"
+  val Time = "_kf_time"; val Raw = "_kf_raw"; val Bad = "_kf_bad"; val Control = "_kf_control"; val Now = "_kf_now"; val File = "_kf_file"
   val Order = "_kf_order"; val Op = "_op"; val Seen = "_seen"
-  val hidden: Set[String] = Set(Time, Raw, Bad, Control, Now)
+  val hidden: Set[String] = Set(Time, Raw, Bad, Control, Now, File)
 }

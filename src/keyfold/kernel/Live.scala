@@ -68,15 +68,24 @@ class Live(f: Fold) {
   def update(b: InternalRow, row: InternalRow): Unit = {
     if (updaters.length > 0) probe.eval(row)
     updating.target(b)(joined(b, row))
-    var i = 0
-    while (i < updaters.length) { if (filters(i) == null || filters(i).eval(row)) updaters(i).update(b, row); i += 1 }
+    whole {
+      var i = 0
+      while (i < updaters.length) { if (filters(i) == null || filters(i).eval(row)) updaters(i).update(b, row); i += 1 }
+    }
+  }
+
+  /** A coded function that throws by itself leaves a buffer half changed: that can't be a bad row, it must stop the task. */
+  private def whole(body: => Unit): Unit = if (updaters.length > 0) {
+    try body catch { case scala.util.control.NonFatal(e) => throw new IllegalStateException(s"an aggregate failed: ${Rejects.reason(e)}", e) }
   }
 
   /** Folds another state in: `row` has the key columns, then the state's. */
   def merge(b: InternalRow, row: InternalRow): Unit = {
     merging.target(b)(joined(b, row))
-    var i = 0
-    while (i < mergers.length) { mergers(i).merge(b, row); i += 1 }
+    whole {
+      var i = 0
+      while (i < mergers.length) { mergers(i).merge(b, row); i += 1 }
+    }
   }
 
   /** What a reader sees of a state: `head`, the key, the result columns, and no rejection. */

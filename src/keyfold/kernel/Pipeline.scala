@@ -5,7 +5,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.{Column, DataFrame, Row, SparkSession => AnySession}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, TransformWithState}
+import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, Project, TransformWithState}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
 import org.apache.spark.sql.streaming._
@@ -18,17 +18,13 @@ case class Declared(name: String, aggregate: Option[Column], own: Option[OwnFold
  * What Python calls. One object per table: each method takes one thing the user declared and analyzes it at once, so that what is wrong with it is known by
  * name; `table` and `rows` then build the plan.
  */
-class Pipeline(df: DataFrame, keep: Boolean) {
+class Pipeline(df: DataFrame, keep: Boolean, csv: Map[String, String]) {
   private val spark = df.sparkSession.asInstanceOf[SparkSession]
   private val zone = spark.sessionState.conf.sessionLocalTimeZone
   private var lens = Lens.of(spark, df.schema, Names.hidden)
   private var conditions = Vector.empty[Expression]
   private var keys = Vector.empty[String]
   private var columns = Vector.empty[Declared]
-
-  /** Column names a user may write now. */
-  def names: java.util.List[String] = lens.seen.map(_.name).asJava
-  def types: java.util.List[String] = lens.seen.map(_.dataType.sql).asJava
 
   def where(c: Column): Unit = conditions :+= lens.inSource(lens.where(c))
 
@@ -67,39 +63,53 @@ class Pipeline(df: DataFrame, keep: Boolean) {
   }
 
   private def ordered = columns.exists(_.own.isDefined)
-  private def gate = Gate(lens.source, conditions.filterNot { case Touch(c) => c.isEmpty; case _ => false }, keep, zone)
+  private def gate(source: Seq[Attribute]) = Gate(source, conditions.filterNot { case Touch(c) => c.isEmpty; case _ => false }, keep, zone, csv)
   private def time: Option[Attribute] = lens.source.find(_.name == Names.Time)
+
+  /** Columns of the source that the table looks at. */
+  private def reads: AttributeSet = {
+    val fold = whole.reading(lens.source)(lens.inSource)
+    AttributeSet(conditions ++ keyAttributes.map(lens.inSource)) ++ fold.reads
+  }
+  def uses: java.util.List[String] = lens.source.filter(a => reads.contains(a) && !Names.hidden(a.name)).map(_.name).asJava
 
   /** The stream as a DataFrame: what the user sees, then event time and rejections. */
   def rows(): DataFrame = {
     val out = lens.exprs.zip(lens.seen).map { case (e, a) => Alias(e, a.name)() } :+ Alias(time.getOrElse(Literal(null, TimestampType)), Names.Time)()
     val attributes = out.map(a => AttributeReference(a.name, a.dataType)()) :+ AttributeReference(Names.Bad, StringType)()
-    Dataset.ofRows(spark, Through(Segment(gate, out), attributes, plan))
+    Dataset.ofRows(spark, Through(Segment(gate(lens.source), out), attributes, plan))
   }
 
-  private def plan: LogicalPlan = { KernelStrategy.install(spark); df.asInstanceOf[Dataset[Row]].logicalPlan }
+  private lazy val plan: LogicalPlan = { KernelStrategy.install(spark); df.asInstanceOf[Dataset[Row]].logicalPlan }
 
-  /** The table's changes and rejected rows, one row each: `_op`, the key, the columns, `_kf_bad`. */
-  def table(ttlMs: Long): DataFrame = {
+  /**
+   * The table's changes and rejected rows, one row each: `_op`, the key, the columns, `_kf_bad`. With `only`, the source is asked for those columns alone,
+   * which is what a columnar format is for.
+   */
+  def table(ttlMs: Long, only: java.util.List[String]): DataFrame = {
+    val wanted = Option(only).map(_.asScala.toSet)
+    val source = lens.source.filter(a => Names.hidden(a.name) || wanted.forall(_(a.name)))
+    val positions = source.map(lens.source.indexOf(_))
+    val from = if (wanted.isEmpty) plan else Project(positions.map(plan.output(_)), plan)
     val ttl = if (ttlMs > 0) Some(ttlMs) else None
     val timed = if (ttl.isDefined) time else None
     val fold = if (ttl.isEmpty) whole else whole ++ Fold.seen(timed)
     val keyExprs = keyAttributes.map(k => Alias(lens.inSource(k), k.name)())
     val keyOut = keyAttributes.map(k => AttributeReference(k.name, k.dataType)())
     val bad = AttributeReference(Names.Bad, StringType)()
-    val (work, shuffled, folding) = if (ordered) asRows(fold, keyExprs, keyOut) else {
-      val onSource = fold.reading(lens.source)(lens.inSource)
-      (Combine(gate, keyExprs, onSource), keyOut ++ fold.state.map(s => AttributeReference(s.name, s.dataType)()), onSource)
+    val (work, shuffled, folding) = if (ordered) asRows(fold, keyExprs, keyOut, source) else {
+      val onSource = fold.reading(source)(lens.inSource)
+      (Combine(gate(source), keyExprs, onSource), keyOut ++ fold.state.map(s => AttributeReference(s.name, s.dataType)()), onSource)
     }
     val input = shuffled :+ bad
     val mode = if (ttl.isEmpty) TimeMode.None() else if (timed.isEmpty) TimeMode.ProcessingTime() else TimeMode.EventTime()
     val processor = new Keyed(folding, input, ordered, ttl, keep, zone)
     val out = (AttributeReference(Names.Op, StringType, nullable = false)() +: keyOut.map(_.newInstance())) ++
       fold.result.map(r => AttributeReference(r.name, r.dataType)()) :+ AttributeReference(Names.Bad, StringType)()
-    Dataset.ofRows(spark, Unwrap(out, stateful(Through(work, input, plan), keyOut, processor, mode)))
+    Dataset.ofRows(spark, Unwrap(out, stateful(Through(work, input, from), keyOut, processor, mode)))
   }
 
-  private def asRows(fold: Fold, keyExprs: Seq[Expression], keyOut: Seq[Attribute]): (RowWork, Seq[Attribute], Fold) = {
+  private def asRows(fold: Fold, keyExprs: Seq[Expression], keyOut: Seq[Attribute], source: Seq[Attribute]): (RowWork, Seq[Attribute], Fold) = {
     // TTL reads the source's time even where select left it out.
     val names = fold.in.filter(fold.reads.contains) ++ time.filter(t => fold.update.exists(_.references.contains(t)))
     val sent = names.map(lens.inSource)
@@ -108,7 +118,7 @@ class Pipeline(df: DataFrame, keep: Boolean) {
     val shuffled = keyOut ++ out :+ stamp
     val renamed = AttributeMap(names.zip(out))
     val bad = AttributeReference(Names.Bad, StringType)()
-    (Single(gate, keyExprs, sent, time), shuffled, fold.reading(shuffled :+ bad)(_.transform { case a: AttributeReference if renamed.contains(a) => renamed(a) }))
+    (Single(gate(source), keyExprs, sent, time), shuffled, fold.reading(shuffled :+ bad)(_.transform { case a: AttributeReference if renamed.contains(a) => renamed(a) }))
   }
 
   private def stateful(child: LogicalPlan, keyOut: Seq[Attribute], processor: Keyed, mode: TimeMode): LogicalPlan = {
@@ -122,17 +132,22 @@ class Pipeline(df: DataFrame, keep: Boolean) {
   /** The state's fields and which aggregate each group belongs to; part of what is written beside the state. */
   def stateSchema(ttlMs: Long): String = (if (ttlMs > 0) whole ++ Fold.seen(None) else whole).schema.json
 
-  /** What the table means, part by part, however it was spelt. */
+  /** What the table, or the stream if there is no table, means, part by part, however it was spelt. */
   def meaning: java.util.Map[String, String] = {
     val canon = new Canon(lens)
     val m = new java.util.LinkedHashMap[String, String]()
-    conditions.zipWithIndex.foreach { case (c, i) => if (!c.isInstanceOf[Touch]) m.put(s"where:$i", canon(c)) }
-    keyAttributes.foreach(k => m.put(s"key:${k.name}", canon(lens.inSource(k)) + ": " + k.dataType.sql))
-    columns.foreach(c => m.put(s"column:${c.name}", canon.column(c, keys)))
+    conditions.filterNot(_.isInstanceOf[Touch]).zipWithIndex.foreach { case (c, i) => m.put(s"where:$i", canon(c)) }
+    if (columns.isEmpty) lens.seen.foreach(a => m.put(s"column:${a.name}", canon(lens.inSource(a))))
+    else {
+      keyAttributes.foreach(k => m.put(s"key:${k.name}", canon(lens.inSource(k))))
+      columns.foreach(c => m.put(s"column:${c.name}", canon.column(c, keys)))
+      lens.source.filter(reads.contains).foreach(a => m.put(s"reads:${a.name}", a.dataType.sql))
+    }
     m
   }
 }
 
 object Api {
-  def pipeline(df: DataFrame, keep: Boolean): Pipeline = new Pipeline(df, keep)
+  /** `keep`: rows that can't be used are kept aside; `csv`: the options of a CSV source whose files have headers. */
+  def pipeline(df: DataFrame, keep: Boolean, csv: java.util.Map[String, String]): Pipeline = new Pipeline(df, keep, csv.asScala.toMap)
 }

@@ -6,7 +6,7 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
 /** What every row meets first: is it a row at all, and does it pass the conditions, in the order they were declared. */
-case class Gate(source: Seq[Attribute], conditions: Seq[Expression], keep: Boolean, zone: String) {
+case class Gate(source: Seq[Attribute], conditions: Seq[Expression], keep: Boolean, zone: String, csv: Map[String, String]) {
   def visible: Seq[Attribute] = source.filterNot(a => Names.hidden(a.name))
   def index(name: String): Int = source.indexWhere(_.name == name)
 }
@@ -16,10 +16,13 @@ class LiveGate(gate: Gate, partition: Int) {
   private val tests = gate.conditions.map(c => Predicate.create(BindReferences.bindReference(c, AttributeSeq(gate.source)))).toArray
   tests.foreach(_.initialize(partition))
   private val (bad, raw, control) = (gate.index(Names.Bad), gate.index(Names.Raw), gate.index(Names.Control))
+  private val headers = if (gate.index(Names.File) < 0) null else new Headers(gate)
 
   /** Why the row was set aside before it came here, or null. */
   def setAside(row: InternalRow): UTF8String =
     if (bad >= 0 && !row.isNullAt(bad)) row.getUTF8String(bad)
+    else if (headers != null && headers.wrong(row) != null)
+      rejects.of(headers.wrong(row), if (row.isNullAt(raw)) rejects.text(row) else row.getString(raw))
     else if (raw >= 0 && !row.isNullAt(raw)) rejects.of("does not parse", row.getString(raw))
     else null
 

@@ -1,7 +1,7 @@
 """Compiles the kernel once and caches the jar.
 
-PySpark's own jars contain the Scala compiler, so a Java runtime is all that is needed. The jar is named after a
-hash of the sources and Spark's version: another version of either is another file, and a stale jar can't be
+PySpark's own jars contain the Scala compiler, so a Java runtime is all that is needed. The jar is named after
+a hash of the sources and Spark's version: another version of either is another file, and a stale jar can't be
 taken for a new one. It is written aside and renamed, so that two processes may build at once; the later
 rename wins with equal content.
 """
@@ -110,13 +110,17 @@ def java() -> str:
     """The `java` that PySpark would start, checked for its version."""
     home = os.environ.get("JAVA_HOME")
     found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    hint = f"install a Java runtime of version {LOWEST_JAVA} or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless)"
+    hint = f"install Java {LOWEST_JAVA} or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless)"
     if not found or not os.access(found, os.X_OK):
         raise JavaMissing("no Java found", given=f"JAVA_HOME={home}" if home else "PATH", hint=hint)
     said = subprocess.run([found, "-version"], capture_output=True, text=True, check=False).stderr
     version = re.search(r'version "(?:1\.)?(\d+)', said)
     if not version or int(version[1]) < LOWEST_JAVA:
-        raise JavaMissing("this Java is too old for Spark 4", given=f"{found}: {said.splitlines()[0] if said else '?'}", hint=hint)
+        raise JavaMissing(
+            "this Java is too old for Spark 4",
+            given=f"{found}: {said.splitlines()[0] if said else '?'}",
+            hint=hint,
+        )
     return found
 
 

@@ -70,7 +70,7 @@ def _exact(value: object, what: str, where: object) -> int:
         if value == 0:
             return 0
         _refuse(f"{what} is a number without a unit", value, where, f"'{value} seconds' or another unit")
-    _refuse(f"{what} is no length of time", value, where, _EXAMPLES)
+    return _refuse(f"{what} is no length of time", value, where, _EXAMPLES)
 
 
 def _parse(value: str, what: str, where: object) -> int:
@@ -86,7 +86,7 @@ def _parse(value: str, what: str, where: object) -> int:
     while position < len(value.rstrip()):
         part = _PART.match(value, position)
         if part is None:
-            _refuse(f"{what} is no length of time", value, where, _EXAMPLES)
+            return _refuse(f"{what} is no length of time", value, where, _EXAMPLES)
         size = _size(part[2], value, what, where)
         if size in seen:
             _refuse(f"{what} has the unit {part[2]!r} twice", value, where, _EXAMPLES)

@@ -53,7 +53,7 @@ class DataType(ABC):
     @property
     @abstractmethod
     def arrow(self) -> pa.DataType:
-        """What Spark sends."""
+        """What Spark sends, give or take names and nullability inside."""
 
     @property
     def stored(self) -> pa.DataType:

@@ -20,7 +20,8 @@ class Void(DataType):
 
     same = True
     plain = True
-    arrow = pa.null()
+    # Spark sends Arrow's null type, whose casts inside lists and maps break; nulls of any type do as well.
+    arrow = pa.int8()
 
     def __str__(self) -> str:
         return "void"

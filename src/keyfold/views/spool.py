@@ -9,7 +9,7 @@ from typing import IO, Any, Final
 
 import pyarrow as pa
 
-MEMORY: Final = 16 * 1024 * 1024
+MEMORY: Final = 8 * 1024 * 1024
 
 
 class Spool:

@@ -17,7 +17,7 @@ _TOKEN: Final = re.compile(
         (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?!\w)
       | (?P<text>'(?:[^']|'')*'|"(?:[^"]|"")*")
       | (?P<name>`(?:[^`]|``)+`)
-      | (?P<word>\w+)
+      | (?P<word>[^\W\d]\w*)
       | (?P<op><>|<=|>=|!=|==|[=<>(),+-])
     )""",
     re.VERBOSE,
@@ -67,6 +67,7 @@ class _Parser:
         while place < len(self._text.rstrip()):
             match = _TOKEN.match(self._text, place)
             if match is None:
+                place += len(self._text[place:]) - len(self._text[place:].lstrip())
                 self._refuse(place, f"can't be read at character {place + 1}")
             kind = str(match.lastgroup)
             tokens.append(_Token(kind, match[kind], match.start(kind)))

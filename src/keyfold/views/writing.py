@@ -24,7 +24,7 @@ from keyfold.views.spool import Spool
 _ROWS_PER_STATEMENT: Final = 100
 _STATEMENTS_PER_CHUNK: Final = 64
 _START_EARLY: Final = 4 * 1024 * 1024
-_OPS: Final = pa.array(["upsert", "final", "delete"])
+_OPS: Final = ("upsert", "final", "delete")
 
 
 class RowWriter:
@@ -182,7 +182,7 @@ class BatchWrite(BatchWriter):
                 "the changes have other columns than the view", given, ", ".join(self._sent.names)
             )
         ops = changes.column(0).cast(pa.string())
-        if not pc.all(pc.is_in(ops, _OPS)).as_py():
+        if not pc.all(pc.is_in(ops, pa.array(_OPS))).as_py():
             raise self._error("unknown _op", ", ".join(map(repr, pc.unique(ops).to_pylist())), None)
         columns = [
             # Two steps: the first brings other units of time to microseconds. Neither copies as a rule.

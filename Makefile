@@ -1,0 +1,55 @@
+# Every target sees to its own set-up: on a machine with Python 3 and make, `make test` is enough.
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+
+BIN := .venv/bin
+STAMP := .venv/.keyfold-setup
+PYTEST := $(BIN)/python -m pytest
+
+# Rooms whose tests start no JVM; every other directory with tests in it gets a process, and so a JVM, of its own.
+PLAIN := $(wildcard tests/unit tests/views)
+CODE := $(wildcard src tests bench examples hatch_build.py)
+FOUND = $(shell find tests -mindepth 2 -name 'test_*.py' | cut -d/ -f1,2 | sort -u)
+ROOMS = $(filter-out $(PLAIN),$(FOUND)) $(wildcard tests/test_*.py)
+
+.PHONY: help setup check test format bench demo wheel clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## make .venv from uv.lock, and install Java 17 when it is missing
+
+$(STAMP): pyproject.toml uv.lock tools/setup.sh
+	@tools/setup.sh
+	@touch $@
+
+check: $(STAMP) ## format, lint, types, and the tests that need no JVM
+	$(BIN)/ruff format --check --quiet $(CODE)
+	$(BIN)/ruff check --quiet $(CODE)
+	$(BIN)/mypy
+	$(PYTEST) -q $(PLAIN)
+
+test: check ## check, then every other room of tests/, each in a process of its own
+	@failed=; \
+	for room in $(ROOMS); do \
+	    echo "== $$room"; \
+	    $(PYTEST) -q $$room || failed="$$failed $$room"; \
+	done; \
+	if [ "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
+
+format: $(STAMP) ## format the code, and fix what ruff can fix
+	$(BIN)/ruff format $(CODE)
+	$(BIN)/ruff check --fix $(CODE)
+
+bench: $(STAMP) ## measure keyfold beside Spark's built-in aggregation; takes minutes
+	$(BIN)/python -m bench $(ARGS)
+
+demo: $(STAMP) ## run the README's app on generated files
+	$(BIN)/python examples/demo.py
+
+wheel: $(STAMP) ## build dist/*.whl with the compiled kernel in it
+	$(BIN)/python -m build --wheel --no-isolation
+
+clean: ## remove what can be made again, but not .venv
+	rm -rf dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis spark-warehouse
+	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,123 @@
+"""`python -m bench`: interleaved rounds of every contestant on the same data, medians and ratios.
+
+One round is for warming up and isn't counted. Compare ratios within a run: absolute figures move with the
+machine and its mood.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bench import data, engines
+from keyfold.engine.session import own_session
+from keyfold.settings import load
+
+ROWS, BATCH = 10_000_000, 2_000_000
+Contestant = Callable[[Any, Path], engines.Result]
+
+# data (keys, hot), contestants (the first is what the others are compared with), ratios to reach
+SUITES: dict[str, tuple[tuple[int, bool], dict[str, Contestant], dict[str, float]]] = {
+    "10k": (
+        (10_000, False),
+        {
+            "spark": engines.spark_builtin,
+            "keyfold": engines.keyfold(),
+            "keyfold, views": engines.keyfold(views=True),
+            "keyfold, ttl": engines.keyfold(ttl="30 days"),
+        },
+        {"keyfold": 0.9, "keyfold, views": 0.63, "keyfold, ttl": 0.72},
+    ),
+    "1m": (
+        (1_000_000, False),
+        {
+            "spark": engines.spark_builtin,
+            "keyfold": engines.keyfold(),
+            "keyfold, views": engines.keyfold(views=True),
+            "keyfold, ttl": engines.keyfold(ttl="30 days"),
+        },
+        {"keyfold": 1.0, "keyfold, views": 0.7, "keyfold, ttl": 0.8},
+    ),
+    "tables": (
+        (10_000, False),
+        {f"{n} table{'s' * (n > 1)}": engines.keyfold(tables=n) for n in (1, 5, 20)},
+        {},
+    ),
+}
+
+
+def hot(spark: Any, _: Path) -> engines.Result:
+    """keyfold where one key holds half of all rows."""
+    return engines.keyfold()(spark, data.events(10_000, ROWS, BATCH, hot=True))
+
+
+SUITES["hot"] = ((10_000, False), {"even keys": engines.keyfold(), "one hot key": hot}, {"one hot key": 0.9})
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="make bench ARGS=...", description=__doc__)
+    parser.add_argument("suites", nargs="*", default=list(SUITES), help=f"of {', '.join(SUITES)}")
+    parser.add_argument("--rounds", type=int, default=3, help="measured rounds, after one for warming up")
+    parser.add_argument("--json", action="store_true", help="one JSON document instead of tables")
+    chosen = parser.parse_args(arguments)
+    spark = own_session(load(driver_memory="6g"))
+    report = {name: measure(spark, name, chosen.rounds) for name in chosen.suites}
+    report["python peak MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    if chosen.json:
+        print(json.dumps(report))
+    else:
+        show(report, chosen.suites)
+    spark.stop()
+
+
+def measure(spark: Any, name: str, rounds: int) -> dict[str, dict[str, float]]:
+    (keys, hot_key), contestants, bars = SUITES[name]
+    place = data.events(keys, ROWS, BATCH, hot=hot_key)
+    rates: dict[str, list[float]] = {c: [] for c in contestants}
+    for number in range(rounds + 1):
+        for contestant, runs in contestants.items():
+            found = runs(spark, place).rates
+            print(f"{name}, round {number}, {contestant}: {_thousands(found)}", file=sys.stderr, flush=True)
+            rates[contestant] += found if number else []
+    return _compared(rates, bars)
+
+
+def _compared(rates: dict[str, list[float]], bars: dict[str, float]) -> dict[str, dict[str, float]]:
+    medians = {c: statistics.median(r) for c, r in rates.items()}
+    base = next(iter(medians.values()))
+    return {
+        c: {"events/s": round(m), "ratio": round(m / base, 2), **({"bar": bars[c]} if c in bars else {})}
+        for c, m in medians.items()
+    }
+
+
+def show(report: dict[str, Any], suites: Iterable[str]) -> None:
+    console = Console()
+    for name in suites:
+        table = Table("contestant", "events/s", "ratio", "bar", title=name)
+        for contestant, found in report[name].items():
+            bar = found.get("bar")
+            reached = "" if bar is None else f"{bar:.2f} {'reached' if found['ratio'] >= bar else 'missed'}"
+            table.add_row(contestant, f"{found['events/s']:,}", f"{found['ratio']:.2f}", reached)
+        console.print(table)
+    console.print(
+        f"peak of the driver's Python process: {report['python peak MB']} MB; {os.cpu_count()} cores"
+    )
+
+
+def _thousands(rates: Iterable[float]) -> str:
+    return " ".join(f"{rate / 1000:,.0f}k" for rate in rates)
+
+
+if __name__ == "__main__":
+    main()

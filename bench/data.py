@@ -1,0 +1,42 @@
+"""Events as Parquet, made once: so many keys, a value, a time; two files a batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+HOME = Path(__file__).parent / "data"
+FILES_PER_BATCH = 2
+
+
+def events(keys: int, rows: int, batch: int, hot: bool = False) -> Path:
+    """A directory of events over so many keys; with `hot`, one key holds half of all rows."""
+    place = HOME / f"{keys}-{rows}-{batch}{'-hot' if hot else ''}"
+    if not place.exists():
+        aside = place.with_name(f".{place.name}")
+        aside.mkdir(parents=True, exist_ok=True)
+        _write(aside, keys, rows, batch, hot)
+        aside.rename(place)
+    return place
+
+
+def _write(place: Path, keys: int, rows: int, batch: int, hot: bool) -> None:
+    random = np.random.default_rng(1)
+    names = pa.array([f"key-{i:07d}" for i in range(keys)])
+    size = batch // FILES_PER_BATCH
+    start = np.datetime64("2026-01-01T00:00:00", "us")
+    for number in range(rows // size):
+        chosen = random.integers(0, keys, size)
+        if hot:
+            chosen[random.random(size) < 0.5] = 7 % keys
+        key = pa.DictionaryArray.from_arrays(pa.array(chosen, type=pa.int32()), names).cast(pa.string())
+        at = start + (np.arange(size) + number * size).astype("timedelta64[ms]")
+        columns = {
+            "key": key,
+            "amount": random.random(size) * 100,
+            "at": pa.array(at, type=pa.timestamp("us", tz="UTC")),
+        }
+        pq.write_table(pa.table(columns), place / f"{number:05d}.parquet")

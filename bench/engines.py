@@ -1,0 +1,76 @@
+"""The contestants: each runs one app over a directory of events and says how fast its batches were."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import keyfold as kf
+from bench.data import FILES_PER_BATCH
+from keyfold.engine import run
+
+SCHEMA = "key string, amount double, at timestamp"
+AGGREGATES = {"n": "count(*)", "total": "sum(amount)", "mean": "avg(amount)"}
+
+
+@dataclass(frozen=True)
+class Result:
+    """Events per second of each batch but the first, which warms up and fills the state."""
+
+    rates: tuple[float, ...]
+
+
+def spark_builtin(spark: Any, data: Path) -> Result:
+    """groupBy(...).agg(...) in update mode, into Spark's noop sink."""
+    from pyspark.sql import functions as F
+
+    frame = (
+        spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", str(FILES_PER_BATCH)).parquet(str(data))
+    )
+    totals = frame.groupBy("key").agg(*(F.expr(e).alias(n) for n, e in AGGREGATES.items()))
+    checkpoint = tempfile.mkdtemp(prefix="keyfold-bench-")
+    query = (
+        totals.writeStream.format("noop")
+        .outputMode("update")
+        .option("checkpointLocation", checkpoint)
+        .start()
+    )
+    try:
+        query.processAllAvailable()
+        return _rates(query)
+    finally:
+        query.stop()
+        shutil.rmtree(checkpoint, ignore_errors=True)
+
+
+def keyfold(*, views: bool = False, ttl: str | None = None, tables: int = 1) -> Callable[[Any, Path], Result]:
+    """keyfold with so many tables of one stream; the slowest table counts."""
+
+    def measure(spark: Any, data: Path) -> Result:
+        app = kf.App("bench")
+        files = kf.files(str(data), format="parquet", maxFilesPerTrigger=FILES_PER_BATCH)
+        stream = app.stream("events", files, schema=SCHEMA, time="at")
+        for number in range(tables):
+            stream.by("key").table(f"totals{number}", AGGREGATES, ttl=ttl)
+        home = tempfile.mkdtemp(prefix="keyfold-bench-")
+        settings = {"views": "sqlite" if views else "none"}
+        handle = run.start(app.spec(), spark=spark, home=home, settings=settings)
+        try:
+            handle.drain()
+            results = [_rates(query) for query in handle.queries.values()]
+            return min(results, key=lambda r: sum(r.rates))
+        finally:
+            handle.stop()
+            shutil.rmtree(home, ignore_errors=True)
+
+    return measure
+
+
+def _rates(query: Any) -> Result:
+    batches = [p for p in query.recentProgress if p["numInputRows"] > 0]
+    rates = [p["numInputRows"] * 1000 / p["durationMs"]["triggerExecution"] for p in batches]
+    return Result(tuple(rates[1:]))

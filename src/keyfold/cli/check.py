@@ -1,0 +1,175 @@
+"""`keyfold check APP.py`: is all about an app right? Runs nothing, and writes nothing into the home."""
+
+from __future__ import annotations
+
+import json as json_format
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from keyfold.cli.options import AppFile, Home, Json
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from keyfold.cli.load import Loaded
+    from keyfold.engine.compile import Analysis
+    from keyfold.engine.home import AppHome
+    from keyfold.plan.nodes import AppSpec
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found out about one table: what it means, and what is wrong with it."""
+
+    table: str
+    state: str | None = None
+    fingerprint: str | None = None
+    keys: tuple[tuple[str, str], ...] = ()
+    columns: tuple[tuple[str, str], ...] = ()
+    error: Exception | None = None
+
+
+def command(app: AppFile, home: Home = None, json: Json = False) -> None:
+    """Check an app: its declaration, every expression by Spark, and whether the state on disk fits.
+
+    Example: keyfold check shop.py --home /srv/keyfold
+    """
+    from keyfold.cli import output
+    from keyfold.cli.load import load
+
+    with output.only_results():
+        loaded = load(app)
+        place, findings = _examined(loaded, home)
+    if json:
+        output.json_document(_document(loaded.app.name, place, findings))
+    else:
+        _show(loaded.app.name, place, findings)
+    if any(finding.error for finding in findings):
+        raise typer.Exit(2)
+
+
+def _examined(loaded: Loaded, home: str | None) -> tuple[AppHome, list[Finding]]:
+    from keyfold.cli.load import for_workers
+    from keyfold.engine import session
+    from keyfold.engine.home import AppHome
+    from keyfold.settings import load
+
+    settings = load(home=home)
+    spec = loaded.app.spec()
+    # Not app_home(), which makes the directory.
+    place = AppHome(settings.home.resolve() / spec.name)
+    stored = place.read_plan()
+    for_workers(loaded)
+    spark = session.own_session(settings)
+    try:
+        with _feeds(spec) as feeds:
+            return place, _findings(spark, spec, feeds, stored, place)
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def _feeds(spec: AppSpec) -> Iterator[dict[str, Path]]:
+    """Empty directories for streams whose rows stand in the app: analysis needs a place, not the rows."""
+    with TemporaryDirectory(prefix="keyfold-check-") as directory:
+        feeds = {s.name: Path(directory) / s.name for s in spec.streams if s.connector.kind == "rows"}
+        for feed in feeds.values():
+            feed.mkdir()
+        yield feeds
+
+
+def _findings(
+    spark: SparkSession, spec: AppSpec, feeds: dict[str, Path], stored: dict[str, Any] | None, place: AppHome
+) -> list[Finding]:
+    from keyfold.engine.compile import Analysis, analyze
+
+    # What goes wrong with a table is said of that table, and the others are looked at all the same.
+    analyzed: dict[str, Analysis | Exception] = {}
+    for table in spec.tables:
+        try:
+            analyzed[table.name] = analyze(spark, table, feeds)
+        except Exception as error:
+            analyzed[table.name] = error
+    good = [found for found in analyzed.values() if isinstance(found, Analysis)]
+    return [
+        Finding(name, error=found) if isinstance(found, Exception) else _finding(found, good, stored, place)
+        for name, found in analyzed.items()
+    ]
+
+
+def _finding(
+    analysis: Analysis, others: list[Analysis], stored: dict[str, Any] | None, place: AppHome
+) -> Finding:
+    from keyfold.engine import fits
+    from keyfold.engine.compile import build
+    from keyfold.views.schema import ViewSchema
+
+    table = analysis.spec
+    found = Finding(table.name)
+    try:
+        compiled = build(analysis, others)
+        types = [(name, json_format.loads(kind)) for name, kind in (*compiled.keys, *compiled.columns)]
+        fields = [{"name": name, "type": kind} for name, kind in types]
+        schema = ViewSchema.from_spark(table.name, len(compiled.keys), {"fields": fields}, table.help)
+        found = Finding(
+            table.name,
+            state="differs" if table.name in ((stored or {}).get("tables") or {}) else "new",
+            fingerprint=fits.fingerprint(fits.meaning_of(compiled)),
+            keys=tuple((column.name, str(column.type)) for column in schema.keys),
+            columns=tuple((column.name, str(column.type)) for column in schema.columns),
+        )
+        fits.check(table.app, stored, compiled, place.path)
+    except Exception as error:
+        return replace(found, error=error)
+    return replace(found, state="fits") if found.state == "differs" else found
+
+
+def _document(app: str, place: AppHome, findings: list[Finding]) -> dict[str, Any]:
+    return {
+        "app": app,
+        "home": str(place.path),
+        "ok": not any(finding.error for finding in findings),
+        "tables": [_table_document(finding) for finding in findings],
+    }
+
+
+def _table_document(finding: Finding) -> dict[str, Any]:
+    from keyfold.cli import ending
+
+    return {
+        "name": finding.table,
+        "ok": finding.error is None,
+        "state": finding.state,
+        "fingerprint": finding.fingerprint,
+        "keys": [{"name": name, "type": kind} for name, kind in finding.keys],
+        "columns": [{"name": name, "type": kind} for name, kind in finding.columns],
+        **({} if finding.error is None else {"error": ending.document(finding.error)}),
+    }
+
+
+_STATES = {
+    "new": "no state on disk yet",
+    "fits": "fits the state on disk",
+    "differs": "does not fit the state on disk",
+}
+
+
+def _show(app: str, place: AppHome, findings: list[Finding]) -> None:
+    from keyfold.cli import ending, output
+
+    for finding in findings:
+        state = f", {_STATES[finding.state]}" if finding.state else ""
+        print(f"{app}.{finding.table}: {'OK' if finding.error is None else 'wrong'}{state}")
+        if finding.fingerprint:
+            print(f"  fingerprint  {finding.fingerprint}")
+            for label, columns in (("key", finding.keys), ("columns", finding.columns)):
+                print(f"  {label:<11}  {', '.join(f'{name} {kind}' for name, kind in columns)}")
+        if finding.error is not None:
+            output.error(ending.text_of(finding.error))
+    print(f"home: {place.path}")

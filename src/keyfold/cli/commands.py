@@ -1,0 +1,43 @@
+"""The commands there are. A new one is a file beside this one and a line below."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from keyfold.cli import check, describe, get, rejected, rows, run
+
+app = typer.Typer(
+    name="keyfold",
+    help="Keeps a durable, bounded, readable fold per key over a stream, on Spark.",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from keyfold import __version__
+
+        print(f"keyfold {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _everywhere(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Print Python's trace with an error.")] = False,
+) -> None:
+    # `ending.conduct` reads it from the words, since it outlives the command; it is here for the help.
+    del version, debug
+
+
+app.command("run")(run.command)
+app.command("get", cls=get.KeyCommand)(get.command)
+app.command("rows")(rows.command)
+app.command("rejected")(rejected.command)
+app.command("describe")(describe.command)
+app.command("check")(check.command)

@@ -1,0 +1,43 @@
+"""Arguments and options that several commands have."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+AppFile = Annotated[
+    str,
+    typer.Argument(metavar="APP.py", help="The app's file; APP.py:NAME if it has several apps."),
+]
+TableName = Annotated[
+    str, typer.Argument(metavar="NAME", help="app.table, or table where the home has one app.")
+]
+Home = Annotated[
+    str | None,
+    typer.Option(
+        "--home",
+        metavar="DIR",
+        help="Directory of all state; else KEYFOLD_HOME, else .keyfold.",
+        show_default=False,
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+AtLeast = Annotated[
+    int | None,
+    typer.Option("--at-least", metavar="BATCH", help="Answer only from this batch on.", show_default=False),
+]
+Wait = Annotated[
+    str | None,
+    typer.Option(
+        "--wait",
+        metavar="TIME",
+        help="How long to wait for that batch, such as 2s; for the first batch without --at-least.",
+        show_default=False,
+    ),
+]
+
+
+def bound(at_least: int | None, wait: str | None) -> int | None:
+    """The batch to wait for: a wait alone is one for the first."""
+    return 0 if at_least is None and wait is not None else at_least

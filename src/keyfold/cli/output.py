@@ -1,0 +1,191 @@
+"""What commands print: values as JSON and text, tables, lines about progress. Stdout is for results alone."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+# Rich takes 80 columns where it sees no terminal, and would fold what a program is to read.
+_WIDE: Final = 10_000
+# A table's widths come from all of its rows, so a long one is printed in pieces.
+_PIECE: Final = 1_000
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it: times in ISO 8601, decimals as text, bytes in base64, NaN as "NaN"."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else _not_finite(value)
+    if isinstance(value, Mapping):
+        return {_name(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, datetime):
+        return _moment(value)
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return _length(value)
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, bytes | bytearray | memoryview):
+        return base64.b64encode(value).decode("ascii")
+    return str(value)
+
+
+def _moment(value: datetime) -> str:
+    if value.tzinfo is None:
+        return value.isoformat()
+    return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _length(value: timedelta) -> str:
+    sign = "-" if value < timedelta() else ""
+    seconds, micros = divmod(abs(value) // timedelta(microseconds=1), 1_000_000)
+    return f"{sign}PT{seconds}{f'.{micros:06d}'.rstrip('0') if micros else ''}S"
+
+
+def _not_finite(value: float) -> str:
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _name(key: Any) -> str:
+    return key if isinstance(key, str) else _word(plain(key))
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else _dumps(value)
+
+
+def _dumps(value: Any, indent: int | None = None) -> str:
+    ascii_only = not (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf")
+    return json.dumps(value, ensure_ascii=ascii_only, allow_nan=False, indent=indent)
+
+
+def json_document(value: Any) -> None:
+    """One value as the whole of stdout."""
+    print(_dumps(plain(value), indent=2))
+
+
+def json_array(items: Iterable[Any]) -> None:
+    """An array, written as its items come, one a line."""
+    opening = "[\n"
+    for item in items:
+        sys.stdout.write(opening + _dumps(plain(item)))
+        opening = ",\n"
+    print("[]" if opening == "[\n" else "\n]")
+
+
+def cell(value: Any) -> str:
+    """A value as text in one line; control characters are spelled out, since a terminal would obey them."""
+    text = "null" if value is None else _word(plain(value))
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+def console() -> Console:
+    """Stdout, in colour where it is a terminal."""
+    from rich.console import Console
+
+    wide = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    return Console(highlight=False, markup=False, emoji=False, width=_WIDE if wide else None)
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], right: Sequence[str] = ()) -> None:
+    """Rows under their columns' names; `right` are the columns of numbers."""
+    screen, piece = console(), _empty(columns, right)
+    for row in rows:
+        if piece.row_count == _PIECE:
+            screen.print(piece)
+            piece = _empty(columns, right)
+        piece.add_row(*_cells(row))
+    screen.print(piece)
+
+
+def pairs(row: Mapping[str, Any]) -> None:
+    """One row, a line for each of its columns."""
+    shown = _empty(("column", "value"), ())
+    for name, value in row.items():
+        shown.add_row(*_cells((name, value)))
+    console().print(shown)
+
+
+def _cells(row: Iterable[Any]) -> list[Any]:
+    from rich.text import Text
+
+    return [Text(cell(value), style="dim" if value is None else "") for value in row]
+
+
+def _empty(columns: Sequence[str], right: Sequence[str]) -> Table:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for name in columns:
+        # Folded, never cut: what is shown can be copied.
+        made.add_column(Text(cell(name)), justify="right" if name in right else "left", overflow="fold")
+    return made
+
+
+def say(text: str) -> None:
+    """A line about progress, on stderr."""
+    print(f"keyfold: {text}", file=sys.stderr, flush=True)
+
+
+def error(text: str) -> None:
+    """An error's text on stderr, its first line in red where there are colours."""
+    from rich.console import Console
+    from rich.text import Text
+
+    first, *rest = text.splitlines() or [""]
+    shown = Text(first, style="bold red")
+    shown.append("".join(f"\n{line}" for line in rest), style="not bold default")
+    sys.stdout.flush()
+    Console(stderr=True, highlight=False, markup=False, emoji=False).print(shown, soft_wrap=True)
+
+
+@contextmanager
+def only_results() -> Iterator[None]:
+    """Sends what the user's code and Java print to stderr: stdout is for what a command prints afterwards."""
+    out = sys.stdout
+    descriptor = _descriptor(out)
+    if descriptor is None:
+        with redirect_stdout(sys.stderr):
+            yield
+        return
+    out.flush()
+    saved = os.dup(descriptor)
+    # Below Python's own stream as well, since a JVM inherits the descriptor.
+    os.dup2(2, descriptor)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(saved, descriptor)
+        os.close(saved)
+
+
+def _descriptor(stream: Any) -> int | None:
+    try:
+        return 1 if stream.fileno() == 1 else None
+    except (AttributeError, OSError, ValueError):
+        return None

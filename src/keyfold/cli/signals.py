@@ -1,0 +1,58 @@
+"""SIGINT, SIGTERM and SIGHUP as a request to stop, not as an end in the middle of a batch."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Any
+
+
+class Stopping:
+    """Whether a stop was asked for. Until `up` is called a signal interrupts what is going on."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        self.number: int | None = None
+        self._starting = True
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Stopping:
+        self._listen()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def up(self) -> None:
+        """From now on a signal lets the batch under way finish."""
+        # Again, since PySpark puts a handler of its own in place when it starts its JVM.
+        self._listen()
+        self._starting = False
+
+    def _listen(self) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            before = signal.getsignal(number)
+            # Ignored by nohup, on purpose.
+            if number != signal.SIGHUP or before != signal.SIG_IGN:
+                self._before.setdefault(number, before)
+                signal.signal(number, self._received)
+
+    def _received(self, number: int, frame: FrameType | None) -> None:
+        again = self.asked.is_set()
+        self.number = self.number or number
+        self.asked.set()
+        if self._starting:
+            raise KeyboardInterrupt
+        # Straight to the descriptor: the signal may have come in the middle of a print.
+        name = signal.Signals(number).name
+        os.write(
+            2, (_WAITING if again else f"keyfold: {name}: stopping after the batch under way\n").encode()
+        )
+
+
+_WAITING = "keyfold: still waiting for the batch under way, so that nothing is done twice\n"
