@@ -77,7 +77,7 @@ def test_what_is_pushed_is_seen_and_what_was_seen_survives_restart_and_crash() -
         ]
         assert d.rows("totals") == totals
         assert [list(row) for row in d.rows("totals")] == [["region", "orders", "revenue"]] * 3
-        assert d.rows("totals", where="orders = 2", order_by="-revenue", limit=1) == totals[1:2]
+        assert d.rows("totals", where="orders = 2", order_by="revenue desc", limit=1) == totals[1:2]
         one = d.get("totals", "eu")
         assert one is not None
         assert one["orders"] == 2

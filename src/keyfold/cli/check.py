@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json as json_format
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -66,22 +64,21 @@ def _examined(loaded: Loaded, home: str | None) -> tuple[AppHome, list[Finding]]
     place = AppHome(settings.home.resolve() / spec.name)
     stored = place.read_plan()
     for_workers(loaded)
-    spark = session.own_session(settings)
-    try:
-        with _feeds(spec) as feeds:
-            return place, _findings(spark, spec, feeds, stored, place)
-    finally:
-        spark.stop()
-
-
-@contextmanager
-def _feeds(spec: AppSpec) -> Iterator[dict[str, Path]]:
-    """Empty directories for streams whose rows stand in the app: analysis needs a place, not the rows."""
     with TemporaryDirectory(prefix="keyfold-check-") as directory:
-        feeds = {s.name: Path(directory) / s.name for s in spec.streams if s.connector.kind == "rows"}
-        for feed in feeds.values():
-            feed.mkdir()
-        yield feeds
+        # Spark's log goes to the home of its settings: not to the one that is looked at.
+        spark = session.own_session(settings.model_copy(update={"home": Path(directory)}))
+        try:
+            return place, _findings(spark, spec, _feeds(spec, Path(directory) / "feeds"), stored, place)
+        finally:
+            spark.stop()
+
+
+def _feeds(spec: AppSpec, directory: Path) -> dict[str, Path]:
+    """Empty directories for streams whose rows stand in the app: analysis needs a place, not the rows."""
+    feeds = {s.name: directory / s.name for s in spec.streams if s.connector.kind == "rows"}
+    for feed in feeds.values():
+        feed.mkdir(parents=True)
+    return feeds
 
 
 def _findings(

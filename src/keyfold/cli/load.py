@@ -42,6 +42,8 @@ def for_workers(loaded: Loaded) -> None:
 
     by_value: Callable[[types.ModuleType], None] = cloudpickle.register_pickle_by_value
     by_value(loaded.module)
+    # Else Spark takes the python3 of the PATH, which may lack what this one has installed.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     known = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(loaded.path.parent), *([known] if known else [])])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,14 +50,19 @@ def rejected_rows(name: str, home: str | None) -> list[dict[str, Any]]:
     tables = _tables_and_streams(place)
     known = {known.lower(): known for known in tables}
     if part.lower() in known:
-        return aside.read_rejected(place.table(known[part.lower()]))
+        return _timed(aside.read_rejected(place.table(known[part.lower()])))
     readers = [table for table, streams in tables.items() if part.lower() in streams]
     if not readers and part.lower() not in {stream.lower() for stream in _streams(place)}:
         names = [*tables, *_streams(place)]
         hint = did_you_mean(part, names, f"one of {', '.join(names)}")
         what = f"no stream or table {part} in app {place.path.name}"
         raise QueryError(what, reason="not_found", given=name, hint=hint)
-    return aside.of_stream([aside.read_rejected(place.table(table)) for table in readers])
+    return _timed(aside.of_stream([aside.read_rejected(place.table(table)) for table in readers]))
+
+
+def _timed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """With the time as a time, so that it is printed as all others are."""
+    return [{**row, "at": datetime.fromisoformat(row["at"])} if row.get("at") else row for row in rows]
 
 
 def _tables_and_streams(place: AppHome) -> dict[str, set[str]]:

@@ -51,7 +51,7 @@ def command(
         shown = (list(row.values()) for row in _counted(rows, limit))
         output.table(names, shown, right=_numbers(schema))
         if next(rows, None) is not None:
-            output.say(f"there are more than {limit:,} rows; leave out --limit for all")
+            output.say(f"{limit:,} rows shown, and there are more; leave out --limit for all")
 
 
 def _counted(rows: Iterator[dict[str, Any]], limit: int | None) -> Iterator[dict[str, Any]]:

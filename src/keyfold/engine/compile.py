@@ -37,6 +37,7 @@ class Compiled:
     state_schema: str
     keys: tuple[tuple[str, str], ...]
     columns: tuple[tuple[str, str], ...]
+    event_time: bool
 
 
 def compile_app(
@@ -92,7 +93,8 @@ def build(analysis: Analysis, all_tables: list[Analysis]) -> Compiled:
     types = tuple((f["name"], json.dumps(f["type"])) for f in schema)
     split = 1 + len(spec.keys)
     meaning = {**analysis.context.meaning, **dict(pipeline.meaning())}
-    return Compiled(spec, changes, meaning, pipeline.stateSchema(ttl), types[1:split], types[split:-1])
+    state, timed = pipeline.stateSchema(ttl), bool(ttl and pipeline.hasTime())
+    return Compiled(spec, changes, meaning, state, types[1:split], types[split:-1], timed)
 
 
 class Context:
@@ -177,13 +179,13 @@ def _transform(context: Context, node: nodes.Transform) -> Any:
         raise BadExpression(
             "the function of transform must return a DataFrame", where=where, given=type(after).__name__
         )
-    times = [s.time for s in nodes.sources(node) if s.time]
-    kept = [c for c in after.columns if times and c.lower() == times[0].lower()]
-    time = F.col(f"`{kept[0]}`") if kept else F.lit(None).cast("timestamp")
     blanks = [F.lit(None).cast(f.dataType).alias(f.name) for f in after.schema.fields]
-    aside = before.where("_kf_bad is not null").select(*blanks, "_kf_time", "_kf_bad")
-    together = after.withColumns({"_kf_time": time, "_kf_bad": F.lit(None).cast("string")}).unionByName(aside)
-    return context.begin(together)
+    aside = before.where("_kf_bad is not null").select(*blanks, "_kf_bad")
+    together = after.withColumn("_kf_bad", F.lit(None).cast("string")).unionByName(aside)
+    times = {s.time.lower() for s in nodes.sources(node) if s.time}
+    kept = [c for c in after.columns if c.lower() in times]
+    # The function may have left the time out; then there is none from here on.
+    return context.begin(together.withColumn("_kf_time", F.col(f"`{kept[0]}`")) if kept else together)
 
 
 def _meaning_of_function(fn: Callable[..., Any], empty: DataFrame) -> str:
@@ -195,6 +197,8 @@ def _meaning_of_function(fn: Callable[..., Any], empty: DataFrame) -> str:
 def _union(context: Context, node: nodes.Union) -> Any:
     frames = [context.end(context.rows(branch)) for branch in node.inputs]
     where = f"{context.spec.app}.{context.spec.name}, union" + (f", {node.site}" if node.site else "")
+    if not all("_kf_time" in frame.columns for frame in frames):
+        frames = [frame.drop("_kf_time") for frame in frames]
     together = frames[0]
     with explained(context.spark, "union", where, " and ".join(map(nodes.name_of, node.inputs))):
         for frame in frames[1:]:

@@ -58,7 +58,7 @@ def check(app: str, stored: dict[str, Any] | None, compiled: Compiled, place: ob
             where=compiled.spec.site,
             given="\n".join(changes),
             hint="go back to the old definition; or give the table a new name, which starts it from the first "
-            "row; or start anew in another home (keyfold run APP.py --home DIR). Until then keyfold "
+            "row; or start anew in another home (keyfold run APP.py --home DIR). Till then keyfold "
             f"get, rows and rejected still read what is there ({place})",
         )
 

@@ -133,7 +133,7 @@ def _query(
     settings = {
         "spark.sql.shuffle.partitions": str(partitions),
         # Without event time nothing is due while nothing arrives, and Spark would run empty batches for ever.
-        "spark.sql.streaming.noDataMicroBatches.enabled": str(_event_time(compiled)).lower(),
+        "spark.sql.streaming.noDataMicroBatches.enabled": str(compiled.event_time).lower(),
     }
     if spec.snapshot_every is not None:
         settings["spark.sql.streaming.stateStore.minDeltasForSnapshot"] = str(spec.snapshot_every)
@@ -154,10 +154,6 @@ def _query(
         finally:
             for key, old in before.items():
                 spark.conf.unset(key) if old is None else spark.conf.set(key, old)
-
-
-def _event_time(compiled: Compiled) -> bool:
-    return compiled.spec.ttl_ms is not None and all(s.time for s in nodes.sources(compiled.spec.input))
 
 
 class Handle:

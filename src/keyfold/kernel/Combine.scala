@@ -17,7 +17,7 @@ case class Combine(gate: Gate, keys: Seq[Expression], fold: Fold) extends RowWor
 class Combining(c: Combine, part: Int, rows: Iterator[InternalRow]) extends Iterator[InternalRow] {
   private val gated = new LiveGate(c.gate, part)
   private val live = new Live(c.fold)
-  private val keyOf = UnsafeProjection.create(c.keys, c.gate.source)
+  private val keys = UnsafeProjection.create(c.keys, c.gate.source)
   private val check = new KeyCheck(c.keys)
   private val lane = new Lane(c.keys.map(_.dataType), c.fold.state.map(_.dataType))
   private val send = {
@@ -25,7 +25,7 @@ class Combining(c: Combine, part: Int, rows: Iterator[InternalRow]) extends Iter
     UnsafeProjection.create(fields :+ Literal(null, StringType))
   }
   private val joined = new JoinedRow
-  private val map = new java.util.HashMap[UnsafeRow, InternalRow](Combine.Entries * 2)
+  private val map = new java.util.HashMap[UnsafeRow, InternalRow]
   private val aside = new ArrayBuffer[InternalRow]
   private var draining: java.util.Iterator[java.util.Map.Entry[UnsafeRow, InternalRow]] = _
   private var combining = true
@@ -53,45 +53,45 @@ class Combining(c: Combine, part: Int, rows: Iterator[InternalRow]) extends Iter
 
   private def fill(): Unit = while (draining == null && aside.isEmpty && rows.hasNext) {
     val row = rows.next()
-    val key = keyOr(row)
-    if (key != null) {
-      var b = map.get(key)
-      val fresh = b == null
-      if (fresh) b = live.zero()
-      if (guarded(row)(live.update(b, row))) {
+    try {
+      val key = keyOf(row)
+      if (key != null) {
+        val known = map.get(key)
+        val b = if (known == null) live.zero() else known
+        live.update(b, row)
         folded += 1
-        if (fresh) map.put(key.copy(), b)
+        if (known == null) { map.put(key.copy(), b); if (map.size >= Combine.Entries) full() }
         if (folded == Combine.Sample && map.size > folded * 0.98) giveWay()
-        else if (map.size >= Combine.Entries) { if (folded < 2L * map.size) giveWay() else draining = map.entrySet().iterator() }
       }
-    }
+    } catch { case e if Rejects.isRowError(e) => reject(row, e) }
   }
 
+  private def full(): Unit = if (folded < 2L * map.size) giveWay() else draining = map.entrySet().iterator()
   private def giveWay(): Unit = { combining = false; draining = map.entrySet().iterator() }
 
-  private def single(row: InternalRow): InternalRow = {
-    val key = keyOr(row)
-    if (key == null) return null
-    val b = live.zero()
-    if (guarded(row)(live.update(b, row))) send(joined(key, live.stored(b))) else null
-  }
-
-  private def keyOr(row: InternalRow): UnsafeRow = {
-    var key: UnsafeRow = null
-    guarded(row) {
-      val why = gated.setAside(row)
-      if (why != null) aside += lane(why)
-      else if (gated.passes(row)) {
-        val k = keyOf(row)
-        val missing = check.missing(k)
-        if (missing == null) key = k else aside += lane(gated.rejects.of(s"key $missing is null", gated.rejects.text(row)))
-      }
+  private def single(row: InternalRow): InternalRow = try {
+    val key = keyOf(row)
+    if (key == null) null
+    else {
+      val b = live.zero()
+      live.update(b, row)
+      send(joined(key, live.stored(b)))
     }
-    key
+  } catch { case e if Rejects.isRowError(e) => reject(row, e); null }
+
+  /** The key of a row that counts; null for one that is filtered or set aside. */
+  private def keyOf(row: InternalRow): UnsafeRow = {
+    val why = gated.setAside(row)
+    if (why != null) { aside += lane(why); return null }
+    if (!gated.passes(row)) return null
+    val key = keys(row)
+    val missing = check.missing(key)
+    if (missing == null) return key
+    aside += lane(gated.rejects.of(s"key $missing is null", gated.rejects.text(row)))
+    null
   }
 
-  private def guarded(row: InternalRow)(body: => Unit): Boolean =
-    try { body; true } catch { case e if Rejects.isRowError(e) => aside += lane(gated.rejects.of(row, e)); false }
+  private def reject(row: InternalRow, e: Throwable): Unit = aside += lane(gated.rejects.of(row, e))
 }
 
 object Combine {

@@ -31,6 +31,8 @@ class Keyed(fold: Fold, input: Seq[Attribute], ordered: Boolean, ttlMs: Option[L
   }
   @transient private var clock: TimerValues => Long = _
   @transient private var arrival: Boolean = _
+  // Reused: Spark takes all of one key's output before it hands in the next key.
+  @transient private lazy val out = new ArrayBuffer[InternalRow](4)
 
   override def handleInputRows(key: InternalRow, rows: Iterator[InternalRow], times: TimerValues): Iterator[InternalRow] = {
     if (key.anyNull) return rows.map(r => rejected(r.getUTF8String(bad)))
@@ -38,15 +40,15 @@ class Keyed(fold: Fold, input: Seq[Attribute], ordered: Boolean, ttlMs: Option[L
     val expired = old != null && ttlMs.exists(t => !old.isNullAt(seen) && old.getLong(seen) + t <= clock(times))
     val b = if (old == null || expired) live.zero() else live.load(old)
     val batch = copies(rows)
-    val out = new ArrayBuffer[InternalRow](1)
-    val applied = if (ordered) foldInOrder(b, batch, out) else merge(b, batch, out)
+    out.clear()
+    val applied = if (ordered) foldInOrder(b, batch) else merge(b, batch)
     if (applied > 0) {
       if (ttlMs.isDefined) touch(b, times)
       try {
         val change = live.upsert(key, b)
         if (expired) out += live.delete(key).copy()
         out += (if (out.isEmpty) change else change.copy())
-        if (ttlMs.isDefined && old == null) getHandle.registerTimer(b.getLong(seen) + ttlMs.get)
+        if (ttlMs.isDefined && old == null) getHandle.registerTimer(due(b))
         state.update(live.stored(b))
       } catch { case e if Rejects.isRowError(e) => batch.foreach(r => out += rejected(rejects.of(r, e)).copy()) }
     }
@@ -54,16 +56,18 @@ class Keyed(fold: Fold, input: Seq[Attribute], ordered: Boolean, ttlMs: Option[L
   }
 
   private def copies(rows: Iterator[InternalRow]): Array[InternalRow] = {
-    val all = new ArrayBuffer[InternalRow](2)
+    val first = rows.next().copy()
+    if (!rows.hasNext) return Array(first)
+    val all = ArrayBuffer(first)
     while (rows.hasNext) all += rows.next().copy()
     all.toArray
   }
 
-  private def merge(b: InternalRow, batch: Array[InternalRow], out: ArrayBuffer[InternalRow]): Int = batch.count { r =>
+  private def merge(b: InternalRow, batch: Array[InternalRow]): Int = batch.count { r =>
     try { live.merge(b, r); true } catch { case e if Rejects.isRowError(e) => out += rejected(rejects.of(r, e)).copy(); false }
   }
 
-  private def foldInOrder(b: InternalRow, batch: Array[InternalRow], out: ArrayBuffer[InternalRow]): Int = {
+  private def foldInOrder(b: InternalRow, batch: Array[InternalRow]): Int = {
     if (batch.length > 1) java.util.Arrays.sort(batch, Keyed.byStamp(stamp))
     val old = live.renew(b)
     val applied = batch.count { r =>
@@ -73,18 +77,24 @@ class Keyed(fold: Fold, input: Seq[Attribute], ordered: Boolean, ttlMs: Option[L
     applied
   }
 
-  /** A row without a time was seen now; with processing time every row is. */
-  private def touch(b: InternalRow, times: TimerValues): Unit =
-    if (arrival || b.isNullAt(seen)) b match {
-      case u: UnsafeRow => u.setNotNullAt(seen); u.setLong(seen, clock(times))
-      case g => g.update(seen, clock(times))
+  /** A row without a time was seen now; with processing time every row is. Before the first watermark there is no now. */
+  private def touch(b: InternalRow, times: TimerValues): Unit = {
+    val now = clock(times)
+    if (arrival || (b.isNullAt(seen) && now > 0)) b match {
+      case u: UnsafeRow => u.setNotNullAt(seen); u.setLong(seen, now)
+      case g => g.update(seen, now)
     }
+  }
+
+  /** When the key may go; at the first watermark, if it has not been seen at any time yet. */
+  private def due(b: InternalRow): Long = if (b.isNullAt(seen)) 1L else b.getLong(seen) + ttlMs.get
 
   override def handleExpiredTimer(key: InternalRow, times: TimerValues, timer: ExpiredTimerInfo): Iterator[InternalRow] = {
     val old = state.get()
     if (old == null) return Iterator.empty
-    val due = old.getLong(seen) + ttlMs.get
-    if (due > clock(times)) { getHandle.registerTimer(due); Iterator.empty }
+    val b = live.load(old)
+    if (b.isNullAt(seen)) { touch(b, times); state.update(live.stored(b)) }
+    if (due(b) > clock(times)) { getHandle.registerTimer(due(b)); Iterator.empty }
     else { state.clear(); Iterator.single(live.delete(key)) }
   }
 

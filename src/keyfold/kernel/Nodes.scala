@@ -49,6 +49,7 @@ case class UnwrapExec(output: Seq[Attribute], child: SparkPlan) extends UnaryExe
 object KernelStrategy extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case Through(work, output, child) => ThroughExec(work, output, planLater(child)) :: Nil
+    case Gather(fold, keys, child) => GatherExec(fold, keys, planLater(child)) :: Nil
     case Unwrap(output, child) => UnwrapExec(output, planLater(child)) :: Nil
     case _ => Nil
   }

@@ -65,6 +65,8 @@ class Pipeline(df: DataFrame, keep: Boolean, csv: Map[String, String]) {
   private def ordered = columns.exists(_.own.isDefined)
   private def gate(source: Seq[Attribute]) = Gate(source, conditions.filterNot { case Touch(c) => c.isEmpty; case _ => false }, keep, zone, csv)
   private def time: Option[Attribute] = lens.source.find(_.name == Names.Time)
+  /** Whether TTL counts event time here; otherwise it counts the time of batches. */
+  def hasTime: Boolean = time.isDefined
 
   /** Columns of the source that the table looks at. */
   private def reads: AttributeSet = {
@@ -73,11 +75,11 @@ class Pipeline(df: DataFrame, keep: Boolean, csv: Map[String, String]) {
   }
   def uses: java.util.List[String] = lens.source.filter(a => reads.contains(a) && !Names.hidden(a.name)).map(_.name).asJava
 
-  /** The stream as a DataFrame: what the user sees, then event time and rejections. */
+  /** The stream as a DataFrame: what the user sees, then its event time, if it has one, and rejections. */
   def rows(): DataFrame = {
-    val out = lens.exprs.zip(lens.seen).map { case (e, a) => Alias(e, a.name)() } :+ Alias(time.getOrElse(Literal(null, TimestampType)), Names.Time)()
-    val attributes = out.map(a => AttributeReference(a.name, a.dataType)()) :+ AttributeReference(Names.Bad, StringType)()
-    Dataset.ofRows(spark, Through(Segment(gate(lens.source), out), attributes, plan))
+    val own = time.map(t => AttributeReference(Names.Time, t.dataType)()) ++ Seq(AttributeReference(Names.Bad, StringType)())
+    val attributes = lens.seen.map(a => AttributeReference(a.name, a.dataType)()) ++ own
+    Dataset.ofRows(spark, Through(Segment(gate(lens.source), lens.exprs, time), attributes, plan))
   }
 
   private lazy val plan: LogicalPlan = { KernelStrategy.install(spark); df.asInstanceOf[Dataset[Row]].logicalPlan }
@@ -106,7 +108,9 @@ class Pipeline(df: DataFrame, keep: Boolean, csv: Map[String, String]) {
     val processor = new Keyed(folding, input, ordered, ttl, keep, zone)
     val out = (AttributeReference(Names.Op, StringType, nullable = false)() +: keyOut.map(_.newInstance())) ++
       fold.result.map(r => AttributeReference(r.name, r.dataType)()) :+ AttributeReference(Names.Bad, StringType)()
-    Dataset.ofRows(spark, Unwrap(out, stateful(Through(work, input, from), keyOut, processor, mode)))
+    val sent = Through(work, input, from)
+    val gathered = if (ordered || !new Live(folding).flat) sent else Gather(folding, keyOut, sent)
+    Dataset.ofRows(spark, Unwrap(out, stateful(gathered, keyOut, processor, mode)))
   }
 
   private def asRows(fold: Fold, keyExprs: Seq[Expression], keyOut: Seq[Attribute], source: Seq[Attribute]): (RowWork, Seq[Attribute], Fold) = {

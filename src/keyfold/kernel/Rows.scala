@@ -34,24 +34,19 @@ class LiveGate(gate: Gate, partition: Int) {
   }
 }
 
-/** where and select alone: rows in, the columns a user sees out, with event time and rejections beside them. */
-case class Segment(gate: Gate, columns: Seq[Expression]) extends RowWork {
+/** where and select alone: rows in; out come the columns a user sees, the event time if there is one, and rejections. */
+case class Segment(gate: Gate, columns: Seq[Expression], time: Option[Expression]) extends RowWork {
   def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = {
     val live = new LiveGate(gate, partition)
-    val types = columns.map(_.dataType)
-    val good = UnsafeProjection.create(columns :+ Literal(null, StringType), gate.source)
-    val out = UnsafeProjection.create((types.init.map(Literal(null, _)) :+ BoundReference(0, types.last, nullable = true)) :+ BoundReference(1, StringType, nullable = true))
-    val time = gate.index(Names.Time)
-    def aside(row: InternalRow, why: UTF8String): InternalRow = {
-      val r = new GenericInternalRow(2)
-      if (time >= 0 && !row.isNullAt(time)) r.update(0, row.getLong(time))
-      r.update(1, why)
-      out(r)
-    }
+    val why = AttributeReference("why", StringType)()
+    val good = UnsafeProjection.create(columns ++ time :+ Literal(null, StringType), gate.source)
+    val bad = UnsafeProjection.create(columns.map(c => Literal(null, c.dataType)) ++ time :+ why, gate.source :+ why)
+    val joined = new JoinedRow
+    def aside(row: InternalRow, text: UTF8String): InternalRow = bad(joined(row, InternalRow(text)))
     rows.flatMap { row =>
       try {
-        val why = live.setAside(row)
-        if (why != null) Some(aside(row, why)) else if (live.passes(row)) Some(good(row)) else None
+        val text = live.setAside(row)
+        if (text != null) Some(aside(row, text)) else if (live.passes(row)) Some(good(row)) else None
       } catch { case e if Rejects.isRowError(e) => Some(aside(row, live.rejects.of(row, e))) }
     }
   }

@@ -1,0 +1,220 @@
+"""get, rows and rejected on a home, without the app's file and without a JVM."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from keyfold.engine.home import AppHome
+
+from .conftest import Cli
+
+
+class TestGet:
+    def test_a_row_as_a_table(self, cli: Cli, home: Path) -> None:
+        found = cli("get", "totals", "eu", "--home", home)
+        assert found.code == 0
+        lines = [line.split() for line in found.out.splitlines()]
+        assert ["region", "eu"] in lines
+        assert ["revenue", "7.5"] in lines
+        assert found.err == ""
+
+    def test_a_row_as_json(self, cli: Cli, home: Path) -> None:
+        found = cli("get", "shop.totals", "eu", "--home", home, "--json")
+        row = {"region": "eu", "n": 3, "revenue": 7.5, "_batch": 1, "_at": "2026-01-01T12:00:01Z"}
+        assert found.json == row
+
+    def test_every_type_as_json(self, cli: Cli, home: Path) -> None:
+        row = cli("get", "kinds", "x", "--home", home, "--json").json
+        assert row == {
+            "id": "x",
+            "at": "2026-01-01T12:00:00Z",
+            "local": "2026-01-01T12:00:00",
+            "day": "2026-01-01",
+            "price": "1234.00",
+            "raw": "AP8=",
+            "ratio": "-Infinity",
+            "tags": [1.0, "NaN", None],
+            "counts": {"1": 2, "3": None},
+            "took": "PT3600.5S",
+            "_batch": 0,
+            "_at": "2026-01-01T12:00:00Z",
+        }
+
+    def test_a_key_that_is_not_there(self, cli: Cli, home: Path) -> None:
+        found = cli("get", "totals", "mars", "--home", home)
+        assert (found.code, found.out) == (1, "")
+        assert found.err.startswith("no row with the key mars\n")
+
+    def test_a_key_that_is_not_there_as_json(self, cli: Cli, home: Path) -> None:
+        found = cli("get", "totals", "mars", "--home", home, "--json")
+        assert found.code == 1
+        assert found.json["error"]["kind"] == "QueryError"
+        assert found.json["error"]["reason"] == "not_found"
+
+    def test_a_negative_number_is_a_key_and_no_option(self, cli: Cli, home: Path) -> None:
+        assert cli("get", "pairs", "-5", "1.5", "--json", "--home", home).json["v"] == "minus"
+        assert cli("get", "pairs", "--json", "5", "-2", "--home", home).json["a"] == 5
+        assert cli("get", "pairs", "--home", home, "--", "-5", "1.5").code == 0
+
+    def test_the_number_of_parts_is_checked(self, cli: Cli, home: Path) -> None:
+        found = cli("get", "pairs", "5", "--home", home)
+        assert found.code == 2
+        assert "the key has 2 parts, 1 given" in found.err
+        assert "a, b" in found.err
+        assert cli("get", "pairs", "--home", home).code == 2
+
+    def test_a_key_of_the_wrong_type(self, cli: Cli, home: Path) -> None:
+        assert cli("get", "pairs", "five", "1", "--home", home).code == 2
+
+    def test_a_batch_that_is_there_is_no_wait(self, cli: Cli, home: Path) -> None:
+        assert cli("get", "totals", "eu", "--at-least", 1, "--home", home).code == 0
+        assert cli("get", "totals", "eu", "--wait", "1s", "--home", home).code == 0
+
+    def test_a_batch_that_does_not_come(self, cli: Cli, home: Path) -> None:
+        found = cli("get", "totals", "eu", "--at-least", 9, "--wait", "20ms", "--home", home, "--json")
+        assert found.code == 1
+        assert found.json["error"]["reason"] == "behind_bound"
+
+    def test_a_wait_that_is_no_time(self, cli: Cli, home: Path) -> None:
+        assert cli("get", "totals", "eu", "--wait", "soon", "--home", home).code == 2
+
+
+class TestRows:
+    def test_rows_as_a_table(self, cli: Cli, home: Path) -> None:
+        found = cli("rows", "totals", "--home", home)
+        assert found.code == 0
+        lines = found.out.splitlines()
+        assert lines[0].split() == ["region", "n", "revenue", "_batch", "_at"]
+        assert [line.split()[0] for line in lines[2:]] == ["eu", "us", "ä[b]"]
+        assert lines[2].split()[:3] == ["eu", "3", "7.5"]
+        assert lines[4].split()[:3] == ["ä[b]", "1", "null"]
+
+    def test_rows_as_json(self, cli: Cli, home: Path) -> None:
+        found = cli("rows", "totals", "--home", home, "--json", "--order-by", "n desc")
+        assert [(row["region"], row["revenue"]) for row in found.json] == [
+            ("eu", 7.5),
+            ("us", "NaN"),
+            ("ä[b]", None),
+        ]
+
+    def test_filter_and_limit(self, cli: Cli, home: Path) -> None:
+        found = cli("rows", "totals", "--home", home, "--json", "--where", "n >= 2", "--limit", 1)
+        assert [row["region"] for row in found.json] == ["eu"]
+        assert found.err == ""
+
+    def test_a_limit_says_when_there_is_more(self, cli: Cli, home: Path) -> None:
+        found = cli("rows", "totals", "--home", home, "--limit", 2)
+        assert len(found.out.splitlines()) == 4
+        assert "2 rows shown, and there are more" in found.err
+        assert cli("rows", "totals", "--home", home, "--limit", 3).err == ""
+
+    def test_no_row_is_an_empty_array_and_an_empty_table(self, cli: Cli, home: Path) -> None:
+        assert cli("rows", "totals", "--home", home, "--json", "--where", "n > 99").json == []
+        found = cli("rows", "totals", "--home", home, "--where", "n > 99")
+        assert (found.code, len(found.out.splitlines())) == (0, 2)
+
+    def test_control_characters_reach_no_terminal(self, cli: Cli, home: Path) -> None:
+        found = cli("rows", "pairs", "--home", home)
+        assert "\x1b" not in found.out
+        assert r"plus\x1b[31m\nred" in found.out
+
+    @pytest.mark.parametrize(
+        "words",
+        [("--where", "revenu > 1"), ("--order-by", "revenu"), ("--where", "n >"), ("--limit", "-1")],
+    )
+    def test_the_users_mistakes(self, cli: Cli, home: Path, words: tuple[str, str]) -> None:
+        found = cli("rows", "totals", "--home", home, "--json", *words)
+        assert found.code == 2
+        assert set(found.json) == {"error"}
+        assert found.err
+
+    def test_a_bound_that_is_not_reached(self, cli: Cli, home: Path) -> None:
+        found = cli("rows", "totals", "--home", home, "--at-least", 2, "--json")
+        assert found.code == 1
+        assert found.json["error"]["reason"] == "behind_bound"
+
+
+class TestNames:
+    def test_an_unknown_table_suggests_a_near_one(self, cli: Cli, home: Path) -> None:
+        found = cli("rows", "total", "--home", home)
+        assert found.code == 1
+        assert "did you mean 'totals'" in found.err
+
+    def test_an_unknown_app_suggests_a_near_one(self, cli: Cli, home: Path) -> None:
+        found = cli("rows", "shp.totals", "--home", home)
+        assert found.code == 1
+        assert "did you mean 'shop'" in found.err
+
+    def test_two_apps_must_be_told_apart(self, cli: Cli, two_apps: Path) -> None:
+        found = cli("get", "totals", "eu", "--home", two_apps)
+        assert found.code == 2
+        assert "bank.totals, shop.totals" in found.err
+        assert cli("get", "bank.totals", "eu", "--home", two_apps).code == 0
+
+    def test_a_home_where_nothing_ran(self, cli: Cli, tmp_path: Path) -> None:
+        for command in ("rows", "rejected"):
+            found = cli(command, "totals", "--home", tmp_path / "none", "--json")
+            assert found.code == 1
+            assert found.json["error"]["reason"] == "not_ready"
+        assert not (tmp_path / "none").exists()
+
+    def test_the_home_of_the_environment(self, cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("KEYFOLD_HOME", str(home))
+        assert cli("get", "totals", "eu").code == 0
+
+    def test_the_default_home_is_that_of_the_settings(self) -> None:
+        from keyfold.cli.reading import home_of
+        from keyfold.settings import Settings
+
+        assert home_of(None) == Settings.model_fields["home"].default
+
+    def test_a_home_that_is_no_local_path(self, cli: Cli) -> None:
+        found = cli("rows", "totals", "--home", "s3://bucket/x")
+        assert found.code == 2
+        assert "local path" in found.err
+
+
+class TestRejected:
+    def test_of_a_table(self, cli: Cli, home: Path) -> None:
+        found = cli("rejected", "shop.totals", "--home", home, "--json")
+        assert [(r["batch"], r["reason"], r["raw"]) for r in found.json] == [
+            (0, "does not parse", '{"a'),
+            (2, "key a is null", "{}"),
+        ]
+        assert all(row["at"].endswith("Z") for row in found.json)
+
+    def test_of_a_stream_each_row_once(self, cli: Cli, home: Path) -> None:
+        found = cli("rejected", "orders", "--home", home, "--json")
+        assert [row["raw"] for row in found.json] == ['{"a', "{}"]
+
+    def test_as_a_table(self, cli: Cli, home: Path) -> None:
+        found = cli("rejected", "totals", "--home", home)
+        assert found.code == 0
+        assert found.out.splitlines()[0].split() == ["batch", "reason", "raw"]
+        assert "does not parse" in found.out
+
+    def test_a_limit_shows_the_newest(self, cli: Cli, home: Path) -> None:
+        found = cli("rejected", "totals", "--home", home, "--limit", 1)
+        assert "key a is null" in found.out
+        assert "does not parse" not in found.out
+        assert "the newest 1 of 2" in found.err
+        assert cli("rejected", "totals", "--home", home, "--limit", 0, "--json").json == []
+
+    def test_a_table_or_stream_without_any(self, cli: Cli, home: Path) -> None:
+        assert cli("rejected", "kinds", "--home", home, "--json").json == []
+        assert cli("rejected", "unread", "--home", home, "--json").json == []
+
+    def test_an_unknown_name_suggests_a_near_one(self, cli: Cli, home: Path) -> None:
+        found = cli("rejected", "oders", "--home", home)
+        assert found.code == 1
+        assert "did you mean 'orders'" in found.err
+
+    def test_a_damaged_plan_is_said(self, cli: Cli, tmp_path: Path) -> None:
+        place = AppHome(tmp_path / "shop")
+        place.path.mkdir()
+        place.plan.write_text("{")
+        found = cli("rejected", "totals", "--home", tmp_path, "--json")
+        assert found.code == 1
+        assert found.json["error"]["kind"] == "HomeUnusable"

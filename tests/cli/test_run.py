@@ -1,0 +1,285 @@
+"""The command line on real runs: a few, shared by many tests, since each starts a JVM."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from .conftest import Cli, Result, write
+
+pytestmark = [pytest.mark.jvm, pytest.mark.slow]
+
+KEYFOLD = [sys.executable, "-m", "keyfold.cli"]
+ENVIRONMENT = {
+    **{name: value for name, value in os.environ.items() if not name.startswith("KEYFOLD_")},
+    "KEYFOLD_DRIVER_MEMORY": "1g",
+    "KEYFOLD_MASTER": "local[2]",
+    "NO_COLOR": "1",
+}
+ORDERS = """
+import keyfold as kf
+from pyspark.sql import functions as F
+from prices import gross
+
+print("the app's own words")
+
+def with_gross(df):
+    return df.withColumn("gross", F.udf(lambda amount: gross(amount), "double")("amount"))
+
+app = kf.App("shop")
+orders = app.stream("orders", kf.files("data"), schema="region string, amount double")
+orders.by("region").table("totals", n="count(*)", revenue="sum(amount)")
+orders.where("region is not null").transform(with_gross).by("region").table("taxed", gross="sum(gross)")
+"""
+FIRST = """{"region": "eu", "amount": 10.0}
+{"region": "us", "amount": 2.5}
+{"region": "eu", "amount": 1.0}
+{"region": null, "amount": 3.0}
+{"region": "eu", "am
+"""
+
+
+def keyfold(where: Path, *words: object) -> Result:
+    command = [*KEYFOLD, *map(str, words)]
+    done = subprocess.run(
+        command, cwd=where, env=ENVIRONMENT, capture_output=True, text=True, timeout=240, check=False
+    )
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+def app_in(directory: Path, text: str = ORDERS, first: str = FIRST) -> Path:
+    (directory / "data").mkdir(parents=True)
+    write(directory / "data" / "first.json", first)
+    write(directory / "prices.py", "def gross(amount):\n    return None if amount is None else amount * 2\n")
+    write(directory / "shop.py", text)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of an app with its data."""
+    return app_in(tmp_path_factory.mktemp("run") / "shop")
+
+
+@pytest.fixture(scope="module")
+def drained(shop: Path) -> Result:
+    """What `keyfold run --drain` said of it."""
+    return keyfold(shop, "run", "shop.py", "--drain", "--json")
+
+
+@pytest.fixture
+def at_home(shop: Path, drained: Result, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(shop)
+    return shop
+
+
+def files_of(home: Path) -> dict[str, bytes]:
+    # SQLite makes and removes files of its own when a view is read.
+    found = (path for path in home.rglob("*") if path.is_file() and not path.name.endswith(("-shm", "-wal")))
+    return {str(path.relative_to(home)): path.read_bytes() for path in found}
+
+
+class TestDrained:
+    def test_the_status_is_the_one_document(self, drained: Result, shop: Path) -> None:
+        assert drained.code == 0, drained.err
+        assert drained.json["app"] == "shop"
+        assert drained.json["home"] == str(shop / ".keyfold" / "shop")
+        assert drained.json["ended"] == "drained"
+        totals = drained.json["tables"]["totals"]
+        assert (totals["batch"], totals["keys"], totals["rejected"]) == (0, 2, 2)
+        assert totals["running"] is False
+
+    def test_progress_and_the_apps_words_are_on_stderr(self, drained: Result) -> None:
+        assert "the app's own words" in drained.err
+        assert "keyfold: shop runs in" in drained.err
+        assert "totals, taxed" in drained.err
+
+    def test_get(self, at_home: Path, cli: Cli) -> None:
+        row = cli("get", "shop.totals", "eu", "--json").json
+        assert (row["n"], row["revenue"], row["_batch"]) == (2, 11.0, 0)
+
+    def test_functions_of_the_file_and_of_its_neighbours_reach_the_workers(
+        self, at_home: Path, cli: Cli
+    ) -> None:
+        assert cli("get", "taxed", "eu", "--json").json["gross"] == 22.0
+
+    def test_rows(self, at_home: Path, cli: Cli) -> None:
+        rows = cli("rows", "totals", "--json", "--order-by", "revenue desc").json
+        assert [(row["region"], row["n"]) for row in rows] == [("eu", 2), ("us", 1)]
+
+    def test_rejected_of_the_stream_each_row_once(self, at_home: Path, cli: Cli) -> None:
+        rows = cli("rejected", "orders", "--json").json
+        assert len(rows) == 2
+        assert {row["batch"] for row in rows} == {0}
+        assert any('"am' in row["raw"] for row in rows)
+        assert cli("rejected", "totals", "--json").json == rows
+
+    def test_check_says_that_the_state_fits_and_writes_nothing(self, at_home: Path) -> None:
+        before = files_of(at_home / ".keyfold")
+        found = keyfold(at_home, "check", "shop.py")
+        assert found.code == 0, found.err
+        assert "shop.totals: OK, fits the state on disk" in found.out
+        assert "n bigint, revenue double" in found.out
+        assert files_of(at_home / ".keyfold") == before
+
+    def test_check_finds_what_is_wrong_with_every_table(self, at_home: Path) -> None:
+        other = ORDERS.replace("sum(amount)", "max(amount)")
+        more = """
+orders.by("region").table("lost", n="sum(amuont)")
+orders.by("region").table("plain", n="amount")
+orders.by("region").table("fine", n="count(*)")
+app.stream("given", kf.rows([{"a": "x"}]), schema="a string").by("a").table("fixed", n="count(*)")
+"""
+        write(at_home / "other.py", other + more)
+        before = files_of(at_home / ".keyfold")
+        found = keyfold(at_home, "check", "other.py", "--json")
+        assert found.code == 2, found.err
+        tables = {table["name"]: table for table in found.json["tables"]}
+        assert {name: (t["ok"], t["state"]) for name, t in tables.items()} == {
+            "totals": (False, "differs"),
+            "taxed": (True, "fits"),
+            "lost": (False, None),
+            "plain": (False, None),
+            "fine": (True, "new"),
+            "fixed": (True, "new"),
+        }
+        assert tables["totals"]["error"]["kind"] == "StateMismatch"
+        assert "amuont" in tables["lost"]["error"]["text"]
+        assert "amount" in tables["lost"]["error"]["text"]
+        assert "no aggregate" in tables["plain"]["error"]["text"]
+        assert tables["fine"]["columns"] == [{"name": "n", "type": "bigint"}]
+        assert files_of(at_home / ".keyfold") == before
+
+    def test_a_state_of_another_definition_is_refused_and_left_alone(self, at_home: Path) -> None:
+        write(at_home / "changed.py", ORDERS.replace("sum(amount)", "max(amount)"))
+        before = files_of(at_home / ".keyfold" / "shop")
+        found = keyfold(at_home, "run", "changed.py", "--drain", "--json")
+        assert found.code == 2
+        assert found.json["error"]["kind"] == "StateMismatch"
+        assert "Traceback" not in found.err
+        assert files_of(at_home / ".keyfold" / "shop") == before
+
+
+class Running:
+    """A `keyfold run` in the background."""
+
+    def __init__(self, where: Path, *words: str) -> None:
+        self.errors = where / "stderr.txt"
+        with self.errors.open("w") as errors:
+            self.process = subprocess.Popen(
+                [*KEYFOLD, "run", *words], cwd=where, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=errors
+            )
+
+    def until(self, text: str) -> None:
+        """Waits for words on stderr."""
+        from keyfold.engine.home import wait_until
+
+        def said() -> bool:
+            return text in self.errors.read_text() or self.process.poll() is not None
+
+        assert wait_until(said, 120)
+        assert text in self.errors.read_text(), self.errors.read_text()
+
+    def ended_by(self, number: signal.Signals) -> Result:
+        self.process.send_signal(number)
+        out, _ = self.process.communicate(timeout=120)
+        return Result(self.process.returncode, out.decode(), self.errors.read_text())
+
+
+def closed(pipe: IO[bytes] | None) -> None:
+    if pipe is not None:
+        pipe.close()
+
+
+@pytest.fixture
+def running(request: pytest.FixtureRequest) -> Iterator[list[Running]]:
+    started: list[Running] = []
+    yield started
+    for one in started:
+        if one.process.poll() is None:
+            one.process.kill()
+            one.process.wait()
+        closed(one.process.stdout)
+
+
+def test_a_running_app_is_read_guarded_and_stopped(
+    tmp_path: Path, cli: Cli, running: list[Running], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = app_in(tmp_path / "live", ORDERS.partition("orders.where")[0])
+    monkeypatch.chdir(where)
+    running.append(Running(where, "shop.py"))
+    running[0].until("shop runs in")
+    assert cli("get", "totals", "eu", "--json", "--wait", "60s").json["n"] == 2
+
+    write(where / "second.json", '{"region": "eu", "amount": 5.0}\n').rename(where / "data" / "second.json")
+    row = cli("get", "totals", "eu", "--at-least", 1, "--wait", "60s", "--json").json
+    assert (row["n"], row["revenue"]) == (3, 16.0)
+    assert len(cli("rejected", "orders", "--json").json) == 2
+
+    held = keyfold(where, "run", "shop.py", "--drain", "--json")
+    assert held.code == 1
+    assert held.json["error"]["kind"] == "HomeLocked"
+    assert f"pid {running[0].process.pid}" in held.err
+
+    ended = running[0].ended_by(signal.SIGTERM)
+    assert ended.code == 0, ended.err
+    assert "SIGTERM: stopping after the batch under way" in ended.err
+    lines = [line.split() for line in ended.out.splitlines()]
+    assert ["shop.totals", "1", "2", "2"] in lines
+    assert "Traceback" not in ended.err
+
+
+def test_a_signal_before_the_app_is_up(tmp_path: Path, running: list[Running]) -> None:
+    where = app_in(tmp_path / "early")
+    running.append(Running(where, "shop.py", "--json"))
+    running[0].until("keyfold: starting shop")
+    ended = running[0].ended_by(signal.SIGINT)
+    assert ended.code == 130
+    assert json.loads(ended.out)["error"]["kind"] == "Interrupted"
+    assert "Traceback" not in ended.err
+
+
+def test_a_query_that_fails_ends_the_run_with_its_reason(tmp_path: Path) -> None:
+    text = ORDERS.partition("orders.where")[0].replace('revenue="sum(amount)"', 'on_error="fail"')
+    where = app_in(tmp_path / "fail", text)
+    found = keyfold(where, "run", "shop.py", "--for", "2 minutes", "--json")
+    assert found.code == 1
+    assert found.json["error"]["kind"] == "QueryFailed"
+    assert "on_error is 'fail'" in found.err
+    assert "where: shop.totals, batch 0" in found.err
+    assert "Traceback" not in found.err
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        (["nothing.py"], "BadApp"),
+        (["shop.py", "--for", "soon"], "BadDuration"),
+        (["shop.py", "--home", "s3://bucket"], "BadOption"),
+    ],
+)
+def test_a_mistake_is_found_before_a_jvm_starts(
+    tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, words: list[str], kind: str
+) -> None:
+    where = app_in(tmp_path / "app", ORDERS.partition("orders.where")[0])
+    monkeypatch.chdir(where)
+    monkeypatch.syspath_prepend(where)
+    found = cli("run", *words, "--json")
+    assert found.code == 2
+    assert found.json["error"]["kind"] == kind
+
+
+def test_a_home_that_cannot_be_written(tmp_path: Path) -> None:
+    where = app_in(tmp_path / "app", ORDERS.partition("orders.where")[0])
+    write(where / "file", "")
+    found = keyfold(where, "run", "shop.py", "--home", "file", "--json")
+    assert found.code == 1
+    assert found.json["error"]["kind"] == "HomeUnusable"

@@ -1,0 +1,138 @@
+"""Files that are cut off, lack columns or have others: what can be read is, the rest is kept or waited for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import keyfold as kf
+from keyfold.engine import run
+from keyfold.errors import QueryFailed
+from keyfold.testing import shared_session
+
+pytestmark = pytest.mark.jvm
+
+SCHEMA = "id string, region string, amount double"
+
+
+def started(app: kf.App, home: Path) -> run.Handle:
+    return run.start(app.spec(), spark=shared_session(), home=home)
+
+
+def counting(source: kf.Source | object) -> kf.App:
+    app = kf.App("shop")
+    orders = app.stream("orders", source, schema=SCHEMA)  # type: ignore[arg-type]
+    orders.by("region").table("totals", n="count(*)", total="sum(amount)")
+    return app
+
+
+def totals(handle: run.Handle) -> list[tuple[str, int, float]]:
+    return [(r["region"], r["n"], r["total"]) for r in handle.table("totals").rows()]
+
+
+def test_json_that_is_cut_off_or_of_another_shape_is_kept_line_by_line(tmp_path: Path) -> None:
+    inbox = tmp_path / "in"
+    inbox.mkdir()
+    lines = [
+        '{"id": "1", "region": "eu", "amount": 1}',
+        '{"id": "2", "region": "eu", "amount": "much"}',
+        '{"id": 3, "region": "eu", "amount": 2.5, "more": [1]}',
+        "",
+        "42",
+        '{"id": "4", "region": "eu", "amou',
+    ]
+    (inbox / "1.json").write_text("\n".join(lines))
+    with started(counting(kf.files(inbox)), tmp_path / "home") as handle:
+        handle.drain()
+        assert totals(handle) == [("eu", 2, 3.5)]
+        found = handle.rejected("orders")
+        assert sorted(r["raw"] for r in found) == sorted([lines[1], lines[4], lines[5]])
+        assert {r["reason"] for r in found} == {"does not parse"}
+
+
+def test_csv_with_missing_or_more_columns_and_with_another_header(tmp_path: Path) -> None:
+    inbox = tmp_path / "in"
+    inbox.mkdir()
+    good = "id,region,amount\n1,eu,1\n"
+    (inbox / "good.csv").write_text(good + "2,eu\n3,eu,2,extra\n4,eu,many\n5,us,2\n")
+    (inbox / "swapped.csv").write_text("region,id,amount\neu,6,4\nus,7,8\n")
+    (inbox / "short.csv").write_text("id,region\n8,eu\n")
+    (inbox / "Case.csv").write_text(" ID , Region,AMOUNT\n9,us,16\n")
+    with started(counting(kf.files(inbox, format="csv")), tmp_path / "home") as handle:
+        handle.drain()
+        assert totals(handle) == [("eu", 1, 1.0), ("us", 2, 18.0)]
+        found = handle.rejected("orders")
+        assert sorted(r["raw"] for r in found if r["reason"] == "does not parse") == [
+            "2,eu",
+            "3,eu,2,extra",
+            "4,eu,many",
+        ]
+        headers = [r["reason"] for r in found if "header" in r["reason"]]
+        assert sum("swapped.csv" in reason for reason in headers) == 2
+        assert sum("short.csv" in reason for reason in headers) == 1
+        assert len(found) == 6
+
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    (bare / "1.csv").write_text("1;eu;1\n2;eu;2\n")
+    source = kf.files(bare, format="csv", header=False, sep=";")
+    with started(counting(source), tmp_path / "other") as handle:
+        handle.drain()
+        assert totals(handle) == [("eu", 2, 3.0)]
+        assert handle.rejected("orders") == []
+
+
+def test_a_half_written_parquet_file_stops_the_query_by_name_until_it_is_whole(tmp_path: Path) -> None:
+    inbox = tmp_path / "in"
+    inbox.mkdir()
+    schema = pa.schema([("id", pa.string()), ("region", pa.string()), ("amount", pa.float64())])
+    rows = [{"id": str(n), "region": "eu", "amount": 1.0} for n in range(1000)]
+    pq.write_table(pa.Table.from_pylist(rows, schema), inbox / "0-good.parquet")
+    pq.write_table(pa.Table.from_pylist(rows, schema), tmp_path / "whole.parquet")
+    # Without a column: its values are null.
+    lacking = pa.table({"region": ["eu"]})
+    pq.write_table(lacking, inbox / "1-lacking.parquet")
+    app = counting(kf.files(inbox, format="parquet"))
+    with started(app, tmp_path / "home") as handle:
+        handle.drain()
+        assert totals(handle) == [("eu", 1001, 1000.0)]
+        content = (tmp_path / "whole.parquet").read_bytes()
+        (inbox / "2-half.parquet").write_bytes(content[: len(content) // 2])
+        pq.write_table(lacking, inbox / "3-good.parquet")
+        with pytest.raises(QueryFailed) as stopped:
+            handle.drain()
+        assert "2-half.parquet" in str(stopped.value)
+        assert "org.apache" not in str(stopped.value)
+        assert stopped.value.table == "totals"
+        assert totals(handle) == [("eu", 1001, 1000.0)]
+
+    # Still half: stops again, at the same batch.
+    with started(app, tmp_path / "home") as handle:
+        with pytest.raises(QueryFailed) as again:
+            handle.drain()
+        assert again.value.batch == stopped.value.batch
+
+    (inbox / "2-half.parquet").write_bytes(content)
+    with started(app, tmp_path / "home") as handle:
+        handle.drain()
+        assert totals(handle) == [("eu", 2002, 2000.0)]
+        assert handle.rejected("orders") == []
+
+
+def test_rows_of_another_type_in_parquet_stop_by_name_and_lose_nothing(tmp_path: Path) -> None:
+    inbox = tmp_path / "in"
+    inbox.mkdir()
+    other = pa.table({"id": ["1"], "region": ["eu"], "amount": ["text"]})
+    pq.write_table(other, inbox / "text.parquet")
+    app = counting(kf.files(inbox, format="parquet"))
+    with started(app, tmp_path / "home") as handle:
+        with pytest.raises(QueryFailed, match=r"text\.parquet") as stopped:
+            handle.drain()
+        assert "amount" in str(stopped.value)
+    pq.write_table(pa.table({"id": ["1"], "region": ["eu"], "amount": [1.0]}), inbox / "text.parquet")
+    with started(app, tmp_path / "home") as handle:
+        handle.drain()
+        assert totals(handle) == [("eu", 1, 1.0)]
