@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 COLUMNAR = ("parquet", "orc")
-CLOCK_WORDS = ("current_", "now(", "localtimestamp")
+NEEDS_CLOCK = "KEYFOLD_NEEDS_CLOCK"
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,17 @@ class Analysis:
 
 def analyze(spark: SparkSession, spec: TableSpec, feeds: Mapping[str, Path]) -> Analysis:
     """Hands every expression of the table to Spark's analyzer."""
-    context = Context(spark, spec, feeds)
+    try:
+        return _analyzed(Context(spark, spec, feeds, clock=False))
+    except BadExpression as error:
+        # The batch's time costs a column in every row: only tables that read the clock have it.
+        if NEEDS_CLOCK not in error.what:
+            raise
+    return _analyzed(Context(spark, spec, feeds, clock=True))
+
+
+def _analyzed(context: Context) -> Analysis:
+    spec = context.spec
     pipeline = context.rows(spec.input)
     for name, expression in spec.keys:
         context.at(f"key {name}", expression, spec.site, partial(pipeline.key, name))
@@ -100,11 +110,12 @@ def build(analysis: Analysis, all_tables: list[Analysis]) -> Compiled:
 class Context:
     """What the functions for the nodes share while one table is compiled."""
 
-    def __init__(self, spark: SparkSession, spec: TableSpec, feeds: Mapping[str, Path]) -> None:
-        self.spark, self.spec, self.feeds = spark, spec, feeds
+    def __init__(
+        self, spark: SparkSession, spec: TableSpec, feeds: Mapping[str, Path], *, clock: bool
+    ) -> None:
+        self.spark, self.spec, self.feeds, self.clock = spark, spec, feeds, clock
         self.api = session.kernel(spark)
         self.timed = spec.ttl_ms is not None
-        self.clock = any(_reads_clock(e) for e in expressions(spec))
         self.stages = 0
         self.meaning: dict[str, str] = {}
 
@@ -239,24 +250,3 @@ def column(expression: Expr) -> Any:
 
 def spelled(expression: Expr) -> str:
     return expression if isinstance(expression, str) else f"<function {getattr(expression, '__name__', '?')}>"
-
-
-def expressions(spec: TableSpec) -> list[Expr]:
-    """Every expression of a table and of what feeds it."""
-    found = [e for _, e in spec.keys]
-    for _, c in spec.columns:
-        if isinstance(c, FoldSpec):
-            found += [e for named in (c.zero, c.update, c.merge or ()) for _, e in named] + [c.result or ""]
-        else:
-            found.append(c)
-    todo: list[nodes.Node] = [spec.input]
-    while todo:
-        node = todo.pop()
-        found += [node.condition] if isinstance(node, nodes.Where) else []
-        found += [e for _, e in node.items] if isinstance(node, nodes.Select) else []
-        todo += nodes.inputs(node)
-    return found
-
-
-def _reads_clock(expression: Expr) -> bool:
-    return not isinstance(expression, str) or any(w in expression.lower() for w in CLOCK_WORDS)

@@ -57,8 +57,8 @@ def check(app: str, stored: dict[str, Any] | None, compiled: Compiled, place: ob
             f"the state of {app}.{compiled.spec.name} was written by another definition; nothing was changed",
             where=compiled.spec.site,
             given="\n".join(changes),
-            hint="go back to the old definition; or give the table a new name, which starts it from the first "
-            "row; or start anew in another home (keyfold run APP.py --home DIR). Till then keyfold "
+            hint="go back to the old definition; or give the table a new name, which starts from the first "
+            "row; or start anew in another home (keyfold run APP.py --home DIR). Now keyfold "
             f"get, rows and rejected still read what is there ({place})",
         )
 

@@ -10,7 +10,7 @@ import org.apache.spark.sql.types._
  * A table's rows folded per key before the shuffle, so that a hot key costs one row per partition. The map is bounded: when it is full it is sent on and
  * begun anew, and when keys hardly repeat it gives way, so that rows cost a conversion and no look-up.
  */
-case class Combine(gate: Gate, keys: Seq[Expression], fold: Fold) extends RowWork {
+case class Combine(gate: Gate, keys: Seq[Expression], fold: Fold, entries: Int) extends RowWork {
   def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = new Combining(this, partition, rows)
 }
 
@@ -60,7 +60,7 @@ class Combining(c: Combine, part: Int, rows: Iterator[InternalRow]) extends Iter
         val b = if (known == null) live.zero() else known
         live.update(b, row)
         folded += 1
-        if (known == null) { map.put(key.copy(), b); if (map.size >= Combine.Entries) full() }
+        if (known == null) { map.put(key.copy(), b); if (map.size >= c.entries) full() }
         if (folded == Combine.Sample && map.size > folded * 0.98) giveWay()
       }
     } catch { case e if Rejects.isRowError(e) => reject(row, e) }
@@ -95,6 +95,6 @@ class Combining(c: Combine, part: Int, rows: Iterator[InternalRow]) extends Iter
 }
 
 object Combine {
-  val Entries: Int = 1 << 17
+  /** After so many rows the combiner looks whether keys repeat at all. */
   val Sample: Int = 1 << 14
 }

@@ -30,8 +30,8 @@ case class Fold(in: Seq[Attribute], keys: Seq[Attribute], state: Seq[AttributeRe
   def reading(rows: Seq[Attribute])(f: Expression => Expression): Fold =
     copy(in = rows, update = update.map(f), coded = coded.map(c => c.copy(fn = f(c.fn).asInstanceOf[ImperativeAggregate], filter = c.filter.map(f))))
 
-  /** Columns of the row that the fold looks at. */
-  def reads: AttributeSet = AttributeSet((update ++ coded.map(_.fn) ++ coded.flatMap(_.filter)).flatMap(_.references)).intersect(AttributeSet(in))
+  /** All that folding a row refers to: columns, and the state's own fields. */
+  def references: AttributeSet = AttributeSet((update ++ coded.map(_.fn) ++ coded.flatMap(_.filter)).flatMap(_.references))
 }
 
 object Fold {

@@ -15,13 +15,13 @@ class Keyed(fold: Fold, input: Seq[Attribute], ordered: Boolean, ttlMs: Option[L
     extends StatefulProcessor[InternalRow, InternalRow, InternalRow] {
   @transient private var state: ValueState[InternalRow] = _
   @transient private lazy val live = new Live(fold)
-  @transient private lazy val rejects = new Rejects(input.dropRight(if (ordered) 2 else 1), input, keep, zone)
+  @transient private lazy val rejects = if (ordered) new Rejects(input(input.length - 2): Expression, input, keep, zone) else new Rejects(input.init, input, keep, zone)
   @transient private lazy val rejecting = {
     val blanks = (fold.keys ++ fold.result).map(a => Literal(null, a.dataType))
     UnsafeProjection.create((Literal("rejected") +: blanks) :+ BoundReference(0, StringType, nullable = false))
   }
   private val bad = input.length - 1
-  private val stamp = input.length - 2
+  private val stamp = input.length - 3
   private val seen = fold.state.indexWhere(_.name == Names.Seen)
 
   override def init(mode: OutputMode, time: TimeMode): Unit = {
@@ -50,7 +50,7 @@ class Keyed(fold: Fold, input: Seq[Attribute], ordered: Boolean, ttlMs: Option[L
         out += (if (out.isEmpty) change else change.copy())
         if (ttlMs.isDefined && old == null) getHandle.registerTimer(due(b))
         state.update(live.stored(b))
-      } catch { case e if Rejects.isRowError(e) => batch.foreach(r => out += rejected(rejects.of(r, e)).copy()) }
+      } catch { case e if Rejects.isRowError(e) => batch.filter(_ != null).foreach(r => out += rejected(rejects.of(r, e)).copy()) }
     }
     out.iterator
   }
@@ -63,16 +63,17 @@ class Keyed(fold: Fold, input: Seq[Attribute], ordered: Boolean, ttlMs: Option[L
     all.toArray
   }
 
-  private def merge(b: InternalRow, batch: Array[InternalRow]): Int = batch.count { r =>
-    try { live.merge(b, r); true } catch { case e if Rejects.isRowError(e) => out += rejected(rejects.of(r, e)).copy(); false }
+  private def merge(b: InternalRow, batch: Array[InternalRow]): Int = each(batch)(live.merge(b, _))
+
+  /** Does something with each row; one on which it throws is rejected and leaves the batch. Returns for how many it worked. */
+  private def each(batch: Array[InternalRow])(act: InternalRow => Unit): Int = batch.indices.count { i =>
+    try { act(batch(i)); true } catch { case e if Rejects.isRowError(e) => out += rejected(rejects.of(batch(i), e)).copy(); batch(i) = null; false }
   }
 
   private def foldInOrder(b: InternalRow, batch: Array[InternalRow]): Int = {
     if (batch.length > 1) java.util.Arrays.sort(batch, Keyed.byStamp(stamp))
     val old = live.renew(b)
-    val applied = batch.count { r =>
-      try { live.update(b, r); true } catch { case e if Rejects.isRowError(e) => out += rejected(rejects.of(r, e)).copy(); false }
-    }
+    val applied = each(batch)(live.update(b, _))
     live.settle(b, old)
     applied
   }

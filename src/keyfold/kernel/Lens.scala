@@ -36,8 +36,7 @@ case class Lens(spark: SparkSession, source: Seq[Attribute], seen: Seq[Attribute
   }
 
   /** The same columns, with one more or with a new meaning for one. */
-  def withColumn(name: String, c: Column): Lens = {
-    val added = Lens.unalias(select(Seq(c.as(name))).exprs.head)
+  def withColumn(name: String, added: Expression): Lens = {
     val at = seen.indexWhere(_.name.equalsIgnoreCase(name))
     val pairs = seen.map(_.name).zip(exprs)
     to(if (at < 0) pairs :+ (name -> added) else pairs.updated(at, name -> added))
@@ -77,7 +76,7 @@ object Lens {
 
   /** Refuses what can't be evaluated alone on a row, or not twice with the same answer; the clock becomes the batch's own time. */
   def plain(e: Expression, now: Option[Attribute]): Expression = {
-    lazy val clock = now.getOrElse(throw new Refused("the clock can't be read here"))
+    lazy val clock = now.getOrElse(throw new Refused(Names.NeedsClock))
     e.foreach {
       case s: SubqueryExpression => throw new Refused(s"a subquery can't run on each row; use .transform(...) for it")
       case u: PythonUDF => throw new Refused(s"${u.name} is a Python function, which the kernel can't call; use .transform(...) for it")
@@ -108,6 +107,8 @@ object Lens {
 /** Columns of keyfold's own that travel beside the user's. */
 object Names {
   val Time = "_kf_time"; val Raw = "_kf_raw"; val Bad = "_kf_bad"; val Control = "_kf_control"; val Now = "_kf_now"; val File = "_kf_file"
-  val Order = "_kf_order"; val Op = "_op"; val Seen = "_seen"
+  val Order = "_kf_order"; val Whole = "_kf_row"; val Op = "_op"; val Seen = "_seen"
+  /** What a pipeline without a clock says when an expression reads it: it is then built again with one. */
+  val NeedsClock = "KEYFOLD_NEEDS_CLOCK"
   val hidden: Set[String] = Set(Time, Raw, Bad, Control, Now, File)
 }

@@ -19,7 +19,10 @@ class Live(f: Fold) {
   private val offsets = f.coded.map(_.at).toArray
   private val typed = updaters.zip(offsets).collect { case (t: TypedImperativeAggregate[_], at) => (t, at) }
   // What a coded function reads is evaluated before anything is folded, so that a row that throws leaves no trace.
-  private val probe = Predicate.create(Touch(f.coded.flatMap(c => c.filter.toSeq ++ c.fn.children).map(bound(_, f.in))))
+  private val probe = Predicate.create(bound(Touch(f.coded.map { c =>
+    val arguments = Touch(c.fn.children)
+    c.filter.fold(arguments: Expression)(If(_, arguments, Literal(true)))
+  }), f.in))
 
   private val zeroRow = UnsafeProjection.create(f.zero).apply(InternalRow.empty).copy()
   private val updating = MutableProjection.create(f.update, f.state ++ f.in)

@@ -24,6 +24,7 @@ class Pipeline(df: DataFrame, keep: Boolean, csv: Map[String, String]) {
   private var lens = Lens.of(spark, df.schema, Names.hidden)
   private var conditions = Vector.empty[Expression]
   private var keys = Vector.empty[String]
+  private var ungrouped: Lens = lens
   private var columns = Vector.empty[Declared]
 
   def where(c: Column): Unit = conditions :+= lens.inSource(lens.where(c))
@@ -35,8 +36,10 @@ class Pipeline(df: DataFrame, keep: Boolean, csv: Map[String, String]) {
   }
 
   def key(name: String, c: Column): Unit = {
-    lens = lens.withColumn(name, c)
-    val e = lens.exprs(lens.seen.indexWhere(_.name.equalsIgnoreCase(name)))
+    // All keys see the stream as it was before the first of them.
+    if (keys.isEmpty) ungrouped = lens
+    val e = ungrouped.select(Seq(c.as(name))).exprs.head
+    lens = lens.withColumn(name, e)
     if (e.dataType.isInstanceOf[MapType] || e.dataType.existsRecursively(_.isInstanceOf[MapType])) throw new Refused(s"$name is a map, and maps have no equality to group by")
     keys :+= name
   }
@@ -71,7 +74,7 @@ class Pipeline(df: DataFrame, keep: Boolean, csv: Map[String, String]) {
   /** Columns of the source that the table looks at. */
   private def reads: AttributeSet = {
     val fold = whole.reading(lens.source)(lens.inSource)
-    AttributeSet(conditions ++ keyAttributes.map(lens.inSource)) ++ fold.reads
+    AttributeSet(conditions ++ keyAttributes.map(lens.inSource)) ++ fold.references
   }
   def uses: java.util.List[String] = lens.source.filter(a => reads.contains(a) && !Names.hidden(a.name)).map(_.name).asJava
 
@@ -101,7 +104,7 @@ class Pipeline(df: DataFrame, keep: Boolean, csv: Map[String, String]) {
     val bad = AttributeReference(Names.Bad, StringType)()
     val (work, shuffled, folding) = if (ordered) asRows(fold, keyExprs, keyOut, source) else {
       val onSource = fold.reading(source)(lens.inSource)
-      (Combine(gate(source), keyExprs, onSource), keyOut ++ fold.state.map(s => AttributeReference(s.name, s.dataType)()), onSource)
+      (Combine(gate(source), keyExprs, onSource, spark.sessionState.conf.getConfString("spark.keyfold.combineEntries", "131072").toInt), keyOut ++ fold.state.map(s => AttributeReference(s.name, s.dataType)()), onSource)
     }
     val input = shuffled :+ bad
     val mode = if (ttl.isEmpty) TimeMode.None() else if (timed.isEmpty) TimeMode.ProcessingTime() else TimeMode.EventTime()
@@ -114,15 +117,15 @@ class Pipeline(df: DataFrame, keep: Boolean, csv: Map[String, String]) {
   }
 
   private def asRows(fold: Fold, keyExprs: Seq[Expression], keyOut: Seq[Attribute], source: Seq[Attribute]): (RowWork, Seq[Attribute], Fold) = {
-    // TTL reads the source's time even where select left it out.
-    val names = fold.in.filter(fold.reads.contains) ++ time.filter(t => fold.update.exists(_.references.contains(t)))
+    // Beside the user's columns: the time, which TTL reads even where select left it out, and the clock.
+    val names = (lens.seen ++ lens.source).filter(fold.references.contains)
     val sent = names.map(lens.inSource)
     val out = names.map(r => AttributeReference(r.name, r.dataType)())
-    val stamp = AttributeReference(Names.Order, new StructType().add("time", TimestampType).add("arrival", LongType))()
-    val shuffled = keyOut ++ out :+ stamp
+    val work = Single(gate(source), keyExprs, sent, time)
+    val shuffled = keyOut ++ out ++ Seq(Names.Order, Names.Whole).zip(work.added).map { case (n, t) => AttributeReference(n, t)() }
     val renamed = AttributeMap(names.zip(out))
     val bad = AttributeReference(Names.Bad, StringType)()
-    (Single(gate(source), keyExprs, sent, time), shuffled, fold.reading(shuffled :+ bad)(_.transform { case a: AttributeReference if renamed.contains(a) => renamed(a) }))
+    (work, shuffled, fold.reading(shuffled :+ bad)(_.transform { case a: AttributeReference if renamed.contains(a) => renamed(a) }))
   }
 
   private def stateful(child: LogicalPlan, keyOut: Seq[Attribute], processor: Keyed, mode: TimeMode): LogicalPlan = {

@@ -10,11 +10,11 @@ import org.apache.spark.unsafe.types.UTF8String
 class BadRow(reason: String, raw: String) extends RuntimeException(s"[KEYFOLD_BAD_ROW] $reason; row: $raw")
 
 /** Writes down why a row was set aside and what it was. */
-class Rejects(columns: Seq[Attribute], input: Seq[Attribute], keep: Boolean, zone: String) {
-  private lazy val asJson = {
-    val struct = CreateNamedStruct(columns.flatMap(c => Seq(Literal(c.name), c)))
-    UnsafeProjection.create(Seq(StructsToJson(Map("ignoreNullFields" -> "false"), struct, Some(zone)).replacement), input)
-  }
+class Rejects(struct: Expression, input: Seq[Attribute], keep: Boolean, zone: String) {
+  def this(columns: Seq[Attribute], input: Seq[Attribute], keep: Boolean, zone: String) =
+    this(CreateNamedStruct(columns.flatMap(c => Seq(Literal(c.name), c))), input, keep, zone)
+
+  private lazy val asJson = UnsafeProjection.create(Seq(StructsToJson(Map("ignoreNullFields" -> "false"), struct, Some(zone)).replacement), input)
 
   def text(row: InternalRow): String = asJson(row).getString(0)
 
@@ -32,7 +32,7 @@ object Rejects {
   /** Spark's words for an error without its advice about settings, and the user's expression it arose in. */
   def reason(error: Throwable): String = {
     val words = Option(error.getMessage).getOrElse(error.getClass.getSimpleName)
-    val short = words.linesIterator.next().replaceAll(" SQLSTATE: \\w+$", "").replaceAll(" (If necessary|Use `try_|To return NULL).*$", "")
+    val short = words.linesIterator.next().replaceAll(" SQLSTATE: \\w+$", "").replaceAll(" (If necessary|Use .?try_|To return NULL).*$", "")
     val where = error match {
       case t: SparkThrowable => t.getQueryContext.map(_.fragment()).filter(_ != null).filter(_.nonEmpty).headOption
       case _ => None

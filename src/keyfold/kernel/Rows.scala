@@ -52,14 +52,20 @@ case class Segment(gate: Gate, columns: Seq[Expression], time: Option[Expression
   }
 }
 
-/** The rows of a table, one by one, with what its folds read and an order stamp: event time, then input partition and position. */
+/**
+ * The rows of a table, one by one: the key, what its folds read, an order stamp (event time, then input partition and position), and the whole row, so that
+ * one on which a fold throws can be kept as it came.
+ */
 case class Single(gate: Gate, keys: Seq[Expression], reads: Seq[Expression], time: Option[Expression]) extends RowWork {
+  private def whole: Expression = CreateNamedStruct(gate.visible.flatMap(a => Seq(Literal(a.name), a)))
+  def added: Seq[DataType] = Seq(Single.stampType, whole.dataType)
+
   def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = {
     val live = new LiveGate(gate, partition)
     val at = AttributeReference("at", LongType, nullable = false)()
     val stamp = CreateNamedStruct(Seq(Literal("time"), time.getOrElse(Literal(null, TimestampType)), Literal("arrival"), at))
-    val good = UnsafeProjection.create(keys ++ reads :+ stamp :+ Literal(null, StringType), gate.source :+ at)
-    val lane = new Lane(keys.map(_.dataType), reads.map(_.dataType) :+ stamp.dataType)
+    val good = UnsafeProjection.create((keys ++ reads :+ stamp :+ whole) :+ Literal(null, StringType), gate.source :+ at)
+    val lane = new Lane(keys.map(_.dataType), reads.map(_.dataType) ++ added)
     val key = new KeyCheck(keys)
     val position = new GenericInternalRow(1)
     val joined = new JoinedRow
@@ -79,6 +85,10 @@ case class Single(gate: Gate, keys: Seq[Expression], reads: Seq[Expression], tim
       } catch { case e if Rejects.isRowError(e) => Some(lane(live.rejects.of(row, e))) }
     }
   }
+}
+
+object Single {
+  val stampType: StructType = new StructType().add("time", TimestampType).add("arrival", LongType)
 }
 
 /** Rejected rows travel under an all-null key, which no row that counts can have. */
