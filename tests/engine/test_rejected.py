@@ -56,7 +56,10 @@ def test_a_cast_that_fails_on_one_row_sets_that_row_aside_wherever_it_stands() -
         d.push("rows", [{"k": "a", "x": "1"}, {"k": "a", "x": "oops", "z": 7}, {"k": "a", "x": "2"}])
         d.push("rows", [{"k": "a", "x": "oops again"}])
         d.crash()
-        sent = [{"k": "a", "x": "oops", "y": None, "z": 7}, {"k": "a", "x": "oops again", "y": None, "z": None}]
+        sent = [
+            {"k": "a", "x": "oops", "y": None, "z": 7},
+            {"k": "a", "x": "oops again", "y": None, "z": None},
+        ]
         for name in names:
             assert len(reasons(d, name)) == 2, name
             for reason in reasons(d, name):
@@ -106,13 +109,17 @@ def test_null_keys_and_lines_that_are_no_rows_are_counted_each() -> None:
     rows.by(name="upper(k)").table("named", last=kf.fold(zero={"x": "''"}, update={"x": "x"}))
     with drive(app) as d:
         broken = ['{"k": "a', "no json", '{"k": "a", "y": "seven"}', "[1, 2"]
-        d.push("rows", [{"k": "a", "y": 1}, {"k": None, "y": 1}, {"k": None, "y": 1}, {"k": "a"}, {}, *broken])
+        d.push(
+            "rows", [{"k": "a", "y": 1}, {"k": None, "y": 1}, {"k": None, "y": 1}, {"k": "a"}, {}, *broken]
+        )
         assert only(d, "two") == {"k": "a", "y": 1, "n": 1}
         assert sorted(reasons(d, "two")) == sorted(
             ["does not parse"] * 4 + ["key k is null"] * 3 + ["key y is null"]
         )
         assert sorted(reasons(d, "named")) == sorted(["does not parse"] * 4 + ["key name is null"] * 3)
-        assert sorted(r["raw"] for r in d.rejected("rows") if r["reason"] == "does not parse") == sorted(broken)
+        assert sorted(r["raw"] for r in d.rejected("rows") if r["reason"] == "does not parse") == sorted(
+            broken
+        )
         assert len(d.rejected("rows")) == 8, "two equal rows are two"
         # Another two of the same, in another batch, and one that only one of the tables refuses.
         d.push("rows", ["no json", "no json", {"k": "b"}])
@@ -143,7 +150,9 @@ def test_an_overflow_and_a_division_by_zero_leave_the_state_as_it_was() -> None:
         assert d.get("folds", "a")["total"] == BIG - 5  # type: ignore[index]
         assert len(reasons(d, "folds")) == 1
         assert raws(d, "folds") == [{"k": "a", "x": None, "y": 1, "z": 1}]
-        assert "try_" not in reasons(d, "folds")[0], "advice about functions is of no use to who reads the row"
+        assert "try_" not in reasons(d, "folds")[0], (
+            "advice about functions is of no use to who reads the row"
+        )
 
         # A result that can't be computed refuses the rows that led to it, and the old result stays.
         d.push("rows", [{"k": "b", "z": 1, "y": -1}])

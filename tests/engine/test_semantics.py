@@ -75,12 +75,16 @@ def test_keys_columns_and_conditions_of_every_spelling() -> None:
     from pyspark.sql import functions as F
 
     app = kf.App("spelling")
-    rows = app.stream("rows", kf.rows([]), schema="first string, second string, x int, at timestamp", time="at")
+    rows = app.stream(
+        "rows", kf.rows([]), schema="first string, second string, x int, at timestamp", time="at"
+    )
     # Names change their meaning in one step, all at once, as in SQL.
     swapped = rows.select("x", first="second", second="first")
     swapped.by("first").table("renamed", seconds="collect_set(second)")
     rows.by(first="second", second="first").table("swapped", n="count(*)")
-    rows.select("upper(first) as big", "x * 2", half="x / 2").by("big").table("spelled", half="sum(half)", n="count(*)")
+    rows.select("upper(first) as big", "x * 2", half="x / 2").by("big").table(
+        "spelled", half="sum(half)", n="count(*)"
+    )
     rows.by("second", day="date(at)", hour="hour(at)").table("hours", total="sum(x)")
     rows.by(every="'all'").table("all_rows", {"n": "count(*)", "ttl": "max(x)"})
     odd = rows.where(lambda: F.col("x") % 2 == 1).select("*", y=lambda: F.col("x") + 1)
@@ -95,7 +99,10 @@ def test_keys_columns_and_conditions_of_every_spelling() -> None:
     with drive(app) as d:
         d.push("rows", pushed)
         d.push("rows", [{"first": "a", "second": "p", "x": 5, "at": "2026-01-02T10:00:00Z"}])
-        assert [(r["first"], sorted(r["seconds"])) for r in d.rows("renamed")] == [("p", ["A", "B", "a"]), ("q", ["A"])]
+        assert [(r["first"], sorted(r["seconds"])) for r in d.rows("renamed")] == [
+            ("p", ["A", "B", "a"]),
+            ("q", ["A"]),
+        ]
         assert [(r["first"], r["second"], r["n"]) for r in d.rows("swapped")] == [
             ("p", "A", 1),
             ("p", "B", 1),
@@ -103,7 +110,11 @@ def test_keys_columns_and_conditions_of_every_spelling() -> None:
             ("q", "A", 1),
         ]
         assert d.rows("spelled") == [{"big": "A", "half": 4.0, "n": 3}, {"big": "B", "half": 1.5, "n": 1}]
-        assert [list(r.values())[2:] for r in d.rows("hours") if r["second"] == "p"] == [[10, 1], [11, 3], [10, 5]]
+        assert [list(r.values())[2:] for r in d.rows("hours") if r["second"] == "p"] == [
+            [10, 1],
+            [11, 3],
+            [10, 5],
+        ]
         assert d.rows("all_rows") == [{"every": "all", "n": 4, "ttl": 5}]
         assert d.rows("functions") == [{"name": "a", "total": 8, "n": 2}, {"name": "b", "total": 4, "n": 1}]
         assert [list(r.values()) for r in d.rows("upper_case")] == [["A", 2, 3], ["B", 1, 3], ["a", 1, 5]]
@@ -159,12 +170,17 @@ def test_union_is_by_name_and_each_branch_has_its_own_conditions() -> None:
     shop = app.stream("shop", kf.rows([]), schema="amount string, name string, seen timestamp", time="seen")
     phone = app.stream("phone", kf.rows([]), schema="k string, x int")
     both = web.where("x > 0").union(
-        shop.select(x="cast(amount as int)", k="name", at="seen"), phone.select("k", "x", at="timestamp'2026-01-01'")
+        shop.select(x="cast(amount as int)", k="name", at="seen"),
+        phone.select("k", "x", at="timestamp'2026-01-01'"),
     )
     both.where("k <> 'no'").by("k").table("sums", n="count(*)", total="sum(x)", latest="max(at)")
-    both.by("k").table("order", xs=kf.fold(zero={"xs": "array(0)"}, update={"xs": "concat(state.xs, array(x))"}))
+    both.by("k").table(
+        "order", xs=kf.fold(zero={"xs": "array(0)"}, update={"xs": "concat(state.xs, array(x))"})
+    )
     with drive(app) as d:
-        d.push("web", [{"k": "a", "x": 1, "at": at("12:00:00")}, {"k": "a", "x": -1, "at": at("13:00:00")}, "{"])
+        d.push(
+            "web", [{"k": "a", "x": 1, "at": at("12:00:00")}, {"k": "a", "x": -1, "at": at("13:00:00")}, "{"]
+        )
         d.push(
             "shop",
             [
@@ -179,9 +195,16 @@ def test_union_is_by_name_and_each_branch_has_its_own_conditions() -> None:
         assert d.rows("sums") == [{"k": "a", "n": 3, "total": 2, "latest": noon}]
         assert [r["xs"] for r in d.rows("order", where={"k": "a"})] == [[0, 1, -2, 3]]
         # A condition that is null for a null key leaves the row out; without one the row is rejected.
-        assert sorted(r["reason"].split(" ")[0] for r in d.rejected("sums")) == ["[CAST_INVALID_INPUT]", "does"]
+        assert sorted(r["reason"].split(" ")[0] for r in d.rejected("sums")) == [
+            "[CAST_INVALID_INPUT]",
+            "does",
+        ]
         d.restart()
-        assert sorted(r["reason"].split(" ")[0] for r in d.rejected("order")) == ["[CAST_INVALID_INPUT]", "does", "key"]
+        assert sorted(r["reason"].split(" ")[0] for r in d.rejected("order")) == [
+            "[CAST_INVALID_INPUT]",
+            "does",
+            "key",
+        ]
 
 
 def test_folds_see_rows_by_event_time_then_arrival_within_what_has_arrived() -> None:
@@ -223,7 +246,10 @@ def test_a_fold_sees_the_row_the_key_and_its_whole_state() -> None:
             result="named_struct('key', k, 'rise', state.now - state.before, 'all', state)",
         ),
         others=kf.fold(
-            zero={"n": "0L"}, update={"n": "state.n + other"}, merge={"n": "state.n + other.n"}, result="state.n"
+            zero={"n": "0L"},
+            update={"n": "state.n + other"},
+            merge={"n": "state.n + other.n"},
+            result="state.n",
         ),
     )
     rows.by("k").table(
@@ -251,7 +277,9 @@ def test_a_fold_sees_the_row_the_key_and_its_whole_state() -> None:
         assert d.rejected("rows") == []
 
 
-@pytest.mark.parametrize("clock", ["now ( )", "unix_timestamp()", "CURDATE()", "localtimestamp", "current_date"])
+@pytest.mark.parametrize(
+    "clock", ["now ( )", "unix_timestamp()", "CURDATE()", "localtimestamp", "current_date"]
+)
 def test_every_clock_is_known_alone(clock: str) -> None:
     app = kf.App("clock")
     app.stream("rows", kf.rows([]), schema="k string").by("k").table("seen", at=f"max({clock})")

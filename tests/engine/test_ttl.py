@@ -72,7 +72,9 @@ def test_a_key_goes_when_its_newest_row_and_the_lifetime_reach_the_watermark() -
         d.push("rows", [row("b", "15:00:00"), row("a", "12:10:00")])
         for table in TABLES:
             assert counts(d, table) == {"b": 4}
-            assert ops(d, table) == {"b": ["upsert"], "a": ["upsert", "delete"]}, "a began anew, then 13:10 was over"
+            assert ops(d, table) == {"b": ["upsert"], "a": ["upsert", "delete"]}, (
+                "a began anew, then 13:10 was over"
+            )
 
         d.push("rows", [row("a", "15:00:00")])
         d.crash()
@@ -136,7 +138,9 @@ def test_a_row_in_the_batch_that_ends_its_key_begins_it_anew(tmp_path: Path) -> 
 def test_streams_in_a_union_are_as_far_as_the_slowest() -> None:
     app = kf.App("both")
     left = app.stream("left", kf.rows([]), schema=SCHEMA, time="at")
-    right = app.stream("right", kf.rows([]), schema="seen timestamp, k string", time="seen", late="10 minutes")
+    right = app.stream(
+        "right", kf.rows([]), schema="seen timestamp, k string", time="seen", late="10 minutes"
+    )
     both = left.select("k").union(right.select("k"))
     both.by("k").table("sums", n="count(*)", ttl="1 hour")
     with drive(app) as d:

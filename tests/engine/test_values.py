@@ -33,8 +33,6 @@ SCALARS = {
 DERIVED = {
     "arr": "array(s, null, 'x')",
     "st": "named_struct('a', i32, 'b', array(dec), 'c', cast(null as int))",
-    "span": "make_dt_interval(1, 2, 3, i32)",
-    "months": "make_ym_interval(1, i8)",
 }
 FULL: dict[str, Any] = {
     "i8": -128,
@@ -60,22 +58,23 @@ def stored(row: dict[str, Any]) -> dict[str, Any]:
     return row | {
         "arr": [row["s"], None, "x"],
         "st": {"a": row["i32"], "b": [row["dec"]], "c": None},
-        "span": timedelta(days=1, hours=2, minutes=3, seconds=row["i32"]),
-        "months": 12 + row["i8"],
     }
 
 
 def typed() -> kf.App:
     app = kf.App("typed")
     schema = ", ".join(f"{name} {kind}" for name, kind in SCALARS.items())
-    rows = app.stream("rows", kf.rows([]), schema=f"{schema}, m map<string, int>, n int").select("*", **DERIVED)
+    rows = app.stream("rows", kf.rows([]), schema=f"{schema}, m map<string, int>, n int").select(
+        "*", **DERIVED
+    )
     names = [*SCALARS, *DERIVED]
     rows.by(*names).table("keys", n="count(*)", last=kf.fold(zero={"n": "0"}, update={"n": "n"}))
     rows.by(*names).table("merged_keys", n="count(*)")
     newest = {name: f"max_by({name}, n)" for name in (*names, "m")}
     rows.by(k="'all'").table("values", newest)
     lasts = {
-        name: kf.fold(zero={"v": f"cast(null as {kind})"}, update={"v": name}) for name, kind in SCALARS.items()
+        name: kf.fold(zero={"v": f"cast(null as {kind})"}, update={"v": name})
+        for name, kind in SCALARS.items()
     }
     rows.by(k="'all'").table("lasts", lasts | {"n": "count(distinct f64, s)"})
     return app
@@ -122,8 +121,14 @@ def test_numbers_that_are_equal_are_one_key() -> None:
     rows.by(pair="struct(f, array(g))").table("nested", n="count(*)")
     nan = math.nan
     with drive(app) as d:
-        d.push("rows", [{"f": 0.0, "g": 0.0, "x": 1}, {"f": -0.0, "g": -0.0, "x": 2}, {"f": nan, "g": nan, "x": 3}])
-        d.push("rows", [{"f": -0.0, "g": -0.0, "x": 4}, {"f": nan, "g": nan, "x": 5}, {"f": math.inf, "g": 1, "x": 6}])
+        d.push(
+            "rows",
+            [{"f": 0.0, "g": 0.0, "x": 1}, {"f": -0.0, "g": -0.0, "x": 2}, {"f": nan, "g": nan, "x": 3}],
+        )
+        d.push(
+            "rows",
+            [{"f": -0.0, "g": -0.0, "x": 4}, {"f": nan, "g": nan, "x": 5}, {"f": math.inf, "g": 1, "x": 6}],
+        )
         for table in ("doubles", "floats", "nested"):
             assert sorted(r["n"] for r in d.rows(table)) == [1, 2, 3], table
         assert sorted(r["most"] for r in d.rows("doubles")) == [4, 5, 6]
@@ -144,8 +149,13 @@ def test_aggregates_of_special_numbers_and_exact_decimals() -> None:
     )
     with drive(app) as d:
         d.push("rows", [{"k": "a"}, {"k": "b", "f": math.inf}])
-        d.push("rows", [{"k": "a", "d": Decimal("123456789012345678901234567890.12"), "small": Decimal("0.10")}])
-        d.push("rows", [{"k": "a", "d": Decimal("0.01"), "small": Decimal("0.20"), "f": math.nan}, {"k": "a", "f": 1.0}])
+        d.push(
+            "rows", [{"k": "a", "d": Decimal("123456789012345678901234567890.12"), "small": Decimal("0.10")}]
+        )
+        d.push(
+            "rows",
+            [{"k": "a", "d": Decimal("0.01"), "small": Decimal("0.20"), "f": math.nan}, {"k": "a", "f": 1.0}],
+        )
         d.push("rows", [{"k": "b", "f": -math.inf}])
         a, b = d.rows("exact")
         assert a["d"] == Decimal("123456789012345678901234567890.13")
@@ -169,3 +179,33 @@ def test_keys_that_spark_cannot_compare_by_their_bytes_are_refused_at_start() ->
         with pytest.raises(kf.errors.BadExpression, match="key") as error, drive(app):
             pass
         assert "map" in str(error.value) or "collat" in str(error.value).lower()
+
+
+def test_intervals_are_results_but_not_state() -> None:
+    """Spark writes the schema of state as Avro, which has no intervals."""
+    app = kf.App("spans")
+    rows = app.stream("rows", kf.rows([]), schema="k string, at timestamp, x int")
+    rows.by("k").table("lengths", length="max(at) - min(at)", months="make_ym_interval(max(x))")
+    with drive(app) as d:
+        d.push("rows", [{"k": "a", "at": "2026-01-01T00:00:00Z", "x": 2}])
+        d.push("rows", [{"k": "a", "at": "2026-01-02T01:00:00.000001Z"}])
+        span = timedelta(days=1, hours=1, microseconds=1)
+        assert d.rows("lengths") == [{"k": "a", "length": span, "months": 24}]
+        assert d.changes("lengths")[-1]["length"] == span
+
+    declared: list[tuple[str, Any]] = [
+        ("key", lambda s: s.by(span="make_dt_interval(x)").table("t", n="count(*)")),
+        ("longest", lambda s: s.by("k").table("t", longest="max(make_dt_interval(x))")),
+        (
+            "last",
+            lambda s: s.by("k").table(
+                "t", last=kf.fold(zero={"v": "interval '0' year"}, update={"v": "make_ym_interval(x)"})
+            ),
+        ),
+    ]
+    for name, declare in declared:
+        app = kf.App("spans")
+        declare(app.stream("rows", kf.rows([]), schema="k string, x int"))
+        with pytest.raises(kf.errors.BadExpression, match=name) as error, drive(app):
+            pass
+        assert "interval" in str(error.value).lower()

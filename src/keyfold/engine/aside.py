@@ -35,7 +35,12 @@ def write_rejected(home: TableHome, batch: int, found: list[str]) -> None:
 def read_rejected(home: TableHome) -> list[dict[str, Any]]:
     """Every rejected row of a table, oldest batch first: batch, at, reason, raw."""
     files = sorted(home.rejected.glob("*.jsonl"))
-    return [json.loads(line) for file in files for line in file.read_text("utf-8").splitlines()]
+    return [json.loads(line) for file in files for line in file.read_text("utf-8").split("\n") if line]
+
+
+def count_rejected(home: TableHome) -> int:
+    """How many rows of a table were rejected."""
+    return sum(file.read_bytes().count(b"\n") for file in home.rejected.glob("*.jsonl"))
 
 
 def of_stream(per_table: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:

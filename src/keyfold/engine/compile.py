@@ -184,12 +184,12 @@ def _transform(context: Context, node: nodes.Transform) -> Any:
     where = f"{context.spec.app}.{context.spec.name}, transform" + (f", {node.site}" if node.site else "")
     with explained(context.spark, "transform", where, getattr(node.fn, "__name__", repr(node.fn))):
         after = node.fn(good)
-        empty = context.spark.createDataFrame([], good.schema)
-        context.meaning[f"{context.stages}:transform"] = _meaning_of_function(node.fn, empty)
     if not hasattr(after, "_jdf"):
         raise BadExpression(
             "the function of transform must return a DataFrame", where=where, given=type(after).__name__
         )
+    empty = context.spark.createDataFrame([], good.schema)
+    context.meaning[f"{context.stages}:transform"] = _meaning_of_function(node.fn, empty)
     blanks = [F.lit(None).cast(f.dataType).alias(f.name) for f in after.schema.fields]
     aside = before.where("_kf_bad is not null").select(*blanks, "_kf_bad")
     together = after.withColumn("_kf_bad", F.lit(None).cast("string")).unionByName(aside)
@@ -232,10 +232,13 @@ def _fold(context: Context, pipeline: Any, name: str, spec: FoldSpec) -> None:
         by_name = dict(named)
         return [column(by_name[n])._jc for n, _ in spec.zero]
 
-    shown = {n: spelled(e) for n, e in spec.update}
+    parts = {"zero": spec.zero, "update": spec.update, "merge": spec.merge or ()}
+    shown = [f"{part}={ {n: spelled(e) for n, e in named} }" for part, named in parts.items() if named]
     where = f"{context.spec.app}.{context.spec.name}, column {name}" + (f", {spec.site}" if spec.site else "")
     assert spec.result is not None
-    with explained(context.spark, f"fold {name}", where, f"update={shown}, result={spelled(spec.result)}"):
+    with explained(
+        context.spark, f"fold {name}", where, f"{', '.join(shown)}, result={spelled(spec.result)!r}"
+    ):
         fields = [n for n, _ in spec.zero]
         merge = None if spec.merge is None else columns(spec.merge)
         pipeline.fold(name, fields, columns(spec.zero), columns(spec.update), merge, column(spec.result)._jc)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from keyfold.errors import BadExpression, QueryFailed, near
+from keyfold.errors import BadExpression, KeyfoldError, QueryFailed, near
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,6 +29,12 @@ def explained(spark: SparkSession, what: str, where: str, given: str) -> Iterato
         raise BadExpression(
             f"{what}: {plain(str(error.java_exception.getMessage()))}", where=where, given=given
         ) from None
+    except KeyfoldError:
+        raise
+    except Exception as error:
+        raise BadExpression(
+            f"{what}: the function raised {type(error).__name__}: {error}", where=where, given=given
+        ) from error
 
 
 def plain(text: str) -> str:
@@ -102,6 +108,9 @@ def failed(app: str, table: str, batch: int | None, error: Any) -> QueryFailed:
 
 def _cause(text: str) -> str:
     """The innermost sentence with one of Spark's error classes, or the first line."""
+    worker = re.search(r"Traceback \(most recent call last\):\n((?:[ \t].*\n|\n)+)(\S[^\n]*)", text)
+    if worker:
+        return f"a Python function of the user's raised {worker[2]}"
     found = re.findall(r"\[([A-Z][A-Z_.0-9]+)\] ([^\n]+)", text)
     wrappers = ("STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR", "CALL_BEFORE_INITIALIZE")
     inner = [sentence for name, sentence in found if name not in wrappers]

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from keyfold.engine.failures import plain
 from keyfold.errors import BadExpression, BadOption
 from keyfold.plan.nodes import Connector, Source
 
@@ -37,12 +38,12 @@ def schema_of(spark: SparkSession, source: Source) -> Any:
     from pyspark.sql.types import StructType
 
     if source.schema is None:
-        return _reader(spark, source.connector).load().schema
+        return _load(_reader(spark, source.connector), source).schema
     try:
         schema: Any = StructType.fromDDL(source.schema)
     except PySparkException as error:
         raise BadExpression(
-            f"the schema of stream {source.name} is not one Spark can read: {first_line(error)}",
+            f"the schema of stream {source.name} is not one Spark can read: {plain(str(error))}",
             where=source.site,
             given=source.schema,
             hint='name and type of each column: "id string, amount double, at timestamp"',
@@ -96,16 +97,18 @@ def _checked(connector: Connector, source: Source) -> None:
 
 
 def _load(reader: Any, source: Source) -> DataFrame:
-    from pyspark.errors import AnalysisException
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
 
     try:
         frame: DataFrame = reader.load(source.connector.path) if source.connector.path else reader.load()
-    except AnalysisException as error:
+    except (PySparkException, Py4JJavaError) as error:
+        said = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else str(error)
         raise BadOption(
-            f"stream {source.name} can't be read: {first_line(error)}",
+            f"stream {source.name} can't be read: {plain(said)}",
             where=source.site,
             given=source.connector.path or source.connector.format,
-            hint="create the directory, or correct the path, before the app starts",
+            hint="correct the path, format or options, or create the directory before the app starts",
         ) from None
     return frame
 
@@ -146,11 +149,3 @@ def _time_column(source: Source, frame: DataFrame) -> str:
             hint="declare the column as timestamp, or cast it in a stream of its own",
         )
     return found[0]
-
-
-def first_line(error: BaseException) -> str:
-    """Spark's words without its error class, SQLSTATE and plan."""
-    import re
-
-    text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    return re.sub(r"^\[[A-Z_.0-9]+\]\s*|\s*SQLSTATE: \w+.*$", "", text)

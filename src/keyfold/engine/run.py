@@ -238,7 +238,7 @@ class Handle:
             "watermark": position.watermark if position else None,
             "rows_per_second": progress.get("processedRowsPerSecond"),
             "batch_ms": (progress.get("durationMs") or {}).get("triggerExecution"),
-            "rejected": len(aside.read_rejected(self.home.table(name))),
+            "rejected": aside.count_rejected(self.home.table(name)),
         }
 
     def stop(self, seconds: float = 60.0) -> None:

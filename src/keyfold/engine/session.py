@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,6 +65,8 @@ appender.file.strategy.max = 2
 def own_session(settings: Settings, extra: Mapping[str, str] | None = None) -> SparkSession:
     """A new session with the measured settings and the user's on top."""
     java()
+    # Python workers must be this Python, with what is installed beside it.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 
     if SparkSession.getActiveSession() is not None:

@@ -1,8 +1,9 @@
 package org.apache.spark.sql.keyfold
 
-import org.apache.spark.sql.Column
+import org.apache.spark.sql.{AnalysisException, Column}
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
+import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.types._
 
 /** An aggregate function that is code, not expressions: where its buffer starts, its FILTER, and the attribute its result is read by. */
@@ -69,7 +70,8 @@ object Fold {
 
   /** count(distinct a, b), which Spark's streams refuse, as the size of the set of (a, b) without nulls. */
   private def distinctAsSet(e: Expression): Expression = e.transformUp {
-    case AggregateExpression(Count(args), _, true, filter, _) =>
+    case AggregateExpression(Count(given), _, true, filter, _) =>
+      val args = given.map(NormalizeFloatingNumbers.normalize)
       val known = args.map(a => IsNotNull(a): Expression).reduce(And(_, _))
       val one = if (args.length == 1) args.head else CreateStruct.create(args)
       Cast(Size(AggregateExpression(CollectSet(one), Complete, isDistinct = false, Some(filter.fold(known)(And(_, known)))), legacySizeOfNull = false), LongType)
@@ -104,7 +106,11 @@ object Fold {
     Fold(lens.seen, keys, state, right, zeros, update, merge, Seq(Alias(result, f.column)()), Nil, Seq(s"fold ${f.fields.mkString(",")}"))
   }
 
-  private def at[T](what: String)(body: => T): T = try body catch { case r: Refused if !r.getMessage.startsWith("in ") => throw new Refused(s"in $what: ${r.getMessage}") }
+  /** Says in which part of a fold something is wrong. */
+  private def at[T](part: String)(body: => T): T = try body catch {
+    case r: Refused if r.getMessage != Names.NeedsClock => throw new Refused(s"in $part: ${r.getMessage}")
+    case a: AnalysisException => throw new Refused(s"in $part: ${Rejects.reason(a).replaceFirst("^\\[[A-Z_.]+\\] ", "")}")
+  }
 
   /** When the key was last seen, in milliseconds; what TTL counts from. */
   def seen(time: Option[Expression]): Fold = {

@@ -1,12 +1,16 @@
 package org.apache.spark.sql.keyfold
 
 import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
 
 import org.apache.spark.sql.{Column, DataFrame, Row, SparkSession => AnySession}
+import org.apache.spark.sql.avro.SchemaConverters
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, Project, TransformWithState}
+import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.catalyst.util.UnsafeRowUtils
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
@@ -38,20 +42,30 @@ class Pipeline(df: DataFrame, keep: Boolean, csv: Map[String, String]) {
   def key(name: String, c: Column): Unit = {
     // All keys see the stream as it was before the first of them.
     if (keys.isEmpty) ungrouped = lens
-    val e = ungrouped.select(Seq(c.as(name))).exprs.head
+    // Keys are compared by their bytes: what is equal must be spelt alike, as 0.0 and -0.0.
+    val e = NormalizeFloatingNumbers.normalize(ungrouped.select(Seq(c.as(name))).exprs.head)
+    if (!UnsafeRowUtils.isBinaryStable(e.dataType)) throw new Refused(s"$name has a collation (${e.dataType.sql}), under which equal texts have other bytes; group by lower($name) or another plain text")
     lens = lens.withColumn(name, e)
     if (e.dataType.isInstanceOf[MapType] || e.dataType.existsRecursively(_.isInstanceOf[MapType])) throw new Refused(s"$name is a map, and maps have no equality to group by")
+    storable(new StructType().add(name, e.dataType))
     keys :+= name
   }
 
+  /** Spark's state store writes its schema down in Avro, which has no word for some types. */
+  private def storable(schema: StructType): Unit = schema.foreach { f =>
+    try SchemaConverters.toAvroTypeWithDefaults(new StructType().add(f)) catch {
+      case NonFatal(_) => throw new Refused(s"${f.dataType.sql} can't be kept in state; turn it into a number or a text first")
+    }
+  }
+
   def aggregate(name: String, c: Column): Unit = {
-    Fold.aggregates(lens, keys, Seq(name -> c))
+    storable(Fold.aggregates(lens, keys, Seq(name -> c)).schema)
     columns :+= Declared(name, Some(c), None)
   }
 
   def fold(name: String, fields: java.util.List[String], zero: java.util.List[Column], update: java.util.List[Column], merge: java.util.List[Column], result: Column): Unit = {
     val own = OwnFold(name, fields.asScala.toSeq, zero.asScala.toSeq, update.asScala.toSeq, Option(merge).map(_.asScala.toSeq), result)
-    Fold.own(lens, keyAttributes, own)
+    storable(Fold.own(lens, keyAttributes, own).schema)
     columns :+= Declared(name, None, Some(own))
   }
 

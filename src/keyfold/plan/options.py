@@ -51,7 +51,7 @@ def _refuse_option(name: str, value: object, where: object) -> None:
         hint = f"{AS_COLUMN}: {{{name!r}: ...}}"
         raise BadOption(problem, where=where, given=f"{name}={value!r}", hint=hint)
     # An aggregate has parentheses, so a bare word or a number is an option spelt wrong, not a column.
-    meant = near(name, SUPPORTED, cutoff=0.65)
+    meant = near(name, (option for option in SUPPORTED if abs(len(option) - len(name)) < 2), cutoff=0.65)
     if meant and not _may_be_column(value):
         problem, hint = f"unknown option {name!r} of table", f"{meant} (did you mean {meant!r}?)"
         raise BadOption(problem, where=where, given=f"{name}={value!r}", hint=hint)

@@ -1,0 +1,71 @@
+"""The README's examples, run as they stand."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.jvm
+README = Path(__file__).resolve().parents[2] / "README.md"
+ROOT = README.parent
+
+
+def blocks() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
+
+
+def test_the_readme_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    declare, run, drive = blocks()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KEYFOLD_HOME", str(tmp_path / "home"))
+    orders = tmp_path / "data" / "orders"
+    orders.mkdir(parents=True)
+    rows = [
+        {"id": "1", "customer": "ann", "region": "eu", "amount": 40.0, "at": "2026-01-01T00:00:00Z"},
+        {"id": "2", "customer": "bob", "region": "eu", "amount": 2.0, "at": "2026-01-01T00:01:00Z"},
+        {"id": "3", "customer": "bob", "region": "us", "amount": -2.0, "at": "2026-01-01T00:01:00Z"},
+    ]
+    (orders / "1.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    from keyfold.testing import shared_session
+
+    shared_session()
+    names: dict[str, Any] = {}
+    exec(compile(declare, "README.md", "exec"), names)
+    found = []
+    shown = run.replace(
+        'handle.table("region_totals").get("eu")', 'found.append(handle.table("region_totals").get("eu"))'
+    )
+    exec(compile(shown, "README.md", "exec"), {**names, "found": found})
+    promised = json.loads(re.search(r"# (\{.*?), \.\.\.\}", run)[1].replace("'", '"') + "}")  # type: ignore[index]
+    assert promised.items() <= found[0].items()
+    exec(compile(drive, "README.md", "exec"), names)
+
+
+def test_the_example_is_the_readmes_app() -> None:
+    code = (ROOT / "examples" / "shop.py").read_text("utf-8")
+    assert code.split('"""\n', 1)[1].split() == blocks()[0].split()
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.read_text("utf-8").splitlines()) <= 150
+
+
+def test_every_setting_is_in_the_reference() -> None:
+    from keyfold.settings import Settings
+
+    reference = (ROOT / "docs" / "reference.md").read_text("utf-8")
+    for name in Settings.model_fields:
+        assert f"| `{name}` | `KEYFOLD_{name.upper()}` |" in reference
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    import keyfold
+
+    text = (ROOT / "docs" / "reference.md").read_text("utf-8") + (ROOT / "README.md").read_text("utf-8")
+    for name in keyfold.__all__:
+        if name != "__version__":
+            assert re.search(rf"\b{name}\b", text), name
