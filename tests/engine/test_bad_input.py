@@ -17,7 +17,7 @@ import pytest
 import keyfold as kf
 from keyfold.engine import home as homes
 from keyfold.engine import run
-from keyfold.errors import BadApp, BadExpression, BadOption, ConnectRefused, HomeLocked, HomeUnusable
+from keyfold.errors import BadApp, BadExpression, BadOption, ConnectRefused, HomeLocked, HomeUnusable, QueryFailed
 from keyfold.testing import drive, shared_session
 
 pytestmark = pytest.mark.jvm
@@ -283,3 +283,21 @@ def test_a_home_is_held_by_one_process_and_a_dead_owners_lock_is_taken_over(
     (tmp_path / "shop" / "lock").write_text("no json")
     with drive(counting(), home=tmp_path) as d:
         assert d.rows("t") == [{"region": "eu", "n": 1}]
+
+
+def test_an_error_of_the_view_is_told_in_its_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    from keyfold.engine import aside
+
+    def broken(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with drive(counting()) as d:
+        with monkeypatch.context() as patched:
+            patched.setattr(aside.ChangeFile, "close", broken)
+            with pytest.raises(QueryFailed, match="No space left on device") as stopped:
+                d.push("orders", [{"region": "eu"}])
+            assert "Traceback" not in str(stopped.value)
+            assert d.rows("t") == []
+        d.restart()
+        assert d.rows("t") == [{"region": "eu", "n": 1}], "nothing was lost, and nothing applied twice"
+        assert [c["n"] for c in d.changes("t")] == [1]

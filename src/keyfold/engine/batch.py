@@ -49,15 +49,21 @@ class BatchHook:
         self.idle = threading.Event()
         self.idle.set()
         self.last: int | None = None
+        self.error: Exception | None = None
         self.rejected = 0
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         if self.stopping.is_set():
-            raise Stopping(f"batch {batch} was not begun")
+            self.error = Stopping(f"batch {batch} was not begun")
+            raise self.error
         self.idle.clear()
         try:
             self._run(frame, batch)
             self.last = batch
+        except Exception as error:
+            # Spark would hand it on as a text of two languages' traces.
+            self.error = error
+            raise
         finally:
             self.idle.set()
 

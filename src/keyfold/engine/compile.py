@@ -101,10 +101,21 @@ def build(analysis: Analysis, all_tables: list[Analysis]) -> Compiled:
     changes = analysis.context.frame(pipeline.table(ttl, only))
     schema = json.loads(changes.schema.json())["fields"]
     types = tuple((f["name"], json.dumps(f["type"])) for f in schema)
+    changes = _sendable(changes, types)
     split = 1 + len(spec.keys)
     meaning = {**analysis.context.meaning, **dict(pipeline.meaning())}
     state, timed = pipeline.stateSchema(ttl), bool(ttl and pipeline.hasTime())
     return Compiled(spec, changes, meaning, state, types[1:split], types[split:-1], timed)
+
+
+def _sendable(changes: DataFrame, types: tuple[tuple[str, str], ...]) -> DataFrame:
+    """Arrow in Python knows no intervals of months; they travel, and are kept, as a number of months."""
+    from pyspark.sql import functions as F
+
+    months = [n for n, t in types if t.startswith(('"interval year', '"interval month'))]
+    return changes.withColumns(
+        {n: F.expr(f"cast(extract(year from `{n}`) * 12 + extract(month from `{n}`) as int)") for n in months}
+    )
 
 
 class Context:

@@ -85,7 +85,7 @@ def _functions(spark: Any) -> list[str]:
 
 def failed(app: str, table: str, batch: int | None, error: Any) -> QueryFailed:
     """Why a query stopped, without Java's trace."""
-    text = str(error)
+    text = str(getattr(error, "java_exception", None) or error)
     bad = re.search(r"\[KEYFOLD_BAD_ROW\] (.*?); row: (.*)", text)
     if bad:
         return QueryFailed(
@@ -97,7 +97,7 @@ def failed(app: str, table: str, batch: int | None, error: Any) -> QueryFailed:
             hint="correct the row, or let on_error='reject' keep it aside",
         )
     return QueryFailed(
-        f"the query of table {table} stopped: {_cause(text)}",
+        f"the query of table {table} stopped: {_cause(error, text)}",
         app=app,
         table=table,
         batch=batch,
@@ -106,11 +106,18 @@ def failed(app: str, table: str, batch: int | None, error: Any) -> QueryFailed:
     )
 
 
-def _cause(text: str) -> str:
+def _cause(error: Any, text: str) -> str:
     """The innermost sentence with one of Spark's error classes, or the first line."""
-    worker = re.search(r"Traceback \(most recent call last\):\n((?:[ \t].*\n|\n)+)(\S[^\n]*)", text)
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    if isinstance(error, KeyfoldError):
+        return str(error)
+    if not isinstance(error, PySparkException | Py4JJavaError):
+        return f"{type(error).__name__}: {error}"
+    worker = re.findall(r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)+(\S[^\n]*)", text)
     if worker:
-        return f"a Python function of the user's raised {worker[2]}"
+        return f"a Python function of the app's raised {worker[-1]}"
     found = re.findall(r"\[([A-Z][A-Z_.0-9]+)\] ([^\n]+)", text)
     wrappers = ("STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR", "CALL_BEFORE_INITIALIZE")
     inner = [sentence for name, sentence in found if name not in wrappers]

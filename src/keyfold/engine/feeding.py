@@ -19,8 +19,9 @@ def encode(rows: Iterable[Mapping[str, Any] | str]) -> str:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
-        zoned = value if value.tzinfo else value.replace(tzinfo=UTC)
-        return zoned.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        # Without a zone: as it is, which the reader takes for UTC, and which timestamp_ntz insists on.
+        zoned = value.astimezone(UTC) if value.tzinfo else value
+        return zoned.isoformat().replace("+00:00", "Z")
     if isinstance(value, date | time):
         return value.isoformat()
     if isinstance(value, Decimal):

@@ -125,7 +125,8 @@ def _reader(spark: SparkSession, connector: Connector) -> Any:
 
 def _fed(spark: SparkSession, source: Source, directory: Path) -> DataFrame:
     schema = schema_of(spark, source).add("_kf_raw", "string").add("_kf_control", "boolean")
-    return spark.readStream.schema(schema).option("columnNameOfCorruptRecord", "_kf_raw").json(str(directory))
+    reader = spark.readStream.schema(schema).options(columnNameOfCorruptRecord="_kf_raw", timeZone="UTC")
+    return reader.json(str(directory))
 
 
 def _time_column(source: Source, frame: DataFrame) -> str:

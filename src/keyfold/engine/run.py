@@ -213,8 +213,8 @@ class Handle:
     def _raise_failure(self) -> None:
         for name, query in self.queries.items():
             error = None if query.isActive else query.exception()
-            if error is not None and Stopping.__name__ not in str(error):
-                raise failed(self.spec.name, name, self._begun(name), error)
+            if error is not None and not isinstance(self.hooks[name].error, Stopping):
+                raise failed(self.spec.name, name, self._begun(name), self.hooks[name].error or error)
 
     def _begun(self, name: str) -> int | None:
         offsets = [int(p.name) for p in (self.hooks[name].home.checkpoint / "offsets").glob("[0-9]*")]

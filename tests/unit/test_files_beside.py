@@ -1,0 +1,64 @@
+"""Files beside a table, and rows written for a stream to read."""
+
+from __future__ import annotations
+
+import json
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from keyfold.engine import aside, feeding, fits
+from keyfold.engine.home import TableHome
+
+
+def test_rejected_rows_of_a_batch_are_replaced_when_it_runs_again(tmp_path: Path) -> None:
+    home = TableHome(tmp_path)
+    for _ in range(2):
+        aside.write_rejected(
+            home, 3, [json.dumps({"reason": "r", "raw": "a\u2028b"}), '{"reason":"s","raw":"c"}']
+        )
+    found = aside.read_rejected(home)
+    assert [(r["batch"], r["reason"], r["raw"]) for r in found] == [(3, "r", "a\u2028b"), (3, "s", "c")]
+    assert aside.count_rejected(home) == 2
+
+
+def test_a_row_that_several_tables_refuse_is_listed_once_and_two_alike_twice() -> None:
+    a = [{"raw": "x"}, {"raw": "x"}, {"raw": "y"}]
+    b = [{"raw": "x"}, {"raw": "z"}]
+    assert [r["raw"] for r in aside.of_stream([a, b])] == ["x", "x", "y", "z"]
+
+
+def test_python_values_are_spelt_for_sparks_json_reader() -> None:
+    row = {
+        "at": datetime(2026, 1, 1, 2, tzinfo=timezone(timedelta(hours=2))),
+        "naive": datetime(2026, 1, 1),
+        "day": date(2026, 1, 1),
+        "d": Decimal("1.50"),
+        "b": b"\x00\xff",
+        "t": (1, 2),
+    }
+    assert json.loads(feeding.encode([row])) == {
+        "at": "2026-01-01T00:00:00Z",
+        "naive": "2026-01-01T00:00:00",
+        "day": "2026-01-01",
+        "d": "1.50",
+        "b": "AP8=",
+        "t": [1, 2],
+    }
+    assert feeding.encode(["{raw"]) == "{raw\n"
+    with pytest.raises(TypeError, match="object"):
+        feeding.encode([{"x": object()}])
+
+
+def test_what_differs_between_two_definitions_is_said_part_by_part() -> None:
+    old = {"column:n": "count(1)", "ttl": "5 ms"}
+    new = {"column:n": "count(id)", "key:k": "k"}
+    assert fits.differences(old, new) == [
+        "column n: count(1) on disk, count(id) now",
+        "ttl: 5 ms on disk, nothing now",
+        "key k: nothing on disk, k now",
+    ]
+    assert fits.fingerprint(old) != fits.fingerprint(new)
+    assert fits.fingerprint(old) == fits.fingerprint(dict(reversed(old.items())))

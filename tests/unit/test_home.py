@@ -1,0 +1,105 @@
+"""The home on disk: who holds it, what files appear whole, which app a name means."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from keyfold.engine import home as homes
+from keyfold.errors import HomeLocked, HomeUnusable, QueryError
+
+HOLD = """
+import sys, keyfold.engine.home as h
+from pathlib import Path
+lock = h.Lock(h.app_home(Path(sys.argv[1]), "shop")).take()
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def holder(home: Path) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(home)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+def test_a_home_is_held_by_one_process_at_a_time(tmp_path: Path) -> None:
+    with holder(tmp_path) as other:
+        with pytest.raises(HomeLocked, match=f"pid {other.pid}"):
+            homes.Lock(homes.app_home(tmp_path, "shop")).take()
+        homes.Lock(homes.app_home(tmp_path, "another")).take().release()
+        other.kill()
+    homes.Lock(homes.app_home(tmp_path, "shop")).take().release()
+
+
+def test_an_orphaned_jvm_is_ended_before_the_home_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(homes, "ORPHAN_SECONDS", 0.1)
+    place = homes.app_home(tmp_path, "shop")
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as orphan:
+        started = psutil.Process(orphan.pid).create_time()
+        (place.path / "lock").write_text(json.dumps({"jvm": {"pid": orphan.pid, "started": started}}))
+        homes.Lock(place).take().release()
+        assert not psutil.pid_exists(orphan.pid)
+
+
+def test_a_process_that_only_has_the_orphans_pid_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(homes, "ORPHAN_SECONDS", 0.1)
+    place = homes.app_home(tmp_path, "shop")
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        started = psutil.Process(other.pid).create_time() - 3600
+        (place.path / "lock").write_text(json.dumps({"jvm": {"pid": other.pid, "started": started}}))
+        homes.Lock(place).take().release()
+        assert other.poll() is None
+        other.kill()
+
+
+def test_a_lock_file_with_nonsense_in_it_is_taken_over(tmp_path: Path) -> None:
+    place = homes.app_home(tmp_path, "shop")
+    (place.path / "lock").write_text("{not json")
+    homes.Lock(place).take().release()
+
+
+def test_a_home_that_is_a_file_is_refused_with_advice(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("")
+    with pytest.raises(HomeUnusable, match="--home DIR"):
+        homes.app_home(tmp_path / "home", "shop")
+
+
+def test_a_broken_plan_is_named(tmp_path: Path) -> None:
+    place = homes.app_home(tmp_path, "shop")
+    place.plan.write_text("{")
+    with pytest.raises(HomeUnusable, match=r"app\.json"):
+        place.read_plan()
+
+
+def test_a_table_is_found_by_its_full_name_or_alone_where_there_is_one_app(tmp_path: Path) -> None:
+    with pytest.raises(QueryError) as none:
+        homes.find(tmp_path, "totals")
+    assert none.value.reason == "not_ready"
+    homes.app_home(tmp_path, "shop").write_plan({})
+    assert homes.find(tmp_path, "totals")[1] == "totals"
+    assert homes.find(tmp_path, "shop.totals")[0].path.name == "shop"
+    with pytest.raises(QueryError, match="shop"):
+        homes.find(tmp_path, "shap.totals")
+    homes.app_home(tmp_path, "bank").write_plan({})
+    with pytest.raises(QueryError, match=r"shop\.totals"):
+        homes.find(tmp_path, "totals")
+
+
+def test_a_replaced_file_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    for content in (b"old", b"new"):
+        homes.replace_file(tmp_path / "f", content)
+    assert [p.name for p in tmp_path.iterdir()] == ["f"]
+    assert (tmp_path / "f").read_bytes() == b"new"
