@@ -19,7 +19,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench import data, engines
+from bench import data, engines, knobs
 from keyfold.engine.session import own_session
 from keyfold.settings import load
 
@@ -66,12 +66,15 @@ SUITES["hot"] = ((10_000, False), {"even keys": engines.keyfold(), "one hot key"
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="make bench ARGS=...", description=__doc__)
-    parser.add_argument("suites", nargs="*", default=list(SUITES), help=f"of {', '.join(SUITES)}")
+    known = [*SUITES, "knobs"]
+    parser.add_argument("suites", nargs="*", default=known, choices=known, help=f"of {', '.join(known)}")
     parser.add_argument("--rounds", type=int, default=3, help="measured rounds, after one for warming up")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of tables")
     chosen = parser.parse_args(arguments)
     spark = own_session(load(driver_memory="6g"))
-    report = {name: measure(spark, name, chosen.rounds) for name in chosen.suites}
+    report = {name: measure(spark, name, chosen.rounds) for name in chosen.suites if name in SUITES}
+    if "knobs" in chosen.suites:
+        report["knobs"] = measure_knobs(spark)
     report["python peak MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     if chosen.json:
         print(json.dumps(report))
@@ -92,6 +95,11 @@ def measure(spark: Any, name: str, rounds: int) -> dict[str, dict[str, float]]:
     return _compared(rates, bars)
 
 
+def measure_knobs(spark: Any) -> dict[str, dict[str, float]]:
+    found = {f"batches of {size:,}": knobs.batches(spark, size) for size in (2_000, 20_000, 200_000)}
+    return {**found, **{f"snapshot_every={n}": knobs.snapshots(spark, n) for n in (1, 10, 100)}}
+
+
 def _compared(rates: dict[str, list[float]], bars: dict[str, float]) -> dict[str, dict[str, float]]:
     medians = {c: statistics.median(r) for c, r in rates.items()}
     base = next(iter(medians.values()))
@@ -104,6 +112,9 @@ def _compared(rates: dict[str, list[float]], bars: dict[str, float]) -> dict[str
 def show(report: dict[str, Any], suites: Iterable[str]) -> None:
     console = Console()
     for name in suites:
+        if name == "knobs":
+            show_knobs(console, report[name])
+            continue
         table = Table("contestant", "events/s", "ratio", "bar", title=name)
         for contestant, found in report[name].items():
             bar = found.get("bar")
@@ -113,6 +124,13 @@ def show(report: dict[str, Any], suites: Iterable[str]) -> None:
     console.print(
         f"peak of the driver's Python process: {report['python peak MB']} MB; {os.cpu_count()} cores"
     )
+
+
+def show_knobs(console: Console, found: dict[str, dict[str, float]]) -> None:
+    table = Table("knob", "batch ms", "events/s", "restart s", title="knobs")
+    for name, figures in found.items():
+        table.add_row(name, *(str(figures.get(c, "")) for c in ("batch ms", "events/s", "restart s")))
+    console.print(table)
 
 
 def _thousands(rates: Iterable[float]) -> str:

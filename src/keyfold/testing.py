@@ -119,9 +119,10 @@ class Driver:
 
     def changes(self, table: str) -> list[dict[str, Any]]:
         """The changes since the last call, each with `_op`."""
-        reader = self.handle.table(table)
-        home = self.handle.home.table(table)
-        found = list(aside.read_changes(home, reader.schema, self._read.get(table, -1)))
+        self.handle.table(table)  # for its error, if there is no such table
+        hook = self.handle.hooks[table]
+        home = hook.home
+        found = list(aside.read_changes(home, hook.schema, self._read.get(table, -1)))
         self._read[table] = max((int(f.stem) for f in aside.change_files(home)), default=-1)
         return [{k: v for k, v in row.items() if k != "_batch"} for row in found]
 

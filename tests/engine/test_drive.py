@@ -245,3 +245,18 @@ def test_a_home_of_ones_own_stays_and_a_temporary_one_goes(tmp_path: Path) -> No
         d.push("rows", [{"k": "a"}])
         assert d.rows("counts") == [{"k": "a", "n": 2}]
         assert [row["n"] for row in d.changes("counts")] == [1, 2]
+
+
+def test_without_views_changes_and_rejected_rows_are_there_and_rows_are_not() -> None:
+    app = kf.App("blind")
+    app.stream("rows", kf.rows([]), schema="k string, x int").by("k").table("sums", total="sum(x)")
+    with drive(app, views="none") as d:
+        d.push("rows", [{"k": "a", "x": 1}, {"x": 2}])
+        d.crash()
+        d.push("rows", [{"k": "a", "x": 3}])
+        assert [r["reason"] for r in d.rejected("rows")] == ["key k is null"]
+        with pytest.raises(QueryError, match="views are turned off") as refused:
+            d.rows("sums")
+        assert refused.value.reason == "not_ready"
+        assert not d.handle.home.views.exists()
+        assert [c["total"] for c in d.changes("sums")] == [1, 4]

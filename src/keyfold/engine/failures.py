@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,9 @@ def explained(spark: SparkSession, what: str, where: str, given: str) -> Iterato
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
+    # PySpark prints each of these as a line of JSON too.
+    logger = logging.getLogger("SQLQueryContextLogger")
+    logger.disabled = True
     try:
         yield
     except PySparkException as error:
@@ -35,6 +39,8 @@ def explained(spark: SparkSession, what: str, where: str, given: str) -> Iterato
         raise BadExpression(
             f"{what}: the function raised {type(error).__name__}: {error}", where=where, given=given
         ) from error
+    finally:
+        logger.disabled = False
 
 
 def plain(text: str) -> str:
@@ -85,7 +91,7 @@ def _functions(spark: Any) -> list[str]:
 
 def failed(app: str, table: str, batch: int | None, error: Any) -> QueryFailed:
     """Why a query stopped, without Java's trace."""
-    text = str(getattr(error, "java_exception", None) or error)
+    text = _innermost(error)
     bad = re.search(r"\[KEYFOLD_BAD_ROW\] (.*?); row: (.*)", text)
     if bad:
         return QueryFailed(
@@ -104,6 +110,16 @@ def failed(app: str, table: str, batch: int | None, error: Any) -> QueryFailed:
         given=_fragment(text),
         hint="nothing of this batch was applied; the next start takes it up again",
     )
+
+
+def _innermost(error: Any) -> str:
+    """The words of the last cause in the JVM's chain, or of the error itself."""
+    java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    if java is None:
+        return str(error)
+    while java.getCause() is not None:
+        java = java.getCause()
+    return str(java.getMessage() or java.toString())
 
 
 def _cause(error: Any, text: str) -> str:

@@ -66,9 +66,7 @@ def _own(spark: SparkSession, source: Source) -> DataFrame:
     if connector.format in TEXT_FORMATS and connector.kind in ("files", "rows"):
         schema = schema.add("_kf_raw", "string")
         reader = reader.option("columnNameOfCorruptRecord", "_kf_raw")
-    if source.schema is not None:
-        reader = reader.schema(schema)
-    frame = _load(reader, source)
+    frame = _load(reader, source, None if source.schema is None else schema)
     if header_options(source) is not None:
         from pyspark.sql import functions as F
 
@@ -96,12 +94,14 @@ def _checked(connector: Connector, source: Source) -> None:
             )
 
 
-def _load(reader: Any, source: Source) -> DataFrame:
+def _load(reader: Any, source: Source, schema: Any = None, path: str | None = None) -> DataFrame:
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     try:
-        frame: DataFrame = reader.load(source.connector.path) if source.connector.path else reader.load()
+        reader = reader if schema is None else reader.schema(schema)
+        place = path or source.connector.path
+        frame: DataFrame = reader.load(place) if place else reader.load()
     except (PySparkException, Py4JJavaError) as error:
         said = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else str(error)
         raise BadOption(
@@ -125,8 +125,8 @@ def _reader(spark: SparkSession, connector: Connector) -> Any:
 
 def _fed(spark: SparkSession, source: Source, directory: Path) -> DataFrame:
     schema = schema_of(spark, source).add("_kf_raw", "string").add("_kf_control", "boolean")
-    reader = spark.readStream.schema(schema).options(columnNameOfCorruptRecord="_kf_raw", timeZone="UTC")
-    return reader.json(str(directory))
+    reader = spark.readStream.format("json").options(columnNameOfCorruptRecord="_kf_raw", timeZone="UTC")
+    return _load(reader, source, schema, str(directory))
 
 
 def _time_column(source: Source, frame: DataFrame) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from keyfold.engine import aside, fits, session
 from keyfold.engine.batch import BatchHook, Stopping
 from keyfold.engine.compile import Compiled, compile_app
 from keyfold.engine.failures import failed
+from keyfold.engine.feeding import encode, put
 from keyfold.engine.home import AppHome, Lock, app_home, jvm_pid, wait_until
 from keyfold.engine.reading import LiveTable
 from keyfold.errors import QueryError, did_you_mean
@@ -62,11 +64,12 @@ def _started(
     feeds: Mapping[str, Path],
     changelog: bool,
 ) -> Handle:
-    fed = {**_fixed_rows(spec, place), **feeds}
+    fed = {**_row_directories(spec, place), **feeds}
     stored = place.read_plan()
     compiled = compile_app(spark, spec, fed)
     for one in compiled:
         fits.check(spec.name, stored, one, place.path)
+    _write_rows(spec, place)
     partitions = {c.spec.name: _partitions(spark, c, stored) for c in compiled}
     store = open_store(place.views, read_only=False) if settings.views == "sqlite" else NoViews()
     handle = Handle(spec, spark, place, lock, store)
@@ -98,19 +101,21 @@ def _merged(stored: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any
     return {**new, "tables": {**(stored or {}).get("tables", {}), **new["tables"]}}
 
 
-def _fixed_rows(spec: AppSpec, place: AppHome) -> dict[str, Path]:
+def _row_directories(spec: AppSpec, place: AppHome) -> dict[str, Path]:
+    """Where streams of kf.rows read from."""
+    found = {s.name: place.stream(s.name) for s in spec.streams if s.connector.kind == "rows"}
+    for directory in found.values():
+        directory.mkdir(parents=True, exist_ok=True)
+    return found
+
+
+def _write_rows(spec: AppSpec, place: AppHome) -> None:
     """Rows given in the declaration, as files that streams can read; named by content, so written once."""
-    import hashlib
-
-    from keyfold.engine.feeding import encode, put
-
-    fed = {}
     for stream in spec.streams:
         if stream.connector.kind == "rows":
             lines = encode(stream.connector.rows or ())
             name = hashlib.sha256(lines.encode()).hexdigest()[:16]
-            fed[stream.name] = put(place.stream(stream.name), name, lines)
-    return fed
+            put(place.stream(stream.name), name, lines)
 
 
 def _partitions(spark: SparkSession, compiled: Compiled, stored: dict[str, Any] | None) -> int:

@@ -1,25 +1,39 @@
 package org.apache.spark.sql.keyfold
 
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types.DataType
+
+/** A column by its name alone; only for reading as text. */
+case class Called(name: String, dataType: DataType) extends LeafExpression with Unevaluable {
+  override def nullable: Boolean = true
+  override def toString: String = s"`$name`"
+}
 
 /** Expressions as text in which spelling, order of commuting operands and expression ids don't show. */
 class Canon(lens: Lens) {
-  private val stable = lens.source.map(a => a.exprId -> a.name).toMap
-  def apply(e: Expression): String = lens.inSource(e).transform {
-    case a: AttributeReference if stable.contains(a.exprId) => AttributeReference(a.name, a.dataType)(ExprId(a.name.toLowerCase.hashCode & 0x7fffffffL, Canon.id))
-  }.canonicalized.transform { case a: AttributeReference => names.get(a.exprId.id).map(n => AttributeReference(n, a.dataType)(a.exprId)).getOrElse(a) }
-    .toString.replaceAll("#\\d+L?", "")
-  private val names = lens.source.map(a => (a.name.toLowerCase.hashCode & 0x7fffffffL) -> a.name).toMap
+  // Spark cuts long texts by default, and what is cut can't differ.
+  private val uncut = { val c = lens.spark.sessionState.conf.clone(); c.setConf(SQLConf.MAX_TO_STRING_FIELDS, Int.MaxValue); c }
+
+  def apply(e: Expression, named: Map[ExprId, String] = Map.empty): String = {
+    val names = named ++ lens.source.map(a => a.exprId -> a.name)
+    // Operands that commute are ordered by what their columns are called, not by ids that change with each analysis.
+    def stable(name: String) = ExprId(name.toLowerCase.hashCode & 0x7fffffffL, Canon.Same)
+    val renamed = lens.inSource(e).transform { case a: AttributeReference if names.contains(a.exprId) => a.withExprId(stable(names(a.exprId))) }
+    val back = names.values.map(n => stable(n) -> n).toMap
+    val text = renamed.canonicalized.transform { case a: AttributeReference if back.contains(a.exprId) => Called(back(a.exprId), a.dataType) }
+    SQLConf.withExistingConf(uncut)(text.toString)
+  }
 
   def column(c: Declared, keys: Seq[String]): String = c match {
     case Declared(name, Some(col), _) => Lens.aggregate(lens, keys, Seq(name -> col)).aggregateExpressions.drop(keys.length).map(e => apply(Lens.unalias(e))).mkString
     case Declared(_, _, own) =>
       val f = own.get
       val mine = Fold.own(lens, keys.map(k => lens.seen.find(_.name.equalsIgnoreCase(k)).get), f)
-      val fields = (mine.state ++ mine.right).zip(f.fields.map("state." + _) ++ f.fields.map("other." + _)).map { case (a, n) => a.exprId -> n }.toMap
-      def show(e: Expression) = apply(e.transform { case a: AttributeReference if fields.contains(a.exprId) => AttributeReference(fields(a.exprId), a.dataType)(ExprId(fields(a.exprId).hashCode & 0x7fffffffL, Canon.id)) })
-      s"fold zero(${mine.zero.map(show).mkString(", ")}) update(${mine.update.map(show).mkString(", ")}) merge(${mine.merge.map(_.map(show).mkString(", ")).getOrElse("")}) result(${mine.result.map(r => show(Lens.unalias(r))).mkString})"
+      val fields = (mine.state ++ mine.right).map(_.exprId).zip(f.fields.map("state." + _) ++ f.fields.map("other." + _)).toMap
+      def show(parts: Seq[Expression]) = parts.map(e => apply(Lens.unalias(e), fields)).mkString(", ")
+      s"fold zero(${show(mine.zero)}) update(${show(mine.update)}) merge(${mine.merge.map(show).getOrElse("")}) result(${show(mine.result)})"
   }
 }
 
-object Canon { val id: java.util.UUID = new java.util.UUID(0, 0) }
+object Canon { val Same: java.util.UUID = new java.util.UUID(0, 0) }

@@ -66,7 +66,14 @@ object Fold {
 
   private def fieldNames(parts: Seq[(String, AggregateExpression)]): Seq[String] =
     parts.flatMap { case (column, x) => x.aggregateFunction.aggBufferAttributes.map(a => s"${column}_${a.name}".replaceAll("\\W+", "_").stripSuffix("_")) }
-      .foldLeft(Vector.empty[String])((all, n) => all :+ Iterator.from(1).map(i => if (i == 1) n else s"${n}_$i").find(c => !all.exists(_.equalsIgnoreCase(c))).get)
+
+  /** Fields of the state are told apart by name, whatever columns and folds are called. */
+  def distinctNames(f: Fold): Fold = {
+    val names = f.state.map(_.name).foldLeft(Vector.empty[String])((all, n) =>
+      all :+ Iterator.from(1).map(i => if (i == 1) n else s"${n}_$i").find(c => !all.exists(_.equalsIgnoreCase(c))).get)
+    def named(fields: Seq[AttributeReference]) = fields.zip(names).map { case (a, n) => a.withName(n).asInstanceOf[AttributeReference] }
+    f.copy(state = named(f.state), right = named(f.right))
+  }
 
   /** count(distinct a, b), which Spark's streams refuse, as the size of the set of (a, b) without nulls. */
   private def distinctAsSet(e: Expression): Expression = e.transformUp {

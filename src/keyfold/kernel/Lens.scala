@@ -2,7 +2,7 @@ package org.apache.spark.sql.keyfold
 
 import org.apache.spark.sql.{Column, Row}
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions
+import org.apache.spark.sql.catalyst.optimizer.{ReplaceCurrentLike, ReplaceExpressions}
 import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, Filter, LocalRelation, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
@@ -24,12 +24,12 @@ case class Lens(spark: SparkSession, source: Seq[Attribute], seen: Seq[Attribute
   def inSource(e: Expression): Expression = e.transform { case a: AttributeReference if meaning.contains(a) => meaning(a) }
 
   def where(c: Column): Expression = frame.where(c).queryExecution.analyzed match {
-    case f @ Filter(_, `relation`) => Lens.plain(Lens.ready(f).asInstanceOf[Filter].condition, now)
+    case f @ Filter(_, `relation`) => Lens.plain(Lens.ready(f, spark).asInstanceOf[Filter].condition, now)
     case other => throw new Refused(s"not a condition on one row: ${other.nodeName}")
   }
 
   def select(cs: Seq[Column]): Lens = {
-    val named = Lens.flat(Lens.ready(frame.select(cs: _*).queryExecution.analyzed), relation).map(e => Lens.plain(e, now).asInstanceOf[NamedExpression])
+    val named = Lens.flat(Lens.ready(frame.select(cs: _*).queryExecution.analyzed, spark), relation).map(e => Lens.plain(e, now).asInstanceOf[NamedExpression])
     val twice = named.groupBy(_.name.toLowerCase).collectFirst { case (_, same) if same.size > 1 => same.head.name }
     twice.foreach(n => throw new Refused(s"two columns are called $n"))
     to(named.map(n => (n.name, inSource(Lens.unalias(n)))))
@@ -57,9 +57,14 @@ object Lens {
   def unalias(e: Expression): Expression = e match { case Alias(c, _) => c; case other => other }
 
   /** Functions that Spark replaces before it runs a plan, replaced; named sub-expressions written out. */
-  def ready(plan: LogicalPlan): LogicalPlan = ReplaceExpressions(plan).transformAllExpressions { case w: With =>
-    val defs = w.defs.map(d => d.id -> d.child).toMap
-    w.child.transform { case r: CommonExpressionRef => defs(r.id) }
+  def ready(plan: LogicalPlan, spark: SparkSession): LogicalPlan = {
+    val replaced = ReplaceCurrentLike(spark.sessionState.catalogManager)(ReplaceExpressions(plan))
+    replaced.transformAllExpressions {
+      case w: With =>
+        val defs = w.defs.map(d => d.id -> d.child).toMap
+        w.child.transform { case r: CommonExpressionRef => defs(r.id) }
+      case _: CurrentTimeZone => Literal(spark.sessionState.conf.sessionLocalTimeZone)
+    }
   }
 
   /** A projection that refers to its own columns comes as several; one list over `base`. */
@@ -97,7 +102,7 @@ object Lens {
     import org.apache.spark.sql.functions.col
     val named = columns.map { case (n, c) => c.as(n) }
     val plan = lens.frame.groupBy(keys.map(k => col(s"`$k`")): _*).agg(named.head, named.tail: _*).queryExecution.analyzed
-    ready(plan).collectFirst { case a: Aggregate => a } match {
+    ready(plan, lens.spark).collectFirst { case a: Aggregate => a } match {
       case Some(a) if a.child.isInstanceOf[LocalRelation] => a
       case _ => throw new Refused("this is no aggregate over the rows of a key")
     }

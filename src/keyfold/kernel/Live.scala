@@ -20,7 +20,7 @@ class Live(f: Fold) {
   private val typed = updaters.zip(offsets).collect { case (t: TypedImperativeAggregate[_], at) => (t, at) }
   // What a coded function reads is evaluated before anything is folded, so that a row that throws leaves no trace.
   private val probe = Predicate.create(bound(Touch(f.coded.map { c =>
-    val arguments = Touch(c.fn.children)
+    val arguments = Touch(c.fn.children.map { case s: SortOrder => s.child; case e => e })
     c.filter.fold(arguments: Expression)(If(_, arguments, Literal(true)))
   }), f.in))
 

@@ -75,7 +75,7 @@ class Pipeline(df: DataFrame, keep: Boolean, csv: Map[String, String]) {
   private lazy val whole: Fold = {
     val aggs = columns.collect { case Declared(n, Some(c), _) => n -> c }
     val parts = (if (aggs.isEmpty) Nil else Seq(Fold.aggregates(lens, keys, aggs))) ++ columns.flatMap(_.own).map { f => Fold.own(lens, keyAttributes, f) }
-    val all = parts.reduce(_ ++ _).copy(keys = keyAttributes)
+    val all = Fold.distinctNames(parts.reduce(_ ++ _)).copy(keys = keyAttributes)
     all.copy(result = columns.map(c => all.result.find(_.name == c.name).get))
   }
 
@@ -163,6 +163,9 @@ class Pipeline(df: DataFrame, keep: Boolean, csv: Map[String, String]) {
       keyAttributes.foreach(k => m.put(s"key:${k.name}", canon(lens.inSource(k))))
       columns.foreach(c => m.put(s"column:${c.name}", canon.column(c, keys)))
       lens.source.filter(reads.contains).foreach(a => m.put(s"reads:${a.name}", a.dataType.sql))
+      // State is laid out in the order of declaration.
+      m.put("keys", keys.mkString(", "))
+      m.put("columns", columns.map(_.name).mkString(", "))
     }
     m
   }
