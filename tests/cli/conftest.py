@@ -22,10 +22,6 @@ from keyfold.views.types import parse
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "jvm: starts a JVM")
-
-
 @dataclass(frozen=True)
 class Result:
     """What a command line did."""
