@@ -15,7 +15,7 @@ import pytest
 
 from .conftest import Cli, Result, write
 
-pytestmark = [pytest.mark.jvm, pytest.mark.slow]
+pytestmark = pytest.mark.jvm
 
 KEYFOLD = [sys.executable, "-m", "keyfold.cli"]
 ENVIRONMENT = {
