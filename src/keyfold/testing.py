@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from keyfold.app import App
 from keyfold.engine import aside, run, session
 from keyfold.engine.feeding import encode, put
+from keyfold.engine.handle import Handle
 from keyfold.errors import QueryError, did_you_mean
 from keyfold.plan.nodes import AppSpec, Source
 from keyfold.settings import load
@@ -57,7 +58,12 @@ def shared_session() -> SparkSession:
 def drive(
     app: App | AppSpec, *, home: str | Path | None = None, spark: Any = None, **settings: Any
 ) -> Driver:
-    """An app under the test's control; use it in a `with`. Without `home` its files are temporary."""
+    """An app under the test's control; use it in a `with`. Without `home` its files are temporary.
+
+    `spark` is a session, or Spark settings on top of those of the shared one.
+    """
+    if isinstance(spark, Mapping):
+        settings, spark = {**settings, "spark": dict(spark)}, None
     spec = app if isinstance(app, AppSpec) else app.spec()
     return Driver(spec, None if home is None else Path(home), spark, settings)
 
@@ -73,7 +79,7 @@ class Driver:
         self._settings = settings
         self._files = 0
         self._read: dict[str, int] = {}
-        self._handle: run.Handle | None = None
+        self._handle: Handle | None = None
 
     def __enter__(self) -> Driver:
         self._start()
@@ -89,7 +95,7 @@ class Driver:
             shutil.rmtree(self._home, ignore_errors=True)
 
     @property
-    def handle(self) -> run.Handle:
+    def handle(self) -> Handle:
         """The running app, as `app.start()` returns it."""
         if self._handle is None:
             raise QueryError(

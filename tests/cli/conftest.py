@@ -130,9 +130,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = AppHome(home / "shop")
     make_app(place, ROWS)
     first, second = '{"reason":"does not parse","raw":"{\\"a"}', '{"reason":"key a is null","raw":"{}"}'
-    aside.write_rejected(place.table("totals"), 0, [first])
-    aside.write_rejected(place.table("totals"), 2, [second])
-    aside.write_rejected(place.table("pairs"), 0, [first])
+    for table, batch, row in (("totals", 0, first), ("totals", 2, second), ("pairs", 0, first)):
+        file = aside.RejectedFile(place.table(table), batch)
+        file.write([row])
+        file.close()
     return home
 
 

@@ -190,10 +190,11 @@ def test_crash_runs_the_last_batch_again_and_restart_does_not(batches: list[tupl
         assert batches == [("sums", 0), ("sums", 1)]
 
         written = d.handle.home.table("sums").changes / f"{1:012d}.parquet"
-        before = written.stat()
+        before, applied = written.stat(), d.get("sums", "a")
         d.crash()
         assert batches == [("sums", 0), ("sums", 1), ("sums", 1)]
         assert written.stat().st_ino != before.st_ino, "the batch wrote its file again"
+        assert d.get("sums", "a") == applied, "the view had the batch, so it was left alone, its _at included"
         assert d.rows("sums") == [{"k": "a", "n": 2, "total": 3}]
 
         d.crash()

@@ -16,9 +16,10 @@ from keyfold.engine.home import TableHome
 def test_rejected_rows_of_a_batch_are_replaced_when_it_runs_again(tmp_path: Path) -> None:
     home = TableHome(tmp_path)
     for _ in range(2):
-        aside.write_rejected(
-            home, 3, [json.dumps({"reason": "r", "raw": "a\u2028b"}), '{"reason":"s","raw":"c"}']
-        )
+        file = aside.RejectedFile(home, 3)
+        file.write([json.dumps({"reason": "r", "raw": "a\u2028b"})])
+        file.write(['{"reason":"s","raw":"c"}'])
+        file.close()
     found = aside.read_rejected(home)
     assert [(r["batch"], r["reason"], r["raw"]) for r in found] == [(3, "r", "a\u2028b"), (3, "s", "c")]
     assert aside.count_rejected(home) == 2

@@ -11,12 +11,13 @@ import psutil
 import pytest
 
 from keyfold.engine import home as homes
+from keyfold.engine import lock as locks
 from keyfold.errors import HomeLocked, HomeUnusable, QueryError
 
 HOLD = """
-import sys, keyfold.engine.home as h
+import sys, keyfold.engine.home as h, keyfold.engine.lock as l
 from pathlib import Path
-lock = h.Lock(h.app_home(Path(sys.argv[1]), "shop")).take()
+lock = l.Lock(h.app_home(Path(sys.argv[1]), "shop")).take()
 print("held", flush=True)
 sys.stdin.read()
 """
@@ -34,33 +35,33 @@ def holder(home: Path) -> subprocess.Popen[str]:
 def test_a_home_is_held_by_one_process_at_a_time(tmp_path: Path) -> None:
     with holder(tmp_path) as other:
         with pytest.raises(HomeLocked, match=f"pid {other.pid}"):
-            homes.Lock(homes.app_home(tmp_path, "shop")).take()
-        homes.Lock(homes.app_home(tmp_path, "another")).take().release()
+            locks.Lock(homes.app_home(tmp_path, "shop")).take()
+        locks.Lock(homes.app_home(tmp_path, "another")).take().release()
         other.kill()
-    homes.Lock(homes.app_home(tmp_path, "shop")).take().release()
+    locks.Lock(homes.app_home(tmp_path, "shop")).take().release()
 
 
 def test_an_orphaned_jvm_is_ended_before_the_home_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(homes, "ORPHAN_SECONDS", 0.1)
+    monkeypatch.setattr(locks, "ORPHAN_SECONDS", 0.1)
     place = homes.app_home(tmp_path, "shop")
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as orphan:
         started = psutil.Process(orphan.pid).create_time()
         (place.path / "lock").write_text(json.dumps({"jvm": {"pid": orphan.pid, "started": started}}))
-        homes.Lock(place).take().release()
+        locks.Lock(place).take().release()
         assert not psutil.pid_exists(orphan.pid)
 
 
 def test_a_process_that_only_has_the_orphans_pid_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(homes, "ORPHAN_SECONDS", 0.1)
+    monkeypatch.setattr(locks, "ORPHAN_SECONDS", 0.1)
     place = homes.app_home(tmp_path, "shop")
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
         started = psutil.Process(other.pid).create_time() - 3600
         (place.path / "lock").write_text(json.dumps({"jvm": {"pid": other.pid, "started": started}}))
-        homes.Lock(place).take().release()
+        locks.Lock(place).take().release()
         assert other.poll() is None
         other.kill()
 
@@ -68,7 +69,7 @@ def test_a_process_that_only_has_the_orphans_pid_is_left_alone(
 def test_a_lock_file_with_nonsense_in_it_is_taken_over(tmp_path: Path) -> None:
     place = homes.app_home(tmp_path, "shop")
     (place.path / "lock").write_text("{not json")
-    homes.Lock(place).take().release()
+    locks.Lock(place).take().release()
 
 
 def test_a_home_that_is_a_file_is_refused_with_advice(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_format
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -105,23 +104,19 @@ def _finding(
 ) -> Finding:
     from keyfold.engine import fits
     from keyfold.engine.compile import build
-    from keyfold.views.schema import ViewSchema
 
     table = analysis.spec
     found = Finding(table.name)
     try:
         compiled = build(analysis, others)
-        types = [(name, json_format.loads(kind)) for name, kind in (*compiled.keys, *compiled.columns)]
-        fields = [{"name": name, "type": kind} for name, kind in types]
-        schema = ViewSchema.from_spark(table.name, len(compiled.keys), {"fields": fields}, table.help)
         found = Finding(
             table.name,
             state="differs" if table.name in ((stored or {}).get("tables") or {}) else "new",
             fingerprint=fits.fingerprint(fits.meaning_of(compiled)),
-            keys=tuple((column.name, str(column.type)) for column in schema.keys),
-            columns=tuple((column.name, str(column.type)) for column in schema.columns),
+            keys=tuple((column.name, str(column.type)) for column in compiled.view.keys),
+            columns=tuple((column.name, str(column.type)) for column in compiled.view.columns),
         )
-        fits.check(table.app, stored, compiled, place.path)
+        fits.check(table.app, stored, compiled, place)
     except Exception as error:
         return replace(found, error=error)
     return replace(found, state="fits") if found.state == "differs" else found

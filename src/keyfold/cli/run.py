@@ -15,7 +15,7 @@ from keyfold.cli.options import AppFile, Home, Json
 if TYPE_CHECKING:
     from keyfold.cli.load import Loaded
     from keyfold.cli.signals import Stopping
-    from keyfold.engine.run import Handle
+    from keyfold.engine.handle import Handle
 
 _PROGRESS_SECONDS: Final = 10.0
 Ended = Literal["drained", "time", "signal", "idle"]

@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
-from keyfold.engine.home import TableHome, replace_file
+from keyfold.engine.home import TableHome, rename_durably
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,14 +22,35 @@ if TYPE_CHECKING:
     from keyfold.views.contract import ViewSchema
 
 
-def write_rejected(home: TableHome, batch: int, found: list[str]) -> None:
-    """`found`: JSON texts of reason and raw, as the kernel made them."""
-    if not found:
-        return
-    home.rejected.mkdir(parents=True, exist_ok=True)
-    at = datetime.now(UTC).isoformat()
-    lines = [json.dumps({"batch": batch, "at": at, **json.loads(text)}, ensure_ascii=False) for text in found]
-    replace_file(home.rejected / f"{batch:012d}.jsonl", ("\n".join(lines) + "\n").encode())
+class RejectedFile:
+    """The rejected rows of one batch, written as they come: a whole file of them must fit in no memory."""
+
+    def __init__(self, home: TableHome, batch: int) -> None:
+        self._batch = batch
+        self._path = home.rejected / f"{batch:012d}.jsonl"
+        self._aside = home.rejected / f".{batch:012d}.{os.getpid()}"
+        self._file: IO[str] | None = None
+        self.count = 0
+
+    def write(self, found: list[str]) -> None:
+        """`found`: JSON texts of reason and raw, as the kernel made them."""
+        if found and self._file is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self._aside.open("w", encoding="utf-8")
+        at = datetime.now(UTC).isoformat()
+        for text in found:
+            assert self._file is not None
+            row = {"batch": self._batch, "at": at, **json.loads(text)}
+            self._file.write(json.dumps(row, ensure_ascii=False) + "\n")
+        self.count += len(found)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            rename_durably(self._aside, self._path)
+        else:
+            # What an earlier try of this batch rejected may have been mended since.
+            self._path.unlink(missing_ok=True)
 
 
 def read_rejected(home: TableHome) -> list[dict[str, Any]]:
@@ -73,7 +94,7 @@ class ChangeFile:
 
     def close(self) -> None:
         self._writer.close()
-        os.replace(self._aside, self.path)
+        rename_durably(self._aside, self.path)
 
 
 def read_changes(home: TableHome, schema: ViewSchema, after: int = -1) -> Iterator[dict[str, Any]]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -53,11 +52,10 @@ class BatchHook:
         self.rejected = 0
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
-        if self.stopping.is_set():
-            self.error = Stopping(f"batch {batch} was not begun")
-            raise self.error
         self.idle.clear()
         try:
+            if self.stopping.is_set():
+                raise Stopping(f"batch {batch} was not begun")
             self._run(frame, batch)
             self.last = batch
         except Exception as error:
@@ -69,21 +67,20 @@ class BatchHook:
 
     def _run(self, frame: DataFrame, batch: int) -> None:
         wanted = frame if self.views or self.changelog else frame.where(f"{BAD} is not null")
-        at = datetime.now(UTC)
-        rejected: list[str] = []
-        with self.store.batch(self.spec.name, batch, at, self._watermark(batch)) as view:
+        self.home.sync_plan(batch)
+        rejected = aside.RejectedFile(self.home, batch)
+        with self.store.batch(self.spec.name, batch, datetime.now(UTC), self._watermark(batch)) as view:
             log = aside.ChangeFile(self.home, batch, self.schema.arrow) if self.changelog else None
-            with arrow_batches(wanted) as batches:
-                for mixed in batches:
-                    changes = _split(mixed, self.schema, rejected)
-                    if changes.num_rows:
-                        view.apply(changes)
-                        if log:
-                            log.write(changes)
-            aside.write_rejected(self.home, batch, rejected)
+            for mixed in arrow_batches(wanted):
+                changes = _split(mixed, self.schema, rejected)
+                if changes.num_rows:
+                    view.apply(changes)
+                    if log:
+                        log.write(changes)
+            rejected.close()
             if log:
                 log.close()
-        self.rejected += len(rejected)
+        self.rejected += rejected.count
         for sink in self.spec.sinks:
             self._send(frame, sink, batch)
 
@@ -104,14 +101,14 @@ class BatchHook:
         writer.save(sink.path) if sink.path else writer.save()
 
 
-def _split(mixed: pa.RecordBatch, schema: ViewSchema, rejected: list[str]) -> pa.RecordBatch:
-    """The changes of a record batch; what it rejects is added to the list."""
+def _split(mixed: pa.RecordBatch, schema: ViewSchema, rejected: aside.RejectedFile) -> pa.RecordBatch:
+    """The changes of a record batch; what it rejects is written down."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     why = mixed.column(BAD)
     if why.null_count < len(why):
-        rejected.extend(why.drop_null().to_pylist())
+        rejected.write(why.drop_null().to_pylist())
         mixed = mixed.filter(pc.is_null(why))
     arrow = schema.arrow
     columns = [mixed.column(field.name) for field in arrow]
@@ -120,8 +117,7 @@ def _split(mixed: pa.RecordBatch, schema: ViewSchema, rejected: list[str]) -> pa
     )
 
 
-@contextmanager
-def arrow_batches(frame: Any) -> Iterator[Iterator[pa.RecordBatch]]:
+def arrow_batches(frame: Any) -> Iterator[pa.RecordBatch]:
     """The frame's rows as they are computed, a record batch at a time, so that Python never holds them all.
 
     Batches of one partition come in order, those of different partitions in any; a key is in one partition.
@@ -131,11 +127,15 @@ def arrow_batches(frame: Any) -> Iterator[Iterator[pa.RecordBatch]]:
     from pyspark.util import _load_from_socket
 
     port, secret, server = frame._jdf.collectAsArrowToPython()
-    try:
-        with _load_from_socket((port, secret), ArrowStreamSerializer()) as stream:
-            yield stream
-    except (pa.ArrowException, OSError, EOFError):
-        # A job that failed ends the stream in the middle: the JVM knows why.
-        server.getResult()
-        raise
+    with _load_from_socket((port, secret), ArrowStreamSerializer()) as stream:
+        while True:
+            try:
+                found = next(stream, None)
+            except (pa.ArrowException, OSError, EOFError):
+                # A job that failed ends the stream in the middle: the JVM knows why.
+                server.getResult()
+                raise
+            if found is None:
+                break
+            yield found
     server.getResult()

@@ -19,6 +19,7 @@ from keyfold.engine.failures import explained
 from keyfold.errors import BadExpression
 from keyfold.plan import nodes
 from keyfold.plan.nodes import AppSpec, Expr, FoldSpec, TableSpec
+from keyfold.views.contract import ViewSchema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,9 +36,10 @@ class Compiled:
     changes: DataFrame
     meaning: dict[str, str]
     state_schema: str
-    keys: tuple[tuple[str, str], ...]
-    columns: tuple[tuple[str, str], ...]
+    view: ViewSchema
     event_time: bool
+    rebuilt: Callable[[DataFrame], DataFrame]
+    """The table's rows, from its state as Spark's statestore source reads it."""
 
 
 def compile_app(
@@ -102,10 +104,14 @@ def build(analysis: Analysis, all_tables: list[Analysis]) -> Compiled:
     schema = json.loads(changes.schema.json())["fields"]
     types = tuple((f["name"], json.dumps(f["type"])) for f in schema)
     changes = _sendable(changes, types)
-    split = 1 + len(spec.keys)
     meaning = {**analysis.context.meaning, **dict(pipeline.meaning())}
-    state, timed = pipeline.stateSchema(ttl), bool(ttl and pipeline.hasTime())
-    return Compiled(spec, changes, meaning, state, types[1:split], types[split:-1], timed)
+    view = ViewSchema.from_spark(spec.name, len(spec.keys), {"fields": schema[1:-1]}, spec.help)
+
+    def rebuilt(state: DataFrame) -> DataFrame:
+        return _sendable(analysis.context.frame(pipeline.rebuilt(state._jdf, ttl)), types)
+
+    timed = bool(ttl and pipeline.hasTime())
+    return Compiled(spec, changes, meaning, pipeline.stateSchema(ttl), view, timed, rebuilt)
 
 
 def _sendable(changes: DataFrame, types: tuple[tuple[str, str], ...]) -> DataFrame:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from keyfold.engine.compile import Compiled
+from keyfold.engine.home import AppHome
 from keyfold.errors import StateMismatch
 from keyfold.plan import describe, nodes
 from keyfold.plan.nodes import AppSpec
@@ -43,10 +44,10 @@ def fingerprint(meaning: dict[str, str]) -> str:
     return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def check(app: str, stored: dict[str, Any] | None, compiled: Compiled, place: object) -> None:
+def check(app: str, stored: dict[str, Any] | None, compiled: Compiled, place: AppHome) -> None:
     """Refuses a definition that the table's state was not written by."""
     old = ((stored or {}).get("tables") or {}).get(compiled.spec.name)
-    if old is None:
+    if old is None or place.table(compiled.spec.name).begun() is None:
         return
     changes = differences(old["meaning"], meaning_of(compiled))
     asked = compiled.spec.partitions
@@ -59,7 +60,7 @@ def check(app: str, stored: dict[str, Any] | None, compiled: Compiled, place: ob
             given="\n".join(changes),
             hint="go back to the old definition; or give the table a new name, which starts from the first "
             "row; or start anew in another home (keyfold run APP.py --home DIR). Now keyfold "
-            f"get, rows and rejected still read what is there ({place})",
+            f"get, rows and rejected still read what is there ({place.path})",
         )
 
 

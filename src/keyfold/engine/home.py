@@ -5,24 +5,21 @@
 <home>/<app>/app.json      plan and meaning of what runs
 <home>/<app>/views.db      views
 <home>/<app>/streams/<s>/  rows of kf.rows
-<home>/<app>/tables/<t>/   checkpoint/  rejected/  late/  changes/
+<home>/<app>/tables/<t>/   checkpoint/  rejected/  changes/
 ```
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from keyfold.errors import HomeLocked, HomeUnusable, QueryError, did_you_mean
-
-ORPHAN_SECONDS = 10.0
+from keyfold.errors import HomeUnusable, QueryError, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -42,6 +39,26 @@ class TableHome:
     @property
     def changes(self) -> Path:
         return self.path / "changes"
+
+    def begun(self) -> int | None:
+        """The newest batch that Spark has planned."""
+        return _newest(self.checkpoint / "offsets")
+
+    def committed(self) -> int | None:
+        """The newest batch that Spark has committed."""
+        return _newest(self.checkpoint / "commits")
+
+    def sync_plan(self, batch: int) -> None:
+        """Puts what the batch reads on disk before its results: a power cut must not plan it anew."""
+        for path in (self.checkpoint / "offsets" / str(batch), self.checkpoint / "offsets"):
+            if path.exists():
+                sync(path)
+
+    def sweep(self) -> None:
+        """Removes what a killed process left half written."""
+        for directory in (self.rejected, self.changes):
+            for file in directory.glob(".*"):
+                file.unlink(missing_ok=True)
 
     def watermark_ms(self, batch: int) -> int | None:
         """The watermark a batch runs with, from the offset log that Spark wrote before it."""
@@ -90,11 +107,28 @@ class AppHome:
 def replace_file(path: Path, content: bytes) -> None:
     """Writes aside and renames, so that a reader or a crash sees the old file or the new one."""
     aside = path.with_name(f".{path.name}.{os.getpid()}")
-    with aside.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(aside, path)
+    aside.write_bytes(content)
+    rename_durably(aside, path)
+
+
+def rename_durably(aside: Path, target: Path) -> None:
+    """Renames a file that is on disk, and the new name with it, before anything that counts on it."""
+    sync(aside)
+    os.replace(aside, target)
+    sync(target.parent)
+
+
+def sync(path: Path) -> None:
+    """Puts a file's content, or a directory's names, on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _newest(log: Path) -> int | None:
+    return max((int(p.name) for p in log.glob("[0-9]*")), default=None)
 
 
 def app_home(home: Path, app: str) -> AppHome:
@@ -142,97 +176,6 @@ def find(home: Path, name: str) -> tuple[AppHome, str]:
             hint=did_you_mean(app, known, f"one of {', '.join(known)}"),
         )
     return AppHome(home.resolve() / app), table
-
-
-class Lock:
-    """Holds an app's home for this process and its JVM.
-
-    The system's lock on the file ends with the Python process. Its JVM may live on for a moment, so its pid
-    is in the file: a new owner waits for an orphan to end, then ends it, before any query of its own starts.
-    """
-
-    def __init__(self, home: AppHome) -> None:
-        self._path = home.path / "lock"
-        self._file: IO[str] | None = None
-
-    def take(self) -> Lock:
-        file = self._path.open("a+")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            owner = _read(file)
-            file.close()
-            raise HomeLocked(
-                f"another process holds {self._path.parent}",
-                given=f"pid {owner.get('python', {}).get('pid', '?')}",
-                hint="stop it, or use another home (--home DIR)",
-            ) from None
-        _end_orphan(_read(file).get("jvm"))
-        self._file = file
-        self._write(None)
-        return self
-
-    def holds_jvm(self, pid: int) -> None:
-        """Writes down the JVM that commits for this process."""
-        self._write(pid)
-
-    def release(self) -> None:
-        if self._file is not None:
-            self._file.seek(0)
-            self._file.truncate()
-            self._file.close()
-            self._file = None
-
-    def _write(self, jvm: int | None) -> None:
-        assert self._file is not None
-        self._file.seek(0)
-        self._file.truncate()
-        json.dump({"python": _identity(os.getpid()), "jvm": jvm and _identity(jvm)}, self._file)
-        self._file.flush()
-
-
-def _identity(pid: int) -> dict[str, float]:
-    """A pid with its start time, since pids come round again."""
-    import psutil
-
-    return {"pid": pid, "started": psutil.Process(pid).create_time()}
-
-
-def _read(file: IO[str]) -> dict[str, Any]:
-    file.seek(0)
-    try:
-        return dict(json.loads(file.read() or "{}"))
-    except ValueError:
-        return {}
-
-
-def _end_orphan(jvm: Mapping[str, float] | None) -> None:
-    import psutil
-
-    if not jvm:
-        return
-    try:
-        process = psutil.Process(int(jvm["pid"]))
-        if abs(process.create_time() - jvm["started"]) > 1 or process.pid == _own_jvm():
-            return
-        process.wait(ORPHAN_SECONDS)
-    except psutil.NoSuchProcess:
-        return
-    except psutil.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def _own_jvm() -> int | None:
-    """The JVM of this process, which outlives a handle and is no orphan."""
-    from pyspark import SparkContext
-
-    gateway = SparkContext._gateway
-    return jvm_pid(gateway) if gateway is not None else None
-
-
-def jvm_pid(gateway: Any) -> int:
-    return int(gateway.jvm.java.lang.ProcessHandle.current().pid())
 
 
 def wait_until(condition: Any, seconds: float, pause: float = 0.02) -> bool:

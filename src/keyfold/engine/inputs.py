@@ -76,9 +76,9 @@ def _own(spark: SparkSession, source: Source) -> DataFrame:
 
 def header_options(source: Source) -> dict[str, str] | None:
     """The options by which the kernel reads a CSV file's header; None for sources without headers."""
-    options = dict(source.connector.options)
+    options = {key.lower(): value for key, value in source.connector.options}
     has = source.connector.kind == "files" and source.connector.format == "csv"
-    return options if has and options.get("header", "true") == "true" else None
+    return dict(source.connector.options) if has and options.get("header", "true").lower() == "true" else None
 
 
 def _checked(connector: Connector, source: Source) -> None:

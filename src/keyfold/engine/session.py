@@ -69,9 +69,10 @@ def own_session(settings: Settings, extra: Mapping[str, str] | None = None) -> S
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 
-    if SparkSession.getActiveSession() is not None:
-        # One process has one SparkContext: go on with it rather than change it under its user.
-        return users_session(SparkSession.getActiveSession(), settings)
+    # One process has one SparkContext: go on with it rather than change it under its user.
+    running = SparkSession.getActiveSession() or SparkSession._instantiatedSession
+    if running is not None:
+        return users_session(running, settings)
     builder = SparkSession.builder.appName("keyfold").master(settings.master or "local[*]")
     wanted: dict[str, str] = {
         **STREAMING,

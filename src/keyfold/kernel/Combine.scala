@@ -57,11 +57,17 @@ class Combining(c: Combine, part: Int, rows: Iterator[InternalRow]) extends Iter
       val key = keyOf(row)
       if (key != null) {
         val known = map.get(key)
-        val b = if (known == null) live.zero() else known
-        live.update(b, row)
-        folded += 1
-        if (known == null) { map.put(key.copy(), b); if (map.size >= c.entries) full() }
+        if (known != null) { live.update(known, row); folded += 1 }
+        else if (sound(key, row)) {
+          val b = live.zero()
+          live.update(b, row)
+          folded += 1
+          map.put(key.copy(), b)
+          if (map.size >= c.entries) full()
+        }
         if (folded == Combine.Sample && map.size > folded * 0.98) giveWay()
+        // Buffers that are objects grow with the rows folded into them, not with the keys alone.
+        else if (!live.flat && folded >= Combine.Objects) full()
       }
     } catch { case e if Rejects.isRowError(e) => reject(row, e) }
   }
@@ -71,7 +77,7 @@ class Combining(c: Combine, part: Int, rows: Iterator[InternalRow]) extends Iter
 
   private def single(row: InternalRow): InternalRow = try {
     val key = keyOf(row)
-    if (key == null) null
+    if (key == null || !sound(key, row)) null
     else {
       val b = live.zero()
       live.update(b, row)
@@ -87,8 +93,15 @@ class Combining(c: Combine, part: Int, rows: Iterator[InternalRow]) extends Iter
     val key = keys(row)
     val missing = check.missing(key)
     if (missing == null) return key
-    aside += lane(gated.rejects.of(s"key $missing is null", gated.rejects.text(row)))
+    aside += lane(gated.rejects.of(missing, gated.rejects.text(row)))
     null
+  }
+
+  /** Looked at once a key and batch, not once a row. */
+  private def sound(key: UnsafeRow, row: InternalRow): Boolean = {
+    val why = check.garbled(key)
+    if (why != null) aside += lane(gated.rejects.of(why, gated.rejects.text(row)))
+    why == null
   }
 
   private def reject(row: InternalRow, e: Throwable): Unit = aside += lane(gated.rejects.of(row, e))
@@ -97,4 +110,6 @@ class Combining(c: Combine, part: Int, rows: Iterator[InternalRow]) extends Iter
 object Combine {
   /** After so many rows the combiner looks whether keys repeat at all. */
   val Sample: Int = 1 << 14
+  /** So many rows are folded into buffers that are objects before they are sent on. */
+  val Objects: Int = 1 << 20
 }

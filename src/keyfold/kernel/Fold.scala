@@ -17,14 +17,14 @@ case class OwnFold(column: String, fields: Seq[String], zero: Seq[Column], updat
  * `result` reads it. Every Spark aggregate already carries these; a fold of the user's own is written the same way.
  */
 case class Fold(in: Seq[Attribute], keys: Seq[Attribute], state: Seq[AttributeReference], right: Seq[AttributeReference], zero: Seq[Expression],
-    update: Seq[Expression], merge: Option[Seq[Expression]], result: Seq[NamedExpression], coded: Seq[Coded], origin: Seq[String]) {
+    update: Seq[Expression], merge: Option[Seq[Expression]], result: Seq[NamedExpression], coded: Seq[Coded]) {
   def schema: StructType = StructType(state.map(a => StructField(a.name, a.dataType, nullable = true)))
 
   /** Both folds over the same rows. */
   def ++(o: Fold): Fold = {
     val moved = o.coded.map(c => c.copy(at = c.at + state.length))
     copy(state = state ++ o.state, right = right ++ o.right, zero = zero ++ o.zero, update = update ++ o.update,
-      merge = for (a <- merge; b <- o.merge) yield a ++ b, result = result ++ o.result, coded = coded ++ moved, origin = origin ++ o.origin)
+      merge = for (a <- merge; b <- o.merge) yield a ++ b, result = result ++ o.result, coded = coded ++ moved)
   }
 
   /** The same fold reading other rows: `f` says what each expression over `in` is there. */
@@ -61,7 +61,7 @@ object Fold {
       mine.aggregateFunction match { case f: DeclarativeAggregate => f.evaluateExpression; case _ => coded.find(_.at == at).get.result }
     }
     val result = outputs.map(o => Alias(Lens.unalias(o).transformUp { case x: AggregateExpression => value(x) }, o.name)())
-    Fold(lens.seen, analyzed.groupingExpressions.map(_.asInstanceOf[Attribute]), state, right, zero, update, Some(merge), result, coded, parts.map(p => p._2.canonicalized.toString))
+    Fold(lens.seen, analyzed.groupingExpressions.map(_.asInstanceOf[Attribute]), state, right, zero, update, Some(merge), result, coded)
   }
 
   private def fieldNames(parts: Seq[(String, AggregateExpression)]): Seq[String] =
@@ -110,7 +110,7 @@ object Fold {
     val update = f.update.zipWithIndex.map { case (c, i) => same("update")(over(Seq("state" -> state), "update", f.fields(i), c, lens.seen), i) }
     val merge = f.merge.map(_.zipWithIndex.map { case (c, i) => same("merge")(over(Seq("state" -> state, "other" -> right), "merge", f.fields(i), c, Nil), i) })
     val result = over(Seq("state" -> state), "result", f.column, f.result, keys)
-    Fold(lens.seen, keys, state, right, zeros, update, merge, Seq(Alias(result, f.column)()), Nil, Seq(s"fold ${f.fields.mkString(",")}"))
+    Fold(lens.seen, keys, state, right, zeros, update, merge, Seq(Alias(result, f.column)()), Nil)
   }
 
   /** Says in which part of a fold something is wrong. */
@@ -122,9 +122,7 @@ object Fold {
   /** When the key was last seen, in milliseconds; what TTL counts from. */
   def seen(time: Option[Expression]): Fold = {
     val s = AttributeReference(Names.Seen, LongType)(); val r = s.newInstance().asInstanceOf[AttributeReference]
-    val update = time.fold(s: Expression)(t => Greatest(Seq(s, FloorDivMillis(t))))
-    Fold(Nil, Nil, Seq(s), Seq(r), Seq(Literal(null, LongType)), Seq(update), Some(Seq(Greatest(Seq(s, r)))), Nil, Nil, Seq("seen"))
+    val update = time.fold(s: Expression)(t => Greatest(Seq(s, UnixMillis(t))))
+    Fold(Nil, Nil, Seq(s), Seq(r), Seq(Literal(null, LongType)), Seq(update), Some(Seq(Greatest(Seq(s, r)))), Nil, Nil)
   }
-
-  private def FloorDivMillis(t: Expression): Expression = UnixMillis(t)
 }

@@ -44,13 +44,15 @@ class Keyed(fold: Fold, input: Seq[Attribute], ordered: Boolean, ttlMs: Option[L
     val applied = if (ordered) foldInOrder(b, batch) else merge(b, batch)
     if (applied > 0) {
       if (ttlMs.isDefined) touch(b, times)
-      try {
-        val change = live.upsert(key, b)
+      val change = try live.upsert(key, b) catch {
+        case e if Rejects.isRowError(e) => batch.filter(_ != null).foreach(r => out += rejected(rejects.of(r, e)).copy()); null
+      }
+      if (change != null) {
         if (expired) out += live.delete(key).copy()
-        out += (if (out.isEmpty) change else change.copy())
+        out += change
         if (ttlMs.isDefined && old == null) getHandle.registerTimer(due(b))
         state.update(live.stored(b))
-      } catch { case e if Rejects.isRowError(e) => batch.filter(_ != null).foreach(r => out += rejected(rejects.of(r, e)).copy()) }
+      }
     }
     out.iterator
   }
@@ -100,6 +102,14 @@ class Keyed(fold: Fold, input: Seq[Attribute], ordered: Boolean, ttlMs: Option[L
   }
 
   private def rejected(why: org.apache.spark.unsafe.types.UTF8String): InternalRow = rejecting(InternalRow(why))
+}
+
+/** What a reader sees of every state: `key` and `value` structs in, upserts out. */
+case class Rebuild(fold: Fold) extends RowWork {
+  def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = {
+    val live = new Live(fold)
+    rows.map(r => live.upsert(r.getStruct(0, fold.keys.length), live.load(r.getStruct(1, fold.state.length))))
+  }
 }
 
 object Keyed {

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.keyfold
 
+import scala.util.control.NonFatal
+
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
@@ -27,6 +29,7 @@ class Live(f: Fold) {
   private val zeroRow = UnsafeProjection.create(f.zero).apply(InternalRow.empty).copy()
   private val updating = MutableProjection.create(f.update, f.state ++ f.in)
   private val merging = f.merge.map(m => MutableProjection.create(m, f.state ++ f.keys.map(_.newInstance()) ++ f.right)).orNull
+  private val expressed = f.update.indices.filter(f.update(_) != NoOp).toArray
   private val joined = new JoinedRow
 
   /** Spark's typed buffers go wrong when they are updated after they were stored: puts new ones in their place and returns the old. */
@@ -69,26 +72,29 @@ class Live(f: Fold) {
   }
 
   def update(b: InternalRow, row: InternalRow): Unit = {
-    if (updaters.length > 0) probe.eval(row)
-    updating.target(b)(joined(b, row))
-    whole {
-      var i = 0
-      while (i < updaters.length) { if (filters(i) == null || filters(i).eval(row)) updaters(i).update(b, row); i += 1 }
+    if (updaters.length == 0) updating.target(b)(joined(b, row))
+    else {
+      probe.eval(row)
+      codedFirst(b, updating(joined(b, row)))(i => if (filters(i) == null || filters(i).eval(row)) updaters(i).update(b, row))
     }
   }
 
-  /** A coded function that throws by itself leaves a buffer half changed: that can't be a bad row, it must stop the task. */
-  private def whole(body: => Unit): Unit = if (updaters.length > 0) {
-    try body catch { case scala.util.control.NonFatal(e) => throw new IllegalStateException(s"an aggregate failed: ${Rejects.reason(e)}", e) }
+  /**
+   * Expressions are computed aside, then coded functions run, then the results are put in: where the first function throws, nothing has changed and the row
+   * can be rejected. A later one leaves a buffer half changed: that must stop the task.
+   */
+  private def codedFirst(b: InternalRow, computed: InternalRow)(act: Int => Unit): Unit = {
+    var i = 0
+    while (i < updaters.length) {
+      try act(i) catch { case NonFatal(e) if i > 0 => throw new IllegalStateException(s"an aggregate failed: ${Rejects.reason(e)}", e) }
+      i += 1
+    }
+    expressed.foreach(at => b.update(at, computed.get(at, types(at))))
   }
 
   /** Folds another state in: `row` has the key columns, then the state's. */
   def merge(b: InternalRow, row: InternalRow): Unit = {
-    merging.target(b)(joined(b, row))
-    whole {
-      var i = 0
-      while (i < mergers.length) { mergers(i).merge(b, row); i += 1 }
-    }
+    if (mergers.length == 0) merging.target(b)(joined(b, row)) else codedFirst(b, merging(joined(b, row)))(i => mergers(i).merge(b, row))
   }
 
   /** What a reader sees of a state: `head`, the key, the result columns, and no rejection. */

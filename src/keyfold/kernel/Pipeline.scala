@@ -150,6 +150,15 @@ class Pipeline(df: DataFrame, keep: Boolean, csv: Map[String, String]) {
       LocalRelation(DataTypeUtils.toAttributes(keySchema)))
   }
 
+  /** The table's rows as the state has them: `state` is what Spark's statestore source reads. */
+  def rebuilt(state: DataFrame, ttlMs: Long): DataFrame = {
+    KernelStrategy.install(spark)
+    val fold = if (ttlMs > 0) whole ++ Fold.seen(None) else whole
+    val out = (AttributeReference(Names.Op, StringType, nullable = false)() +: keyAttributes.map(k => AttributeReference(k.name, k.dataType)())) ++
+      fold.result.map(r => AttributeReference(r.name, r.dataType)()) :+ AttributeReference(Names.Bad, StringType)()
+    Dataset.ofRows(spark, Through(Rebuild(fold), out, state.select("key", "value").asInstanceOf[Dataset[Row]].logicalPlan))
+  }
+
   /** The state's fields and which aggregate each group belongs to; part of what is written beside the state. */
   def stateSchema(ttlMs: Long): String = (if (ttlMs > 0) whole ++ Fold.seen(None) else whole).schema.json
 

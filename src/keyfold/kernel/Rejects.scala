@@ -42,7 +42,7 @@ object Rejects {
 
   /** Errors of a row; anything else (memory, threads, a broken store) must stop the task. */
   def isRowError(e: Throwable): Boolean = e match {
-    case _: BadRow => false
+    case _: BadRow | _: Error => false
     case _: ArithmeticException | _: NumberFormatException | _: java.time.DateTimeException => true
     case t: SparkThrowable => t.getCondition != null && !t.getCondition.startsWith("INTERNAL_ERROR")
     case _: IllegalArgumentException | _: ArrayIndexOutOfBoundsException | _: ClassCastException | _: NullPointerException => true

@@ -79,8 +79,8 @@ case class Single(gate: Gate, keys: Seq[Expression], reads: Seq[Expression], tim
         else {
           position.update(0, (partition.toLong << 40) | n)
           val r = good(joined(row, position))
-          val missing = key.missing(r)
-          if (missing != null) Some(lane(live.rejects.of(s"key $missing is null", live.rejects.text(row)))) else Some(r)
+          val wrong = key.wrong(r)
+          if (wrong != null) Some(lane(live.rejects.of(wrong, live.rejects.text(row)))) else Some(r)
         }
       } catch { case e if Rejects.isRowError(e) => Some(lane(live.rejects.of(row, e))) }
     }
@@ -99,10 +99,22 @@ class Lane(keys: Seq[DataType], rest: Seq[DataType]) {
 
 class KeyCheck(keys: Seq[Expression]) {
   private val names = keys.map { case n: NamedExpression => n.name; case e => e.sql }.toArray
-  /** The first key column that is null, by name, or null. */
-  def missing(row: InternalRow): String = {
+  private val texts = keys.indices.filter(keys(_).dataType.isInstanceOf[StringType]).toArray
+
+  /** Which key column is no text, in words, or null: no reader could ask for such a key. */
+  def garbled(row: InternalRow): String = {
     var i = 0
-    while (i < names.length) { if (row.isNullAt(i)) return names(i); i += 1 }
+    while (i < texts.length) { if (!row.getUTF8String(texts(i)).isValid) return s"key ${names(texts(i))} is no UTF-8 text"; i += 1 }
     null
   }
+
+  /** Which key column is null, in words, or null if none is. */
+  def missing(row: InternalRow): String = {
+    var i = 0
+    while (i < names.length) { if (row.isNullAt(i)) return s"key ${names(i)} is null"; i += 1 }
+    null
+  }
+
+  /** Why a key can't be one, or null. */
+  def wrong(row: InternalRow): String = { val m = missing(row); if (m != null) m else garbled(row) }
 }

@@ -30,7 +30,8 @@ def kernel_jar(cache: Path | None = None, progress: Callable[[str], None] | None
     name = jar_name()
     places = [SOURCES / "jar", *cache_places(cache)]
     for place in places:
-        if (place / name).is_file():
+        # A jar is code: one in a directory of somebody else's is not ours to load.
+        if (place / name).is_file() and (place == places[0] or place.stat().st_uid == os.getuid()):
             return place / name
     home = writable(places[1:])
     (progress or _say)("keyfold: building the kernel, once for this Spark version; it takes some seconds")
@@ -66,7 +67,6 @@ def writable(places: list[Path]) -> Path:
                 pass
         except OSError:
             continue
-        # A jar is code: one in a directory that somebody else may write to is not ours to load.
         if place.stat().st_uid == os.getuid():
             return place
     raise KernelBuildFailed(

@@ -1,0 +1,60 @@
+"""Brings a table's view and its state together before the queries start.
+
+Spark commits a batch after the view has it, so the view is at Spark's last batch or one ahead. A view that is
+behind (views were off for a while, or its file was deleted) is rebuilt from the state; one that is further
+ahead belongs to a checkpoint that is gone, and nothing can be right then.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from keyfold.engine.batch import arrow_batches
+from keyfold.engine.compile import Compiled
+from keyfold.engine.home import TableHome
+from keyfold.errors import HomeUnusable
+from keyfold.views.contract import ViewStore
+from keyfold.views.none import NoViews
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def align(spark: SparkSession, store: ViewStore, compiled: Compiled, home: TableHome) -> None:
+    """Makes the view if need be, rebuilds it if it is behind, refuses it if it is ahead."""
+    if isinstance(store, NoViews):
+        return
+    name, state = compiled.spec.name, home.committed()
+    if home.begun() is None and store.position(name) is None:
+        # Nothing has run yet: an earlier definition may have left an empty view.
+        store.drop(name)
+    store.create(compiled.view)
+    position = store.position(name)
+    at = -1 if position is None else position.batch
+    if at > (-1 if state is None else state) + 1:
+        raise HomeUnusable(
+            f"the view of {compiled.spec.app}.{name} is at batch {at}, its state at {state}",
+            given=home.path,
+            hint="bring the checkpoint back; or remove the table's directory and views.db to start it anew",
+        )
+    if state is not None and at < state:
+        _rebuild(spark, store, compiled, home, state)
+
+
+def _rebuild(spark: SparkSession, store: ViewStore, compiled: Compiled, home: TableHome, batch: int) -> None:
+    state = (
+        spark.read.format("statestore")
+        .option("path", home.checkpoint.as_uri())
+        .option("stateVarName", "state")
+        .option("batchId", batch)
+        .load()
+    )
+    wanted = compiled.view.arrow
+    batches = (
+        pa.RecordBatch.from_arrays([b.column(f.name).cast(f.type) for f in wanted], schema=wanted)
+        for b in arrow_batches(compiled.rebuilt(state))
+    )
+    store.rebuild(compiled.spec.name, compiled.view, batches, batch, datetime.now(UTC))

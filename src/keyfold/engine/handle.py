@@ -1,0 +1,159 @@
+"""A running app: read its tables, see how it is, stop it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError
+
+from keyfold.engine import aside
+from keyfold.engine.batch import BatchHook, Stopping
+from keyfold.engine.failures import failed
+from keyfold.engine.home import AppHome, wait_until
+from keyfold.engine.lock import Lock
+from keyfold.engine.reading import LiveTable
+from keyfold.errors import BadOption, QueryError, QueryFailed, did_you_mean
+from keyfold.plan import nodes
+from keyfold.plan.nodes import AppSpec
+from keyfold.views.contract import ViewStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+class Handle:
+    """A running app: read its tables, see how it is, stop it."""
+
+    def __init__(
+        self,
+        spec: AppSpec,
+        spark: SparkSession,
+        home: AppHome,
+        lock: Lock,
+        store: ViewStore,
+        feeds: Collection[str] = (),
+    ) -> None:
+        self.spec, self.spark, self.home, self.store = spec, spark, home, store
+        self.queries: dict[str, StreamingQuery] = {}
+        self.hooks: dict[str, BatchHook] = {}
+        self.feeds = feeds
+        self._lock: Lock | None = lock
+
+    def __enter__(self) -> Handle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def table(self, name: str) -> LiveTable:
+        """The read side of a table."""
+        names = [t.name for t in self.spec.tables]
+        if name not in names:
+            hint = did_you_mean(name, names, f"one of {', '.join(names)}")
+            raise QueryError(
+                f"no table {name} in app {self.spec.name}", reason="not_found", given=name, hint=hint
+            )
+        return LiveTable(self.store, name, self.spark)
+
+    def rejected(self, name: str) -> list[dict[str, Any]]:
+        """Rows of a stream or table that could not be used, with reason and raw text."""
+        tables = tables_of(self.spec, name)
+        found = [aside.read_rejected(self.home.table(t)) for t in tables]
+        return found[0] if name in (t.name for t in self.spec.tables) else aside.of_stream(found)
+
+    def drain(self) -> None:
+        """Processes all input that is there now, then returns."""
+        self._refuse_endless()
+        for name, query in self.queries.items():
+            try:
+                query.processAllAvailable()
+            except Exception:
+                self._raise_failure()
+                if query.isActive:
+                    raise
+                raise QueryFailed("the query was stopped", app=self.spec.name, table=name) from None
+
+    def _refuse_endless(self) -> None:
+        for stream in self.spec.streams:
+            if stream.connector.kind == "rate" and stream.name not in self.feeds:
+                raise BadOption(
+                    f"stream {stream.name} never ends, so that it can't be drained",
+                    where=stream.site,
+                    given="kf.rate(...)",
+                    hint="run it for a time instead: keyfold run APP.py --for 30s, or handle.wait(30)",
+                )
+
+    def wait(self, seconds: float | None = None, stopping: threading.Event | None = None) -> None:
+        """Returns when the time is over or a stop is asked for; a query that fails raises `QueryFailed`."""
+        stopping = stopping or threading.Event()
+
+        def over() -> bool:
+            self._raise_failure()
+            return stopping.is_set() or not any(q.isActive for q in self.queries.values())
+
+        wait_until(over, float("inf") if seconds is None else seconds, pause=0.1)
+
+    def _raise_failure(self) -> None:
+        for name, query in self.queries.items():
+            error = None if query.isActive else query.exception()
+            if error is not None and not isinstance(self.hooks[name].error, Stopping):
+                hook = self.hooks[name]
+                raise failed(self.spec.name, name, hook.home.begun(), hook.error or error)
+
+    def status(self) -> dict[str, Any]:
+        """How each table is: batch, rows per second, watermark, rejected rows."""
+        return {
+            "app": self.spec.name,
+            "home": str(self.home.path),
+            "tables": {n: self._status(n) for n in self.queries},
+        }
+
+    def _status(self, name: str) -> dict[str, Any]:
+        query = self.queries[name]
+        progress: dict[str, Any] = dict(query.lastProgress or {})
+        position = self.store.position(name)
+        return {
+            "running": query.isActive,
+            "batch": position.batch if position else self.hooks[name].last,
+            "watermark": position.watermark if position else None,
+            "rows_per_second": progress.get("processedRowsPerSecond"),
+            "batch_ms": (progress.get("durationMs") or {}).get("triggerExecution"),
+            "rejected": aside.count_rejected(self.home.table(name)),
+        }
+
+    def stop(self, seconds: float = 600.0) -> None:
+        """Lets the batch under way finish, for so long, then stops every query and lets go of the home."""
+        for hook in self.hooks.values():
+            hook.stopping.set()
+        try:
+            for name, query in self.queries.items():
+                with suppress(Py4JError):  # a JVM that has died has stopped its queries
+                    _stop(query, self.hooks[name], seconds)
+        finally:
+            self.store.close()
+            if self._lock is not None:
+                self._lock.release()
+                self._lock = None
+
+
+def _stop(query: StreamingQuery, hook: BatchHook, seconds: float) -> None:
+    hook.idle.wait(seconds)
+    wait_until(lambda: not query.isActive or hook.last is None or hook.last == hook.home.committed(), seconds)
+    query.stop()
+
+
+def tables_of(spec: AppSpec, name: str) -> list[str]:
+    """The tables that `name` means: itself, or all that read the stream of that name."""
+    own = [t.name for t in spec.tables if t.name == name]
+    fed = [t.name for t in spec.tables if name in (s.name for s in nodes.sources(t.input))]
+    if not own and not fed and name not in (s.name for s in spec.streams):
+        names = [t.name for t in spec.tables] + [s.name for s in spec.streams]
+        hint = did_you_mean(name, names, f"one of {', '.join(names)}")
+        raise QueryError(
+            f"no stream or table {name} in app {spec.name}", reason="not_found", given=name, hint=hint
+        )
+    return own or fed
