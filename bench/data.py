@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,14 @@ def events(keys: int, rows: int, batch: int, hot: bool = False) -> Path:
     if not place.exists():
         aside = place.with_name(f".{place.name}")
         aside.mkdir(parents=True, exist_ok=True)
-        _write(aside, keys, rows, batch, hot)
+        # In a process of its own, so that what it holds does not count as the driver's memory.
+        child = multiprocessing.get_context("spawn").Process(
+            target=_write, args=(aside, keys, rows, batch, hot)
+        )
+        child.start()
+        child.join()
+        if child.exitcode:
+            raise RuntimeError(f"the events for {place.name} could not be made")
         aside.rename(place)
     return place
 

@@ -18,15 +18,15 @@ import pytest
 pytestmark = pytest.mark.jvm
 
 CHILD = '''
-import contextlib, json, os, signal, sys
+import json, os, signal, sys
 from pathlib import Path
 
 import keyfold as kf
-from keyfold.engine import aside, batch, home
+from keyfold.engine import aside, batch, lock
 from keyfold.views import writing
 
 inbox, place, point, number = sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
-home.ORPHAN_SECONDS = 2.0
+lock.ORPHAN_SECONDS = 2.0
 
 
 def die(at):
@@ -47,25 +47,24 @@ def during_plan():
         running[self.spec.name] = at
         run(self, frame, at)
 
-    @contextlib.contextmanager
     def deadly(frame):
-        with stream(frame) as batches:
-            die(running.get("sums"))
-            yield batches
+        batches = stream(frame)
+        die(running.get("sums"))
+        yield from batches
 
     batch.BatchHook._run, batch.arrow_batches = known, deadly
 
 
 def after_state():
     """When every task has committed its state, and the files beside the table are written."""
-    write = aside.write_rejected
+    close = aside.RejectedFile.close
 
-    def deadly(place, at, found):
-        write(place, at, found)
-        if place.path.name == "sums":
-            die(at)
+    def deadly(self):
+        close(self)
+        if self._path.parents[1].name == "sums":
+            die(self._batch)
 
-    aside.write_rejected = deadly
+    aside.RejectedFile.close = deadly
 
 
 def in_transaction():

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _STORE = "spark.sql.streaming.stateStore"
 
-# What a stream of keyfold's needs or was measured to run best with (docs/concepts/state-store.md).
+# What a stream of keyfold's needs or was measured to run best with (docs/checkpoints.md).
 STREAMING: dict[str, str] = {
     f"{_STORE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     f"{_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
