@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 import keyfold as kf
-from keyfold.engine import home as homes
+from keyfold.engine import lock as locks
 from keyfold.engine import run
 from keyfold.errors import BadApp, BadExpression, BadOption, ConnectRefused, HomeLocked, HomeUnusable, QueryFailed
 from keyfold.testing import drive, shared_session
@@ -244,7 +244,8 @@ def test_a_home_that_cannot_be_used_is_named(tmp_path: Path) -> None:
 HOLD = """
 import sys
 from pathlib import Path
-from keyfold.engine.home import Lock, app_home
+from keyfold.engine.home import app_home
+from keyfold.engine.lock import Lock
 lock = Lock(app_home(Path(sys.argv[1]), "shop")).take()
 lock.holds_jvm(int(sys.argv[2]))
 print("held", flush=True)
@@ -255,7 +256,7 @@ sys.stdin.read()
 def test_a_home_is_held_by_one_process_and_a_dead_owners_lock_is_taken_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(homes, "ORPHAN_SECONDS", 0.2)
+    monkeypatch.setattr(locks, "ORPHAN_SECONDS", 0.2)
     idle = [sys.executable, "-c", "import sys; sys.stdin.read()"]
     with subprocess.Popen(idle, stdin=subprocess.PIPE) as jvm:
         command = [sys.executable, "-c", HOLD, str(tmp_path), str(jvm.pid)]

@@ -48,9 +48,9 @@ def during_plan():
         run(self, frame, at)
 
     def deadly(frame):
-        batches = stream(frame)
-        die(running.get("sums"))
-        yield from batches
+        for found in stream(frame):
+            die(running.get("sums"))
+            yield found
 
     batch.BatchHook._run, batch.arrow_batches = known, deadly
 

@@ -198,13 +198,13 @@ def test_state_of_another_definition_is_refused_with_what_differs_and_left_alone
         assert [(r["region"], r["least"], r["most"]) for r in before] == [("eu", 1, 4)]
     written = digest(tmp_path)
     changed: dict[str, tuple[kf.App, tuple[str, ...]]] = {
-        "aggregate": (shop(least="min(y)"), ("column least", "min(y", "min(x", "on disk", "now")),
-        "where": (shop(where="x > 1"), ("where", "> 1", "> 0")),
-        "key": (shop(key="lower(region)"), ("key region", "lower")),
-        "ttl": (shop(ttl="2 hours"), ("ttl", "3600000", "7200000")),
-        "new column": (shop(mean="avg(x)"), ("column mean", "nothing on disk")),
-        "partitions": (shop(partitions=7), ("partitions", "7", "2 on disk")),
-        "rows too": (shop(rows=6, least="min(y)"), ("column least",)),
+        "aggregate": (shop(5, least="min(y)"), ("column least", "min(y", "min(x", "on disk", "now")),
+        "where": (shop(5, where="x > 1"), ("where", "> 1", "> 0")),
+        "key": (shop(5, key="lower(region)"), ("key region", "lower")),
+        "ttl": (shop(5, ttl="2 hours"), ("ttl", "3600000", "7200000")),
+        "new column": (shop(5, mean="avg(x)"), ("column mean", "nothing on disk")),
+        "partitions": (shop(5, partitions=7), ("partitions", "7", "2 on disk")),
+        "more rows too": (shop(6, least="min(y)"), ("column least",)),
     }
     for what, (app, words) in changed.items():
         with pytest.raises(StateMismatch) as error:
@@ -213,6 +213,11 @@ def test_state_of_another_definition_is_refused_with_what_differs_and_left_alone
         for word in ("shop.t", "nothing was changed", "--home", "new name", *words):
             assert word in text, f"{what}: {word} is not in {text}"
         assert digest(tmp_path) == written, what
+
+    # Rows that were folded can't be taken back either.
+    with pytest.raises(StateMismatch, match="rows of stream orders"):
+        shop(4).start(spark=shared_session(), home=tmp_path)
+    assert digest(tmp_path) == written
 
     # The old definition goes on, in another spelling and with more rows; the partitions stay what they were.
     spelled = shop(rows=7, where="0 < x", ttl="60 minutes", least="MIN( X )", partitions=2)

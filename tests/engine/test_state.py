@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import keyfold as kf
+from keyfold.errors import HomeUnusable
 from keyfold.testing import Driver, drive
 
 pytestmark = pytest.mark.jvm
@@ -103,3 +106,55 @@ def test_state_goes_with_its_key() -> None:
         timers = d.handle.spark.read.format("statestore").option("readRegisteredTimers", "true")
         left = timers.load(str(d.handle.home.table("short").checkpoint)).select("key.k").collect()
         assert [r.k for r in left] == ["b"], "one timer a key"
+
+
+def test_a_view_that_was_lost_or_off_is_made_again_from_the_state(tmp_path: Path) -> None:
+    app = kf.App("views")
+    rows = app.stream("rows", kf.rows([]), schema="k string, x int, f double, at timestamp", time="at")
+    aggregates = {
+        "n": "count(*)",
+        "mean": "avg(x)",
+        "different": "count(distinct x)",
+        "near": "percentile_approx(x, 0.5)",
+        "about": "approx_count_distinct(x)",
+        "newest": "max_by(struct(x, k), at)",
+        "rate": "sum(x) / count(*)",
+        "zeros": "count(*) filter (where f = 0)",
+    }
+    rows.by("k", f="f").table("sums", aggregates, ttl="1 day")
+    chain = kf.fold(zero={"xs": "cast(array() as array<int>)"}, update={"xs": "concat(state.xs, array(x))"})
+    rows.by(name="upper(k)").table("folds", {"chain": chain, **aggregates})
+
+    def pushed(number: int) -> list[dict[str, Any]]:
+        return [
+            {"k": k, "x": number + n, "f": (-0.0, 0.0, 1.5)[n], "at": f"2026-01-01T00:0{number}:00Z"}
+            for k in "ab"
+            for n in range(3)
+        ]
+
+    def read(d: Driver) -> dict[str, list[dict[str, Any]]]:
+        return {table: d.rows(table) for table in ("sums", "folds")}
+
+    with drive(app, home=tmp_path) as d:
+        d.push("rows", pushed(1))
+        d.push("rows", [*pushed(2), {"k": None}])
+        before = read(d)
+    for file in (tmp_path / "views").glob("views.db*"):
+        file.unlink()
+    with drive(app, home=tmp_path) as d:
+        assert read(d) == before
+        d.push("rows", pushed(3))
+        third = read(d)
+    with drive(app, home=tmp_path, views="none") as d:
+        d.push("rows", pushed(4))
+    with drive(app, home=tmp_path) as d:
+        fourth = read(d)
+        assert [r["n"] for r in fourth["folds"]] == [r["n"] + 3 for r in third["folds"]]
+        assert fourth["folds"][0]["chain"] == [1, 2, 3, 2, 3, 4, 3, 4, 5, 4, 5, 6]
+        d.crash()
+        assert read(d) == fourth
+
+    # A view without its state is nobody's.
+    shutil.rmtree(tmp_path / "views" / "tables" / "sums" / "checkpoint")
+    with pytest.raises(HomeUnusable, match="batch"), drive(app, home=tmp_path):
+        pass

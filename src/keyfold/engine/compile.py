@@ -165,9 +165,13 @@ class Context:
 
         return DataFrame(java, self.spark)
 
+    def where(self, what: str, site: object) -> str:
+        """A place in the declaration, as errors name it."""
+        return f"{self.spec.app}.{self.spec.name}, {what}" + (f", {site}" if site else "")
+
     def at(self, what: str, expression: Expr, site: object, act: Callable[[Any], None]) -> None:
         """Hands one expression of the user's to the kernel; what Spark says of it names the place."""
-        where = f"{self.spec.app}.{self.spec.name}, {what}" + (f", {site}" if site else "")
+        where = self.where(what, site)
         with explained(self.spark, what, where, spelled(expression)):
             act(column(expression)._jc)
 
@@ -185,7 +189,7 @@ def _where(context: Context, node: nodes.Where) -> Any:
 
 def _select(context: Context, node: nodes.Select) -> Any:
     pipeline = context.rows(node.input)
-    where = f"{context.spec.app}.{context.spec.name}, select" + (f", {node.site}" if node.site else "")
+    where = context.where("select", node.site)
     shown = ", ".join(spelled(e) if n is None else f"{n}={spelled(e)!r}" for n, e in node.items)
     with explained(context.spark, "select", where, shown):
         pipeline.select([(column(e) if n is None else column(e).alias(n))._jc for n, e in node.items])
@@ -198,7 +202,7 @@ def _transform(context: Context, node: nodes.Transform) -> Any:
 
     before = context.end(context.rows(node.input))
     good = before.where("_kf_bad is null").drop("_kf_bad", "_kf_time")
-    where = f"{context.spec.app}.{context.spec.name}, transform" + (f", {node.site}" if node.site else "")
+    where = context.where("transform", node.site)
     with explained(context.spark, "transform", where, getattr(node.fn, "__name__", repr(node.fn))):
         after = node.fn(good)
     if not hasattr(after, "_jdf"):
@@ -224,7 +228,7 @@ def _meaning_of_function(fn: Callable[..., Any], empty: DataFrame) -> str:
 
 def _union(context: Context, node: nodes.Union) -> Any:
     frames = [context.end(context.rows(branch)) for branch in node.inputs]
-    where = f"{context.spec.app}.{context.spec.name}, union" + (f", {node.site}" if node.site else "")
+    where = context.where("union", node.site)
     if not all("_kf_time" in frame.columns for frame in frames):
         frames = [frame.drop("_kf_time") for frame in frames]
     together = frames[0]
@@ -251,7 +255,7 @@ def _fold(context: Context, pipeline: Any, name: str, spec: FoldSpec) -> None:
 
     parts = {"zero": spec.zero, "update": spec.update, "merge": spec.merge or ()}
     shown = [f"{part}={ {n: spelled(e) for n, e in named} }" for part, named in parts.items() if named]
-    where = f"{context.spec.app}.{context.spec.name}, column {name}" + (f", {spec.site}" if spec.site else "")
+    where = context.where(f"column {name}", spec.site)
     assert spec.result is not None
     with explained(
         context.spark, f"fold {name}", where, f"{', '.join(shown)}, result={spelled(spec.result)!r}"

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+_WRAPPERS = ("[STREAM_FAILED]", "[FOREACH_BATCH_USER_FUNCTION_ERROR]", "[TASK_WRITE_FAILED]")
+
+
 @contextmanager
 def explained(spark: SparkSession, what: str, where: str, given: str) -> Iterator[None]:
     """Turns what Spark or the kernel says of one expression into an error that names it."""
@@ -113,13 +116,18 @@ def failed(app: str, table: str, batch: int | None, error: Any) -> QueryFailed:
 
 
 def _innermost(error: Any) -> str:
-    """The words of the last cause in the JVM's chain, or of the error itself."""
+    """The words of the last cause in the JVM's chain that has an error class, or of the last at all."""
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     if java is None:
         return str(error)
-    while java.getCause() is not None:
+    chain = []
+    while java is not None:
+        chain.append(str(java.getMessage() or java.toString()))
         java = java.getCause()
-    return str(java.getMessage() or java.toString())
+    telling = [
+        text for text in chain if re.match(r"\[[A-Z][A-Z_.0-9]+\]", text) and not text.startswith(_WRAPPERS)
+    ]
+    return (telling or chain)[-1]
 
 
 def _cause(error: Any, text: str) -> str:
@@ -135,8 +143,7 @@ def _cause(error: Any, text: str) -> str:
     if worker:
         return f"a Python function of the app's raised {worker[-1]}"
     found = re.findall(r"\[([A-Z][A-Z_.0-9]+)\] ([^\n]+)", text)
-    wrappers = ("STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR", "CALL_BEFORE_INITIALIZE")
-    inner = [sentence for name, sentence in found if name not in wrappers]
+    inner = [sentence for name, sentence in found if f"[{name}]" not in _WRAPPERS]
     return plain(inner[-1]) if inner else plain(text)
 
 

@@ -35,7 +35,9 @@ def _table(compiled: Compiled) -> dict[str, Any]:
 def meaning_of(compiled: Compiled) -> dict[str, str]:
     """The parts that state depends on, each as text in which spelling does not show."""
     spec = compiled.spec
-    times = {f"time:{s.name}": f"{s.time or 'arrival'}" for s in nodes.sources(spec.input)}
+    # TTL counts time, and folds see rows by it; other tables don't look at it.
+    timed = spec.ttl_ms is not None or any(isinstance(c, nodes.FoldSpec) for _, c in spec.columns)
+    times = {f"time:{s.name}": f"{s.time or 'arrival'}" for s in nodes.sources(spec.input) if timed}
     ttl = {} if spec.ttl_ms is None else {"ttl": f"{spec.ttl_ms} ms"}
     return {**compiled.meaning, **ttl, **times}
 

@@ -48,6 +48,14 @@ def schema_of(spark: SparkSession, source: Source) -> Any:
             given=source.schema,
             hint='name and type of each column: "id string, amount double, at timestamp"',
         ) from None
+    short = [f.name for f in schema.fields if f.dataType.typeName() in ("char", "varchar")]
+    if short:
+        raise BadExpression(
+            f"column {short[0]} of stream {source.name} is char or varchar, which Spark's streams don't read",
+            where=source.site,
+            given=source.schema,
+            hint=f"{short[0]} string",
+        )
     own = [n for n in schema.names if n.lower().startswith("_kf_")]
     if own:
         raise BadExpression(

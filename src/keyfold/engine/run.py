@@ -62,11 +62,11 @@ def _started(
     feeds: Mapping[str, Path],
     changelog: bool,
 ) -> Handle:
-    rows.check(spec, place)
     stored = place.read_plan()
     compiled = compile_app(spark, spec, {**rows.directories(spec, place), **feeds})
     for one in compiled:
         fits.check(spec.name, stored, one, place)
+    rows.check(spec, place)
     rows.write(spec, place)
     partitions = {c.spec.name: _partitions(spark, c, stored) for c in compiled}
     store = open_store(place.views, read_only=False) if settings.views == "sqlite" else NoViews()
