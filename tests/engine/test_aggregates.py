@@ -1,10 +1,10 @@
-"""Every aggregate that Spark has, kept up to date batch by batch, equals Spark's own answer over all rows at once."""
+"""Every aggregate of Spark's, kept up to date batch by batch, equals Spark's answer over all rows at once."""
 
 from __future__ import annotations
 
 import math
 import random
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -15,7 +15,10 @@ from keyfold.testing import drive
 
 pytestmark = pytest.mark.jvm
 
-SCHEMA = "k string, x int, y double, s string, u bigint, c string, yes boolean, d decimal(20,4), a array<int>, at timestamp"
+SCHEMA = (
+    "k string, x int, y double, s string, u bigint, c string, yes boolean, d decimal(20,4), "
+    "a array<int>, at timestamp"
+)
 
 AGGREGATES = {
     "any": "any(x > 30)",
@@ -110,7 +113,7 @@ def rows() -> list[dict[str, Any]]:
             "yes": chance.random() < 0.6,
             "d": Decimal(chance.randrange(-(10**12), 10**12)).scaleb(-4),
             "a": [chance.randrange(3) for _ in range(chance.randrange(4))],
-            "at": datetime(2026, 1, 1, 0, 0, chance.randrange(60), tzinfo=timezone.utc),
+            "at": datetime(2026, 1, 1, 0, 0, chance.randrange(60), tzinfo=UTC),
         }
         for name in [name for name in row if name != "k" and chance.random() < 0.15]:
             row[name] = None
@@ -122,7 +125,11 @@ def rows() -> list[dict[str, Any]]:
 def same(one: Any, other: Any) -> bool:
     """Equal but for the order in which doubles were added."""
     if isinstance(one, float) and isinstance(other, float):
-        return one == other or math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9) or one != one and other != other
+        return (
+            one == other
+            or math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9)
+            or (one != one and other != other)
+        )
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, dict) and isinstance(other, dict):
@@ -130,7 +137,7 @@ def same(one: Any, other: Any) -> bool:
     if isinstance(one, bytes | bytearray) and isinstance(other, bytes | bytearray):
         return bytes(one) == bytes(other)
     if isinstance(one, datetime) and isinstance(other, datetime):
-        return one.astimezone(timezone.utc) == other.astimezone(timezone.utc)
+        return one.astimezone(UTC) == other.astimezone(UTC)
     return bool(one == other)
 
 

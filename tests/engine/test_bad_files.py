@@ -1,4 +1,4 @@
-"""Files that are cut off, lack columns or have others: what can be read is, the rest is kept or waited for."""
+"""Files cut off, without columns or with others: what can be read is, the rest is kept or waited for."""
 
 from __future__ import annotations
 

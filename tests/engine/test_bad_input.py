@@ -17,7 +17,15 @@ import pytest
 import keyfold as kf
 from keyfold.engine import lock as locks
 from keyfold.engine import run
-from keyfold.errors import BadApp, BadExpression, BadOption, ConnectRefused, HomeLocked, HomeUnusable, QueryFailed
+from keyfold.errors import (
+    BadApp,
+    BadExpression,
+    BadOption,
+    ConnectRefused,
+    HomeLocked,
+    HomeUnusable,
+    QueryFailed,
+)
 from keyfold.testing import drive, shared_session
 
 pytestmark = pytest.mark.jvm

@@ -97,7 +97,8 @@ def after_view():
 
 app = kf.App("shop")
 source = kf.files(inbox, maxFilesPerTrigger=1)
-orders = app.stream("orders", source, schema="id bigint, region string, amount bigint, at timestamp", time="at")
+SCHEMA = "id bigint, region string, amount bigint, at timestamp"
+orders = app.stream("orders", source, schema=SCHEMA, time="at")
 orders.by("region").table("sums", n="count(*)", total="sum(amount)", ids="count(distinct id)", ttl="365 days")
 orders.by("region").table("folds", {
     "chain": kf.fold(zero={"h": "0L"}, update={"h": "(state.h * 31 + id) % 1000003"}, result="state.h"),
@@ -116,7 +117,7 @@ with app.start(home=place, master="local[2]", driver_memory="1g") as handle:
 
 
 def write_inbox(inbox: Path) -> list[list[str]]:
-    """Files of one batch each, in the order in which they are read, with rows that can't be used among them."""
+    """Files of one batch each, in the order they are read in, with rows that can't be used among them."""
     chance = random.Random(9)
     inbox.mkdir()
     files = []
@@ -160,7 +161,14 @@ class Child:
     def __init__(self, directory: Path, point: str = "none", number: int = -1) -> None:
         script = directory / "child.py"
         script.write_text(CHILD)
-        command = [sys.executable, str(script), str(directory / "in"), str(directory / "home"), point, str(number)]
+        command = [
+            sys.executable,
+            str(script),
+            str(directory / "in"),
+            str(directory / "home"),
+            point,
+            str(number),
+        ]
         out, errors = directory / "out", directory / "errors"
         with out.open("w") as said, errors.open("w") as complained:
             # Files and no pipes: an orphaned JVM holds on to what it inherited.
@@ -198,9 +206,13 @@ def test_killed_at_every_point_of_a_batch_and_started_again(tmp_path: Path) -> N
     assert {k: [r["n"], r["total"], r["ids"]] for k, r in sums.items()} == {
         k: [e["n"], e["total"], e["ids"]] for k, e in expected.items()
     }
-    assert {k: [r["n"], r["chain"]] for k, r in folds.items()} == {k: [e["n"], e["chain"]] for k, e in expected.items()}
+    assert {k: [r["n"], r["chain"]] for k, r in folds.items()} == {
+        k: [e["n"], e["chain"]] for k, e in expected.items()
+    }
     rejected = last.said["rejected"]
-    assert {name: len(raws) for name, raws in rejected.items()} == dict.fromkeys(("sums", "folds", "orders"), unusable)
+    assert {name: len(raws) for name, raws in rejected.items()} == dict.fromkeys(
+        ("sums", "folds", "orders"), unusable
+    )
     assert Counter(rejected["sums"]) == Counter(rejected["folds"])
     assert {name: s["batch"] >= 7 for name, s in last.said["status"].items()} == {"sums": True, "folds": True}
 

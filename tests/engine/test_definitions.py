@@ -1,4 +1,4 @@
-"""State and the definition that wrote it: spelling may change, meaning may not, and a refusal changes nothing."""
+"""State and its definition: spelling may change, meaning may not, and a refusal changes nothing."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def test_state_of_another_definition_is_refused_with_what_differs_and_left_alone
         assert [(r["region"], r["least"], r["most"]) for r in before] == [("eu", 1, 4)]
     written = digest(tmp_path)
     changed: dict[str, tuple[kf.App, tuple[str, ...]]] = {
-        "aggregate": (shop(5, least="min(y)"), ("column least", "min(y", "min(x", "on disk", "now")),
+        "aggregate": (shop(5, least="min(y)"), ("column least", "min(`y`)", "min(`x`)", "on disk", "now")),
         "where": (shop(5, where="x > 1"), ("where", "> 1", "> 0")),
         "key": (shop(5, key="lower(region)"), ("key region", "lower")),
         "ttl": (shop(5, ttl="2 hours"), ("ttl", "3600000", "7200000")),
@@ -237,7 +237,8 @@ def test_columns_and_keys_in_another_order_are_refused_or_keep_their_values(
         app = kf.App("orders")
         rows = app.stream("rows", kf.rows([]), schema="a string, b string, x int, y int")
         made = {
-            c: kf.fold(zero={"v": "0"}, update={"v": f"state.v + {c}"}) if folds else f"sum({c})" for c in columns
+            c: kf.fold(zero={"v": "0"}, update={"v": f"state.v + {c}"}) if folds else f"sum({c})"
+            for c in columns
         }
         rows.by(*keys).table("t", made)
         return app

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from keyfold.testing import Driver, drive
 
 pytestmark = pytest.mark.jvm
 
-NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def shop() -> kf.App:
@@ -134,7 +134,7 @@ def test_advance_moves_event_time_and_fires_what_is_due() -> None:
         d.push("orders", [{"id": "1", "region": "eu", "amount": 1.0, "at": NOON}])
         d.advance("orders", "2026-01-01T13:09:59Z")
         assert d.rows("totals") == [{"region": "eu", "orders": 1, "revenue": 1.0}]
-        assert _watermark(d) == datetime(2026, 1, 1, 12, 59, 59, tzinfo=timezone.utc)
+        assert _watermark(d) == datetime(2026, 1, 1, 12, 59, 59, tzinfo=UTC)
 
         d.advance("orders", NOON + timedelta(hours=1, minutes=10))
         assert _watermark(d) == NOON + timedelta(hours=1)

@@ -35,7 +35,9 @@ NEAR = {
     "near": "percentile_approx(x, 0.5)",
 }
 CHAIN = kf.fold(
-    zero={"h": "0L"}, update={"h": "pmod(state.h * 31 + if(x is null, 7, x + 100), 1000003)"}, result="state.h"
+    zero={"h": "0L"},
+    update={"h": "pmod(state.h * 31 + if(x is null, 7, x + 100), 1000003)"},
+    result="state.h",
 )
 SUM = kf.fold(
     zero={"v": "cast(null as bigint)"},
@@ -47,7 +49,9 @@ SUM = kf.fold(
 def app() -> kf.App:
     """One table for each way rows can go: merged before the shuffle, one by one, and both kinds together."""
     app = kf.App("random")
-    rows = app.stream("rows", kf.rows([]), schema="k string, x bigint, y double, t timestamp, u bigint", time="t")
+    rows = app.stream(
+        "rows", kf.rows([]), schema="k string, x bigint, y double, t timestamp, u bigint", time="t"
+    )
     rows.by("k").table("aggregates", {**EXACT, **NEAR})
     rows.by("k").table("folds", chain=CHAIN, total=SUM)
     rows.by("k").table("merging", total=SUM)
@@ -64,7 +68,9 @@ events = st.builds(
     u=st.just(0),
 )
 batches = st.lists(
-    st.tuples(st.lists(events, min_size=1, max_size=60), st.sampled_from(["", "crash", "restart", "crash twice"])),
+    st.tuples(
+        st.lists(events, min_size=1, max_size=60), st.sampled_from(["", "crash", "restart", "crash twice"])
+    ),
     min_size=3,
     max_size=5,
 )
@@ -109,7 +115,9 @@ def check(d: Driver, expected: Model) -> None:
             check_row(found[k], rows)
         assert len(d.rejected(table)) == expected.rejected
         newest = {c["k"]: c for c in d.changes(table)}
-        assert {k: {**c, "_op": None} for k, c in newest.items()} == {k: {**r, "_op": None} for k, r in found.items()}
+        assert {k: {**c, "_op": None} for k, c in newest.items()} == {
+            k: {**r, "_op": None} for k, r in found.items()
+        }
     assert len(d.rejected("rows")) == expected.rejected
 
 

@@ -1,4 +1,4 @@
-"""Rows that can't be used: kept aside with reason and text, wherever the error stands, and nothing else is lost."""
+"""Rows that can't be used: kept with reason and text, wherever the error stands; nothing else is lost."""
 
 from __future__ import annotations
 

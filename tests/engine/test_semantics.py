@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from datetime import datetime, timezone
+from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -46,7 +47,7 @@ def test_self_verifying_keys_hold_over_batches_crashes_and_partitions() -> None:
     shuffled.shuffle(pairs)
     cuts = [0, 1, len(pairs) // 3, len(pairs) // 2, len(pairs)]
     with drive(app) as d:
-        for first, last in zip(cuts, cuts[1:], strict=False):
+        for first, last in pairwise(cuts):
             d.push("rows", [{"k": k, "x": x} for k, x in pairs[first:last]])
             if first:
                 d.crash()
@@ -191,7 +192,7 @@ def test_union_is_by_name_and_each_branch_has_its_own_conditions() -> None:
         )
         d.push("phone", [{"k": "a", "x": 3}, {"x": 4}])
         d.crash()
-        noon = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
+        noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
         assert d.rows("sums") == [{"k": "a", "n": 3, "total": 2, "latest": noon}]
         assert [r["xs"] for r in d.rows("order", where={"k": "a"})] == [[0, 1, -2, 3]]
         # A condition that is null for a null key leaves the row out; without one the row is rejected.
@@ -278,7 +279,7 @@ def test_a_fold_sees_the_row_the_key_and_its_whole_state() -> None:
 
 
 @pytest.mark.parametrize(
-    "clock", ["now ( )", "unix_timestamp()", "CURDATE()", "localtimestamp", "current_date"]
+    "clock", ["now ( )", "unix_timestamp()", "CURDATE()", "localtimestamp()", "current_date"]
 )
 def test_every_clock_is_known_alone(clock: str) -> None:
     app = kf.App("clock")
@@ -302,13 +303,13 @@ def test_the_clock_of_an_expression_is_the_batchs_own() -> None:
         fold=kf.fold(zero={"at": "cast(null as timestamp)"}, update={"at": "current_timestamp()"}),
     )
     with drive(app) as d:
-        before = datetime.now(timezone.utc)
+        before = datetime.now(UTC)
         d.push("rows", [{"k": "a", "at": "2026-01-01T00:00:00Z"}, {"k": "a", "at": "2999-01-01T00:00:00Z"}])
-        after = datetime.now(timezone.utc)
+        after = datetime.now(UTC)
         (row,) = d.rows("seen")
         assert before.replace(microsecond=0) <= row["first"] <= after
         assert row["first"] == row["last"] == row["fold"]
-        assert row["local"].replace(tzinfo=timezone.utc) == row["first"]
+        assert row["local"].replace(tzinfo=UTC) == row["first"]
         assert row["day"] == row["days"] == row["first"].date()
         assert row["unix"] == int(row["first"].timestamp())
         assert row["past"] == 1

@@ -1,4 +1,4 @@
-"""The kernel's state as Spark's own `statestore` source reads it: by column, under names that follow the table's."""
+"""The kernel's state as Spark's `statestore` source reads it: by column, named after the table's own."""
 
 from __future__ import annotations
 
@@ -27,22 +27,38 @@ def test_state_is_read_by_column_while_the_app_runs_and_after() -> None:
     app = kf.App("states")
     rows = app.stream("rows", kf.rows([]), schema="k string, x int, at timestamp", time="at")
     rows.by("k", even="x % 2 = 0").table(
-        "sums", n="count(*)", mean="avg(x)", most="max(x)", least="min(x)", spread="max(x) - min(x)", ttl="1 day"
+        "sums",
+        n="count(*)",
+        mean="avg(x)",
+        most="max(x)",
+        least="min(x)",
+        spread="max(x) - min(x)",
+        ttl="1 day",
     )
     rows.by("k").table(
         "folds",
         n="count(x)",
-        total=kf.fold(zero={"sum": "0L", "last": "''"}, update={"sum": "state.sum + x", "last": "k"}, result="state.sum"),
+        total=kf.fold(
+            zero={"sum": "0L", "last": "''"}, update={"sum": "state.sum + x", "last": "k"}, result="state.sum"
+        ),
         seen="collect_set(x)",
     )
     with drive(app) as d:
-        d.push("rows", [{"k": "a", "x": 1, "at": "2026-01-01T00:00:00Z"}, {"k": "a", "x": 3}, {"k": "b", "x": 2}])
+        d.push(
+            "rows", [{"k": "a", "x": 1, "at": "2026-01-01T00:00:00Z"}, {"k": "a", "x": 3}, {"k": "b", "x": 2}]
+        )
         d.push("rows", [{"k": "b", "x": 4, "at": "2026-01-01T00:00:01Z"}, {"k": None}])
         sums = state(d, "sums")
         assert [(r["k"], r["even"]) for r in sums] == [("a", False), ("b", True)]
         # Each field is called after its column and what Spark calls the part of the aggregate's buffer.
         a = sums[0]
-        assert (a["n_count"], a["mean_sum"], a["mean_count"], a["most_max"], a["least_min"]) == (2, 4.0, 2, 3, 1)
+        assert (a["n_count"], a["mean_sum"], a["mean_count"], a["most_max"], a["least_min"]) == (
+            2,
+            4.0,
+            2,
+            3,
+            1,
+        )
         assert not any(name.startswith("spread") for name in a), "what columns have in common is kept once"
         assert a["_seen"] is not None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -178,7 +178,7 @@ def test_without_event_time_arrival_counts_and_the_next_batch_ends_it() -> None:
     rows.union(other).by("k").table("united", n="count(*)", ttl="500 ms")
     short = ("short", "transformed", "united")
     with drive(app) as d:
-        begun = datetime.now(timezone.utc)
+        begun = datetime.now(UTC)
         d.push("rows", [{"k": "a"}])
         pushed = 0
         deadline = time.monotonic() + 60
@@ -186,7 +186,7 @@ def test_without_event_time_arrival_counts_and_the_next_batch_ends_it() -> None:
             pushed += 1
             d.push("rows", [{"k": f"b{pushed}"}])
         assert [counts(d, table).get("a") for table in short] == [None] * 3
-        assert datetime.now(timezone.utc) - begun >= timedelta(milliseconds=500)
+        assert datetime.now(UTC) - begun >= timedelta(milliseconds=500)
         assert counts(d, "long") == {"a": 1, **{f"b{n}": 1 for n in range(1, pushed + 1)}}
 
         before = d.rows("short")

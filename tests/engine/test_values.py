@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -47,7 +47,7 @@ FULL: dict[str, Any] = {
     "s": "naïve \u2028 \U0001f600 'quoted' \"twice\"",
     "bin": b"\x00\xff\x10",
     "day": date(2026, 2, 28),
-    "ts": datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=timezone.utc),
+    "ts": datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=UTC),
     "ntz": datetime(1969, 12, 31, 23, 59, 59, 999999),
 }
 OTHER = FULL | {"i8": 1, "f64": -0.5, "s": "", "bin": b"", "yes": False, "big": Decimal("-0.0000000001")}
