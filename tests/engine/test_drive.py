@@ -217,8 +217,11 @@ def test_a_batch_executes_its_plan_once_however_many_outputs_it_has(tmp_path: Pa
         for n in range(3):
             d.push("rows", [{"k": "a", "x": n}, {"k": "b", "x": 1}, {"k": None}, "?"])
         for query in d.handle.queries.values():
-            # Spark counts rows where they are read, so a second execution of the plan would count them again.
-            read = [p["numInputRows"] for p in query.recentProgress if p["numInputRows"]]
+            # Spark counts rows where they are read and keys where they are stored. A second execution of the
+            # plan would find the shuffle's files and read nothing, but store every key again.
+            progress = [p for p in query.recentProgress if p["numInputRows"]]
+            read = [p["numInputRows"] for p in progress]
+            assert [p["stateOperators"][0]["numRowsUpdated"] for p in progress] == [2, 2, 2]
             assert read == [4, 4, 4]
         sent = [row.total for row in d.handle.spark.read.json(str(out)).where("k = 'a'").collect()]
         assert sorted(sent) == [0, 1, 3]
