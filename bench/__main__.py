@@ -117,8 +117,10 @@ def show(report: dict[str, Any], suites: Iterable[str]) -> None:
             rate, ratio = f"{found['events/s']:,}", f"{found['ratio']:.2f}"
             table.add_row(contestant, rate, ratio, found.get("bar", ""))
         console.print(table)
+    peak = report["python peak MB"]
+    verdict = "stays under" if peak < PYTHON_MB else "EXCEEDS"
     console.print(
-        f"peak of the driver's Python process: {report['python peak MB']} MB; {os.cpu_count()} cores"
+        f"the driver's Python process {verdict} {PYTHON_MB} MB: {peak} MB at most; {os.cpu_count()} cores"
     )
 
 

@@ -111,7 +111,7 @@ def failed(app: str, table: str, batch: int | None, error: Any) -> QueryFailed:
         table=table,
         batch=batch,
         given=_fragment(text),
-        hint="nothing of this batch was applied; the next start takes it up again",
+        hint="the next start takes this batch up again; nothing is lost or counted twice",
     )
 
 
