@@ -214,7 +214,9 @@ def test_killed_at_every_point_of_a_batch_and_started_again(tmp_path: Path) -> N
         ("sums", "folds", "orders"), unusable
     )
     assert Counter(rejected["sums"]) == Counter(rejected["folds"])
-    assert {name: s["batch"] >= 7 for name, s in last.said["status"].items()} == {"sums": True, "folds": True}
+    # Only `sums` is killed at a chosen batch. For the other table the kill may fall between Spark's log of
+    # files and its log of batches; it then reads two files in one batch: other numbers, the same rows.
+    assert last.said["status"]["sums"]["batch"] >= 7
 
 
 def alive(process: dict[str, float]) -> bool:
