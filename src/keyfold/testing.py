@@ -161,7 +161,7 @@ class Driver:
         self._handle.drain()
 
     def _feed_directory(self, stream: Source) -> Path:
-        directory = self._home / "feeds" / stream.name
+        directory = self._home / self._spec.name / "feeds" / stream.name
         directory.mkdir(parents=True, exist_ok=True)
         return directory
 

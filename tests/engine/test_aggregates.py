@@ -156,7 +156,7 @@ def test_every_aggregate_of_sparks_equals_the_batch() -> None:
         d.push("rows", pushed[50:])
         assert d.rejected("rows") == []
         spark = d.handle.spark
-        feed = str(d.handle.home.path.parent / "feeds" / "rows")
+        feed = str(d.handle.home.path / "feeds" / "rows")
         whole = spark.read.schema(SCHEMA).json(feed).groupBy("k")
         from pyspark.sql import functions as F
 
