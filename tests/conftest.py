@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-ORACLES = Path(__file__).resolve().parents[2] / "shared" / "oracles"
 
 
 def missing(part: str) -> None:

@@ -30,7 +30,6 @@ class RejectedFile:
         self._path = home.rejected / f"{batch:012d}.jsonl"
         self._aside = home.rejected / f".{batch:012d}.{os.getpid()}"
         self._file: IO[str] | None = None
-        self.count = 0
 
     def write(self, found: list[str]) -> None:
         """`found`: JSON texts of reason and raw, as the kernel made them."""
@@ -42,7 +41,6 @@ class RejectedFile:
             assert self._file is not None
             row = {"batch": self._batch, "at": at, **json.loads(text)}
             self._file.write(json.dumps(row, ensure_ascii=False) + "\n")
-        self.count += len(found)
 
     def close(self) -> None:
         if self._file is not None:

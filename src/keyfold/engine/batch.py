@@ -49,7 +49,6 @@ class BatchHook:
         self.idle.set()
         self.last: int | None = None
         self.error: Exception | None = None
-        self.rejected = 0
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         self.idle.clear()
@@ -80,7 +79,6 @@ class BatchHook:
             rejected.close()
             if log:
                 log.close()
-        self.rejected += rejected.count
         for sink in self.spec.sinks:
             self._send(frame, sink, batch)
 

@@ -132,21 +132,17 @@ def refuse_connect(spark: Any) -> None:
         )
 
 
-def kernel(spark: SparkSession) -> Any:
+def kernel(spark: Any) -> Any:
     """The kernel's entry point in the session's JVM."""
-    return _load(spark)
-
-
-def kernel_loaded(spark: SparkSession) -> bool:
-    try:
-        _load(spark)
-    except Exception:
-        return False
-    return True
-
-
-def _load(spark: Any) -> Any:
     # Jars that were added later are visible to the session's own class loader only.
     loader = spark._jsparkSession.artifactManager().classloader()
     module = loader.loadClass("org.apache.spark.sql.keyfold.Api$")
     return module.getField("MODULE$").get(None)
+
+
+def kernel_loaded(spark: SparkSession) -> bool:
+    try:
+        kernel(spark)
+    except Exception:
+        return False
+    return True
