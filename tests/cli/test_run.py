@@ -233,7 +233,7 @@ def test_a_running_app_is_read_guarded_and_stopped(
     assert ended.code == 0, ended.err
     assert "SIGTERM: stopping after the batch under way" in ended.err
     lines = [line.split() for line in ended.out.splitlines()]
-    assert ["shop.totals", "1", "2", "2"] in lines
+    assert ["shop.totals", "1", "6", "2", "0", "2"] in lines
     assert "Traceback" not in ended.err
 
 

@@ -6,12 +6,14 @@ from typing import Annotated
 
 import typer
 
-from keyfold.cli import check, describe, get, rejected, rows, run
+from keyfold.cli import check, describe, get, rejected, rows, run, status
 
 app = typer.Typer(
     name="keyfold",
     help="Keeps a durable, bounded, readable fold per key over a stream, on Spark.",
     pretty_exceptions_enable=False,
+    # Plain help: with Rich it takes three times as long to come.
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -38,6 +40,7 @@ def _everywhere(
 app.command("run")(run.command)
 app.command("get", cls=get.KeyCommand)(get.command)
 app.command("rows")(rows.command)
+app.command("status")(status.command)
 app.command("rejected")(rejected.command)
 app.command("describe")(describe.command)
 app.command("check")(check.command)

@@ -6,12 +6,37 @@ from typing import Annotated
 
 import typer
 
+
+def complete_app(incomplete: str) -> list[str]:
+    """Apps of the home, for the shell."""
+    from keyfold.cli.reading import home_of
+    from keyfold.engine.home import apps
+
+    return [name for name in apps(home_of(None)) if name.startswith(incomplete)]
+
+
+def complete_table(incomplete: str) -> list[str]:
+    """Tables of the home, as app.table, for the shell."""
+    from keyfold.cli.reading import home_of
+    from keyfold.engine.home import AppHome, apps
+
+    home = home_of(None)
+    plans = {app: AppHome(home / app).read_plan() or {} for app in apps(home)}
+    names = [f"{app}.{table}" for app, plan in plans.items() for table in plan.get("tables", {})]
+    return [name for name in names if name.startswith(incomplete)]
+
+
 AppFile = Annotated[
     str,
     typer.Argument(metavar="APP.py", help="The app's file; APP.py:NAME if it has several apps."),
 ]
 TableName = Annotated[
-    str, typer.Argument(metavar="NAME", help="app.table, or table where the home has one app.")
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="app.table, or table where the home has one app.",
+        autocompletion=complete_table,
+    ),
 ]
 Home = Annotated[
     str | None,

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-import time
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from keyfold.cli.ending import Interrupted
 from keyfold.cli.options import AppFile, Home, Json
+from keyfold.errors import BadOption, did_you_mean
 
 if TYPE_CHECKING:
-    from keyfold.cli.load import Loaded
-    from keyfold.cli.signals import Stopping
-    from keyfold.engine.handle import Handle
-
-_PROGRESS_SECONDS: Final = 10.0
-Ended = Literal["drained", "time", "signal", "idle"]
+    from keyfold.plan.nodes import AppSpec
 
 
 def command(
@@ -28,150 +22,74 @@ def command(
         str | None,
         typer.Option("--for", metavar="TIME", help="Stop after this time, such as 30s.", show_default=False),
     ] = None,
+    every: Annotated[
+        str | None,
+        typer.Option("--every", metavar="TIME", help="Time between batches, instead of the app's own."),
+    ] = None,
+    master: Annotated[
+        str | None, typer.Option("--master", metavar="URL", help="Spark's master, such as local[4].")
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="A setting of keyfold's or, if it begins with spark., of Spark's; as often as you like.",
+            show_default=False,
+        ),
+    ] = None,
     home: Home = None,
     json: Json = False,
 ) -> None:
     """Run an app until it is stopped with Ctrl-C or SIGTERM; the batch under way is finished first.
 
-    Example: keyfold run shop.py --drain
+    In a terminal the tables are shown live; elsewhere a line is logged for each that moved.
+
+    Example: keyfold run shop.py --drain --set spark.sql.shuffle.partitions=8
     """
-    from keyfold.cli import output
-    from keyfold.cli.load import load
-    from keyfold.cli.signals import Stopping
+    from keyfold.cli import living, output
+    from keyfold.cli.load import for_workers, load
     from keyfold.plan import durations
 
     seconds = None if for_ is None else durations.millis(for_, "--for") / 1000
-    with output.only_results(), Stopping() as stopping:
-        handle = _started(load(app), home, stopping)
-        ended, status = _lived(handle, stopping, drain, seconds)
+    settings = {**_settings(set_ or []), **({"master": master} if master else {})}
+    with output.only_results():
+        loaded = load(app)
+        for_workers(loaded)
+        spec = _with_every(loaded.app.spec(), every)
+        ended, status, number = living.lived(
+            spec, loaded.path.name, home=home, settings=settings, drain=drain, seconds=seconds
+        )
     if drain and ended == "signal":
-        assert stopping.number is not None
-        raise Interrupted("stopped before all input was processed; the next start goes on", stopping.number)
-    output.json_document({**status, "ended": ended}) if json else _show(status)
+        raise Interrupted("stopped before all input was processed; the next start goes on", number or 2)
+    output.json_document({**status, "ended": ended}) if json else living.show(status)
     if drain and ended == "time":
         output.say(f"the {for_} were over before all input was processed; the next start goes on")
         raise typer.Exit(1)
 
 
-def _started(loaded: Loaded, home: str | None, stopping: Stopping) -> Handle:
-    from keyfold.cli import output
-    from keyfold.cli.load import for_workers
+def _with_every(spec: AppSpec, every: str | None) -> AppSpec:
+    from keyfold.plan import durations
 
-    output.say(f"starting {loaded.app.name} of {loaded.path.name}")
-    try:
-        for_workers(loaded)
-        handle: Handle = loaded.app.start(home=home)
-    except KeyboardInterrupt:
-        number = stopping.number or signal.SIGINT
-        raise Interrupted("stopped before the app was up; nothing was processed", number) from None
-    stopping.up()
-    tables = ", ".join(table.name for table in handle.spec.tables)
-    output.say(f"{handle.spec.name} runs in {handle.home.path}: {tables}")
-    return handle
+    return spec if every is None else replace(spec, every_ms=durations.millis(every, "--every"))
 
 
-def _lived(
-    handle: Handle, stopping: Stopping, drain: bool, seconds: float | None
-) -> tuple[Ended, dict[str, Any]]:
-    """Waits for the end and stops the app; a query that failed raises."""
-    try:
-        ended = _waited(handle, stopping, drain, seconds)
-        handle.stop()
-        # A query may have failed while the others were being stopped.
-        handle.wait(0)
-        return ended, _final(handle)
-    finally:
-        handle.stop()
-        handle.spark.stop()
+def _settings(given: list[str]) -> dict[str, Any]:
+    """`--set` as settings: names with a dot are Spark's."""
+    from keyfold.settings import Settings
 
-
-def _waited(handle: Handle, stopping: Stopping, drain: bool, seconds: float | None) -> Ended:
-    progress = Progress(handle)
-    deadline = float("inf") if seconds is None else time.monotonic() + seconds
-    draining = Draining(handle) if drain else None
-    while True:
-        if draining is not None and draining.done():
-            return "drained"
-        left = deadline - time.monotonic()
-        if left <= 0:
-            return "time"
-        handle.wait(min(left, 0.2 if drain else 1.0), stopping.asked)
-        if stopping.asked.is_set():
-            return "signal"
-        if draining is None and not any(query.isActive for query in handle.queries.values()):
-            return "idle"
-        progress.tell()
-
-
-class Draining:
-    """A drain in a thread of its own, since a call into Java can't be interrupted by a signal."""
-
-    def __init__(self, handle: Handle) -> None:
-        self._handle = handle
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._drain, name="keyfold-drain", daemon=True)
-        self._thread.start()
-
-    def done(self) -> bool:
-        """Whether all input is processed; raises what the drain raised."""
-        self._thread.join(0.05)
-        if self._error is not None:
-            raise self._error
-        return not self._thread.is_alive()
-
-    def _drain(self) -> None:
-        try:
-            self._handle.drain()
-        except BaseException as error:
-            self._error = error
-
-
-class Progress:
-    """A line for each table that moved, every few seconds."""
-
-    def __init__(self, handle: Handle) -> None:
-        self._handle = handle
-        self._next = time.monotonic() + _PROGRESS_SECONDS
-        self._told: dict[str, int | None] = {}
-
-    def tell(self) -> None:
-        from keyfold.cli import output
-
-        if time.monotonic() < self._next:
-            return
-        self._next = time.monotonic() + _PROGRESS_SECONDS
-        for name, table in self._handle.status()["tables"].items():
-            if table["batch"] != self._told.get(name):
-                self._told[name] = table["batch"]
-                speed = f", {table['rows_per_second']:,.0f} rows/s" if table["rows_per_second"] else ""
-                output.say(f"{name}: batch {table['batch']}{speed}, {table['rejected']:,} rejected")
-
-
-def _final(handle: Handle) -> dict[str, Any]:
-    status = handle.status()
-    keys = _keys(handle)
-    tables = {name: {**table, "keys": keys.get(name)} for name, table in status["tables"].items()}
-    return {**status, "tables": tables}
-
-
-def _keys(handle: Handle) -> dict[str, int]:
-    """How many keys each view has; nothing where views are turned off."""
-    from keyfold.views.none import NoViews
-    from keyfold.views.reader import open_store
-
-    if isinstance(handle.store, NoViews):
-        return {}
-    store = open_store(handle.home.views, read_only=True)
-    try:
-        names = {table.name: store.schema(table.name).keys[0].name for table in handle.spec.tables}
-        return {table: sum(1 for _ in store.scan(table, columns=[key])) for table, key in names.items()}
-    finally:
-        store.close()
-
-
-def _show(status: dict[str, Any]) -> None:
-    from keyfold.cli import output
-
-    columns = ("batch", "keys", "rejected")
-    rows = ([f"{status['app']}.{name}", *map(table.get, columns)] for name, table in status["tables"].items())
-    output.table(("table", *columns), rows, right=columns)
+    own: dict[str, Any] = {}
+    spark: dict[str, str] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise BadOption("--set takes NAME=VALUE", given=text, hint="--set driver_memory=2g")
+        if name.startswith("spark."):
+            spark[name] = value
+        elif name in Settings.model_fields and name != "spark":
+            own[name] = value
+        else:
+            names = [known for known in Settings.model_fields if known != "spark"]
+            hint = did_you_mean(name, names, f"one of {', '.join(names)}, or a name that begins with spark.")
+            raise BadOption(f"there is no setting {name}", given=text, hint=hint)
+    return {**own, **({"spark": spark} if spark else {})}

@@ -30,6 +30,7 @@ class RejectedFile:
         self._path = home.rejected / f"{batch:012d}.jsonl"
         self._aside = home.rejected / f".{batch:012d}.{os.getpid()}"
         self._file: IO[str] | None = None
+        self.rows = 0
 
     def write(self, found: list[str]) -> None:
         """`found`: JSON texts of reason and raw, as the kernel made them."""
@@ -41,6 +42,7 @@ class RejectedFile:
             assert self._file is not None
             row = {"batch": self._batch, "at": at, **json.loads(text)}
             self._file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            self.rows += 1
 
     def close(self) -> None:
         if self._file is not None:
@@ -57,9 +59,9 @@ def read_rejected(home: TableHome) -> list[dict[str, Any]]:
     return [json.loads(line) for file in files for line in file.read_text("utf-8").split("\n") if line]
 
 
-def count_rejected(home: TableHome) -> int:
-    """How many rows of a table were rejected."""
-    return sum(file.read_bytes().count(b"\n") for file in home.rejected.glob("*.jsonl"))
+def counts(directory: Path) -> dict[int, int]:
+    """How many rows each batch has put aside in a directory."""
+    return {int(file.stem): file.read_bytes().count(b"\n") for file in directory.glob("[0-9]*.jsonl")}
 
 
 def of_stream(per_table: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:

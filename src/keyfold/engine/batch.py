@@ -48,6 +48,7 @@ class BatchHook:
         self.idle = threading.Event()
         self.idle.set()
         self.last: int | None = None
+        self.rejected = aside.counts(home.rejected)
         self.error: Exception | None = None
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
@@ -77,6 +78,7 @@ class BatchHook:
                     if log:
                         log.write(changes)
             rejected.close()
+            self.rejected[batch] = rejected.rows
             if log:
                 log.close()
         for sink in self.spec.sinks:

@@ -14,6 +14,7 @@ from keyfold.engine.batch import BatchHook, Stopping
 from keyfold.engine.failures import failed
 from keyfold.engine.home import AppHome, wait_until
 from keyfold.engine.lock import Lock
+from keyfold.engine.monitor import Monitor
 from keyfold.engine.reading import LiveTable
 from keyfold.errors import BadOption, QueryError, QueryFailed, did_you_mean
 from keyfold.plan import nodes
@@ -42,6 +43,7 @@ class Handle:
         self.hooks: dict[str, BatchHook] = {}
         self.feeds = feeds
         self._lock: Lock | None = lock
+        self._monitor = Monitor(spec.name, home)
 
     def __enter__(self) -> Handle:
         return self
@@ -104,26 +106,13 @@ class Handle:
                 hook = self.hooks[name]
                 raise failed(self.spec.name, name, hook.home.begun(), hook.error or error)
 
-    def status(self) -> dict[str, Any]:
-        """How each table is: batch, rows per second, watermark, rejected rows."""
-        return {
-            "app": self.spec.name,
-            "home": str(self.home.path),
-            "tables": {n: self._status(n) for n in self.queries},
-        }
+    def up(self) -> None:
+        """Called when every query has been started."""
+        self._monitor.watch(self.queries, self.hooks, self.store)
 
-    def _status(self, name: str) -> dict[str, Any]:
-        query = self.queries[name]
-        progress: dict[str, Any] = dict(query.lastProgress or {})
-        position = self.store.position(name)
-        return {
-            "running": query.isActive,
-            "batch": position.batch if position else self.hooks[name].last,
-            "watermark": position.watermark if position else None,
-            "rows_per_second": progress.get("processedRowsPerSecond"),
-            "batch_ms": (progress.get("durationMs") or {}).get("triggerExecution"),
-            "rejected": aside.count_rejected(self.home.table(name)),
-        }
+    def status(self) -> dict[str, Any]:
+        """How each table is: batch, rows, speed, keys, bytes of state, watermark, late and rejected rows."""
+        return self._monitor.sample()
 
     def stop(self, seconds: float = 600.0) -> None:
         """Lets the batch under way finish, for so long, then stops every query and lets go of the home."""
@@ -134,6 +123,7 @@ class Handle:
                 with suppress(Py4JError):  # a JVM that has died has stopped its queries
                     _stop(query, self.hooks[name], seconds)
         finally:
+            self._monitor.close()
             self.store.close()
             if self._lock is not None:
                 self._lock.release()

@@ -4,8 +4,9 @@
 <home>/<app>/lock          pids of the Python process and of its JVM
 <home>/<app>/app.json      plan and meaning of what runs
 <home>/<app>/views.db      views
+<home>/<app>/status.json   how a running app is, or how it was when it stopped
 <home>/<app>/streams/<s>/  rows of kf.rows
-<home>/<app>/tables/<t>/   checkpoint/  rejected/  changes/
+<home>/<app>/tables/<t>/   checkpoint/  late/  rejected/  changes/
 ```
 """
 
@@ -35,6 +36,10 @@ class TableHome:
     @property
     def rejected(self) -> Path:
         return self.path / "rejected"
+
+    @property
+    def late(self) -> Path:
+        return self.path / "late"
 
     @property
     def changes(self) -> Path:
@@ -83,6 +88,14 @@ class AppHome:
     @property
     def plan(self) -> Path:
         return self.path / "app.json"
+
+    @property
+    def status(self) -> Path:
+        return self.path / "status.json"
+
+    @property
+    def lock(self) -> Path:
+        return self.path / "lock"
 
     def table(self, name: str) -> TableHome:
         return TableHome(self.path / "tables" / name)

@@ -25,7 +25,7 @@ class Lock:
     """
 
     def __init__(self, home: AppHome) -> None:
-        self._path = home.path / "lock"
+        self._path = home.lock
         self._file: IO[str] | None = None
 
     def take(self) -> Lock:
@@ -64,6 +64,19 @@ class Lock:
         self._file.truncate()
         json.dump({"python": _identity(os.getpid()), "jvm": jvm and _identity(jvm)}, self._file)
         self._file.flush()
+
+
+def holder(home: AppHome) -> int | None:
+    """The pid of the process that holds a home, if one does. Asks for no lock: a start might trip over it."""
+    import psutil
+
+    try:
+        with home.lock.open("r") as file:
+            owner = _read(file).get("python") or {}
+        alive = abs(psutil.Process(int(owner["pid"])).create_time() - owner["started"]) < 1
+    except (OSError, KeyError, psutil.Error):
+        return None
+    return int(owner["pid"]) if alive else None
 
 
 def _identity(pid: int) -> dict[str, float]:

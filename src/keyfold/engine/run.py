@@ -14,6 +14,7 @@ from keyfold.engine.compile import Compiled, compile_app
 from keyfold.engine.handle import Handle
 from keyfold.engine.home import AppHome, app_home
 from keyfold.engine.lock import Lock, jvm_pid
+from keyfold.engine.steps import Tell, brief
 from keyfold.plan import checks
 from keyfold.plan.nodes import AppSpec
 from keyfold.settings import Settings, load
@@ -36,6 +37,7 @@ def start(
     settings: Mapping[str, Any] | None = None,
     feeds: Mapping[str, Path] | None = None,
     changelog: bool = False,
+    tell: Tell = brief,
 ) -> Handle:
     """Starts every table of the app and returns at once. `spark`: a session, or settings for one."""
     checks.require_tables(spec)
@@ -45,9 +47,11 @@ def start(
     place = app_home(wanted.home, spec.name)
     lock = Lock(place).take()
     try:
-        own = session.own_session(wanted) if spark is None else session.users_session(spark, wanted)
+        own = (
+            session.own_session(wanted, tell=tell) if spark is None else session.users_session(spark, wanted)
+        )
         lock.holds_jvm(jvm_pid(own.sparkContext._gateway))
-        return _started(spec, own, place, lock, wanted, feeds or {}, changelog)
+        return _started(spec, own, place, lock, wanted, feeds or {}, changelog, tell)
     except BaseException:
         lock.release()
         raise
@@ -61,8 +65,10 @@ def _started(
     settings: Settings,
     feeds: Mapping[str, Path],
     changelog: bool,
+    tell: Tell,
 ) -> Handle:
     stored = place.read_plan()
+    tell("tables", 0, 1)
     compiled = compile_app(spark, spec, {**rows.directories(spec, place), **feeds})
     for one in compiled:
         fits.check(spec.name, stored, one, place)
@@ -72,16 +78,19 @@ def _started(
     store = open_store(place.views, read_only=False) if settings.views == "sqlite" else NoViews()
     handle = Handle(spec, spark, place, lock, store, frozenset(feeds))
     try:
-        for one in compiled:
+        for number, one in enumerate(compiled):
+            tell("views", number, len(compiled))
             align(spark, store, one, place.table(one.spec.name))
         place.write_plan(_merged(stored, fits.plan_of(spec, compiled, partitions)))
-        for one in compiled:
+        for number, one in enumerate(compiled):
+            tell("queries", number, len(compiled))
             name, views = one.spec.name, settings.views != "none"
             home = place.table(name)
             home.sweep()
             hook = BatchHook(one.spec, home, store, one.view, views=views, changelog=changelog)
             handle.hooks[name] = hook
             handle.queries[name] = _query(spark, spec, one, hook, partitions[name])
+        handle.up()
     except BaseException:
         handle.stop()
         raise

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.home import replace_file
+from keyfold.engine.steps import Tell, brief
 from keyfold.errors import ConnectRefused, RunError
 from keyfold.kernel.build import java, kernel_jar
 from keyfold.settings import Settings
@@ -42,6 +43,8 @@ STARTING: dict[str, str] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "",  # cores; see own_session
+    # Half of what a small batch takes; the class must be there when a query starts, so it came with the JVM.
+    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.keyfold.LocalFiles",
 }
 
 
@@ -62,7 +65,9 @@ appender.file.strategy.max = 2
 """
 
 
-def own_session(settings: Settings, extra: Mapping[str, str] | None = None) -> SparkSession:
+def own_session(
+    settings: Settings, extra: Mapping[str, str] | None = None, tell: Tell = brief
+) -> SparkSession:
     """A new session with the measured settings and the user's on top."""
     java()
     # Python workers must be this Python, with what is installed beside it.
@@ -73,23 +78,54 @@ def own_session(settings: Settings, extra: Mapping[str, str] | None = None) -> S
     running = SparkSession.getActiveSession() or SparkSession._instantiatedSession
     if running is not None:
         return users_session(running, settings)
-    builder = SparkSession.builder.appName("keyfold").master(settings.master or "local[*]")
     wanted: dict[str, str] = {
         **STREAMING,
         **STARTING,
+        "spark.app.name": "keyfold",
+        "spark.master": settings.master or "local[*]",
         "spark.driver.memory": settings.driver_memory,
-        "spark.jars": str(kernel_jar(settings.kernel_dir)),
+        "spark.jars": str(kernel_jar(settings.kernel_dir, lambda: tell("kernel", 0, 1))),
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_settings(settings).as_uri()}",
         **settings.spark,
         **(extra or {}),
     }
-    for key, value in wanted.items():
-        if value:
-            builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    given = {key: value for key, value in wanted.items() if value}
+    tell("spark", 0, 1)
+    _launch(given, settings)
+    spark = SparkSession.builder.config(map={**given}).getOrCreate()
     if not wanted["spark.sql.shuffle.partitions"]:
         spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
     return spark
+
+
+def _launch(wanted: Mapping[str, str], settings: Settings) -> None:
+    """Starts the JVM with its own output in a file: it would be printed into what the user looks at."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is not None:
+        return
+    conf = SparkConf(loadDefaults=False).setAll(list(wanted.items()))
+    said = settings.home.resolve() / "java.log"
+    with said.open("wb") as file:
+        try:
+            launch: Callable[..., Any] = launch_gateway
+            gateway = launch(conf, {"stdout": file, "stderr": file})
+        except PySparkRuntimeError:
+            file.flush()
+            raise RunError(
+                "Java ended before Spark was up",
+                given=_last_line(said),
+                hint=f"all it said is in {said}; `keyfold doctor` looks for the usual reasons",
+            ) from None
+    SparkContext._ensure_initialized(gateway=gateway)
+
+
+def _last_line(file: Path) -> str | None:
+    lines = [line for line in file.read_text("utf-8", "replace").splitlines() if line.strip()]
+    telling = [line for line in lines if "rror" in line or "xception" in line]
+    return next(iter(telling or lines), None)
 
 
 def log_settings(settings: Settings) -> Path:

@@ -13,7 +13,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import zipfile
 from collections.abc import Callable
@@ -25,8 +24,8 @@ SOURCES = Path(__file__).parent
 LOWEST_JAVA = 17
 
 
-def kernel_jar(cache: Path | None = None, progress: Callable[[str], None] | None = None) -> Path:
-    """The kernel's jar for the installed Spark: shipped, cached, or built now."""
+def kernel_jar(cache: Path | None = None, building: Callable[[], None] | None = None) -> Path:
+    """The kernel's jar for the installed Spark: shipped, cached, or built now, which `building` is told."""
     name = jar_name()
     places = [SOURCES / "jar", *cache_places(cache)]
     for place in places:
@@ -34,7 +33,8 @@ def kernel_jar(cache: Path | None = None, progress: Callable[[str], None] | None
         if (place / name).is_file() and (place == places[0] or place.stat().st_uid == os.getuid()):
             return place / name
     home = writable(places[1:])
-    (progress or _say)("keyfold: building the kernel, once for this Spark version; it takes some seconds")
+    if building:
+        building()
     return build(home / name)
 
 
@@ -122,7 +122,3 @@ def java() -> str:
             hint=hint,
         )
     return found
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

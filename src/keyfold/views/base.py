@@ -26,7 +26,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Final
 
-import pyarrow as pa
+from keyfold.views import arrow as pa
 
 Sql = int | float | str | bytes | None
 LONG_MIN: Final = -(2**63)
@@ -42,6 +42,10 @@ class DataType(ABC):
     """Whether the SQLite value, when not null, is the Python value."""
     plain: ClassVar[bool] = False
     """Whether the stored value can stand in JSON as it is."""
+    arrow_name: ClassVar[str] = ""
+    """Arrow's name for what Spark sends, where one name tells it."""
+    stored_name: ClassVar[str] = ""
+    """Arrow's name for what is stored, if that is another type."""
 
     @abstractmethod
     def __str__(self) -> str: ...
@@ -51,14 +55,14 @@ class DataType(ABC):
         """The type as Spark spells it in JSON."""
 
     @property
-    @abstractmethod
     def arrow(self) -> pa.DataType:
         """What Spark sends, give or take names and nullability inside."""
+        return pa.type_for_alias(self.arrow_name)
 
     @property
     def stored(self) -> pa.DataType:
         """What Spark's columns are cast to: integers for all points and lengths of time."""
-        return self.arrow
+        return pa.type_for_alias(self.stored_name) if self.stored_name else self.arrow
 
     def encode(self, column: pa.Array) -> list[Sql]:
         """SQLite values of a whole column, whose type is `stored`."""

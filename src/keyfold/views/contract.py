@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-import pyarrow as pa
-
 from keyfold.errors import QueryError
+from keyfold.views import arrow as pa
 from keyfold.views.schema import Column, ViewSchema
 
 __all__ = ["BatchWriter", "Column", "OrderBy", "Position", "ViewSchema", "ViewStore", "Where"]
@@ -94,6 +93,10 @@ class ViewStore(ABC):
         columns: Sequence[str] | None = None,
     ) -> Iterator[dict[str, Any]]:
         """The rows of one moment, one by one, by key or as ordered. Bad arguments raise at once."""
+
+    @abstractmethod
+    def count(self, table: str) -> int | None:
+        """How many keys a view has; None where it is not known. Takes time in proportion to them."""
 
     @abstractmethod
     def position(self, table: str) -> Position | None:

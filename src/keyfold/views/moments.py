@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from typing import Any
 
-import pyarrow as pa
-
 from keyfold.errors import BadDuration
 from keyfold.plan import durations
+from keyfold.views import arrow as pa
 from keyfold.views import times
 from keyfold.views.base import LONG_MAX, LONG_MIN, DataType
 
@@ -20,7 +19,7 @@ class Timestamp(DataType):
 
     zoned: bool
     plain = True
-    stored = pa.int64()
+    stored_name = "int64"
 
     def __str__(self) -> str:
         return "timestamp" if self.zoned else "timestamp_ntz"
@@ -49,8 +48,8 @@ class Date(DataType):
     """date."""
 
     plain = True
-    arrow = pa.date32()
-    stored = pa.int32()
+    arrow_name = "date32"
+    stored_name = "int32"
 
     def __str__(self) -> str:
         return "date"
@@ -76,8 +75,8 @@ class Clock(DataType):
 
     precision: int
     plain = True
-    arrow = pa.time64("ns")
-    stored = pa.int64()
+    arrow_name = "time64[ns]"
+    stored_name = "int64"
 
     def __str__(self) -> str:
         return f"time({self.precision})"
@@ -101,8 +100,8 @@ class DayTime(DataType):
 
     fields: str
     plain = True
-    arrow = pa.duration("us")
-    stored = pa.int64()
+    arrow_name = "duration[us]"
+    stored_name = "int64"
 
     def __str__(self) -> str:
         return f"interval {self.fields}"

@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
+from keyfold.views import arrow as pa
 from keyfold.views.base import DataType, Sql
 from keyfold.views.scalars import Text
 

@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, NoReturn
 
-import pyarrow as pa
-
 from keyfold.errors import QueryError
+from keyfold.views import arrow as pa
 from keyfold.views.contract import BatchWriter, OrderBy, Position, ViewSchema, ViewStore, Where
 
 
@@ -59,6 +58,9 @@ class NoViews(ViewStore):
         columns: Sequence[str] | None = None,
     ) -> Iterator[dict[str, Any]]:
         _refuse(table)
+
+    def count(self, table: str) -> int | None:
+        return None
 
     def position(self, table: str) -> Position | None:
         return None

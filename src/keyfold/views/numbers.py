@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Decimal, InvalidOperation
 from typing import Any, Final
 
-import numpy as np
-import pyarrow as pa
-
+from keyfold.views import arrow as pa
 from keyfold.views.base import LONG_MAX, LONG_MIN, DataType, Sql
 
 _NUMBER: Final = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*", re.ASCII)
 _INFINITY: Final = re.compile(r"\s*([+-]?)inf(?:inity)?\s*", re.IGNORECASE)
-_ARROW: Final = {"byte": pa.int8(), "short": pa.int16(), "integer": pa.int32(), "long": pa.int64()}
+_ARROW: Final = {"byte": "int8", "short": "int16", "integer": "int32", "long": "int64"}
 _SHORT: Final = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
 _INTEGER_DIGITS: Final = 18
 
@@ -36,7 +34,7 @@ class Integer(DataType):
 
     @property
     def arrow(self) -> pa.DataType:
-        return _ARROW[self.name]
+        return pa.type_for_alias(_ARROW[self.name])
 
     def read(self, value: Any) -> int:
         number = _number(value)
@@ -92,6 +90,8 @@ class Exact(DataType):
         return self.precision > _INTEGER_DIGITS
 
     def encode(self, column: pa.Array) -> list[Sql]:
+        import numpy as np
+
         words = _halves(column)
         low: list[int] = words[:, 0].tolist()
         if self.wide:
@@ -151,6 +151,8 @@ class Exact(DataType):
 
 def _halves(column: pa.Array) -> Any:
     """The two 64-bit halves of each number of a decimal128 column, as unsigned integers, low half first."""
+    import numpy as np
+
     buffer = column.buffers()[1]
     if buffer is None:
         return np.zeros((len(column), 2), dtype=np.uint64)

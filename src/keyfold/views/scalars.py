@@ -8,9 +8,7 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
+from keyfold.views import arrow as pa
 from keyfold.views.base import DataType, Sql
 
 
@@ -21,7 +19,7 @@ class Void(DataType):
     same = True
     plain = True
     # Spark sends Arrow's null type, whose casts inside lists and maps break; nulls of any type do as well.
-    arrow = pa.int8()
+    arrow_name = "int8"
 
     def __str__(self) -> str:
         return "void"
@@ -39,7 +37,7 @@ class Text(DataType):
 
     same = True
     plain = True
-    arrow = pa.string()
+    arrow_name = "string"
 
     def __str__(self) -> str:
         return "string"
@@ -62,7 +60,7 @@ class Binary(DataType):
     """binary."""
 
     same = True
-    arrow = pa.binary()
+    arrow_name = "binary"
 
     def __str__(self) -> str:
         return "binary"
@@ -90,7 +88,7 @@ class Boolean(DataType):
     """boolean."""
 
     plain = True
-    arrow = pa.bool_()
+    arrow_name = "bool"
 
     def __str__(self) -> str:
         return "boolean"
@@ -126,7 +124,7 @@ class Floating(DataType):
 
     def encode(self, column: pa.Array) -> list[Sql]:
         values: list[Sql] = column.to_pylist()
-        if pc.any(pc.is_nan(column)).as_py():
+        if pa.compute.any(pa.compute.is_nan(column)).as_py():
             return ["NaN" if value != value else value for value in values]
         return values
 

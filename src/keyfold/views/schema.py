@@ -6,9 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
-import pyarrow as pa
-
 from keyfold.errors import BadName
+from keyfold.views import arrow as pa
 from keyfold.views.types import LONG, TIMESTAMP, DataType, parse
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, Final
 
-import pyarrow as pa
+from keyfold.views import arrow as pa
 
 MEMORY: Final = 8 * 1024 * 1024
 

@@ -71,6 +71,11 @@ def select_rows(
     return Selection(sql, params, chosen)
 
 
+def count_rows(schema: ViewSchema) -> str:
+    """The statement that counts the rows of a view."""
+    return f"SELECT count(*) FROM {quoted(schema.table)}"
+
+
 def select_row(schema: ViewSchema, key: Sequence[Any]) -> Selection:
     """The statement that reads the row of a key."""
     names = ", ".join(column.name for column in schema.keys)

@@ -10,9 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
-import pyarrow as pa
-
 from keyfold.errors import QueryError, RunError
+from keyfold.views import arrow as pa
 from keyfold.views import catalog, connections, sql
 from keyfold.views.contract import OrderBy, Position, ViewStore, Where
 from keyfold.views.schema import Column, ViewSchema
@@ -108,6 +107,12 @@ class SqliteStore(ViewStore):
         # The first step checks the arguments and runs the statement, so that mistakes are raised here.
         next(rows)
         return rows  # type: ignore[return-value]
+
+    def count(self, table: str) -> int | None:
+        with self._readers.use() as connection:
+            statement = sql.count_rows(catalog.known(connection, table))
+            with _readable(table):
+                return int(connection.execute(statement).fetchone()[0])
 
     def position(self, table: str) -> Position | None:
         with self._readers.use() as connection:

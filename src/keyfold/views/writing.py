@@ -9,10 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, cast
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from keyfold.errors import KeyfoldError, RunError
+from keyfold.views import arrow as pa
 from keyfold.views import sql, times
 from keyfold.views.base import Sql
 from keyfold.views.connections import Gate
@@ -51,8 +49,8 @@ class RowWriter:
             column.type.encode(values)
             for column, values in zip(self._columns, changes.columns[1:], strict=True)
         ]
-        deletes = pc.equal(changes.column(0), "delete")
-        if pc.any(deletes).as_py():
+        deletes = pa.compute.equal(changes.column(0), "delete")
+        if pa.compute.any(deletes).as_py():
             self._mixed(columns, deletes.to_pylist())
         else:
             self._upsert(columns, changes.num_rows)
@@ -182,8 +180,8 @@ class BatchWrite(BatchWriter):
                 "the changes have other columns than the view", given, ", ".join(self._sent.names)
             )
         ops = changes.column(0).cast(pa.string())
-        if not pc.all(pc.is_in(ops, pa.array(_OPS))).as_py():
-            raise self._error("unknown _op", ", ".join(map(repr, pc.unique(ops).to_pylist())), None)
+        if not pa.compute.all(pa.compute.is_in(ops, pa.array(_OPS))).as_py():
+            raise self._error("unknown _op", ", ".join(map(repr, pa.compute.unique(ops).to_pylist())), None)
         columns = [
             # Two steps: the first brings other units of time to microseconds. Neither copies as a rule.
             values.cast(column.type.arrow).cast(column.type.stored)

@@ -1,0 +1,177 @@
+"""The life of an app on the command line: start, stay with it, show it, stop."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from keyfold.cli import figures, output
+from keyfold.cli.ending import Interrupted
+from keyfold.cli.signals import Stopping
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from keyfold.engine.handle import Handle
+    from keyfold.plan.nodes import AppSpec
+
+_LINE_SECONDS: Final = 10.0
+Ended = Literal["drained", "time", "signal", "idle"]
+
+
+def lived(
+    spec: AppSpec,
+    file: str,
+    *,
+    home: str | Path | None = None,
+    settings: Mapping[str, Any] | None = None,
+    drain: bool = False,
+    seconds: float | None = None,
+    meanwhile: Callable[[Handle, Stopping], None] | None = None,
+    before_end: Callable[[Handle], None] | None = None,
+) -> tuple[Ended, dict[str, Any], int | None]:
+    """Runs an app to its end: how it ended, its last status, and the signal if it was one.
+
+    `meanwhile` is called once it is up, `before_end` when it is about to be stopped.
+    """
+    with Stopping() as stopping:
+        handle = _started(spec, file, home, settings or {}, stopping)
+        try:
+            if meanwhile:
+                meanwhile(handle, stopping)
+            ended = _waited(handle, stopping, drain, seconds)
+            if before_end:
+                before_end(handle)
+            handle.stop()
+            # A query may have failed while the others were being stopped.
+            handle.wait(0)
+            return ended, handle.status(), stopping.number
+        finally:
+            handle.stop()
+            handle.spark.stop()
+
+
+def terminal() -> Console:
+    """Stderr, where all but results goes."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False, markup=False, emoji=False)
+
+
+def _started(
+    spec: AppSpec, file: str, home: str | Path | None, settings: Mapping[str, Any], stopping: Stopping
+) -> Handle:
+    from keyfold.cli.starting import Starting
+    from keyfold.engine.run import start
+
+    output.say(f"starting {spec.name} of {file}")
+    try:
+        with Starting(terminal()) as tell:
+            handle = start(spec, home=home, settings=settings, tell=tell)
+    except KeyboardInterrupt:
+        number = stopping.number or signal.SIGINT
+        raise Interrupted("stopped before the app was up; nothing was processed", number) from None
+    stopping.up()
+    tables = ", ".join(table.name for table in handle.spec.tables)
+    output.say(f"{handle.spec.name} runs in {handle.home.path}: {tables}")
+    return handle
+
+
+def _waited(handle: Handle, stopping: Stopping, drain: bool, seconds: float | None) -> Ended:
+    deadline = float("inf") if seconds is None else time.monotonic() + seconds
+    draining = Draining(handle) if drain else None
+    with _shown(handle, drain, seconds) as show:
+        while True:
+            if draining is not None and draining.done():
+                return "drained"
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return "time"
+            handle.wait(min(left, 0.2 if drain else 0.5), stopping.asked)
+            if stopping.asked.is_set():
+                return "signal"
+            if draining is None and not any(query.isActive for query in handle.queries.values()):
+                return "idle"
+            show()
+
+
+def _shown(handle: Handle, drain: bool, seconds: float | None) -> Any:
+    """A live screen in a terminal, else log lines."""
+    console = terminal()
+    if not console.is_terminal:
+        return nullcontext(Lines(handle).tell)
+    from keyfold.cli.live import Screen
+
+    until = (
+        "until all input is read" if drain else "Ctrl-C stops" if seconds is None else f"for {seconds:g} s"
+    )
+    return Screen(handle, console, until)
+
+
+class Draining:
+    """A drain in a thread of its own, since a call into Java can't be interrupted by a signal."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._drain, name="keyfold-drain", daemon=True)
+        self._thread.start()
+
+    def done(self) -> bool:
+        """Whether all input is processed; raises what the drain raised."""
+        self._thread.join(0.05)
+        if self._error is not None:
+            raise self._error
+        return not self._thread.is_alive()
+
+    def _drain(self) -> None:
+        try:
+            self._handle.drain()
+        except BaseException as error:
+            self._error = error
+
+
+class Lines:
+    """A line for each table that moved, every few seconds."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self._next = time.monotonic() + _LINE_SECONDS
+        self._told: dict[str, int | None] = {}
+
+    def tell(self) -> None:
+        """Says what moved, if it is time."""
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + _LINE_SECONDS
+        for name, table in self._handle.status()["tables"].items():
+            if table["batch"] != self._told.get(name):
+                self._told[name] = table["batch"]
+                output.say(line(name, table))
+
+
+def line(name: str, table: dict[str, Any]) -> str:
+    """A table's figures as one line of a log."""
+    row = figures.status_row(name, table)
+    done = f", {table['done']:.0%} done" if table["done"] is not None and table["done"] < 1 else ""
+    watermark = f", watermark {row['watermark']}" if table["watermark"] else ""
+    return (
+        f"{name}: batch {row['batch']} in {row['took']}, {row['rows/s']} rows/s, {row['keys']} keys, "
+        f"state {row['state']}{watermark}, {row['late']} late, {row['rejected']} rejected{done}"
+    )
+
+
+def show(status: dict[str, Any]) -> None:
+    """The last figures of a run, as a table on stdout."""
+    columns = ("table", "batch", "rows", "keys", "late", "rejected")
+    rows = (
+        [f"{status['app']}.{name}", *(table.get(column) for column in columns[1:])]
+        for name, table in status["tables"].items()
+    )
+    output.table(columns, rows, right=columns[1:])

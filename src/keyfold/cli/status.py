@@ -1,0 +1,88 @@
+"""`keyfold status [APP]`: how the apps in a home are, from any process, without a JVM."""
+
+from __future__ import annotations
+
+import json as json_
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from keyfold.cli.options import Home, Json, complete_app
+
+if TYPE_CHECKING:
+    from keyfold.engine.home import AppHome
+
+
+def command(
+    app: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[APP]",
+            help="One app; else all in the home.",
+            show_default=False,
+            autocompletion=complete_app,
+        ),
+    ] = None,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Show how the apps of a home are: running or not, and the figures of each table.
+
+    Example: keyfold status shop
+    """
+    from keyfold.cli import output
+    from keyfold.cli.reading import home_of
+
+    found = [_status(place) for place in _chosen(home_of(home), app)]
+    if json:
+        output.json_array(found)
+        return
+    for status in found:
+        _show(status)
+
+
+def _chosen(home: Any, app: str | None) -> list[AppHome]:
+    from keyfold.engine.home import AppHome, apps, find
+
+    if app is not None:
+        return [find(home, f"{app}.")[0]]
+    known = apps(home)
+    # Says what to do when there is none.
+    return [AppHome(home.resolve() / name) for name in known] if known else [find(home, "")[0]]
+
+
+def _status(place: AppHome) -> dict[str, Any]:
+    """What the app wrote last, with what can be seen of it now."""
+    from keyfold.engine.lock import holder
+
+    pid = holder(place)
+    try:
+        written = dict(json_.loads(place.status.read_text("utf-8")))
+    except (OSError, ValueError):
+        written = {"tables": {}}
+    plan = place.read_plan() or {}
+    tables = {name: written["tables"].get(name, {}) for name in plan.get("tables", {})}
+    return {
+        "app": place.path.name,
+        "home": str(place.path),
+        "running": pid is not None,
+        "pid": pid,
+        "started": written.get("started"),
+        "tables": {
+            name: {**table, "running": pid is not None and bool(table.get("running"))}
+            for name, table in tables.items()
+        },
+    }
+
+
+def _show(status: dict[str, Any]) -> None:
+    from keyfold.cli import figures, output
+
+    running = f"runs, pid {status['pid']}" if status["running"] else "does not run"
+    since = f", since {figures.moment(status['started'])}" if status["running"] and status["started"] else ""
+    print(f"{status['app']} {running}{since}; {status['home']}")
+    rows = [figures.status_row(f"{status['app']}.{name}", table) for name, table in status["tables"].items()]
+    if not status["running"]:
+        rows = [{**row, "rows/s": figures.NONE} for row in rows]
+    if rows:
+        output.table(tuple(rows[0]), ([*row.values()] for row in rows), right=tuple(rows[0])[1:])

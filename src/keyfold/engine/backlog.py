@@ -1,0 +1,63 @@
+"""How much input is left, where that can be known: files in the directory and not yet in Spark's log."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from keyfold.engine.home import TableHome
+from keyfold.plan import nodes
+from keyfold.plan.nodes import TableSpec
+
+
+class Backlog:
+    """The files of one table's streams: how many there are, and how many were read."""
+
+    def __init__(self, spec: TableSpec, home: TableHome) -> None:
+        self._home = home
+        connectors = [source.connector for source in nodes.sources(spec.input)]
+        self._known = all(connector.kind == "files" for connector in connectors)
+        self._paths = [connector.path for connector in connectors if connector.path]
+        self._lines: dict[Path, int] = {}
+
+    def files(self) -> tuple[int, int, int] | None:
+        """Files read in batches before the one under way, files in that one, and all files there are."""
+        if not self._known:
+            return None
+        there = sum(1 for path in self._paths for _ in _files(path))
+        logs = [self._read(log) for log in sorted(self._home.checkpoint.glob("sources/[0-9]*"))]
+        planned, newest = sum(all_ for all_, _ in logs), sum(last for _, last in logs)
+        return planned - newest, newest, max(there, planned)
+
+    def _read(self, log: Path) -> tuple[int, int]:
+        """Files in a source's log, and those of its newest entry."""
+        entries: dict[int, Path] = {}
+        for entry in log.glob("[0-9]*"):
+            batch = int(entry.name.partition(".")[0])
+            # A compacted entry holds all before it as well.
+            if batch not in entries or entry.suffix:
+                entries[batch] = entry
+        compact = max((batch for batch, entry in entries.items() if entry.suffix), default=0)
+        counts = [self._count(entries[batch]) for batch in sorted(entries) if batch >= compact]
+        return sum(counts), counts[-1] if counts else 0
+
+    def _count(self, entry: Path) -> int:
+        # Entries never change, so each is read once.
+        if entry not in self._lines:
+            try:
+                self._lines[entry] = max(0, entry.read_bytes().count(b"\n"))
+            except OSError:
+                return 0
+        return self._lines[entry]
+
+
+def _files(path: str) -> Iterator[str]:
+    """What Spark would read: no hidden files, directories to any depth."""
+    for found in glob.iglob(path.removeprefix("file://")):
+        if os.path.isfile(found):
+            yield found
+        for directory, below, names in os.walk(found):
+            below[:] = [name for name in below if not name.startswith((".", "_"))]
+            yield from (os.path.join(directory, name) for name in names if not name.startswith((".", "_")))

@@ -1,0 +1,19 @@
+"""What a start is doing, for whoever shows it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Literal
+
+Step = Literal["kernel", "spark", "tables", "views", "queries"]
+
+Tell = Callable[[Step, int, int], None]
+"""Called with a step when it begins or gets on, how much of it is done, and of how much."""
+
+
+def brief(step: Step, done: int, of: int) -> None:
+    """Tells of the one step that takes long, once in a machine's life."""
+    if step == "kernel":
+        text = "keyfold: building the kernel, once for this Spark version; it takes some seconds"
+        print(text, file=sys.stderr, flush=True)
