@@ -12,10 +12,10 @@ CODE := $(wildcard src tests bench examples hatch_build.py)
 FOUND = $(shell find tests -mindepth 2 -name 'test_*.py' | cut -d/ -f1,2 | sort -u)
 ROOMS = $(filter-out $(PLAIN),$(FOUND)) $(wildcard tests/test_*.py)
 
-.PHONY: help setup check test format bench demo wheel clean
+.PHONY: help setup check test format bench bench-cli docs demo wheel clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## make .venv from uv.lock, and install Java 17 when it is missing
 
@@ -44,12 +44,19 @@ format: $(STAMP) ## format the code, and fix what ruff can fix
 bench: $(STAMP) ## measure keyfold beside Spark's built-in aggregation; takes minutes
 	$(BIN)/python -m bench $(ARGS)
 
-demo: $(STAMP) ## run the README's app on generated files
-	$(BIN)/python examples/demo.py
+bench-cli: $(STAMP) ## measure how long commands take to answer
+	$(BIN)/python -m bench.cli $(ARGS)
+
+docs: $(STAMP) ## write the reference from the code, and build the site into site/
+	$(BIN)/python tools/reference.py
+	$(BIN)/mkdocs build --strict --quiet
+
+demo: $(STAMP) ## run a shop that fills itself, live, until Ctrl-C
+	@$(BIN)/keyfold demo $(ARGS)
 
 wheel: $(STAMP) ## build dist/*.whl with the compiled kernel in it
 	$(BIN)/python -m build --wheel --no-isolation
 
 clean: ## remove what can be made again, but not .venv
-	rm -rf dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis spark-warehouse
+	rm -rf dist build site .mypy_cache .ruff_cache .pytest_cache .hypothesis spark-warehouse
 	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

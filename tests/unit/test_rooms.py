@@ -19,6 +19,7 @@ ORDER = [
     "kernel",
     "engine",
     "testing",
+    "demo",
     "cli",
 ]
 # App.start and friends reach the engine when they are called, not when they are imported.

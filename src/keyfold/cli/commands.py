@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from keyfold.cli import check, describe, get, rejected, rows, run, status
+from keyfold.cli import check, demo, describe, get, rejected, rows, run, status
 
 app = typer.Typer(
     name="keyfold",
@@ -40,6 +40,7 @@ def _everywhere(
 app.command("run")(run.command)
 app.command("get", cls=get.KeyCommand)(get.command)
 app.command("rows")(rows.command)
+app.command("demo")(demo.command)
 app.command("status")(status.command)
 app.command("rejected")(rejected.command)
 app.command("describe")(describe.command)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from keyfold.cli import figures
+from keyfold.cli import figures, output
 
 if TYPE_CHECKING:
     from keyfold.engine.handle import Handle
@@ -39,8 +39,10 @@ _SHOWN: Final = (
 class Screen:
     """Shows what `handle.status()` says, twice a second, until it is closed."""
 
-    def __init__(self, handle: Handle, console: Console, until: str) -> None:
-        self._handle, self._console, self._until = handle, console, until
+    def __init__(
+        self, handle: Handle, console: Console, until: str, watch: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        self._handle, self._console, self._until, self._watch = handle, console, until, watch
         self._begun = time.monotonic()
         self._rates: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_HISTORY))
         self._left: dict[str, Left] = defaultdict(Left)
@@ -69,7 +71,7 @@ class Screen:
         head.append(f"  {figures.span(int(time.monotonic() - self._begun))}  {self._until}", style="dim")
         tables = status["tables"]
         body = self._wide(tables) if width >= _WIDE else self._narrow(tables)
-        return Group(head, *body, *self._bars(tables, width))
+        return Group(head, *body, *self._bars(tables, width), *self._rows())
 
     def _wide(self, tables: dict[str, dict[str, Any]]) -> list[RenderableType]:
         grid = Table(box=None, pad_edge=False, header_style="dim")
@@ -111,6 +113,21 @@ class Screen:
                 bars.append(grid)
         return bars
 
+    def _rows(self) -> list[RenderableType]:
+        """Rows of the tables that are watched, as they are now."""
+        shown: list[RenderableType] = []
+        for name, options in self._watch.items():
+            table = self._handle.table(name)
+            rows = table.rows(**options)
+            columns = [c.name for c in (*table.schema.keys, *table.schema.columns)]
+            grid = Table(box=None, pad_edge=False, title=name, title_justify="left", title_style="bold")
+            for number, column in enumerate(columns):
+                grid.add_column(Text(column), justify="right" if number else "left", header_style="dim")
+            for row in rows:
+                grid.add_row(*(Text(_short(row[column])) for column in columns))
+            shown += [Text(""), grid]
+        return shown
+
     def _spark(self, name: str, width: int) -> str:
         return figures.sparkline(self._rates[name], width, self._console.encoding)
 
@@ -135,3 +152,7 @@ class Left:
 def _cell(label: str, text: str) -> Text:
     bad = label in ("late", "rejected") and text != "0"
     return Text(text, style="yellow" if bad else "default")
+
+
+def _short(value: Any) -> str:
+    return f"{value:,.2f}" if isinstance(value, float) else output.cell(value)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from keyfold.plan.nodes import AppSpec
 
 _LINE_SECONDS: Final = 10.0
+Watch = Mapping[str, Mapping[str, Any]]
 Ended = Literal["drained", "time", "signal", "idle"]
 
 
@@ -35,17 +36,19 @@ def lived(
     seconds: float | None = None,
     meanwhile: Callable[[Handle, Stopping], None] | None = None,
     before_end: Callable[[Handle], None] | None = None,
+    watch: Watch | None = None,
 ) -> tuple[Ended, dict[str, Any], int | None]:
     """Runs an app to its end: how it ended, its last status, and the signal if it was one.
 
-    `meanwhile` is called once it is up, `before_end` when it is about to be stopped.
+    `meanwhile` is called once it is up, `before_end` when it is about to be stopped; of the tables in
+    `watch` the live screen shows rows too.
     """
     with Stopping() as stopping:
         handle = _started(spec, file, home, settings or {}, stopping)
         try:
             if meanwhile:
                 meanwhile(handle, stopping)
-            ended = _waited(handle, stopping, drain, seconds)
+            ended = _waited(handle, stopping, drain, seconds, watch or {})
             if before_end:
                 before_end(handle)
             handle.stop()
@@ -83,10 +86,10 @@ def _started(
     return handle
 
 
-def _waited(handle: Handle, stopping: Stopping, drain: bool, seconds: float | None) -> Ended:
+def _waited(handle: Handle, stopping: Stopping, drain: bool, seconds: float | None, watch: Watch) -> Ended:
     deadline = float("inf") if seconds is None else time.monotonic() + seconds
     draining = Draining(handle) if drain else None
-    with _shown(handle, drain, seconds) as show:
+    with _shown(handle, drain, seconds, watch) as show:
         while True:
             if draining is not None and draining.done():
                 return "drained"
@@ -101,7 +104,7 @@ def _waited(handle: Handle, stopping: Stopping, drain: bool, seconds: float | No
             show()
 
 
-def _shown(handle: Handle, drain: bool, seconds: float | None) -> Any:
+def _shown(handle: Handle, drain: bool, seconds: float | None, watch: Watch) -> Any:
     """A live screen in a terminal, else log lines."""
     console = terminal()
     if not console.is_terminal:
@@ -111,7 +114,7 @@ def _shown(handle: Handle, drain: bool, seconds: float | None) -> Any:
     until = (
         "until all input is read" if drain else "Ctrl-C stops" if seconds is None else f"for {seconds:g} s"
     )
-    return Screen(handle, console, until)
+    return Screen(handle, console, until, watch)
 
 
 class Draining:

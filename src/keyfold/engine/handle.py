@@ -114,6 +114,10 @@ class Handle:
         """How each table is: batch, rows, speed, keys, bytes of state, watermark, late and rejected rows."""
         return self._monitor.sample()
 
+    def count(self) -> dict[str, Any]:
+        """The same, with the keys counted now and not a while ago, however long that takes."""
+        return self._monitor.sample(count=True)
+
     def stop(self, seconds: float = 600.0) -> None:
         """Lets the batch under way finish, for so long, then stops every query and lets go of the home."""
         for hook in self.hooks.values():

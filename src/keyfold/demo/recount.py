@@ -1,0 +1,69 @@
+"""The demo's totals again, from its files, by plain Python, and whether they are the same."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from keyfold.demo.generate import rows_of
+
+Rows = Callable[[str], Iterable[dict[str, Any]]]
+
+
+@dataclass
+class Totals:
+    """What is counted of some orders."""
+
+    orders: int = 0
+    revenue: float = 0.0
+    best: float = 0.0
+    customers: set[str] = field(default_factory=set)
+
+    def add(self, row: dict[str, Any]) -> None:
+        self.orders += 1
+        self.revenue += row["amount"]
+        self.best = max(self.best, row["amount"])
+        self.customers.add(row["customer"])
+
+
+def differences(data: Path, rows: Rows) -> list[str]:
+    """What differs between the views, read by `rows(table)`, and a recount of the files."""
+    regions: dict[str, Totals] = defaultdict(Totals)
+    customers: dict[str, Totals] = defaultdict(Totals)
+    products: dict[str, Totals] = defaultdict(Totals)
+    for row in filter(_usable, rows_of(data / "orders")):
+        customers[row["customer"]].add(row)
+        products[row["product"]].add(row)
+        if row["region"] is not None:
+            regions[row["region"]].add(row)
+    visits: dict[str, int] = defaultdict(int)
+    for row in rows_of(data / "clicks"):
+        visits[row["visit"]] += 1
+    return [
+        *_compared("regions", rows, {k: (t.orders, t.revenue, len(t.customers)) for k, t in regions.items()}),
+        *_compared("customers", rows, {k: (t.orders, t.revenue, t.best) for k, t in customers.items()}),
+        *_compared("products", rows, {k: (t.orders, t.revenue / t.orders) for k, t in products.items()}),
+        *_compared("visits", rows, {k: (pages,) for k, pages in visits.items()}),
+    ]
+
+
+def _usable(row: dict[str, Any]) -> bool:
+    """Whether the app folds an order: it parses, and passes `amount > 0`."""
+    return isinstance(row["amount"], float) and row["amount"] > 0
+
+
+def _compared(table: str, rows: Rows, expected: dict[str, tuple[float, ...]]) -> list[str]:
+    found = {next(iter(row.values())): tuple(row.values())[1:] for row in rows(table)}
+    return [
+        f"{table} {key}: {found.get(key)} instead of {values}"
+        for key, values in expected.items()
+        if key not in found or not all(_same(a, b) for a, b in zip(found[key], values, strict=False))
+    ] + [f"{table} {key}: is not in the files" for key in found.keys() - expected.keys()]
+
+
+def _same(one: float, other: float) -> bool:
+    # Sums of floats differ in their last digits with the order of addition.
+    return abs(one - other) <= 1e-9 * max(abs(one), abs(other), 1.0)

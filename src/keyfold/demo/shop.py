@@ -1,0 +1,65 @@
+"""The demo's app: what visitors of a shop look at and buy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import keyfold as kf
+
+
+def app(data: Path) -> kf.App:
+    """The shop, reading the files that the generator writes under a directory."""
+    shop = kf.App("shop", every="1 second", help="A shop's orders and clicks, made up as it runs")
+    orders = shop.stream(
+        "orders",
+        kf.files(str(data / "orders"), format="json"),
+        schema="id string, customer string, region string, product string, amount double, at timestamp",
+        time="at",
+        late="10 minutes",
+        help="one row per order",
+    )
+    clicks = shop.stream(
+        "clicks",
+        kf.files(str(data / "clicks"), format="json"),
+        schema="visit string, customer string, page string, at timestamp",
+        time="at",
+        late="10 minutes",
+        help="one row per page that a visitor opens",
+    )
+    paid = orders.where("amount > 0")
+    paid.by("region").table(
+        "regions",
+        orders="count(*)",
+        revenue="sum(amount)",
+        customers="count(distinct customer)",
+        ttl="30 days",
+        help="totals per region; a region without orders for 30 days is forgotten",
+    )
+    paid.by("customer").table(
+        "customers",
+        orders="count(*)",
+        spent="sum(amount)",
+        best="max(amount)",
+        favourite="max_by(product, amount)",
+        help="totals per customer; a few of them buy most",
+    )
+    paid.by("product").table(
+        "products",
+        sold="count(*)",
+        mean="avg(amount)",
+        trend=kf.fold(
+            zero={"v": "cast(null as double)"},
+            update={"v": "coalesce(0.9 * state.v + 0.1 * amount, amount)"},
+            result="round(state.v, 2)",
+        ),
+        help="what each product brings, and a moving average as a fold of our own",
+    )
+    clicks.by("visit").table(
+        "visits",
+        pages="count(*)",
+        began="min(at)",
+        ended="max(at)",
+        ttl="1 hour",
+        help="one row per visit; forgotten an hour after its last page",
+    )
+    return shop
