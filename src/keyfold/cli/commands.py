@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from keyfold.cli import check, demo, describe, get, rejected, rows, run, status
+from keyfold.cli import check, demo, describe, doctor, get, init, rejected, rows, run, status
 
 app = typer.Typer(
     name="keyfold",
@@ -37,6 +37,7 @@ def _everywhere(
     del version, debug
 
 
+app.command("init")(init.command)
 app.command("run")(run.command)
 app.command("get", cls=get.KeyCommand)(get.command)
 app.command("rows")(rows.command)
@@ -45,3 +46,4 @@ app.command("status")(status.command)
 app.command("rejected")(rejected.command)
 app.command("describe")(describe.command)
 app.command("check")(check.command)
+app.command("doctor")(doctor.command)

@@ -17,10 +17,10 @@ def count(number: float | None) -> str:
     """950, 12.3k, 4.56M."""
     if number is None:
         return NONE
-    for size, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if number >= size:
-            shown = number / (1e3 if unit == "k" else size)
-            return f"{shown:.3g}{unit}" if shown < 1000 else f"{shown:.0f}{unit}"
+    for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        # From where three digits would round up to it; thousands up to ten are written out.
+        if number >= unit * 0.9995 and number >= 10_000:
+            return f"{number / unit:.3g}{name}"
     return f"{number:,.0f}" if number >= 10 or number == int(number) else f"{number:.1f}"
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from keyfold.cli.options import AtLeast, Home, Json, TableName, Wait, bound
+from keyfold.errors import BadOption, did_you_mean
 
 if TYPE_CHECKING:
     from keyfold.views.contract import ViewSchema
+
+_FORMATS: Final = ("table", "json", "csv", "parquet")
 
 
 def command(
@@ -25,6 +28,12 @@ def command(
     limit: Annotated[
         int | None, typer.Option(metavar="N", min=0, help="At most so many rows; all without it.")
     ] = None,
+    format: Annotated[
+        str, typer.Option(metavar="|".join(_FORMATS), help="How to write them.", show_default=False)
+    ] = "table",
+    out: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Where csv or parquet goes; else stdout.")
+    ] = None,
     home: Home = None,
     at_least: AtLeast = None,
     wait: Wait = None,
@@ -33,29 +42,50 @@ def command(
     """Print the rows of a table.
 
     Example: keyfold rows shop.region_totals --where "orders > 10" --order-by "revenue desc" --limit 5
+
+    Example: keyfold rows shop.region_totals --format parquet --out totals.parquet
     """
-    from keyfold.cli import output
+    from keyfold.cli import export, output
     from keyfold.cli.reading import opened
 
+    wanted = _format("json" if json else format, out)
     with opened(name, home) as (store, table):
         if (batch := bound(at_least, wait)) is not None:
             # Reads nothing but waits; the rows themselves are then taken one by one, however many there are.
             table.rows(limit=0, at_least=batch, wait=wait)
-        one_more = None if limit is None or json else limit + 1
-        rows = store.scan(table.table, where, order_by, limit if json else one_more)
-        if json:
+        # One more than asked for, to tell whether there are more.
+        more = wanted == "table" and limit is not None
+        rows = store.scan(table.table, where, order_by, limit + 1 if more and limit is not None else limit)
+        if wanted == "json":
             output.json_array(rows)
-            return
-        schema = table.schema
-        names = [column.name for column in schema.all]
-        shown = (list(row.values()) for row in _counted(rows, limit))
-        output.table(names, shown, right=_numbers(schema))
-        if next(rows, None) is not None:
-            output.say(f"{limit:,} rows shown, and there are more; leave out --limit for all")
+        elif wanted == "table":
+            _show(rows, table.schema, limit)
+        else:
+            write = export.write_csv if wanted == "csv" else export.write_parquet
+            number = write(rows, table.schema, out)
+            if out:
+                output.say(f"{number:,} rows in {out}")
 
 
-def _counted(rows: Iterator[dict[str, Any]], limit: int | None) -> Iterator[dict[str, Any]]:
-    return rows if limit is None else islice(rows, limit)
+def _format(given: str, out: str | None) -> str:
+    if given not in _FORMATS:
+        hint = did_you_mean(given, _FORMATS, f"one of {', '.join(_FORMATS)}")
+        raise BadOption(f"there is no format {given!r}", given=f"--format {given}", hint=hint)
+    if out is not None and given not in ("csv", "parquet"):
+        raise BadOption(
+            "--out is for csv and parquet", given=f"--out {out}", hint=f"--format csv --out {out}"
+        )
+    return given
+
+
+def _show(rows: Iterator[dict[str, Any]], schema: ViewSchema, limit: int | None) -> None:
+    from keyfold.cli import output
+
+    shown = rows if limit is None else islice(rows, limit)
+    names = [column.name for column in schema.all]
+    output.table(names, (list(row.values()) for row in shown), right=_numbers(schema))
+    if next(rows, None) is not None:
+        output.say(f"{limit:,} rows shown, and there are more; leave out --limit for all")
 
 
 def _numbers(schema: ViewSchema) -> list[str]:

@@ -28,11 +28,11 @@ class Backlog:
             return None
         there = sum(1 for path in self._paths for _ in _files(path))
         logs = [self._read(log) for log in sorted(self._home.checkpoint.glob("sources/[0-9]*"))]
-        planned, newest = sum(all_ for all_, _ in logs), sum(last for _, last in logs)
-        return planned - newest, newest, max(there, planned)
+        planned, now = sum(all_ for all_, _ in logs), sum(last for _, last in logs)
+        return planned - now, now, max(there, planned)
 
     def _read(self, log: Path) -> tuple[int, int]:
-        """Files in a source's log, and those of its newest entry."""
+        """Files in a source's log, and those of its newest entry if that is of the batch under way."""
         entries: dict[int, Path] = {}
         for entry in log.glob("[0-9]*"):
             batch = int(entry.name.partition(".")[0])
@@ -40,8 +40,23 @@ class Backlog:
             if batch not in entries or entry.suffix:
                 entries[batch] = entry
         compact = max((batch for batch, entry in entries.items() if entry.suffix), default=0)
-        counts = [self._count(entries[batch]) for batch in sorted(entries) if batch >= compact]
-        return sum(counts), counts[-1] if counts else 0
+        newest = max(entries, default=None)
+        if newest is None:
+            return 0, 0
+        total = sum(self._count(entry) for batch, entry in entries.items() if batch >= compact)
+        # A compacted one tells of many batches: better too far on for a moment than back at the start.
+        under_way = not entries[newest].suffix and self._after_last_commit(entries[newest])
+        return total, self._count(entries[newest]) if under_way else 0
+
+    def _after_last_commit(self, entry: Path) -> bool:
+        committed = self._home.committed()
+        if committed is None:
+            return True
+        try:
+            commit = self._home.checkpoint / "commits" / str(committed)
+            return entry.stat().st_mtime_ns > commit.stat().st_mtime_ns
+        except FileNotFoundError:
+            return False
 
     def _count(self, entry: Path) -> int:
         # Entries never change, so each is read once.

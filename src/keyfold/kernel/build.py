@@ -113,12 +113,15 @@ def java() -> str:
     hint = f"install Java {LOWEST_JAVA} or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless)"
     if not found or not os.access(found, os.X_OK):
         raise JavaMissing("no Java found", given=f"JAVA_HOME={home}" if home else "PATH", hint=hint)
-    said = subprocess.run([found, "-version"], capture_output=True, text=True, check=False).stderr
-    version = re.search(r'version "(?:1\.)?(\d+)', said)
-    if not version or int(version[1]) < LOWEST_JAVA:
-        raise JavaMissing(
-            "this Java is too old for Spark 4",
-            given=f"{found}: {said.splitlines()[0] if said else '?'}",
-            hint=hint,
-        )
+    version = java_version(found)
+    number = re.match(r"(?:1\.)?(\d+)", version)
+    if not number or int(number[1]) < LOWEST_JAVA:
+        raise JavaMissing("this Java is too old for Spark 4", given=f"{found}: {version}", hint=hint)
     return found
+
+
+def java_version(found: str) -> str:
+    """What a `java` says of its version; the whole of what it says if that is something else."""
+    done = subprocess.run([found, "-version"], capture_output=True, text=True, check=False)
+    version = re.search(r'version "([^"]+)"', done.stderr)
+    return version[1] if version else next(iter(done.stderr.splitlines()), "?")

@@ -1,0 +1,170 @@
+"""`keyfold doctor`: is all there that keyfold needs? Starts nothing that stays."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import typer
+
+from keyfold.cli.options import Home, Json
+from keyfold.errors import KeyfoldError
+
+_LITTLE_DISK: Final = 1_000_000_000
+_LITTLE_MEMORY: Final = 4_000_000_000
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at: `ok` is None for what works, but not well."""
+
+    what: str
+    ok: bool | None
+    found: str
+    do: str | None = None
+
+
+def command(home: Home = None, json: Json = False) -> None:
+    """Look for what keyfold needs: Python, Java, Spark, the kernel, disk, memory, permissions, ports, locale.
+
+    Exits with 1 if something is missing, and says what to do about it.
+
+    Example: keyfold doctor --home /srv/keyfold
+    """
+    from keyfold.cli import output
+    from keyfold.cli.reading import home_of
+
+    place = home_of(home)
+    checks: tuple[Callable[[], Finding], ...] = (
+        _python,
+        _java,
+        _spark,
+        _kernel,
+        lambda: _writable(place),
+        lambda: _disk(place),
+        _memory,
+        _ports,
+        _locale,
+    )
+    findings = [check() for check in checks]
+    well = all(finding.ok is not False for finding in findings)
+    if json:
+        output.json_document({"ok": well, "findings": [vars(finding) for finding in findings]})
+    else:
+        marks = {True: "ok", None: "note", False: "WRONG"}
+        output.table(("", "what", "found"), ((marks[f.ok], f.what, f.found) for f in findings))
+        for finding in findings:
+            if finding.do:
+                print(f"{finding.what}: {finding.do}")
+        print("all is well" if well else "something is missing, see above")
+    if not well:
+        raise typer.Exit(1)
+
+
+def _python() -> Finding:
+    version = ".".join(map(str, sys.version_info[:3]))
+    ok = sys.version_info >= (3, 11)
+    return Finding(
+        "Python", ok, f"{version}, {sys.executable}", None if ok else "install Python 3.11 or newer"
+    )
+
+
+def _java() -> Finding:
+    from keyfold.kernel.build import java, java_version
+
+    try:
+        found = java()
+    except KeyfoldError as error:
+        return Finding("Java", False, f"{error.what}: {error.given}", error.hint)
+    return Finding("Java", True, f"{java_version(found)}, {found}")
+
+
+def _spark() -> Finding:
+    try:
+        from pyspark.version import __version__ as version
+    except ImportError as error:
+        return Finding("Spark", False, str(error), 'pip install "pyspark>=4.3,<4.4"')
+    ok = version.startswith("4.3.")
+    return Finding("Spark", ok, f"PySpark {version}", None if ok else 'pip install "pyspark>=4.3,<4.4"')
+
+
+def _kernel() -> Finding:
+    from keyfold.kernel import build
+    from keyfold.settings import load
+
+    try:
+        cache = load().kernel_dir
+        for place in (build.SOURCES / "jar", *build.cache_places(cache)):
+            if (place / build.jar_name()).is_file():
+                return Finding("kernel", True, f"compiled, {place}")
+        where = build.writable(build.cache_places(cache))
+    except (KeyfoldError, ImportError) as error:
+        return Finding("kernel", False, str(getattr(error, "what", error)), getattr(error, "hint", None))
+    return Finding("kernel", None, f"not compiled yet; the first start does it, into {where}")
+
+
+def _writable(home: Path) -> Finding:
+    place = _nearest(home)
+    new = "" if home.exists() else ", to be made"
+    try:
+        # Tried, since rights on paper are not all: a file system may be read-only, or no place for files.
+        with tempfile.TemporaryFile(dir=place):
+            return Finding("home", True, f"{home.resolve()}{new}")
+    except OSError as error:
+        what = f"{place} can't be written: {error.strerror}"
+        return Finding("home", False, what, "another directory: --home DIR, or KEYFOLD_HOME")
+
+
+def _disk(home: Path) -> Finding:
+    from keyfold.cli.figures import size
+
+    free = shutil.disk_usage(_nearest(home)).free
+    few = free < _LITTLE_DISK
+    do = "state, checkpoints and views need room; free some, or use --home on another disk" if few else None
+    return Finding("disk", None if few else True, f"{size(free)} free", do)
+
+
+def _memory() -> Finding:
+    import psutil
+
+    from keyfold.cli.figures import size
+
+    free = psutil.virtual_memory().available
+    few = free < _LITTLE_MEMORY
+    do = "Spark's JVM takes up to KEYFOLD_DRIVER_MEMORY (4g); set it lower, such as 1g" if few else None
+    return Finding("memory", None if few else True, f"{size(free)} available", do)
+
+
+def _ports() -> Finding:
+    """Python, Java and Spark talk through ports of the loopback interface that the system chooses."""
+    try:
+        with socket.socket() as server, socket.socket() as client:
+            server.bind(("127.0.0.1", 0))
+            server.listen(1)
+            client.settimeout(5)
+            client.connect(server.getsockname())
+    except OSError as error:
+        do = "Python and Spark talk over 127.0.0.1; let them (firewall, network namespace, limits)"
+        return Finding("ports", False, f"127.0.0.1 can't be used: {error}", do)
+    return Finding("ports", True, "127.0.0.1 answers")
+
+
+def _locale() -> Finding:
+    encoding = sys.stdout.encoding or "?"
+    if encoding.lower().startswith("utf"):
+        return Finding("locale", True, encoding)
+    return Finding("locale", None, encoding, "characters it lacks are shown as codes; set LANG=C.UTF-8")
+
+
+def _nearest(path: Path) -> Path:
+    """The path, or the nearest directory above it that is there."""
+    place = path.resolve()
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    return place

@@ -1,0 +1,114 @@
+"""Rows as CSV and Parquet: written as they are read, however many there are."""
+
+from __future__ import annotations
+
+import csv
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from keyfold.cli.output import plain
+from keyfold.errors import QueryError
+from keyfold.views.nested import Array, Map, Struct
+
+if TYPE_CHECKING:
+    from keyfold.views.base import DataType
+    from keyfold.views.contract import Column, ViewSchema
+
+_PIECE: Final = 20_000
+Rows = Iterator[dict[str, Any]]
+
+
+def write_csv(rows: Rows, schema: ViewSchema, out: str | None) -> int:
+    """Values as in JSON, nulls as nothing; returns how many rows there were."""
+    number = 0
+    with _target(out) as file:
+        writer = csv.writer(_text(file), lineterminator="\n")
+        writer.writerow(column.name for column in schema.all)
+        for row in rows:
+            writer.writerow(_cell(value) for value in row.values())
+            number += 1
+    return number
+
+
+def write_parquet(rows: Rows, schema: ViewSchema, out: str | None) -> int:
+    """With Spark's types, so that Spark and pandas read what the table holds."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if out is None and sys.stdout.isatty():
+        hint = "--out FILE, or > FILE"
+        raise QueryError("Parquet is not for a terminal", given="--format parquet", hint=hint)
+    fields = pa.schema([(column.name, column.type.arrow) for column in schema.all])
+    number = 0
+    with _target(out) as file, pq.ParquetWriter(file, fields) as writer:
+        while piece := list(islice(rows, _PIECE)):
+            arrays = [_array(piece, column) for column in schema.all]
+            writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=fields))
+            number += len(piece)
+    return number
+
+
+def _array(piece: list[dict[str, Any]], column: Column) -> Any:
+    import pyarrow as pa
+
+    try:
+        return pa.array([_arrow(row[column.name], column.type) for row in piece], column.type.arrow)
+    except (pa.ArrowException, TypeError, OverflowError) as error:
+        # A time beyond the years that Python knows is read as text.
+        what = f"column {column.name} holds a value that Parquet can't: {error}"
+        raise QueryError(what, given="--format parquet", hint="--format csv or json") from None
+
+
+def _arrow(value: Any, kind: DataType) -> Any:
+    """A value as Arrow wants it: the pairs of a map."""
+    if value is None:
+        return None
+    if isinstance(kind, Array):
+        return [_arrow(item, kind.element) for item in value]
+    if isinstance(kind, Map):
+        return [(_arrow(key, kind.key), _arrow(item, kind.value)) for key, item in value.items()]
+    if isinstance(kind, Struct):
+        return {name: _arrow(value[name], type_) for name, type_ in kind.fields}
+    return value
+
+
+def _cell(value: Any) -> Any:
+    shown = plain(value)
+    return "" if shown is None else _json(shown) if isinstance(shown, dict | list) else shown
+
+
+def _json(value: Any) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _text(file: IO[bytes]) -> Any:
+    import codecs
+
+    return codecs.getwriter("utf-8")(file)
+
+
+@contextmanager
+def _target(out: str | None) -> Iterator[IO[bytes]]:
+    """Stdout, or a file that is there when it is whole."""
+    if out is None:
+        sys.stdout.flush()
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    path = Path(out).expanduser()
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with aside.open("wb") as file:
+            yield file
+        os.replace(aside, path)
+    except OSError as error:
+        raise QueryError(f"{out} can't be written: {error.strerror}", given=f"--out {out}") from None
+    finally:
+        aside.unlink(missing_ok=True)

@@ -1,0 +1,143 @@
+"""Numbers as people see them, and the live screen at every width."""
+
+from __future__ import annotations
+
+import io
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from keyfold.cli import figures
+from keyfold.cli.live import Left, Screen
+from keyfold.cli.living import line
+from keyfold.cli.starting import STEPS, Starting
+
+TABLE: dict[str, Any] = {
+    "running": True,
+    "batch": 12,
+    "at": datetime(2026, 1, 1, 12, tzinfo=UTC),
+    "rows": 1_234_567,
+    "rows_per_second": 45_678.9,
+    "batch_ms": 350,
+    "keys": 9_999,
+    "state_bytes": 2_147_490,
+    "watermark": datetime(2026, 1, 1, 11, 50, tzinfo=UTC),
+    "lag_seconds": 7_300.0,
+    "batch_done": 0.5,
+    "files_left": 3,
+    "done": 0.4,
+    "late": 0,
+    "rejected": 7,
+}
+EMPTY: dict[str, Any] = {**dict.fromkeys(TABLE), "running": True, "late": 0, "rejected": 0}
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (None, "-"),
+        (0, "0"),
+        (1.5, "1.5"),
+        (950, "950"),
+        (9_999, "9,999"),
+        (12_345, "12.3k"),
+        (999_400, "999k"),
+        (999_999, "1M"),
+        (4_560_000, "4.56M"),
+        (2e9, "2G"),
+    ],
+)
+def test_counts_are_short(number: float | None, text: str) -> None:
+    assert figures.count(number) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, "-"),
+        (0.0, "0 ms"),
+        (0.35, "350 ms"),
+        (3.21, "3.2 s"),
+        (59.9, "59 s"),
+        (200, "3 min 20 s"),
+        (7300, "2 h 1 min"),
+        (86400 * 5, "5 d"),
+        (-90, "-1 min 30 s"),
+    ],
+)
+def test_lengths_of_time_have_two_units(seconds: float | None, text: str) -> None:
+    assert figures.span(seconds) == text
+
+
+def test_bytes_have_a_unit() -> None:
+    assert [figures.size(n) for n in (None, 0, 999, 1_500, 2_147_490, 5e9)] == [
+        "-",
+        "0 B",
+        "999 B",
+        "1.5 kB",
+        "2.1 MB",
+        "5.0 GB",
+    ]
+
+
+def test_a_sparkline_shows_the_newest_values_against_their_highest() -> None:
+    assert figures.sparkline([0, 0, 4, 8], 3) == "▁▅█"
+    assert figures.sparkline([0, 0], 8) == "▁▁"
+    assert figures.sparkline([], 8) == ""
+    assert figures.sparkline([1, 8], 8, "ascii").isascii()
+
+
+def drawn(width: int, tables: dict[str, dict[str, Any]], encoding: str = "utf-8") -> list[str]:
+    out = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    console = Console(file=out, width=width, force_terminal=False, highlight=False)
+    screen = Screen(None, console, "Ctrl-C stops", {})  # type: ignore[arg-type]
+    for rate in (1.0, 5.0, 45_678.9):
+        for name in tables:
+            screen._rates[name].append(rate)
+    console.print(screen.drawn({"app": "shop", "tables": tables}))
+    out.flush()
+    return out.buffer.getvalue().decode(encoding).splitlines()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 117, 118, 200])
+def test_the_screen_fits_its_width_and_tells_every_figure(width: int) -> None:
+    lines = drawn(width, {"region_totals": TABLE, "customers": EMPTY})
+    assert all(len(text) <= width for text in lines)
+    whole = " ".join(" ".join(lines).split())
+    for figure in ("45.7k", "1.23M", "9,999", "2.1 MB", "350 ms", "2 h 1 min", "40%", "3 files to come", "█"):
+        assert figure in whole or width < 40, figure
+
+
+def test_the_screen_needs_no_character_that_the_terminal_lacks() -> None:
+    assert any("45.7k" in text for text in drawn(120, {"region_totals": TABLE}, "ascii"))
+
+
+def test_a_log_line_has_the_same_figures() -> None:
+    text = line("region_totals", TABLE)
+    assert "batch 12 in 350 ms, 45.7k rows/s, 9,999 keys, state 2.1 MB" in text
+    assert "watermark 2026-01-01T11:50:00Z, 0 late, 7 rejected, 40% done" in text
+    assert line("customers", EMPTY).startswith("customers: batch - in -")
+
+
+def test_what_is_left_is_reckoned_from_how_it_went() -> None:
+    left = Left()
+    assert left.estimate(0.1, 100.0) == ""
+    assert left.estimate(0.11, 100.5) == ""
+    assert left.estimate(0.3, 104.0) == ", about 14 s left"
+    assert left.estimate(1.0, 120.0) == ""
+    assert left.estimate(None, 121.0) == ""
+
+
+def test_a_start_is_shown_by_the_seconds_its_steps_take() -> None:
+    starting = Starting(Console(file=io.StringIO()))
+    assert starting.shown(0.0) == (0.0, "starting")
+    starting.tell("spark", 0, 1)
+    begun = starting._steps["spark"]
+    share, words = starting.shown(begun + 2.5)
+    total = sum(seconds for step, (_, seconds) in STEPS.items() if step != "kernel")
+    assert share == pytest.approx(2.5 / total)
+    assert words == f"starting Spark, about {round(total - 2.5)} s left"
+    # A step that takes longer than ever stays where it is, and the next one goes on from its end.
+    assert starting.shown(begun + 60)[0] == pytest.approx(5.0 / total)
