@@ -1,0 +1,177 @@
+"""status, doctor, init, the formats of rows, completion: on a home as a run leaves it, without a JVM."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import stat
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from keyfold.cli import options
+from keyfold.engine.home import AppHome
+from keyfold.engine.lock import Lock, holder
+from keyfold.engine.monitor import write_status
+
+from .conftest import AT, Cli, write
+from .test_figures import TABLE
+
+
+def test_rows_as_csv_have_every_row_and_values_as_in_json(home: Path, cli: Cli) -> None:
+    out = cli("rows", "kinds", "--home", home, "--format", "csv").out
+    (row,) = csv.DictReader(io.StringIO(out))
+    assert row["at"] == "2026-01-01T12:00:00Z"
+    assert row["price"] == "1234.00"
+    assert json.loads(row["tags"]) == [1.0, "NaN", None]
+    assert (
+        cli("rows", "totals", "--home", home, "--format", "csv").out.splitlines()[-1].startswith("ä[b],1,,")
+    )
+
+
+def test_rows_as_parquet_keep_their_types(home: Path, cli: Cli, tmp_path: Path) -> None:
+    said = cli("rows", "kinds", "--home", home, "--format", "parquet", "--out", tmp_path / "kinds.parquet")
+    assert (said.code, said.out) == (0, "")
+    assert "1 rows in" in said.err
+    table = pq.read_table(tmp_path / "kinds.parquet")
+    (row,) = table.to_pylist()
+    assert row["at"] == AT
+    assert row["counts"] == [(1, 2), (3, None)]
+    assert str(table.schema.field("price").type) == "decimal128(20, 2)"
+    assert [p.name for p in tmp_path.iterdir()] == ["kinds.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--format", "cvs"], "csv (did you mean 'csv'?)"),
+        (["--out", "x.csv"], "--format csv --out x.csv"),
+        (["--format", "csv", "--out", "/nowhere/x.csv"], "can't be written"),
+    ],
+)
+def test_a_format_that_is_not_there_is_refused(home: Path, cli: Cli, words: list[str], said: str) -> None:
+    result = cli("rows", "totals", "--home", home, *words)
+    assert result.code == 2
+    assert said in result.err
+
+
+def test_status_tells_a_stopped_app_from_a_running_one(tmp_path: Path, cli: Cli) -> None:
+    place = AppHome(tmp_path / "shop")
+    place.path.mkdir()
+    place.write_plan({"tables": {"totals": {}, "unstarted": {}}})
+    write_status(place, {"app": "shop", "started": AT, "tables": {"totals": TABLE}})
+    stopped = cli("status", "--home", tmp_path)
+    assert "shop does not run" in stopped.out
+    assert "1.23M" in stopped.out
+
+    lock = Lock(place).take()
+    try:
+        assert holder(place) == os.getpid()
+        (status,) = cli("status", "shop", "--home", tmp_path, "--json").json
+        assert (status["running"], status["pid"]) == (True, os.getpid())
+        assert status["tables"]["totals"]["rows"] == 1_234_567
+        assert status["tables"]["unstarted"] == {"running": False}
+    finally:
+        lock.release()
+    assert holder(place) is None
+
+
+def test_a_lock_that_a_killed_process_left_means_nothing(tmp_path: Path) -> None:
+    place = AppHome(tmp_path / "shop")
+    place.path.mkdir()
+    place.lock.write_text(json.dumps({"python": {"pid": os.getpid(), "started": 1.0}}))
+    assert holder(place) is None
+
+
+def test_status_of_an_unknown_app_suggests_a_known_one(home: Path, cli: Cli) -> None:
+    said = cli("status", "shp", "--home", home)
+    assert said.code == 1
+    assert "did you mean 'shop'?" in said.err
+    assert "no app has run" in cli("status", "--home", home / "empty").err
+
+
+def java(place: Path, version: str) -> Path:
+    """A `java` that says it is of a version."""
+    home = place / f"java-{version}"
+    (home / "bin").mkdir(parents=True)
+    script = write(home / "bin" / "java", f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    return home
+
+
+@pytest.mark.parametrize("version", ["11.0.2", "1.8.0_292"])
+def test_doctor_and_check_refuse_an_old_java(
+    version: str, shop: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(java(tmp_path, version)))
+    found = cli("doctor", "--home", tmp_path / "home", "--json")
+    assert (found.code, found.json["ok"]) == (1, False)
+    assert [f["found"] for f in found.json["findings"] if f["ok"] is False] == [
+        f"this Java is too old for Spark 4: {tmp_path}/java-{version}/bin/java: {version}"
+    ]
+    assert "openjdk-17" in cli("doctor", "--home", tmp_path / "home").out
+
+
+def test_doctor_says_what_to_do_without_java_or_a_home(
+    tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    said = cli("doctor", "--home", "/proc/nowhere")
+    assert said.code == 1
+    assert "no Java found" in said.out
+    assert "another directory: --home DIR" in said.out
+
+
+def test_init_overwrites_nothing(tmp_path: Path, cli: Cli) -> None:
+    assert cli("init", tmp_path / "new").code == 0
+    before = {p: p.read_bytes() for p in (tmp_path / "new").rglob("*") if p.is_file()}
+    again = cli("init", tmp_path / "new")
+    assert again.code == 2
+    assert "app.py is there already" in again.err
+    assert {p: p.read_bytes() for p in before} == before
+    assert "can't be written" in cli("init", "/proc/nowhere").err
+
+
+def test_what_init_writes_is_an_app_that_explains_itself(tmp_path: Path, cli: Cli) -> None:
+    cli("init", tmp_path)
+    said = cli("describe", tmp_path / "app.py").out
+    assert "region_totals" in said
+    assert "customers" in said
+
+
+def test_the_shell_completes_apps_and_tables(two_apps: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEYFOLD_HOME", str(two_apps))
+    assert options.complete_app("s") == ["shop"]
+    assert sorted(options.complete_table("")) == ["bank.totals", "shop.totals"]
+    monkeypatch.setenv("KEYFOLD_HOME", str(two_apps / "nowhere"))
+    assert options.complete_table("") == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--set", "driver_memory"], "--set takes NAME=VALUE"),
+        (["--set", "drivr_memory=2g"], "did you mean 'driver_memory'?"),
+        (["--set", "driver_memory=lots"], "must be a number and a unit"),
+        (["--every", "soon"], "--every"),
+        (["--for", "0s"], "--for"),
+        (["--dran"], "--drain"),
+    ],
+)
+def test_a_wrong_flag_of_run_is_refused_before_anything_starts(
+    shop: Path, tmp_path: Path, cli: Cli, words: list[str], said: str
+) -> None:
+    result = cli("run", shop, "--home", tmp_path / "home", *words)
+    assert result.code == 2
+    assert said in result.err
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_wrong_command_suggests_a_right_one(cli: Cli) -> None:
+    said = cli("statsu")
+    assert said.code == 2
+    assert "status" in said.err
