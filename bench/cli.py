@@ -1,4 +1,4 @@
-"""`make bench-cli`: how long commands take to answer, from a warm environment, against what they are to take."""
+"""`make bench-cli`: how long commands take to answer, from a warm environment, and how long they may."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _timed(place: str, *words: str) -> float:
 
 
 def _first_row(place: Path) -> float:
-    """From the call of `keyfold run` to a row that another process can read; the kernel is compiled before."""
+    """From the call of `keyfold run` to a row that another process can read; the kernel is there already."""
     from keyfold.errors import QueryError
     from keyfold.kernel.build import kernel_jar
     from keyfold.views.reader import TableReader, open_store

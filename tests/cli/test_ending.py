@@ -171,3 +171,15 @@ def test_a_terminal_without_the_characters_gets_their_codes(home: Path) -> None:
 def test_commands_are_small_files() -> None:
     files = Path(describe.__file__).parent.glob("*.py")
     assert all(len(file.read_text().splitlines()) <= 200 for file in files)
+
+
+def test_a_full_disk_is_said_in_plain_words() -> None:
+    from keyfold.engine.failures import failed
+
+    with pytest.raises(OSError, match="No space left") as full, open("/dev/full", "w") as file:
+        file.write("x" * 100_000)
+    assert ending.text_of(full.value).startswith("no space left on the disk")
+    assert "start again" in ending.text_of(full.value)
+    error = failed("shop", "totals", 3, full.value, Path("home"))
+    assert str(error).splitlines()[0] == "no space left on the disk of home"
+    assert (error.app, error.table, error.batch) == ("shop", "totals", 3)

@@ -12,6 +12,7 @@ An error is text on stderr; with `--json` it is also the one document on stdout.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -89,6 +90,9 @@ def text_of(error: BaseException) -> str:
         return str(error)
     if usage := _usage(error):
         return f"{usage}\n  try: {_help_command(error)}"
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        where = f" for {error.filename}" if error.filename else ""
+        return f"no space left on the disk{where}\n  try: free some and start again; nothing is lost"
     first = next(iter(str(error).splitlines()), "")
     what = f"{type(error).__name__}: {first}" if first else type(error).__name__
     return f"keyfold failed: {what} (run again with --debug for the trace)"

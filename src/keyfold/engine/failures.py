@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keyfold.errors import BadExpression, KeyfoldError, QueryFailed, near
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+_FULL = re.compile(r"No space left on device|disk is full|Disk quota exceeded", re.IGNORECASE)
 _WRAPPERS = ("[STREAM_FAILED]", "[FOREACH_BATCH_USER_FUNCTION_ERROR]", "[TASK_WRITE_FAILED]")
 
 
@@ -92,7 +94,7 @@ def _functions(spark: Any) -> list[str]:
     return [names.apply(i).funcName() for i in range(names.size())]
 
 
-def failed(app: str, table: str, batch: int | None, error: Any) -> QueryFailed:
+def failed(app: str, table: str, batch: int | None, error: Any, home: Path) -> QueryFailed:
     """Why a query stopped, without Java's trace."""
     text = _innermost(error)
     bad = re.search(r"\[KEYFOLD_BAD_ROW\] (.*?); row: (.*)", text)
@@ -105,13 +107,22 @@ def failed(app: str, table: str, batch: int | None, error: Any) -> QueryFailed:
             given=bad[2],
             hint="correct the row, or let on_error='reject' keep it aside",
         )
+    if _FULL.search(text) or _FULL.search(str(error)):
+        return QueryFailed(
+            f"no space left on the disk of {home}",
+            app=app,
+            table=table,
+            batch=batch,
+            hint="free some and start again; the batch is taken up again, nothing is lost or counted twice",
+        )
     return QueryFailed(
         f"the query of table {table} stopped: {_cause(error, text)}",
         app=app,
         table=table,
         batch=batch,
         given=_fragment(text),
-        hint="the next start takes this batch up again; nothing is lost or counted twice",
+        hint="the next start takes this batch up again; nothing is lost or counted twice. "
+        f"Spark's own words are in {home / 'spark.log'}",
     )
 
 

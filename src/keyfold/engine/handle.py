@@ -104,7 +104,8 @@ class Handle:
             error = None if query.isActive else query.exception()
             if error is not None and not isinstance(self.hooks[name].error, Stopping):
                 hook = self.hooks[name]
-                raise failed(self.spec.name, name, hook.home.begun(), hook.error or error)
+                home = self.home.path.parent
+                raise failed(self.spec.name, name, hook.home.begun(), hook.error or error, home)
 
     def up(self) -> None:
         """Called when every query has been started."""

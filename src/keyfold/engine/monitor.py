@@ -199,7 +199,8 @@ class Monitor:
 
     def _write(self) -> None:
         if self._last is not None:
-            write_status(self._home, self._last)
+            with suppress(OSError):  # a full disk is said by the query that it stops
+                write_status(self._home, self._last)
 
 
 def write_status(home: AppHome, status: Mapping[str, Any]) -> None:
