@@ -24,9 +24,15 @@ class Event:
 
 @dataclass
 class Model:
-    """Rows per key in the order in which folds see them, and how many had no key."""
+    """Rows per key in the order in which folds see them, and how many had no key.
 
+    `kept` has only rows with a time, of keys that were seen within `lifetime` of the newest time of all rows.
+    """
+
+    lifetime: int
     rows: dict[str, list[Event]] = field(default_factory=dict)
+    kept: dict[str, list[Event]] = field(default_factory=dict)
+    newest: int = -1
     rejected: int = 0
 
     def add(self, batch: Sequence[Event]) -> None:
@@ -35,8 +41,16 @@ class Model:
         for event in (batch[n] for n in order):
             if event.k is None:
                 self.rejected += 1
-            else:
-                self.rows.setdefault(event.k, []).append(event)
+                continue
+            self.rows.setdefault(event.k, []).append(event)
+            if event.t is not None:
+                self.kept.setdefault(event.k, []).append(event)
+        self.newest = max([self.newest, *(event.t for event in batch if event.t is not None)])
+        self.kept = {k: rows for k, rows in self.kept.items() if last(rows) + self.lifetime > self.newest}
+
+
+def last(events: list[Event]) -> int:
+    return max(event.t for event in events if event.t is not None)
 
 
 def xs(events: list[Event]) -> list[int]:

@@ -45,6 +45,10 @@ SUM = kf.fold(
     merge={"v": "coalesce(state.v + other.v, other.v, state.v)"},
 )
 
+LIFETIME = 8
+# Bounds of the kernel's memory, so low that every batch reaches them.
+TINY = {"spark.keyfold.combineEntries": "2", "spark.keyfold.gatherBytes": "500"}
+
 
 def app() -> kf.App:
     """One table for each way rows can go: merged before the shuffle, one by one, and both kinds together."""
@@ -54,8 +58,8 @@ def app() -> kf.App:
     )
     rows.by("k").table("aggregates", {**EXACT, **NEAR})
     rows.by("k").table("folds", chain=CHAIN, total=SUM)
-    rows.by("k").table("merging", total=SUM)
     rows.by("k").table("mixed", {"chain": CHAIN, **EXACT, **NEAR, "sum": SUM})
+    rows.where("t is not null").by("k").table("kept", n="count(*)", total="sum(x)", ttl=f"{LIFETIME} seconds")
     return app
 
 
@@ -86,11 +90,13 @@ batches = st.lists(
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-@given(batches)
-def test_random_batches_and_crashes_equal_a_plain_fold(plan: list[tuple[list[Event], str]]) -> None:
-    expected = Model()
+@given(batches, st.booleans())
+def test_random_batches_and_crashes_equal_a_plain_fold(
+    plan: list[tuple[list[Event], str]], tiny: bool
+) -> None:
+    expected = Model(LIFETIME)
     number = 0
-    with drive(app()) as d:
+    with drive(app(), spark=TINY if tiny else None) as d:
         for drawn, then in plan:
             batch = [Event(e.k, e.x, e.y, e.t, number := number + 1) for e in drawn]
             d.push("rows", [row(e) for e in batch])
@@ -108,7 +114,7 @@ def row(event: Event) -> dict[str, Any]:
 
 
 def check(d: Driver, expected: Model) -> None:
-    for table in ("aggregates", "folds", "merging", "mixed"):
+    for table in ("aggregates", "folds", "mixed"):
         found = {r["k"]: r for r in d.rows(table)}
         assert found.keys() == expected.rows.keys()
         for k, rows in expected.rows.items():
@@ -119,6 +125,8 @@ def check(d: Driver, expected: Model) -> None:
             k: {**r, "_op": None} for k, r in found.items()
         }
     assert len(d.rejected("rows")) == expected.rejected
+    kept = {r["k"]: (r["n"], r["total"]) for r in d.rows("kept")}
+    assert kept == {k: (len(rows), model.total(model.xs(rows))) for k, rows in expected.kept.items()}
 
 
 def check_row(found: dict[str, Any], rows: list[Event]) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from keyfold.errors import BadDuration, QueryError, did_you_mean
+from keyfold.errors import BadDuration, QueryError, RunError, did_you_mean
 from keyfold.plan import durations
-from keyfold.views.contract import OrderBy, Position, ViewSchema, ViewStore, Where
+from keyfold.views import html
+from keyfold.views.contract import Column, OrderBy, Position, ViewSchema, ViewStore, Where
 from keyfold.views.nested import Nested
 from keyfold.views.sqlite import SqliteStore
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Wait = str | float | None
+_READING: Final = frozenset(("where", "order_by", "limit", "at_least", "wait"))
 
 
 def open_store(path: Path, *, read_only: bool) -> ViewStore:
@@ -78,6 +80,37 @@ class TableReader:
         self._reach(at_least, wait)
         return frame(self._store.scan(self.table, where, order_by, limit), self.schema)
 
+    def plot(self, *columns: str, kind: str = "bar", **options: Any) -> Any:
+        """The rows as a pandas plot, with the key along the axis: `plot("revenue", order_by="revenue desc")`.
+
+        Without columns all that are numbers. Takes what `pandas` takes, and the options of pandas' own plot.
+        """
+        wanted = _plotted(self.schema, columns)
+        data = self._numbers(wanted, {name: options.pop(name) for name in _READING & set(options)})
+        try:
+            return data.plot(kind=kind, **options)
+        except ImportError as error:
+            part = error.name or "matplotlib"
+            raise RunError(f"a plot needs {part}", given=error, hint=f"pip install {part}") from None
+
+    def _numbers(self, columns: Sequence[str], reading: Mapping[str, Any]) -> pd.DataFrame:
+        frame, keys = self.pandas(**reading), self.schema.keys
+        if frame.empty:
+            hint = "rows come with the first batch" if self.position() is None else "a wider where"
+            raise QueryError("there are no rows to plot", reason="not_ready", where=self.table, hint=hint)
+        for column in keys:
+            if isinstance(column.type, Nested):
+                frame[column.name] = frame[column.name].map(html.text)
+        # Decimals and integers beside nulls as well: a plot draws nothing finer than a double.
+        return frame.set_index([column.name for column in keys])[list(columns)].astype("float64")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.table!r}, {_brief(self)})"
+
+    def _repr_html_(self) -> str:
+        """The first rows, for a notebook."""
+        return html.table(self._store, self.table)
+
     def _reach(self, at_least: int | None, wait: Wait) -> None:
         if at_least is None:
             return
@@ -89,6 +122,38 @@ class TableReader:
         if self._store.position(self.table) is None:
             self._store.schema(self.table)
         self._store.wait(self.table, at_least, timeout)
+
+
+def _brief(reader: TableReader) -> str:
+    """How far the table is, in a line. A repr may not raise: it is what debuggers and logs show."""
+    try:
+        # The schema is read for its errors: where there are no views the position is just None.
+        position, _ = reader.position(), reader.schema
+    except Exception as error:
+        return " ".join((getattr(error, "what", None) or type(error).__name__).split())
+    return "no batch yet" if position is None else f"batch {position.batch}"
+
+
+def _plotted(schema: ViewSchema, columns: Sequence[str]) -> list[str]:
+    """The names of the columns to plot, as the table spells them."""
+    numbers = [column.name for column in schema.columns if html.numeric(column)]
+    known = {column.name.lower(): column for column in (*schema.keys, *schema.columns)}
+    for name in map(str, columns):
+        column = known.get(name.lower())
+        if column is None or column.name not in numbers:
+            raise _unplottable(schema, name, column, numbers)
+    if not numbers:
+        raise QueryError("no column is a number, so that there is nothing to plot", where=schema.table)
+    return [known[name.lower()].name for name in columns] or numbers
+
+
+def _unplottable(schema: ViewSchema, name: str, column: Column | None, numbers: list[str]) -> QueryError:
+    hint = f"one of {', '.join(numbers)}" if numbers else None
+    if column is None:
+        near = did_you_mean(name, numbers, hint)
+        return QueryError(f"unknown column {name!r}", where=schema.table, given=name, hint=near)
+    why = "is the key, which is along the axis" if column in schema.keys else f"is a {column.type}, no number"
+    return QueryError(f"column {column.name!r} {why}", where=schema.table, given=name, hint=hint)
 
 
 def _seconds(wait: Wait, table: str) -> float:
@@ -106,9 +171,8 @@ def _key(schema: ViewSchema, key: Sequence[Any], named: Mapping[str, Any]) -> Se
     first = key[0] if len(key) == 1 else None
     simple = not isinstance(schema.keys[0].type, Nested) or len(schema.keys) > 1
     if named or (isinstance(first, Mapping) and simple):
-        return _named_key(
-            schema, () if isinstance(first, Mapping) and simple else key, {**_mapping(first), **named}
-        )
+        places = () if isinstance(first, Mapping) and simple else key
+        return _named_key(schema, places, {**_mapping(first), **named})
     if isinstance(first, tuple | list) and simple:
         return first
     return key
@@ -121,10 +185,8 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 def _named_key(schema: ViewSchema, key: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
     names = [column.name for column in schema.keys]
     if key:
-        hint = f"all by name: {', '.join(names)}"
-        raise QueryError(
-            "the key is given by place and by name", where=schema.table, given=repr(key), hint=hint
-        )
+        what, hint = "the key is given by place and by name", f"all by name: {', '.join(names)}"
+        raise QueryError(what, where=schema.table, given=repr(key), hint=hint)
     by_lower = {str(name).lower(): value for name, value in named.items()}
     for name in named:
         if str(name).lower() not in {known.lower() for known in names}:
