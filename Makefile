@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest
 
 # Rooms whose tests start no JVM; every other directory with tests in it gets a process, and so a JVM, of its own.
 PLAIN := $(wildcard tests/unit tests/views)
-CODE := $(wildcard src tests bench examples hatch_build.py)
+CODE := $(wildcard src tests bench examples tools/*.py hatch_build.py)
 FOUND = $(shell find tests -mindepth 2 -name 'test_*.py' | cut -d/ -f1,2 | sort -u)
 ROOMS = $(filter-out $(PLAIN),$(FOUND)) $(wildcard tests/test_*.py)
 

@@ -74,7 +74,7 @@ class Driver:
     def __init__(self, spec: AppSpec, home: Path | None, spark: Any, settings: Mapping[str, Any]) -> None:
         self._spec = spec
         self._temporary = home is None
-        self._home = home or Path(tempfile.mkdtemp(prefix="keyfold-"))
+        self._home = home.resolve() if home else Path(tempfile.mkdtemp(prefix="keyfold-"))
         self._spark = spark
         self._settings = settings
         self._files = 0

@@ -175,3 +175,13 @@ def test_a_wrong_command_suggests_a_right_one(cli: Cli) -> None:
     said = cli("statsu")
     assert said.code == 2
     assert "status" in said.err
+
+
+def test_a_table_too_wide_for_the_terminal_is_shown_line_by_line(
+    home: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    lines = cli("rows", "totals", "--home", home).out.splitlines()
+    assert all(len(line) <= 40 for line in lines)
+    assert "region   eu" in [line.rstrip() for line in lines]
+    assert "_at      2026-01-01T12:00:01Z" in [line.rstrip() for line in lines]

@@ -18,11 +18,9 @@ def blocks() -> list[str]:
     return re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
 
 
-def test_the_readme_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_readme_runs_as_it_stands(place: Path) -> None:
     declare, run, drive = blocks()
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("KEYFOLD_HOME", str(tmp_path / "home"))
-    orders = tmp_path / "data" / "orders"
+    orders = place / "data" / "orders"
     orders.mkdir(parents=True)
     rows = [
         {"id": "1", "customer": "ann", "region": "eu", "amount": 40.0, "at": "2026-01-01T00:00:00Z"},
@@ -30,9 +28,6 @@ def test_the_readme_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.Monkey
         {"id": "3", "customer": "bob", "region": "us", "amount": -2.0, "at": "2026-01-01T00:01:00Z"},
     ]
     (orders / "1.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    from keyfold.testing import shared_session
-
-    shared_session()
     names: dict[str, Any] = {}
     exec(compile(declare, "README.md", "exec"), names)
     found = []
@@ -52,20 +47,3 @@ def test_the_example_is_the_readmes_app() -> None:
 
 def test_the_readme_is_short() -> None:
     assert len(README.read_text("utf-8").splitlines()) <= 150
-
-
-def test_every_setting_is_in_the_reference() -> None:
-    from keyfold.settings import Settings
-
-    reference = (ROOT / "docs" / "reference.md").read_text("utf-8")
-    for name in Settings.model_fields:
-        assert f"| `{name}` | `KEYFOLD_{name.upper()}` |" in reference
-
-
-def test_every_public_name_is_in_the_reference() -> None:
-    import keyfold
-
-    text = (ROOT / "docs" / "reference.md").read_text("utf-8") + (ROOT / "README.md").read_text("utf-8")
-    for name in keyfold.__all__:
-        if name != "__version__":
-            assert re.search(rf"\b{name}\b", text), name

@@ -136,3 +136,44 @@ def test_rows_of_another_type_in_parquet_stop_by_name_and_lose_nothing(tmp_path:
     with started(app, tmp_path / "home") as handle:
         handle.drain()
         assert totals(handle) == [("eu", 1, 1.0)]
+
+
+def test_csv_bytes_that_are_no_text_are_rejected_and_make_no_key(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.csv").write_bytes(b"k,x\ncaf\xe9,1\ncaf\xe8,2\ncaf\xc3\xa9,3\n")
+    app = kf.App("bytes")
+    rows = app.stream("rows", kf.files(tmp_path / "in", format="csv"), schema="k string, x int")
+    rows.by("k").table("t", total="sum(x)")
+    with run.start(app.spec(), spark=shared_session(), home=tmp_path / "home") as handle:
+        handle.drain()
+        assert [(r["k"], r["total"]) for r in handle.table("t").rows()] == [("café", 3)]
+        reasons = [r["reason"] for r in handle.rejected("rows")]
+        assert reasons == ["bytes that are no text in the file's encoding"] * 2
+
+
+def test_relative_paths_are_meant_from_where_python_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spark = shared_session()
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.json").write_text('{"k": "a"}\n')
+    monkeypatch.chdir(tmp_path)
+    app = kf.App("relative")
+    app.stream("rows", kf.files("in"), schema="k string").by("k").table("t", n="count(*)")
+    with run.start(app.spec(), spark=spark, home="home") as handle:
+        handle.drain()
+        assert handle.table("t").get("a")["n"] == 1
+
+
+def test_a_stream_that_moved_to_another_directory_is_told_so(tmp_path: Path) -> None:
+    def started(directory: str) -> None:
+        (tmp_path / directory).mkdir()
+        (tmp_path / directory / "1.json").write_text('{"k": "a"}\n')
+        app = kf.App("moved")
+        app.stream("rows", kf.files(tmp_path / directory), schema="k string").by("k").table("t", n="count(*)")
+        with run.start(app.spec(), spark=shared_session(), home=tmp_path / "home") as handle:
+            handle.drain()
+
+    started("here")
+    with pytest.raises(QueryFailed, match="another directory before"):
+        started("there")

@@ -25,6 +25,7 @@ from keyfold.errors import (
     HomeLocked,
     HomeUnusable,
     QueryFailed,
+    StateMismatch,
 )
 from keyfold.testing import drive, shared_session
 
@@ -297,7 +298,7 @@ def test_a_home_is_held_by_one_process_and_a_dead_owners_lock_is_taken_over(
         assert d.rows("t") == [{"region": "eu", "n": 1}]
 
 
-def test_an_error_of_the_view_is_told_in_its_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     from keyfold.engine import aside
 
     def broken(*_: object) -> None:
@@ -306,10 +307,31 @@ def test_an_error_of_the_view_is_told_in_its_own_words(monkeypatch: pytest.Monke
     with drive(counting()) as d:
         with monkeypatch.context() as patched:
             patched.setattr(aside.ChangeFile, "close", broken)
-            with pytest.raises(QueryFailed, match="No space left on device") as stopped:
+            with pytest.raises(QueryFailed, match="no space left on the disk of") as stopped:
                 d.push("orders", [{"region": "eu"}])
             assert "Traceback" not in str(stopped.value)
             assert d.rows("t") == []
         d.restart()
         assert d.rows("t") == [{"region": "eu", "n": 1}], "nothing was lost, and nothing applied twice"
         assert [c["n"] for c in d.changes("t")] == [1]
+
+
+@pytest.mark.parametrize("column", ["count(*) over ()", "explode(array(1))"])
+def test_what_is_no_aggregate_of_a_key_alone_is_refused(column: str) -> None:
+    app = kf.App("odd")
+    app.stream("rows", kf.rows([]), schema="k string, x int").by("k").table("t", odd=column)
+    with pytest.raises(BadExpression, match="odd") as refused, drive(app):
+        pass
+    assert "Py4J" not in str(refused.value)
+
+
+def test_a_table_renamed_in_case_alone_is_refused(tmp_path: Path) -> None:
+    def named(table: str) -> kf.App:
+        app = kf.App("cased")
+        app.stream("rows", kf.rows([]), schema="k string").by("k").table(table, n="count(*)")
+        return app
+
+    with drive(named("totals"), home=tmp_path) as d:
+        d.push("rows", [{"k": "a"}])
+    with pytest.raises(StateMismatch, match="upper and lower case"), drive(named("Totals"), home=tmp_path):
+        pass

@@ -236,3 +236,16 @@ def test_a_null_key_and_a_broken_line_stop_a_strict_table_too() -> None:
     for line, words in zip(lines, ("key k is null", "does not parse"), strict=True):
         with drive(app) as d, pytest.raises(QueryFailed, match=words):
             d.push("rows", [line])
+
+
+def test_a_stream_of_a_union_lists_its_own_rejected_rows() -> None:
+    app = kf.App("both")
+    a = app.stream("a", kf.rows([]), schema="k string, x int")
+    b = app.stream("b", kf.rows([]), schema="k string, x int")
+    a.union(b).by("k").table("t", n="count(*)")
+    with drive(app) as d:
+        d.push("a", ["{a"])
+        d.push("b", ["{b", {"k": None}])
+        assert [r["raw"] for r in d.rejected("a") if r["reason"] == "does not parse"] == ["{a"]
+        assert [r["raw"] for r in d.rejected("b") if r["reason"] == "does not parse"] == ["{b"]
+        assert len(d.rejected("t")) == 3

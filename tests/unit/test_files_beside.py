@@ -28,7 +28,7 @@ def test_rejected_rows_of_a_batch_are_replaced_when_it_runs_again(tmp_path: Path
 def test_a_row_that_several_tables_refuse_is_listed_once_and_two_alike_twice() -> None:
     a = [{"raw": "x"}, {"raw": "x"}, {"raw": "y"}]
     b = [{"raw": "x"}, {"raw": "z"}]
-    assert [r["raw"] for r in aside.of_stream([a, b])] == ["x", "x", "y", "z"]
+    assert [r["raw"] for r in aside.of_stream("orders", [a, b])] == ["x", "x", "y", "z"]
 
 
 def test_python_values_are_spelt_for_sparks_json_reader() -> None:

@@ -112,12 +112,31 @@ def console() -> Console:
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], right: Sequence[str] = ()) -> None:
     """Rows under their columns' names; `right` are the columns of numbers."""
     screen, piece = console(), _empty(columns, right)
+    kept: list[Sequence[Any]] = []
     for row in rows:
         if piece.row_count == _PIECE:
-            screen.print(piece)
-            piece = _empty(columns, right)
+            _fitting(screen, piece, columns, kept)
+            piece, kept = _empty(columns, right), []
         piece.add_row(*_cells(row))
-    screen.print(piece)
+        kept.append(row)
+    _fitting(screen, piece, columns, kept)
+
+
+def _fitting(screen: Console, piece: Table, columns: Sequence[str], rows: list[Sequence[Any]]) -> None:
+    """A table where it fits; else each row as lines, since numbers broken in two can't be read."""
+    from rich.text import Text
+
+    wanted = screen.measure(piece, options=screen.options.update(width=_WIDE)).maximum
+    if not rows or wanted <= screen.width:
+        screen.print(piece)
+        return
+    width = max(len(cell(name)) for name in columns)
+    for number, row in enumerate(rows):
+        if number:
+            screen.print()
+        for name, value in zip(columns, row, strict=True):
+            line = Text(f"{cell(name):<{width}}  ", style="dim")
+            screen.print(line.append(cell(value), style="not dim"), overflow="fold")
 
 
 def pairs(row: Mapping[str, Any]) -> None:

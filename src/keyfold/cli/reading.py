@@ -57,7 +57,7 @@ def rejected_rows(name: str, home: str | None) -> list[dict[str, Any]]:
         hint = did_you_mean(part, names, f"one of {', '.join(names)}")
         what = f"no stream or table {part} in app {place.path.name}"
         raise QueryError(what, reason="not_found", given=name, hint=hint)
-    return _timed(aside.of_stream([aside.read_rejected(place.table(table)) for table in readers]))
+    return _timed(aside.of_stream(part, [aside.read_rejected(place.table(table)) for table in readers]))
 
 
 def _timed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

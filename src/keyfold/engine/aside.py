@@ -64,13 +64,18 @@ def counts(directory: Path) -> dict[int, int]:
     return {int(file.stem): file.read_bytes().count(b"\n") for file in directory.glob("[0-9]*.jsonl")}
 
 
-def of_stream(per_table: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """A stream's rejected rows: one that several of its tables refuse is listed once."""
+def of_stream(stream: str, per_table: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """A stream's rejected rows: one that several of its tables refuse is listed once.
+
+    Rows of the other streams of a union are left out, but those of which no stream is known are in.
+    """
     seen: Counter[str] = Counter()
     rows: list[dict[str, Any]] = []
     for table in per_table:
         here: Counter[str] = Counter()
         for row in table:
+            if row.get("stream", stream).lower() != stream.lower():
+                continue
             here[row["raw"]] += 1
             if here[row["raw"]] > seen[row["raw"]]:
                 rows.append(row)

@@ -145,14 +145,16 @@ class Context:
             )
         return step(self, node)
 
-    def begin(self, frame: DataFrame, csv: Mapping[str, str] | None = None) -> Any:
-        """A pipeline of the kernel's on a DataFrame."""
+    def begin(self, frame: DataFrame, stream: str | None = None, csv: Mapping[str, str] | None = None) -> Any:
+        """A pipeline of the kernel's on a DataFrame, with the stream that its rows are of, if it is one."""
         from pyspark.sql import functions as F
 
         self.stages += 1
         if self.clock:
             frame = frame.withColumn("_kf_now", F.current_timestamp())
-        return self.api.pipeline(frame._jdf, self.spec.on_error == "reject", dict(csv or {}))
+        return self.api.pipeline(
+            frame._jdf, self.spec.on_error == "reject", stream, None if csv is None else dict(csv)
+        )
 
     def end(self, pipeline: Any) -> DataFrame:
         """The rows of a pipeline as a DataFrame, for what only Spark can do to them."""
@@ -178,7 +180,8 @@ class Context:
 
 def _source(context: Context, node: nodes.Source) -> Any:
     frame = inputs.read(context.spark, node, context.feeds, watermark=context.timed)
-    return context.begin(frame, inputs.header_options(node) if node.name not in context.feeds else None)
+    fed = node.name in context.feeds
+    return context.begin(frame, node.name, None if fed else inputs.csv_options(node))
 
 
 def _where(context: Context, node: nodes.Where) -> Any:

@@ -115,6 +115,15 @@ def failed(app: str, table: str, batch: int | None, error: Any, home: Path) -> Q
             batch=batch,
             hint="free some and start again; the batch is taken up again, nothing is lost or counted twice",
         )
+    if "Wrong basePath" in text:
+        return QueryFailed(
+            "the stream's files were read from another directory before; Spark can't go on with a new one",
+            app=app,
+            table=table,
+            batch=batch,
+            given=plain(text),
+            hint="point kf.files back to it; or give the table a new name, which starts from the first row",
+        )
     return QueryFailed(
         f"the query of table {table} stopped: {_cause(error, text)}",
         app=app,

@@ -48,7 +48,9 @@ def fingerprint(meaning: dict[str, str]) -> str:
 
 def check(app: str, stored: dict[str, Any] | None, compiled: Compiled, place: AppHome) -> None:
     """Refuses a definition that the table's state was not written by."""
-    old = ((stored or {}).get("tables") or {}).get(compiled.spec.name)
+    tables: dict[str, Any] = (stored or {}).get("tables") or {}
+    _refuse_other_case(app, compiled, tables)
+    old = tables.get(compiled.spec.name)
     if old is None or place.table(compiled.spec.name).begun() is None:
         return
     changes = differences(old["meaning"], meaning_of(compiled))
@@ -64,6 +66,19 @@ def check(app: str, stored: dict[str, Any] | None, compiled: Compiled, place: Ap
             "row; or start anew in another home (keyfold run APP.py --home DIR). Now keyfold "
             f"get, rows and rejected still read what is there ({place.path})",
         )
+
+
+def _refuse_other_case(app: str, compiled: Compiled, tables: dict[str, Any]) -> None:
+    """A name that differs in case alone would be another state and the same view."""
+    name = compiled.spec.name
+    for known in tables:
+        if known.lower() == name.lower() and known != name:
+            raise StateMismatch(
+                f"{app}.{name} differs from the table {known} on disk in upper and lower case alone",
+                where=compiled.spec.site,
+                given=name,
+                hint=f"{known}, or another name",
+            )
 
 
 def differences(old: dict[str, str], new: dict[str, str]) -> list[str]:

@@ -65,7 +65,7 @@ class Handle:
         """Rows of a stream or table that could not be used, with reason and raw text."""
         tables = tables_of(self.spec, name)
         found = [aside.read_rejected(self.home.table(t)) for t in tables]
-        return found[0] if name in (t.name for t in self.spec.tables) else aside.of_stream(found)
+        return found[0] if name in (t.name for t in self.spec.tables) else aside.of_stream(name, found)
 
     def drain(self) -> None:
         """Processes all input that is there now, then returns."""
@@ -107,7 +107,7 @@ class Handle:
                 home = self.home.path.parent
                 raise failed(self.spec.name, name, hook.home.begun(), hook.error or error, home)
 
-    def up(self) -> None:
+    def _up(self) -> None:
         """Called when every query has been started."""
         self._monitor.watch(self.queries, self.hooks, self.store)
 

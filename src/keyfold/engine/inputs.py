@@ -75,18 +75,22 @@ def _own(spark: SparkSession, source: Source) -> DataFrame:
         schema = schema.add("_kf_raw", "string")
         reader = reader.option("columnNameOfCorruptRecord", "_kf_raw")
     frame = _load(reader, source, None if source.schema is None else schema)
-    if header_options(source) is not None:
+    if _has_headers(source):
         from pyspark.sql import functions as F
 
         frame = frame.select("*", F.col("_metadata.file_path").alias("_kf_file"))
     return frame
 
 
-def header_options(source: Source) -> dict[str, str] | None:
-    """The options by which the kernel reads a CSV file's header; None for sources without headers."""
-    options = {key.lower(): value for key, value in source.connector.options}
-    has = source.connector.kind == "files" and source.connector.format == "csv"
-    return dict(source.connector.options) if has and options.get("header", "true").lower() == "true" else None
+def csv_options(source: Source) -> dict[str, str] | None:
+    """The options of CSV files; None for other sources."""
+    csv = source.connector.kind == "files" and source.connector.format == "csv"
+    return dict(source.connector.options) if csv else None
+
+
+def _has_headers(source: Source) -> bool:
+    options = {key.lower(): value for key, value in (csv_options(source) or {}).items()}
+    return csv_options(source) is not None and options.get("header", "true").lower() == "true"
 
 
 def _checked(connector: Connector, source: Source) -> None:
@@ -108,7 +112,7 @@ def _load(reader: Any, source: Source, schema: Any = None, path: str | None = No
 
     try:
         reader = reader if schema is None else reader.schema(schema)
-        place = path or source.connector.path
+        place = path or _absolute(source.connector)
         frame: DataFrame = reader.load(place) if place else reader.load()
     except (PySparkException, Py4JJavaError) as error:
         said = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else str(error)
@@ -119,6 +123,13 @@ def _load(reader: Any, source: Source, schema: Any = None, path: str | None = No
             hint="correct the path, format or options, or create the directory before the app starts",
         ) from None
     return frame
+
+
+def _absolute(connector: Connector) -> str | None:
+    """Paths are meant from where Python is, which may have changed since the JVM was started there."""
+    path = connector.path
+    local = connector.kind == "files" and path is not None and ":" not in path.partition("/")[0]
+    return str(Path.cwd() / path) if local and path is not None else path
 
 
 def _reader(spark: SparkSession, connector: Connector) -> Any:

@@ -90,7 +90,7 @@ def _started(
             hook = BatchHook(one.spec, home, store, one.view, views=views, changelog=changelog)
             handle.hooks[name] = hook
             handle.queries[name] = _query(spark, spec, one, hook, partitions[name])
-        handle.up()
+        handle._up()
     except BaseException:
         handle.stop()
         raise

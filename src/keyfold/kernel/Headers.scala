@@ -24,7 +24,7 @@ class Headers(gate: Gate) {
   }
 
   private def check(url: String): String = {
-    val options = new CSVOptions(gate.csv, columnPruning = false, gate.zone)
+    val options = new CSVOptions(gate.origin.csv.get, columnPruning = false, gate.zone)
     val in = CodecStreams.createInputStreamWithCloseResource(SparkHadoopUtil.get.conf, SparkPath.fromUrlString(url).toPath)
     try {
       val line = new java.io.BufferedReader(new java.io.InputStreamReader(in, options.charset)).readLine()

@@ -11,11 +11,11 @@ import org.apache.spark.sql.types._
  * The stateful part: loads a key's state, folds the batch's rows in, stores it, and emits the change. `input` is what comes through the shuffle: the key,
  * then either state to merge (`ordered` = false) or rows to fold in order (`ordered` = true), then the rejection of a row that can't be used.
  */
-class Keyed(fold: Fold, input: Seq[Attribute], ordered: Boolean, ttlMs: Option[Long], keep: Boolean, zone: String)
+class Keyed(fold: Fold, input: Seq[Attribute], ordered: Boolean, ttlMs: Option[Long], keep: Boolean, zone: String, stream: Option[String])
     extends StatefulProcessor[InternalRow, InternalRow, InternalRow] {
   @transient private var state: ValueState[InternalRow] = _
   @transient private lazy val live = new Live(fold)
-  @transient private lazy val rejects = if (ordered) new Rejects(input(input.length - 2): Expression, input, keep, zone) else new Rejects(input.init, input, keep, zone)
+  @transient private lazy val rejects = if (ordered) new Rejects(input(input.length - 2): Expression, input, keep, zone, stream) else new Rejects(input.init, input, keep, zone, stream)
   @transient private lazy val rejecting = {
     val blanks = (fold.keys ++ fold.result).map(a => Literal(null, a.dataType))
     UnsafeProjection.create((Literal("rejected") +: blanks) :+ BoundReference(0, StringType, nullable = false))

@@ -102,9 +102,10 @@ object Lens {
     import org.apache.spark.sql.functions.col
     val named = columns.map { case (n, c) => c.as(n) }
     val plan = lens.frame.groupBy(keys.map(k => col(s"`$k`")): _*).agg(named.head, named.tail: _*).queryExecution.analyzed
-    ready(plan, lens.spark).collectFirst { case a: Aggregate => a } match {
-      case Some(a) if a.child.isInstanceOf[LocalRelation] => a
-      case _ => throw new Refused("this is no aggregate over the rows of a key")
+    // Nothing above it either: a window function or a generator would be lost with what is there.
+    ready(plan, lens.spark) match {
+      case a: Aggregate if a.child.isInstanceOf[LocalRelation] => a
+      case other => throw new Refused(s"this is no aggregate over the rows of a key alone (Spark makes a ${other.nodeName} of it)")
     }
   }
 }

@@ -22,7 +22,7 @@ case class Declared(name: String, aggregate: Option[Column], own: Option[OwnFold
  * What Python calls. One object per table: each method takes one thing the user declared and analyzes it at once, so that what is wrong with it is known by
  * name; `table` and `rows` then build the plan.
  */
-class Pipeline(df: DataFrame, keep: Boolean, csv: Map[String, String]) {
+class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
   private val spark = df.sparkSession.asInstanceOf[SparkSession]
   private val zone = spark.sessionState.conf.sessionLocalTimeZone
   private var lens = Lens.of(spark, df.schema, Names.hidden)
@@ -80,7 +80,7 @@ class Pipeline(df: DataFrame, keep: Boolean, csv: Map[String, String]) {
   }
 
   private def ordered = columns.exists(_.own.isDefined)
-  private def gate(source: Seq[Attribute]) = Gate(source, conditions.filterNot { case Touch(c) => c.isEmpty; case _ => false }, keep, zone, csv)
+  private def gate(source: Seq[Attribute]) = Gate(source, conditions.filterNot { case Touch(c) => c.isEmpty; case _ => false }, keep, zone, origin)
   private def time: Option[Attribute] = lens.source.find(_.name == Names.Time)
   /** Whether TTL counts event time here; otherwise it counts the time of batches. */
   def hasTime: Boolean = time.isDefined
@@ -122,7 +122,7 @@ class Pipeline(df: DataFrame, keep: Boolean, csv: Map[String, String]) {
     }
     val input = shuffled :+ bad
     val mode = if (ttl.isEmpty) TimeMode.None() else if (timed.isEmpty) TimeMode.ProcessingTime() else TimeMode.EventTime()
-    val processor = new Keyed(folding, input, ordered, ttl, keep, zone)
+    val processor = new Keyed(folding, input, ordered, ttl, keep, zone, origin.stream)
     val out = (AttributeReference(Names.Op, StringType, nullable = false)() +: keyOut.map(_.newInstance())) ++
       fold.result.map(r => AttributeReference(r.name, r.dataType)()) :+ AttributeReference(Names.Bad, StringType)()
     val sent = Through(work, input, from)
@@ -181,6 +181,7 @@ class Pipeline(df: DataFrame, keep: Boolean, csv: Map[String, String]) {
 }
 
 object Api {
-  /** `keep`: rows that can't be used are kept aside; `csv`: the options of a CSV source whose files have headers. */
-  def pipeline(df: DataFrame, keep: Boolean, csv: java.util.Map[String, String]): Pipeline = new Pipeline(df, keep, csv.asScala.toMap)
+  /** `keep`: rows that can't be used are kept aside; `stream` and `csv`, the options of CSV files, may be null. */
+  def pipeline(df: DataFrame, keep: Boolean, stream: String, csv: java.util.Map[String, String]): Pipeline =
+    new Pipeline(df, keep, Origin(Option(stream), Option(csv).map(_.asScala.toMap)))
 }

@@ -1,18 +1,15 @@
 package org.apache.spark.sql.keyfold
 
 import com.fasterxml.jackson.databind.ObjectMapper
-import org.apache.spark.{SparkRuntimeException, SparkThrowable}
+import org.apache.spark.{SparkException, SparkThrowable}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.unsafe.types.UTF8String
 
-/** A row that can't be used, under on_error="fail". */
-class BadRow(reason: String, raw: String) extends RuntimeException(s"[KEYFOLD_BAD_ROW] $reason; row: $raw")
-
 /** Writes down why a row was set aside and what it was. */
-class Rejects(struct: Expression, input: Seq[Attribute], keep: Boolean, zone: String) {
-  def this(columns: Seq[Attribute], input: Seq[Attribute], keep: Boolean, zone: String) =
-    this(CreateNamedStruct(columns.flatMap(c => Seq(Literal(c.name), c))), input, keep, zone)
+class Rejects(struct: Expression, input: Seq[Attribute], keep: Boolean, zone: String, stream: Option[String]) {
+  def this(columns: Seq[Attribute], input: Seq[Attribute], keep: Boolean, zone: String, stream: Option[String]) =
+    this(CreateNamedStruct(columns.flatMap(c => Seq(Literal(c.name), c))), input, keep, zone, stream)
 
   private lazy val asJson = UnsafeProjection.create(Seq(StructsToJson(Map("ignoreNullFields" -> "false"), struct, Some(zone)).replacement), input)
 
@@ -21,8 +18,11 @@ class Rejects(struct: Expression, input: Seq[Attribute], keep: Boolean, zone: St
   def of(row: InternalRow, error: Throwable): UTF8String = of(Rejects.reason(error), text(row))
 
   def of(reason: String, raw: String): UTF8String = {
-    if (!keep) throw new BadRow(reason, raw)
-    UTF8String.fromString(Rejects.mapper.createObjectNode().put("reason", reason).put("raw", raw).toString)
+    // One of Spark's own: a driver may not have the kernel's classes where it reads a task's failure.
+    if (!keep) throw new SparkException(s"[KEYFOLD_BAD_ROW] $reason; row: $raw")
+    val node = Rejects.mapper.createObjectNode().put("reason", reason).put("raw", raw)
+    stream.foreach(node.put("stream", _))
+    UTF8String.fromString(node.toString)
   }
 }
 
@@ -42,7 +42,7 @@ object Rejects {
 
   /** Errors of a row; anything else (memory, threads, a broken store) must stop the task. */
   def isRowError(e: Throwable): Boolean = e match {
-    case _: BadRow | _: Error => false
+    case _: Error => false
     case _: ArithmeticException | _: NumberFormatException | _: java.time.DateTimeException => true
     case t: SparkThrowable => t.getCondition != null && !t.getCondition.startsWith("INTERNAL_ERROR")
     case _: IllegalArgumentException | _: ArrayIndexOutOfBoundsException | _: ClassCastException | _: NullPointerException => true

@@ -5,14 +5,17 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
+/** Where rows come from: the stream, if it is one alone, and the options of its files if those are CSV. */
+case class Origin(stream: Option[String], csv: Option[Map[String, String]])
+
 /** What every row meets first: is it a row at all, and does it pass the conditions, in the order they were declared. */
-case class Gate(source: Seq[Attribute], conditions: Seq[Expression], keep: Boolean, zone: String, csv: Map[String, String]) {
+case class Gate(source: Seq[Attribute], conditions: Seq[Expression], keep: Boolean, zone: String, origin: Origin) {
   def visible: Seq[Attribute] = source.filterNot(a => Names.hidden(a.name))
   def index(name: String): Int = source.indexWhere(_.name == name)
 }
 
 class LiveGate(gate: Gate, partition: Int) {
-  val rejects = new Rejects(gate.visible, gate.source, gate.keep, gate.zone)
+  val rejects = new Rejects(gate.visible, gate.source, gate.keep, gate.zone, gate.origin.stream)
   private val tests = gate.conditions.map(c => Predicate.create(BindReferences.bindReference(c, AttributeSeq(gate.source)))).toArray
   tests.foreach(_.initialize(partition))
   private val (bad, raw, control) = (gate.index(Names.Bad), gate.index(Names.Raw), gate.index(Names.Control))
@@ -24,7 +27,12 @@ class LiveGate(gate: Gate, partition: Int) {
     else if (headers != null && headers.wrong(row) != null)
       rejects.of(headers.wrong(row), if (row.isNullAt(raw)) rejects.text(row) else row.getString(raw))
     else if (raw >= 0 && !row.isNullAt(raw)) rejects.of("does not parse", row.getString(raw))
+    else if (undecoded(row)) rejects.of("bytes that are no text in the file's encoding", rejects.text(row))
     else null
+
+  // Spark puts U+FFFD in place of what it can't decode in a CSV file, and different texts become one.
+  private val texts = if (gate.origin.csv.isEmpty) Array.empty[Int] else gate.source.indices.filter(i => i != raw && gate.source(i).dataType.isInstanceOf[StringType]).toArray
+  private def undecoded(row: InternalRow): Boolean = texts.exists(i => !row.isNullAt(i) && row.getUTF8String(i).contains(LiveGate.Replacement))
 
   def passes(row: InternalRow): Boolean = {
     if (control >= 0 && !row.isNullAt(control) && row.getBoolean(control)) return false
@@ -32,6 +40,10 @@ class LiveGate(gate: Gate, partition: Int) {
     while (i < tests.length) { if (!tests(i).eval(row)) return false; i += 1 }
     true
   }
+}
+
+object LiveGate {
+  val Replacement: UTF8String = UTF8String.fromString("\uFFFD")
 }
 
 /** where and select alone: rows in; out come the columns a user sees, the event time if there is one, and rejections. */

@@ -1,0 +1,141 @@
+"""The reference is what the code says, and the code says something of everything."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import types
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+import typer
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ROOT / "docs" / "reference"
+
+
+def _tool() -> types.ModuleType:
+    spec = importlib.util.spec_from_file_location("reference", ROOT / "tools" / "reference.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+TOOL = _tool()
+
+
+def read(page: str) -> str:
+    return (PAGES / page).read_text("utf-8")
+
+
+def test_the_reference_is_up_to_date() -> None:
+    assert TOOL.differing() == [], "run tools/reference.py"
+
+
+def test_a_page_that_was_changed_or_is_missing_is_noticed(tmp_path: Path) -> None:
+    for name, text in TOOL.pages().items():
+        (tmp_path / name).write_text(text, "utf-8")
+    assert TOOL.differing(tmp_path) == []
+    (tmp_path / "cli.md").write_text("nothing", "utf-8")
+    (tmp_path / "errors.md").unlink()
+    assert TOOL.differing(tmp_path) == ["cli.md", "errors.md"]
+
+
+def test_check_exits_with_1_when_a_page_differs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(TOOL, "differing", lambda: ["cli.md"])
+    assert TOOL.main(["--check"]) == 1
+    assert "docs/reference/cli.md" in capsys.readouterr().err
+    monkeypatch.setattr(TOOL, "PLACE", tmp_path)
+    assert TOOL.main([]) == 0
+    assert sorted(file.name for file in tmp_path.iterdir()) == sorted(TOOL.pages())
+
+
+def test_everything_public_says_something() -> None:
+    assert TOOL.undocumented() == []
+
+
+def test_a_command_and_an_option_without_a_help_are_noticed() -> None:
+    app = typer.Typer()
+
+    @app.command("silent")
+    def silent(option: Annotated[str, typer.Option()] = "") -> None: ...
+
+    @app.command("told")
+    def told(option: Annotated[str, typer.Option(help="An option.")] = "") -> None:
+        """Does it.
+
+        Example: keyfold told
+        """
+
+    found = TOOL.silent_commands(typer.main.get_command(app))
+    assert found == ["keyfold silent: help", "keyfold silent: example", "keyfold silent: option"]
+
+
+def test_a_class_without_a_text_of_its_own_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Silent(ValueError):
+        pass
+
+    monkeypatch.setattr(TOOL, "error_classes", lambda: [Silent])
+    monkeypatch.setattr(TOOL, "documented", lambda: {"Errors": {"kf.Silent": Silent}})
+    assert TOOL.undocumented() == ["kf.Silent", "error Silent"]
+
+
+def test_every_setting_is_in_the_reference() -> None:
+    from keyfold.settings import Settings
+
+    page = read("settings.md")
+    for name, field in Settings.model_fields.items():
+        line = next(line for line in page.splitlines() if line.startswith(f"| `{name}` |"))
+        assert f"`KEYFOLD_{name.upper()}`" in line
+        assert str(field.description) in line
+
+
+def test_every_command_and_option_is_in_the_reference() -> None:
+    page = read("cli.md")
+    sections = dict(re.findall(r"^## keyfold (\S+)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
+    commands = TOOL.command_tree().commands
+    assert list(sections) == list(commands)
+    for name, command in commands.items():
+        for param in command.params:
+            assert f": {param.help}" in sections[name], f"{name}: {param.name}"
+            wanted = param.opts if param.param_type_name == "option" else []
+            assert all(re.search(rf"`{option}[` ]", sections[name]) for option in wanted)
+
+
+def test_every_error_is_in_the_reference_and_in_the_tree() -> None:
+    page = read("errors.md")
+    tree = page.partition("```")[2].partition("```")[0]
+    for cls in TOOL.error_classes():
+        assert f"## {cls.__name__}\n" in page
+        assert re.search(rf"\b{cls.__name__}\b", tree), cls.__name__
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    import keyfold
+
+    page = read("names.md")
+    for name in keyfold.__all__:
+        assert f"### kf.{name}\n" in page or f"`kf.{name}`" in page, name
+    for name in ("app.start", "stream.by", "handle.drain", "handle.table(t).get", "driver.crash", "table.to"):
+        assert f"### {name}\n" in page
+
+
+def test_no_part_of_an_old_page_is_lost() -> None:
+    text = "".join(file.read_text("utf-8") for file in sorted((ROOT / "docs").rglob("*.md")))
+    kept = (
+        "spark.keyfold.combineEntries",
+        "spark.keyfold.gatherBytes",
+        "appear whole",
+        "spark.log",
+        "between",
+        "is null",
+        "| 130, 143 |",
+        "at_least",
+        "statestore",
+    )
+    assert [part for part in kept if part not in text] == []
