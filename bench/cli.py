@@ -66,7 +66,8 @@ def _first_row(place: Path) -> float:
     kernel_jar()
     views = place / ".keyfold" / "orders_app" / "views.db"
     begun = time.monotonic()
-    with subprocess.Popen([*KEYFOLD, "run", "app.py"], cwd=place, stderr=subprocess.DEVNULL) as run:
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen([*KEYFOLD, "run", "app.py"], cwd=place, **quiet) as run:  # type: ignore[call-overload]
         while True:
             try:
                 if (

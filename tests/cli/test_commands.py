@@ -35,7 +35,7 @@ def test_rows_as_csv_have_every_row_and_values_as_in_json(home: Path, cli: Cli) 
 def test_rows_as_parquet_keep_their_types(home: Path, cli: Cli, tmp_path: Path) -> None:
     said = cli("rows", "kinds", "--home", home, "--format", "parquet", "--out", tmp_path / "kinds.parquet")
     assert (said.code, said.out) == (0, "")
-    assert "1 rows in" in said.err
+    assert "1 row in" in said.err
     table = pq.read_table(tmp_path / "kinds.parquet")
     (row,) = table.to_pylist()
     assert row["at"] == AT
@@ -103,8 +103,8 @@ def java(place: Path, version: str) -> Path:
 
 
 @pytest.mark.parametrize("version", ["11.0.2", "1.8.0_292"])
-def test_doctor_and_check_refuse_an_old_java(
-    version: str, shop: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+def test_doctor_refuses_an_old_java(
+    version: str, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(java(tmp_path, version)))
     found = cli("doctor", "--home", tmp_path / "home", "--json")

@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from keyfold.cli import figures
+from keyfold.cli.lines import line
 from keyfold.cli.live import Left, Screen
-from keyfold.cli.living import line
 from keyfold.cli.starting import STEPS, Starting
 
 TABLE: dict[str, Any] = {
@@ -131,9 +131,9 @@ def test_what_is_left_is_reckoned_from_how_it_went() -> None:
 
 
 def test_a_start_is_shown_by_the_seconds_its_steps_take() -> None:
-    starting = Starting(Console(file=io.StringIO()))
+    starting = Starting(Console(file=io.StringIO()), drawn=False)
     assert starting.shown(0.0) == (0.0, "starting")
-    starting.tell("spark", 0, 1)
+    starting.tell("spark")
     begun = starting._steps["spark"]
     share, words = starting.shown(begun + 2.5)
     total = sum(seconds for step, (_, seconds) in STEPS.items() if step != "kernel")

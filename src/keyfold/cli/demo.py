@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from keyfold.cli.options import Home, Json
+from keyfold.cli.options import Json
 
 if TYPE_CHECKING:
     from keyfold.engine.handle import Handle
@@ -29,7 +30,15 @@ def command(
         str | None,
         typer.Option("--for", metavar="TIME", help="Stop after this time, such as 20s.", show_default=False),
     ] = None,
-    home: Home = None,
+    home: Annotated[
+        str | None,
+        typer.Option(
+            "--home",
+            metavar="DIR",
+            help="Where to keep everything; else nothing is kept.",
+            show_default=False,
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Run a shop with made-up visitors until Ctrl-C, then compare its totals with a recount of the files.
@@ -45,13 +54,14 @@ def command(
 
     seconds = None if for_ is None else durations.millis(for_, "--for") / 1000
     report: dict[str, Any] = {}
-    with output.only_results(), _place(home) as place:
+    with output.only_results(), _place(home) as place, Generator(place / "demo-data") as generator:
         data = place / "demo-data"
-        generator = Generator(data)
 
         def begin(handle: Handle, _: object) -> None:
             generator.start()
-            output.say(f"read it from another terminal: keyfold rows shop.regions --home {place}")
+            output.say(
+                f"read it from another terminal: keyfold rows shop.regions --home {shlex.quote(str(place))}"
+            )
 
         def end(handle: Handle) -> None:
             generator.stop()
@@ -107,7 +117,7 @@ def _show(report: dict[str, Any]) -> None:
         columns = [column for column in rows[0] if not column.startswith("_")] if rows else []
         output.table(columns, ([row[column] for column in columns] for row in rows), right=columns[1:])
     print(f"\nvisits: {report['keys']['visits']:,} keys")
-    print(f"\n{sum(report['rejected'].values()):,} rows were rejected, and kept with their text:")
+    print(f"\n{sum(report['rejected'].values()):,} rows were rejected:")
     output.table(
         ("rows", "reason"), ((count, reason) for reason, count in report["rejected"].items()), right=("rows",)
     )

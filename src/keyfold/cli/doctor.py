@@ -41,18 +41,18 @@ def command(home: Home = None, json: Json = False) -> None:
     from keyfold.cli.reading import home_of
 
     place = home_of(home)
-    checks: tuple[Callable[[], Finding], ...] = (
-        _python,
-        _java,
-        _spark,
-        _kernel,
-        lambda: _writable(place),
-        lambda: _disk(place),
-        _memory,
-        _ports,
-        _locale,
-    )
-    findings = [check() for check in checks]
+    checks: dict[str, Callable[[], Finding]] = {
+        "Python": _python,
+        "Java": _java,
+        "Spark": _spark,
+        "kernel": _kernel,
+        "home": lambda: _writable(place),
+        "disk": lambda: _disk(place),
+        "memory": _memory,
+        "ports": _ports,
+        "locale": _locale,
+    }
+    findings = [_looked(what, check) for what, check in checks.items()]
     well = all(finding.ok is not False for finding in findings)
     if json:
         output.json_document({"ok": well, "findings": [vars(finding) for finding in findings]})
@@ -65,6 +65,16 @@ def command(home: Home = None, json: Json = False) -> None:
         print("all is well" if well else "something is missing, see above")
     if not well:
         raise typer.Exit(1)
+
+
+def _looked(what: str, check: Callable[[], Finding]) -> Finding:
+    """What a check finds; one that fails is a finding too, and the others go on."""
+    try:
+        return check()
+    except KeyfoldError as error:
+        return Finding(what, False, error.what, error.hint)
+    except Exception as error:
+        return Finding(what, False, f"{type(error).__name__}: {error}")
 
 
 def _python() -> Finding:
@@ -98,15 +108,10 @@ def _kernel() -> Finding:
     from keyfold.kernel import build
     from keyfold.settings import load
 
-    try:
-        cache = load().kernel_dir
-        for place in (build.SOURCES / "jar", *build.cache_places(cache)):
-            if (place / build.jar_name()).is_file():
-                return Finding("kernel", True, f"compiled, {place}")
-        where = build.writable(build.cache_places(cache))
-    except (KeyfoldError, ImportError) as error:
-        return Finding("kernel", False, str(getattr(error, "what", error)), getattr(error, "hint", None))
-    return Finding("kernel", None, f"not compiled yet; the first start does it, into {where}")
+    found = build.find_jar(load().kernel_dir)
+    if found is not None:
+        return Finding("kernel", True, f"compiled, {found.parent}")
+    return Finding("kernel", None, "not compiled yet; the first start does it, in some seconds")
 
 
 def _writable(home: Path) -> Finding:
@@ -134,10 +139,12 @@ def _memory() -> Finding:
     import psutil
 
     from keyfold.cli.figures import size
+    from keyfold.settings import load
 
     free = psutil.virtual_memory().available
     few = free < _LITTLE_MEMORY
-    do = "Spark's JVM takes up to KEYFOLD_DRIVER_MEMORY (4g); set it lower, such as 1g" if few else None
+    limit = load().driver_memory
+    do = f"Spark's JVM takes up to KEYFOLD_DRIVER_MEMORY ({limit}); set it lower, such as 1g" if few else None
     return Finding("memory", None if few else True, f"{size(free)} available", do)
 
 

@@ -6,12 +6,12 @@ import csv
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from keyfold.cli.output import plain
+from keyfold.cli.values import plain
 from keyfold.errors import QueryError
 from keyfold.views.nested import Array, Map, Struct
 
@@ -79,7 +79,7 @@ def _arrow(value: Any, kind: DataType) -> Any:
 
 def _cell(value: Any) -> Any:
     shown = plain(value)
-    return "" if shown is None else _json(shown) if isinstance(shown, dict | list) else shown
+    return "" if shown is None else _json(shown) if isinstance(shown, dict | list | bool) else shown
 
 
 def _json(value: Any) -> str:
@@ -102,13 +102,18 @@ def _target(out: str | None) -> Iterator[IO[bytes]]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    path = Path(out).expanduser()
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    path = Path(out).expanduser().resolve()
+    # A pipe or a device is written to as it is; a file is put in place when it is whole.
+    special = path.exists() and not path.is_file()
+    aside = path if special else path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with aside.open("wb") as file:
             yield file
-        os.replace(aside, path)
+        if not special:
+            os.replace(aside, path)
     except OSError as error:
         raise QueryError(f"{out} can't be written: {error.strerror}", given=f"--out {out}") from None
     finally:
-        aside.unlink(missing_ok=True)
+        if not special:
+            with suppress(OSError):
+                aside.unlink(missing_ok=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from keyfold.cli.output import plain
+from keyfold.cli.values import plain
 
 NONE: Final = "-"
 _BARS: Final = "▁▂▃▄▅▆▇█"

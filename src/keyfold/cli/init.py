@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_
+import shlex
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -43,7 +44,7 @@ def command(
         output.json_document({"directory": str(place.resolve()), "files": list(files)})
         return
     output.table(("written",), ([str(place / name)] for name in files))
-    cd = "" if directory == "." else f"cd {directory} && "
+    cd = "" if directory == "." else f"cd {shlex.quote(directory)} && "
     print(f"\nnow: {cd}keyfold run app.py --drain\nthen: keyfold rows orders_app.region_totals")
 
 

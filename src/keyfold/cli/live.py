@@ -23,7 +23,6 @@ _WIDE: Final = 118
 _SPARK: Final = 16
 _HISTORY: Final = 60
 _SHOWN: Final = (
-    "rows/s",
     "rows",
     "keys",
     "state",
@@ -75,12 +74,12 @@ class Screen:
 
     def _wide(self, tables: dict[str, dict[str, Any]]) -> list[RenderableType]:
         grid = Table(box=None, pad_edge=False, header_style="dim")
-        for name in ("table", "rows/s", "", *_SHOWN[1:]):
+        for name in ("table", "rows/s", "", *_SHOWN):
             grid.add_column(name, justify="left" if name in ("table", "") else "right", no_wrap=True)
         for name, table in tables.items():
             row = figures.status_row(name, table)
             spark = Text(self._spark(name, _SPARK), style="cyan")
-            cells = [_cell(column, row[column]) for column in _SHOWN[1:]]
+            cells = [_cell(column, row[column]) for column in _SHOWN]
             grid.add_row(Text(name, style="bold"), row["rows/s"], spark, *cells)
         return [grid]
 
@@ -93,7 +92,7 @@ class Screen:
             line.append(f"{row['rows/s']} rows/s ", style="not bold")
             line.append(self._spark(name, room), style="not bold cyan")
             pairs = Text("  ", style="dim")
-            for label in _SHOWN[1:]:
+            for label in _SHOWN:
                 if row[label] not in (figures.NONE, "0"):
                     pairs.append(f"{label} ").append_text(_cell(label, row[label])).append("  ")
             blocks += [line, pairs]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, Final, Literal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING, Any, Literal
 
-from keyfold.cli import figures, output
+from keyfold.cli import lines, output
 from keyfold.cli.ending import Interrupted
 from keyfold.cli.signals import Stopping
+from keyfold.errors import KeyfoldError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from keyfold.engine.handle import Handle
     from keyfold.plan.nodes import AppSpec
 
-_LINE_SECONDS: Final = 10.0
 Watch = Mapping[str, Mapping[str, Any]]
 Ended = Literal["drained", "time", "signal", "idle"]
 
@@ -56,8 +57,10 @@ def lived(
             handle.wait(0)
             return ended, handle.status(), stopping.number
         finally:
-            handle.stop()
-            handle.spark.stop()
+            try:
+                handle.stop()
+            finally:
+                handle.spark.stop()
 
 
 def terminal() -> Console:
@@ -65,6 +68,11 @@ def terminal() -> Console:
     from rich.console import Console
 
     return Console(stderr=True, highlight=False, markup=False, emoji=False)
+
+
+def live_terminal() -> bool:
+    """Whether stderr is a terminal that can be drawn on; asked of it, since FORCE_COLOR says so of a file."""
+    return sys.stderr.isatty() and not terminal().is_dumb_terminal
 
 
 def _started(
@@ -75,12 +83,13 @@ def _started(
 
     output.say(f"starting {spec.name} of {file}")
     try:
-        with Starting(terminal()) as tell:
+        with Starting(terminal(), live_terminal()) as tell:
             handle = start(spec, home=home, settings=settings, tell=tell)
+            # At once: from here on a signal must not leave the queries without anybody who stops them.
+            stopping.up()
     except KeyboardInterrupt:
         number = stopping.number or signal.SIGINT
         raise Interrupted("stopped before the app was up; nothing was processed", number) from None
-    stopping.up()
     tables = ", ".join(table.name for table in handle.spec.tables)
     output.say(f"{handle.spec.name} runs in {handle.home.path}: {tables}")
     return handle
@@ -89,7 +98,7 @@ def _started(
 def _waited(handle: Handle, stopping: Stopping, drain: bool, seconds: float | None, watch: Watch) -> Ended:
     deadline = float("inf") if seconds is None else time.monotonic() + seconds
     draining = Draining(handle) if drain else None
-    with _shown(handle, drain, seconds, watch) as show:
+    with _drawn(stopping), _shown(handle, drain, seconds, watch) as show:
         while True:
             if draining is not None and draining.done():
                 return "drained"
@@ -101,20 +110,33 @@ def _waited(handle: Handle, stopping: Stopping, drain: bool, seconds: float | No
                 return "signal"
             if draining is None and not any(query.isActive for query in handle.queries.values()):
                 return "idle"
-            show()
+            # A picture that can't be drawn is no reason to end what it shows.
+            with suppress(KeyfoldError, OSError):
+                show()
+
+
+@contextmanager
+def _drawn(stopping: Stopping) -> Iterator[None]:
+    """While a screen is drawn a signal says nothing; then it is said below it."""
+    stopping.drawn = live_terminal()
+    try:
+        yield
+    finally:
+        if stopping.drawn and stopping.asked.is_set():
+            stopping.say()
+        stopping.drawn = False
 
 
 def _shown(handle: Handle, drain: bool, seconds: float | None, watch: Watch) -> Any:
     """A live screen in a terminal, else log lines."""
-    console = terminal()
-    if not console.is_terminal:
-        return nullcontext(Lines(handle).tell)
+    if not live_terminal():
+        return nullcontext(lines.Lines(handle).tell)
     from keyfold.cli.live import Screen
 
     until = (
         "until all input is read" if drain else "Ctrl-C stops" if seconds is None else f"for {seconds:g} s"
     )
-    return Screen(handle, console, until, watch)
+    return Screen(handle, terminal(), until, watch)
 
 
 class Draining:
@@ -138,43 +160,3 @@ class Draining:
             self._handle.drain()
         except BaseException as error:
             self._error = error
-
-
-class Lines:
-    """A line for each table that moved, every few seconds."""
-
-    def __init__(self, handle: Handle) -> None:
-        self._handle = handle
-        self._next = time.monotonic() + _LINE_SECONDS
-        self._told: dict[str, int | None] = {}
-
-    def tell(self) -> None:
-        """Says what moved, if it is time."""
-        if time.monotonic() < self._next:
-            return
-        self._next = time.monotonic() + _LINE_SECONDS
-        for name, table in self._handle.status()["tables"].items():
-            if table["batch"] != self._told.get(name):
-                self._told[name] = table["batch"]
-                output.say(line(name, table))
-
-
-def line(name: str, table: dict[str, Any]) -> str:
-    """A table's figures as one line of a log."""
-    row = figures.status_row(name, table)
-    done = f", {table['done']:.0%} done" if table["done"] is not None and table["done"] < 1 else ""
-    watermark = f", watermark {row['watermark']}" if table["watermark"] else ""
-    return (
-        f"{name}: batch {row['batch']} in {row['took']}, {row['rows/s']} rows/s, {row['keys']} keys, "
-        f"state {row['state']}{watermark}, {row['late']} late, {row['rejected']} rejected{done}"
-    )
-
-
-def show(status: dict[str, Any]) -> None:
-    """The last figures of a run, as a table on stdout."""
-    columns = ("table", "batch", "rows", "keys", "late", "rejected")
-    rows = (
-        [f"{status['app']}.{name}", *(table.get(column) for column in columns[1:])]
-        for name, table in status["tables"].items()
-    )
-    output.table(columns, rows, right=columns[1:])

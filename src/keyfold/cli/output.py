@@ -1,18 +1,15 @@
-"""What commands print: values as JSON and text, tables, lines about progress. Stdout is for results alone."""
+"""What commands print: JSON documents, tables, lines about progress. Stdout is for results alone."""
 
 from __future__ import annotations
 
-import base64
-import json
-import math
 import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
-from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
+
+from keyfold.cli.values import dumps, plain, word
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,79 +22,23 @@ _PIECE: Final = 1_000
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
-def plain(value: Any) -> Any:
-    """A value as JSON has it: times in ISO 8601, decimals as text, bytes in base64, NaN as "NaN"."""
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else _not_finite(value)
-    if isinstance(value, Mapping):
-        return {_name(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [plain(item) for item in value]
-    return _scalar(value)
-
-
-def _scalar(value: Any) -> str:
-    if isinstance(value, datetime):
-        return _moment(value)
-    if isinstance(value, date | time):
-        return value.isoformat()
-    if isinstance(value, timedelta):
-        return _length(value)
-    if isinstance(value, Decimal):
-        return format(value, "f")
-    if isinstance(value, bytes | bytearray | memoryview):
-        return base64.b64encode(value).decode("ascii")
-    return str(value)
-
-
-def _moment(value: datetime) -> str:
-    if value.tzinfo is None:
-        return value.isoformat()
-    return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
-
-
-def _length(value: timedelta) -> str:
-    sign = "-" if value < timedelta() else ""
-    seconds, micros = divmod(abs(value) // timedelta(microseconds=1), 1_000_000)
-    return f"{sign}PT{seconds}{f'.{micros:06d}'.rstrip('0') if micros else ''}S"
-
-
-def _not_finite(value: float) -> str:
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
-def _name(key: Any) -> str:
-    return key if isinstance(key, str) else _word(plain(key))
-
-
-def _word(value: Any) -> str:
-    return value if isinstance(value, str) else _dumps(value)
-
-
-def _dumps(value: Any, indent: int | None = None) -> str:
-    ascii_only = not (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf")
-    return json.dumps(value, ensure_ascii=ascii_only, allow_nan=False, indent=indent)
-
-
 def json_document(value: Any) -> None:
     """One value as the whole of stdout."""
-    print(_dumps(plain(value), indent=2))
+    print(dumps(plain(value), indent=2))
 
 
 def json_array(items: Iterable[Any]) -> None:
     """An array, written as its items come, one a line."""
     opening = "[\n"
     for item in items:
-        sys.stdout.write(opening + _dumps(plain(item)))
+        sys.stdout.write(opening + dumps(plain(item)))
         opening = ",\n"
     print("[]" if opening == "[\n" else "\n]")
 
 
 def cell(value: Any) -> str:
     """A value as text in one line; control characters are spelled out, since a terminal would obey them."""
-    text = "null" if value is None else _word(plain(value))
+    text = "null" if value is None else word(plain(value))
     return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 

@@ -48,7 +48,7 @@ def command(
     from keyfold.cli import export, output
     from keyfold.cli.reading import opened
 
-    wanted = _format("json" if json else format, out)
+    wanted = _format("json" if json and format == "table" else format, out, json)
     with opened(name, home) as (store, table):
         if (batch := bound(at_least, wait)) is not None:
             # Reads nothing but waits; the rows themselves are then taken one by one, however many there are.
@@ -64,10 +64,12 @@ def command(
             write = export.write_csv if wanted == "csv" else export.write_parquet
             number = write(rows, table.schema, out)
             if out:
-                output.say(f"{number:,} rows in {out}")
+                output.say(f"{number:,} row{'' if number == 1 else 's'} in {out}")
 
 
-def _format(given: str, out: str | None) -> str:
+def _format(given: str, out: str | None, json: bool) -> str:
+    if json and given != "json":
+        raise BadOption("--json and another format", given=f"--json --format {given}", hint="one of them")
     if given not in _FORMATS:
         hint = did_you_mean(given, _FORMATS, f"one of {', '.join(_FORMATS)}")
         raise BadOption(f"there is no format {given!r}", given=f"--format {given}", hint=hint)

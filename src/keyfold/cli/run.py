@@ -47,7 +47,7 @@ def command(
 
     Example: keyfold run shop.py --drain --set spark.sql.shuffle.partitions=8
     """
-    from keyfold.cli import living, output
+    from keyfold.cli import lines, living, output
     from keyfold.cli.load import for_workers, load
     from keyfold.plan import durations
 
@@ -62,7 +62,7 @@ def command(
         )
     if drain and ended == "signal":
         raise Interrupted("stopped before all input was processed; the next start goes on", number or 2)
-    output.json_document({**status, "ended": ended}) if json else living.show(status)
+    output.json_document({**status, "ended": ended}) if json else lines.show(status)
     if drain and ended == "time":
         output.say(f"the {for_} were over before all input was processed; the next start goes on")
         raise typer.Exit(1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -16,6 +17,8 @@ class Stopping:
         self.asked = threading.Event()
         self.number: int | None = None
         self._starting = True
+        self.drawn = False
+        """Whether a screen is being drawn, which words in between would spoil."""
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Stopping:
@@ -48,11 +51,17 @@ class Stopping:
         self.asked.set()
         if self._starting:
             raise KeyboardInterrupt
-        # Straight to the descriptor: the signal may have come in the middle of a print.
-        name = signal.Signals(number).name
-        os.write(
-            2, (_WAITING if again else f"keyfold: {name}: stopping after the batch under way\n").encode()
-        )
+        if self.drawn:
+            return
+        self.say(again)
+
+    def say(self, again: bool = False) -> None:
+        """Says that a stop is under way."""
+        name = signal.Signals(self.number or signal.SIGINT).name
+        text = _WAITING if again else f"keyfold: {name}: stopping after the batch under way\n"
+        # Straight to the descriptor: the signal may have come in the middle of a print, or the terminal gone.
+        with suppress(OSError):
+            os.write(2, text.encode())
 
 
 _WAITING = "keyfold: still waiting for the batch under way, so that nothing is done twice\n"

@@ -27,14 +27,14 @@ STEPS: Final[dict[Step, tuple[str, float]]] = {
 class Starting:
     """Shows the steps of a start; `tell` is what the engine calls."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self, console: Console, drawn: bool) -> None:
+        self._console, self._drawn = console, drawn
         self._steps: dict[Step, float] = {}
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> Tell:
-        if self._console.is_terminal:
+        if self._drawn:
             self._thread = threading.Thread(target=self._draw, name="keyfold-starting", daemon=True)
             self._thread.start()
         return self.tell
@@ -46,8 +46,8 @@ class Starting:
         if self._thread is not None:
             self._thread.join()
 
-    def tell(self, step: Step, done: int, of: int) -> None:
-        """A step begins or gets on."""
+    def tell(self, step: Step) -> None:
+        """A step begins."""
         if step not in self._steps:
             self._steps[step] = time.monotonic()
             if self._thread is None and step == "kernel":
@@ -57,7 +57,7 @@ class Starting:
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
         bar = BarColumn(bar_width=16)
-        text = TextColumn("{task.description}", table_column=None)
+        text = TextColumn("{task.description}")
         with Progress(SpinnerColumn(), bar, text, console=self._console, transient=True) as progress:
             task = progress.add_task("starting", total=1.0)
             while not self._over.wait(0.1):

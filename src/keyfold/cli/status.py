@@ -45,7 +45,7 @@ def _chosen(home: Any, app: str | None) -> list[AppHome]:
     from keyfold.engine.home import AppHome, apps, find
 
     if app is not None:
-        return [find(home, f"{app}.")[0]]
+        return [find(home, app, table=False)[0]]
     known = apps(home)
     # Says what to do when there is none.
     return [AppHome(home.resolve() / name) for name in known] if known else [find(home, "")[0]]

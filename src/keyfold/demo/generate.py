@@ -31,16 +31,26 @@ class Generator:
         # Files of an earlier demo in the same place stay as they are.
         self._number = sum(1 for _ in (data / "orders").glob("*.json"))
 
+    def __enter__(self) -> Generator:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
     def start(self) -> None:
         """Begins to write files, in a thread."""
         self._thread.start()
 
     def stop(self) -> None:
         """Ends after the files under way."""
-        self._over.set()
-        self._thread.join()
+        self._end()
         if self.error is not None:
             raise self.error
+
+    def _end(self) -> None:
+        self._over.set()
+        if self._thread.is_alive():
+            self._thread.join()
 
     def tick(self, now: datetime) -> None:
         """Writes what happened in one tick."""

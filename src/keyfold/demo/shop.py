@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
+from typing import Final
 
 import keyfold as kf
+
+LATE: Final = timedelta(minutes=10)
+VISIT_TTL: Final = timedelta(hours=1)
 
 
 def app(data: Path) -> kf.App:
@@ -15,7 +20,7 @@ def app(data: Path) -> kf.App:
         kf.files(str(data / "orders"), format="json"),
         schema="id string, customer string, region string, product string, amount double, at timestamp",
         time="at",
-        late="10 minutes",
+        late=LATE,
         help="one row per order",
     )
     clicks = shop.stream(
@@ -23,7 +28,7 @@ def app(data: Path) -> kf.App:
         kf.files(str(data / "clicks"), format="json"),
         schema="visit string, customer string, page string, at timestamp",
         time="at",
-        late="10 minutes",
+        late=LATE,
         help="one row per page that a visitor opens",
     )
     paid = orders.where("amount > 0")
@@ -59,7 +64,7 @@ def app(data: Path) -> kf.App:
         pages="count(*)",
         began="min(at)",
         ended="max(at)",
-        ttl="1 hour",
+        ttl=VISIT_TTL,
         help="one row per visit; forgotten an hour after its last page",
     )
     return shop

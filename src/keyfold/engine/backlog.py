@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import glob
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from keyfold.engine.home import TableHome
 from keyfold.plan import nodes
 from keyfold.plan.nodes import TableSpec
+
+LOOKING_SHARE = 0.02
 
 
 class Backlog:
@@ -18,18 +21,29 @@ class Backlog:
     def __init__(self, spec: TableSpec, home: TableHome) -> None:
         self._home = home
         connectors = [source.connector for source in nodes.sources(spec.input)]
-        self._known = all(connector.kind == "files" for connector in connectors)
+        # Other file systems would have to be asked through Spark, which has better things to do.
+        self._known = all(c.kind == "files" and "://" not in (c.path or "") for c in connectors)
         self._paths = [connector.path for connector in connectors if connector.path]
         self._lines: dict[Path, int] = {}
+        self._found = 0
+        self._look_after = 0.0
 
     def files(self) -> tuple[int, int, int] | None:
         """Files read in batches before the one under way, files in that one, and all files there are."""
         if not self._known:
             return None
-        there = sum(1 for path in self._paths for _ in _files(path))
+        there = self._there()
         logs = [self._read(log) for log in sorted(self._home.checkpoint.glob("sources/[0-9]*"))]
         planned, now = sum(all_ for all_, _ in logs), sum(last for _, last in logs)
         return planned - now, now, max(there, planned)
+
+    def _there(self) -> int:
+        """How many files there are; looked for again when that took a small part of the time since."""
+        begun = time.monotonic()
+        if begun >= self._look_after:
+            self._found = sum(1 for path in self._paths for _ in _files(path))
+            self._look_after = time.monotonic() + (time.monotonic() - begun) / LOOKING_SHARE
+        return self._found
 
     def _read(self, log: Path) -> tuple[int, int]:
         """Files in a source's log, and those of its newest entry if that is of the batch under way."""
@@ -39,6 +53,8 @@ class Backlog:
             # A compacted entry holds all before it as well.
             if batch not in entries or entry.suffix:
                 entries[batch] = entry
+        there = set(entries.values())
+        self._lines = {entry: n for entry, n in self._lines.items() if entry.parent != log or entry in there}
         compact = max((batch for batch, entry in entries.items() if entry.suffix), default=0)
         newest = max(entries, default=None)
         if newest is None:
@@ -70,7 +86,7 @@ class Backlog:
 
 def _files(path: str) -> Iterator[str]:
     """What Spark would read: no hidden files, directories to any depth."""
-    for found in glob.iglob(path.removeprefix("file://")):
+    for found in glob.iglob(path):
         if os.path.isfile(found):
             yield found
         for directory, below, names in os.walk(found):

@@ -78,7 +78,8 @@ class BatchHook:
                     if log:
                         log.write(changes)
             rejected.close()
-            self.rejected[batch] = rejected.rows
+            if rejected.rows or batch in self.rejected:
+                self.rejected[batch] = rejected.rows
             if log:
                 log.close()
         for sink in self.spec.sinks:

@@ -166,9 +166,9 @@ def apps(home: Path) -> list[str]:
     return sorted(p.parent.name for p in home.glob("*/app.json"))
 
 
-def find(home: Path, name: str) -> tuple[AppHome, str]:
-    """The app and table that `app.table`, or `table` in a home with one app, means."""
-    app, _, table = name.rpartition(".")
+def find(home: Path, name: str, *, table: bool = True) -> tuple[AppHome, str]:
+    """The app and table that `app.table`, or `table` in a home with one app, means; or an app alone."""
+    app, _, part = name.rpartition(".") if table else (name, "", "")
     known = apps(home)
     if not known:
         raise QueryError(
@@ -178,7 +178,7 @@ def find(home: Path, name: str) -> tuple[AppHome, str]:
             hint="keyfold run APP.py, or --home DIR",
         )
     if not app and len(known) > 1:
-        hint = f"one of {', '.join(f'{a}.{table}' for a in known)}"
+        hint = f"one of {', '.join(f'{a}.{part}' for a in known)}"
         raise QueryError("the home has several apps; say which", given=name, hint=hint)
     app = app or known[0]
     if app not in known:
@@ -188,7 +188,7 @@ def find(home: Path, name: str) -> tuple[AppHome, str]:
             given=name,
             hint=did_you_mean(app, known, f"one of {', '.join(known)}"),
         )
-    return AppHome(home.resolve() / app), table
+    return AppHome(home.resolve() / app), part
 
 
 def wait_until(condition: Any, seconds: float, pause: float = 0.02) -> bool:

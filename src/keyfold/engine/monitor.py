@@ -117,7 +117,8 @@ class TableMonitor:
         tracker = self._query._jsq.sparkSession().sparkContext().statusTracker()
         stages = [
             tracker.getStageInfo(stage)
-            for job in list(tracker.getJobIdsForGroup(str(self._query.runId)))[:3]
+            # Sliced in Java: each element that Python takes is a call.
+            for job in list(tracker.getJobIdsForGroup(str(self._query.runId))[:3])
             if (info := tracker.getJobInfo(job)).isDefined() and info.get().status().toString() == "RUNNING"
             for stage in info.get().stageIds()
         ]

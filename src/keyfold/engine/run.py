@@ -68,7 +68,7 @@ def _started(
     tell: Tell,
 ) -> Handle:
     stored = place.read_plan()
-    tell("tables", 0, 1)
+    tell("tables")
     compiled = compile_app(spark, spec, {**rows.directories(spec, place), **feeds})
     for one in compiled:
         fits.check(spec.name, stored, one, place)
@@ -78,12 +78,12 @@ def _started(
     store = open_store(place.views, read_only=False) if settings.views == "sqlite" else NoViews()
     handle = Handle(spec, spark, place, lock, store, frozenset(feeds))
     try:
-        for number, one in enumerate(compiled):
-            tell("views", number, len(compiled))
+        tell("views")
+        for one in compiled:
             align(spark, store, one, place.table(one.spec.name))
         place.write_plan(_merged(stored, fits.plan_of(spec, compiled, partitions)))
-        for number, one in enumerate(compiled):
-            tell("queries", number, len(compiled))
+        tell("queries")
+        for one in compiled:
             name, views = one.spec.name, settings.views != "none"
             home = place.table(name)
             home.sweep()

@@ -84,13 +84,13 @@ def own_session(
         "spark.app.name": "keyfold",
         "spark.master": settings.master or "local[*]",
         "spark.driver.memory": settings.driver_memory,
-        "spark.jars": str(kernel_jar(settings.kernel_dir, lambda: tell("kernel", 0, 1))),
+        "spark.jars": str(kernel_jar(settings.kernel_dir, lambda: tell("kernel"))),
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_settings(settings).as_uri()}",
         **settings.spark,
         **(extra or {}),
     }
     given = {key: value for key, value in wanted.items() if value}
-    tell("spark", 0, 1)
+    tell("spark")
     _launch(given, settings)
     spark = SparkSession.builder.config(map={**given}).getOrCreate()
     if not wanted["spark.sql.shuffle.partitions"]:
@@ -108,22 +108,25 @@ def _launch(wanted: Mapping[str, str], settings: Settings) -> None:
         return
     conf = SparkConf(loadDefaults=False).setAll(list(wanted.items()))
     said = settings.home.resolve() / "java.log"
-    with said.open("wb") as file:
+    # Added to, since another app of this home may be writing to it.
+    with said.open("ab") as file:
+        begun = file.tell()
         try:
             launch: Callable[..., Any] = launch_gateway
-            gateway = launch(conf, {"stdout": file, "stderr": file})
+            # A group of its own: a signal to the terminal's processes is for Python, which lets a batch finish.
+            gateway = launch(conf, {"stdout": file, "stderr": file, "process_group": 0})
         except PySparkRuntimeError:
             file.flush()
             raise RunError(
                 "Java ended before Spark was up",
-                given=_last_line(said),
+                given=_telling_line(said.read_bytes()[begun:].decode("utf-8", "replace")),
                 hint=f"all it said is in {said}; `keyfold doctor` looks for the usual reasons",
             ) from None
     SparkContext._ensure_initialized(gateway=gateway)
 
 
-def _last_line(file: Path) -> str | None:
-    lines = [line for line in file.read_text("utf-8", "replace").splitlines() if line.strip()]
+def _telling_line(text: str) -> str | None:
+    lines = [line for line in text.splitlines() if line.strip()]
     telling = [line for line in lines if "rror" in line or "xception" in line]
     return next(iter(telling or lines), None)
 

@@ -8,11 +8,11 @@ from typing import Literal
 
 Step = Literal["kernel", "spark", "tables", "views", "queries"]
 
-Tell = Callable[[Step, int, int], None]
-"""Called with a step when it begins or gets on, how much of it is done, and of how much."""
+Tell = Callable[[Step], None]
+"""Called with a step when it begins."""
 
 
-def brief(step: Step, done: int, of: int) -> None:
+def brief(step: Step) -> None:
     """Tells of the one step that takes long, once in a machine's life."""
     if step == "kernel":
         text = "keyfold: building the kernel, once for this Spark version; it takes some seconds"

@@ -40,7 +40,8 @@ class LocalFiles(path: Path, conf: Configuration) extends FileSystemBasedCheckpo
     } catch {
       case e: java.nio.file.FileAlreadyExistsException =>
         throw new FileAlreadyExistsException(s"$target exists").initCause(e)
-      case _: UnsupportedOperationException =>
+      // A file system without links.
+      case _: UnsupportedOperationException | _: java.nio.file.FileSystemException =>
         if (Files.exists(target)) throw new FileAlreadyExistsException(s"$target exists")
         Files.move(source, target, StandardCopyOption.ATOMIC_MOVE)
     }

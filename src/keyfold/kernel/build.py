@@ -26,16 +26,23 @@ LOWEST_JAVA = 17
 
 def kernel_jar(cache: Path | None = None, building: Callable[[], None] | None = None) -> Path:
     """The kernel's jar for the installed Spark: shipped, cached, or built now, which `building` is told."""
-    name = jar_name()
-    places = [SOURCES / "jar", *cache_places(cache)]
-    for place in places:
-        # A jar is code: one in a directory of somebody else's is not ours to load.
-        if (place / name).is_file() and (place == places[0] or place.stat().st_uid == os.getuid()):
-            return place / name
-    home = writable(places[1:])
+    found = find_jar(cache)
+    if found is not None:
+        return found
+    home = writable(cache_places(cache))
     if building:
         building()
-    return build(home / name)
+    return build(home / jar_name())
+
+
+def find_jar(cache: Path | None = None) -> Path | None:
+    """The kernel's jar where it was shipped or built before."""
+    shipped, name = SOURCES / "jar", jar_name()
+    for place in (shipped, *cache_places(cache)):
+        # A jar is code: one in a directory of somebody else's is not ours to load.
+        if (place / name).is_file() and (place == shipped or place.stat().st_uid == os.getuid()):
+            return place / name
+    return None
 
 
 def jar_name() -> str:
@@ -122,6 +129,9 @@ def java() -> str:
 
 def java_version(found: str) -> str:
     """What a `java` says of its version; the whole of what it says if that is something else."""
-    done = subprocess.run([found, "-version"], capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run([found, "-version"], capture_output=True, text=True, check=False, timeout=60)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"does not run: {error}"
     version = re.search(r'version "([^"]+)"', done.stderr)
     return version[1] if version else next(iter(done.stderr.splitlines()), "?")
