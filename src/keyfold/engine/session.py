@@ -113,7 +113,7 @@ def _launch(wanted: Mapping[str, str], settings: Settings) -> None:
         begun = file.tell()
         try:
             launch: Callable[..., Any] = launch_gateway
-            # A group of its own: a signal to the terminal's processes is for Python, which lets a batch finish.
+            # In a group of its own: signals to the terminal's group are for Python, which ends batches first.
             gateway = launch(conf, {"stdout": file, "stderr": file, "process_group": 0})
         except PySparkRuntimeError:
             file.flush()
