@@ -82,7 +82,11 @@ class Driver:
         self._handle: Handle | None = None
 
     def __enter__(self) -> Driver:
-        self._start()
+        try:
+            self._start()
+        except BaseException:
+            self._remove()
+            raise
         return self
 
     def __exit__(
@@ -91,6 +95,9 @@ class Driver:
         if self._handle is not None:
             self._handle.stop()
             self._handle = None
+        self._remove()
+
+    def _remove(self) -> None:
         if self._temporary:
             shutil.rmtree(self._home, ignore_errors=True)
 

@@ -62,16 +62,20 @@ def test_status_tells_a_stopped_app_from_a_running_one(tmp_path: Path, cli: Cli)
     place = AppHome(tmp_path / "shop")
     place.path.mkdir()
     place.write_plan({"tables": {"totals": {}, "unstarted": {}}})
-    write_status(place, {"app": "shop", "started": AT, "tables": {"totals": TABLE}})
-    stopped = cli("status", "--home", tmp_path)
-    assert "shop does not run" in stopped.out
-    assert "1.23M" in stopped.out
+    write_status(place, {"app": "shop", "started": AT, "at": AT, "tables": {"totals": TABLE}})
+    killed = cli("status", "--home", tmp_path)
+    assert "shop does not run; it was killed, last seen at 2026-01-01T12:00:00Z" in killed.out
+    assert "1.23M" in killed.out
+    ended = {**TABLE, "running": False}
+    write_status(place, {"app": "shop", "started": AT, "at": AT, "tables": {"totals": ended}})
+    assert "shop does not run; stopped at 2026-01-01T12:00:00Z" in cli("status", "--home", tmp_path).out
+    write_status(place, {"app": "shop", "started": AT, "at": AT, "tables": {"totals": TABLE}})
 
     lock = Lock(place).take()
     try:
         assert holder(place) == os.getpid()
         (status,) = cli("status", "shop", "--home", tmp_path, "--json").json
-        assert (status["running"], status["pid"]) == (True, os.getpid())
+        assert (status["running"], status["pid"], status["ended"]) == (True, os.getpid(), None)
         assert status["tables"]["totals"]["rows"] == 1_234_567
         assert status["tables"]["unstarted"] == {"running": False}
     finally:
@@ -88,7 +92,7 @@ def test_a_lock_that_a_killed_process_left_means_nothing(tmp_path: Path) -> None
 
 def test_status_of_an_unknown_app_suggests_a_known_one(home: Path, cli: Cli) -> None:
     said = cli("status", "shp", "--home", home)
-    assert said.code == 1
+    assert said.code == 2
     assert "did you mean 'shop'?" in said.err
     assert "no app has run" in cli("status", "--home", home / "empty").err
 
@@ -185,3 +189,19 @@ def test_a_table_too_wide_for_the_terminal_is_shown_line_by_line(
     assert all(len(line) <= 40 for line in lines)
     assert "region   eu" in [line.rstrip() for line in lines]
     assert "_at      2026-01-01T12:00:01Z" in [line.rstrip() for line in lines]
+
+
+def test_status_tells_what_a_table_without_a_run_left_in_its_view(home: Path, cli: Cli) -> None:
+    (status,) = cli("status", "--home", home, "--json").json
+    assert (status["tables"]["totals"]["batch"], status["tables"]["totals"]["keys"]) == (1, 3)
+
+
+@pytest.mark.parametrize("words", [["status"], ["rows", "t"], ["check", "shop.py"], ["demo", "--for", "1s"]])
+def test_a_home_that_is_a_file_is_told_so(
+    words: list[str], shop: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(shop.parent)
+    said = cli(*words, "--home", shop)
+    assert said.code == 1
+    assert "is no directory" in said.err or "the home can't be written: Not a directory" in said.err
+    assert "--home DIR" in said.err

@@ -61,7 +61,8 @@ def test_a_missing_argument(cli: Cli) -> None:
     [
         (BadName("x"), 2),
         (QueryError("x", reason="bad_request"), 2),
-        (QueryError("x", reason="not_found"), 1),
+        (QueryError("x", reason="not_found"), 2),
+        (ending.NoSuchKey("x", reason="not_found"), 1),
         (QueryError("x", reason="not_ready"), 1),
         (QueryError("x", reason="behind_bound"), 1),
         (HomeLocked("x"), 1),

@@ -139,12 +139,12 @@ class TestRows:
 class TestNames:
     def test_an_unknown_table_suggests_a_near_one(self, cli: Cli, home: Path) -> None:
         found = cli("rows", "total", "--home", home)
-        assert found.code == 1
+        assert found.code == 2
         assert "did you mean 'totals'" in found.err
 
     def test_an_unknown_app_suggests_a_near_one(self, cli: Cli, home: Path) -> None:
         found = cli("rows", "shp.totals", "--home", home)
-        assert found.code == 1
+        assert found.code == 2
         assert "did you mean 'shop'" in found.err
 
     def test_two_apps_must_be_told_apart(self, cli: Cli, two_apps: Path) -> None:
@@ -208,7 +208,7 @@ class TestRejected:
 
     def test_an_unknown_name_suggests_a_near_one(self, cli: Cli, home: Path) -> None:
         found = cli("rejected", "oders", "--home", home)
-        assert found.code == 1
+        assert found.code == 2
         assert "did you mean 'orders'" in found.err
 
     def test_a_damaged_plan_is_said(self, cli: Cli, tmp_path: Path) -> None:

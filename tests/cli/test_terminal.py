@@ -12,8 +12,11 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pyte
 import pytest
+
+from keyfold.engine.home import wait_until
 
 from .test_run import ENVIRONMENT, KEYFOLD, keyfold
 
@@ -132,3 +135,19 @@ def test_the_test_that_init_writes_passes(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "3 passed" in done.stdout
+
+
+def test_ctrl_c_while_java_starts_leaves_no_java_behind(tmp_path: Path, terminals: list[Terminal]) -> None:
+    assert keyfold(tmp_path, "init", ".").code == 0
+    run = Terminal(100, 30, *KEYFOLD, "run", "app.py", cwd=tmp_path)
+    terminals.append(run)
+
+    def javas() -> list[psutil.Process]:
+        found = [p for p in psutil.process_iter(["cmdline"]) if str(tmp_path) in str(p.info["cmdline"])]
+        return [p for p in found if "java" in str(p.info["cmdline"])]
+
+    assert wait_until(lambda: bool(javas()), 60)
+    os.killpg(run.process.pid, signal.SIGINT)
+    assert run.ended() == 130
+    assert "stopped before the app was up; nothing was processed" in run.shown
+    assert wait_until(lambda: not javas(), 30), "a JVM was left behind"

@@ -61,6 +61,7 @@ def test_a_batch_under_way_finishes_when_the_app_stops(
         stopper.join(60)
         assert not stopper.is_alive()
         assert (d.handle.home.table("t").checkpoint / "commits" / "0").exists()
+        assert d.handle.status()["tables"]["t"]["rows"] == 1, "the last batch is counted too"
         monkeypatch.setattr(BatchHook, "_run", run)
         d.restart()
         assert d.rows("t") == [{"k": "a", "n": 2}]

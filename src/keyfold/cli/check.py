@@ -33,7 +33,9 @@ class Finding:
 
 
 def command(app: AppFile, home: Home = None, json: Json = False) -> None:
-    """Check an app: its declaration, every expression by Spark, and whether the state on disk fits.
+    """Check an app without running it.
+
+    Looks at its declaration, hands every expression to Spark, and compares with the state on disk.
 
     Example: keyfold check shop.py --home /srv/keyfold
     """
@@ -53,11 +55,12 @@ def command(app: AppFile, home: Home = None, json: Json = False) -> None:
 
 def _examined(loaded: Loaded, home: str | None) -> tuple[AppHome, list[Finding]]:
     from keyfold.cli.load import for_workers
+    from keyfold.cli.reading import home_of
     from keyfold.engine import session
     from keyfold.engine.home import AppHome
     from keyfold.settings import load
 
-    settings = load(home=home)
+    settings = load(home=str(home_of(home)) if home else None)
     spec = loaded.app.spec()
     # Not app_home(), which makes the directory.
     place = AppHome(settings.home.resolve() / spec.name)

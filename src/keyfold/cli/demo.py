@@ -28,7 +28,9 @@ SHOWN: Final[dict[str, dict[str, Any]]] = {
 def command(
     for_: Annotated[
         str | None,
-        typer.Option("--for", metavar="TIME", help="Stop after this time, such as 20s.", show_default=False),
+        typer.Option(
+            "--for", metavar="TIME", help="Stop so long after it is up, as in 20s.", show_default=False
+        ),
     ] = None,
     home: Annotated[
         str | None,
@@ -41,7 +43,9 @@ def command(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Run a shop with made-up visitors until Ctrl-C, then compare its totals with a recount of the files.
+    """Run a shop with made-up visitors, live.
+
+    After Ctrl-C its totals are compared with a recount of the generated files.
 
     Without --home everything is in a temporary directory and gone afterwards.
 
@@ -85,8 +89,13 @@ def command(
 
 @contextmanager
 def _place(home: str | None) -> Iterator[Path]:
+    from keyfold.engine.home import app_home
+
     if home is not None:
-        yield Path(home).expanduser().resolve()
+        place = Path(home).expanduser().resolve()
+        # Says what is wrong with it, as `run` would, before anything is written there.
+        app_home(place, "shop")
+        yield place
         return
     with TemporaryDirectory(prefix="keyfold-demo-", ignore_cleanup_errors=True) as directory:
         yield Path(directory)
@@ -115,7 +124,9 @@ def _show(report: dict[str, Any]) -> None:
             + (", the first:" if len(rows) < report["keys"][name] else "")
         )
         columns = [column for column in rows[0] if not column.startswith("_")] if rows else []
-        output.table(columns, ([row[column] for column in columns] for row in rows), right=columns[1:])
+        output.table(
+            columns, ([_short(row[column]) for column in columns] for row in rows), right=columns[1:]
+        )
     print(f"\nvisits: {report['keys']['visits']:,} keys")
     print(f"\n{sum(report['rejected'].values()):,} rows were rejected:")
     output.table(
@@ -126,3 +137,7 @@ def _show(report: dict[str, Any]) -> None:
         print("a recount of the generated files gives the same totals for every key")
     else:
         output.error("\n".join(["a recount of the generated files DIFFERS", *report["differences"]]))
+
+
+def _short(value: Any) -> Any:
+    return f"{value:,.2f}" if isinstance(value, float) else value

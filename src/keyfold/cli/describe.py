@@ -14,7 +14,7 @@ def command(
     format: Annotated[str, typer.Option(metavar="text|json|mermaid", help="How to show it.")] = "text",
     json: Json = False,
 ) -> None:
-    """Print what an app declares, without starting anything.
+    """Print what an app declares; starts nothing.
 
     Example: keyfold describe shop.py --format mermaid
     """

@@ -31,7 +31,9 @@ class Finding:
 
 
 def command(home: Home = None, json: Json = False) -> None:
-    """Look for what keyfold needs: Python, Java, Spark, the kernel, disk, memory, permissions, ports, locale.
+    """Look for what keyfold needs, and say what is missing.
+
+    Python, Java, Spark, the kernel, the home, disk, memory, ports, locale.
 
     Exits with 1 if something is missing, and says what to do about it.
 

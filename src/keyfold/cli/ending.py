@@ -30,6 +30,10 @@ class Interrupted(Exception):
         self.number = number
 
 
+class NoSuchKey(QueryError):
+    """A key that isn't there: an answer, where an unknown name is a mistake."""
+
+
 def conduct(argv: Sequence[str] | None = None) -> int:
     """Runs a command line; whatever happens becomes an exit code and a text."""
     given = list(sys.argv[1:] if argv is None else argv)
@@ -71,8 +75,10 @@ def code_of(error: BaseException) -> int:
     """The exit code for an error."""
     if isinstance(error, Interrupted):
         return 128 + error.number
+    if isinstance(error, NoSuchKey):
+        return 1
     if isinstance(error, QueryError):
-        return 2 if error.reason == "bad_request" else 1
+        return 2 if error.reason in ("bad_request", "not_found") else 1
     return 2 if isinstance(error, DeclarationError) or _usage(error) else 1
 
 
@@ -80,8 +86,9 @@ def document(error: BaseException) -> dict[str, Any]:
     """The error as data."""
     if _usage(error):
         return {"kind": "UsageError", "text": _usage(error)}
-    reason = {"reason": error.reason} if isinstance(error, QueryError) else {}
-    return {"kind": type(error).__name__, **reason, "text": text_of(error)}
+    if isinstance(error, QueryError):
+        return {"kind": "QueryError", "reason": error.reason, "text": text_of(error)}
+    return {"kind": type(error).__name__, "text": text_of(error)}
 
 
 def text_of(error: BaseException) -> str:

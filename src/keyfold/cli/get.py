@@ -8,8 +8,8 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperCommand
 
+from keyfold.cli.ending import NoSuchKey
 from keyfold.cli.options import AtLeast, Home, Json, TableName, Wait, bound
-from keyfold.errors import QueryError
 
 _NEGATIVE: Final = re.compile(r"-(?:[0-9.]+(?:e[+-]?[0-9]+)?|inf(?:inity)?)", re.IGNORECASE)
 _MARK: Final = "\0"
@@ -53,5 +53,5 @@ def command(
             position = table.position()
             empty = "the table has no batch yet" if position is None else None
             what = f"no row with the key {', '.join(parts)}"
-            raise QueryError(what, reason="not_found", where=name, hint=empty)
+            raise NoSuchKey(what, reason="not_found", where=name, hint=empty)
     output.json_document(row) if json else output.pairs(row)

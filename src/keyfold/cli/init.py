@@ -22,7 +22,9 @@ def command(
     ] = ".",
     json: Json = False,
 ) -> None:
-    """Write an app with comments, its test and sample data that run; nothing that is there is overwritten.
+    """Write an app to begin with, its test and sample data.
+
+    They run as they are. Nothing that is there is overwritten.
 
     Example: keyfold init shop
     """
@@ -39,7 +41,8 @@ def command(
             (place / name).parent.mkdir(parents=True, exist_ok=True)
             (place / name).write_text(content, "utf-8")
     except OSError as error:
-        raise HomeUnusable(f"{error.filename or directory} can't be written: {error.strerror}") from None
+        what = f"{error.filename or directory} can't be written: {error.strerror}"
+        raise HomeUnusable(what, given=directory, hint="another directory") from None
     if json:
         output.json_document({"directory": str(place.resolve()), "files": list(files)})
         return

@@ -46,8 +46,8 @@ def line(name: str, table: dict[str, Any]) -> str:
 def show(status: dict[str, Any]) -> None:
     """The last figures of a run, as a table on stdout."""
     columns = ("table", "batch", "rows", "keys", "late", "rejected")
-    rows = (
-        [f"{status['app']}.{name}", *(table.get(column) for column in columns[1:])]
-        for name, table in status["tables"].items()
-    )
+    rows = []
+    for name, table in status["tables"].items():
+        found = [table.get(column) for column in columns[1:]]
+        rows.append([f"{status['app']}.{name}", *(figures.NONE if v is None else v for v in found)])
     output.table(columns, rows, right=columns[1:])

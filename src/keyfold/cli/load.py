@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from keyfold.app import App
-from keyfold.errors import BadApp, KeyfoldError, did_you_mean
+from keyfold.errors import BadApp, KeyfoldError, did_you_mean, near
 from keyfold.plan import checks
 
 _EXAMPLE = 'app = kf.App("shop")'
@@ -70,7 +70,9 @@ def _beside(directory: Path, name: str) -> str:
     except OSError:
         files = []
     listed = f"one of {', '.join(files)}" if 0 < len(files) <= 10 else "the path of a Python file"
-    return did_you_mean(name, files, listed) or listed
+    # By their stems: the ending makes all of them alike.
+    meant = near(Path(name).stem, [Path(file).stem for file in files])
+    return f"{meant}.py (did you mean {meant + '.py'!r}?)" if meant else listed
 
 
 def _module(path: Path) -> types.ModuleType:

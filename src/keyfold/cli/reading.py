@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keyfold.errors import QueryError, did_you_mean
+from keyfold.errors import HomeUnusable, QueryError, did_you_mean
 
 if TYPE_CHECKING:
     from keyfold.engine.home import AppHome
@@ -24,7 +24,10 @@ def home_of(given: str | None) -> Path:
         from keyfold.settings import load
 
         return load(home=text).home
-    return Path(text).expanduser()
+    path = Path(text).expanduser()
+    if path.exists() and not path.is_dir():
+        raise HomeUnusable(f"the home {text} is no directory", given=text, hint="--home DIR, or KEYFOLD_HOME")
+    return path
 
 
 @contextmanager

@@ -22,7 +22,7 @@ def command(
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Print rows that could not be used, with the reason and the raw text.
+    """Print rows that could not be used, with reason and text.
 
     Example: keyfold rejected shop.orders --limit 10
     """

@@ -74,9 +74,8 @@ def _format(given: str, out: str | None, json: bool) -> str:
         hint = did_you_mean(given, _FORMATS, f"one of {', '.join(_FORMATS)}")
         raise BadOption(f"there is no format {given!r}", given=f"--format {given}", hint=hint)
     if out is not None and given not in ("csv", "parquet"):
-        raise BadOption(
-            "--out is for csv and parquet", given=f"--out {out}", hint=f"--format csv --out {out}"
-        )
+        hint = f"> {out}" if given == "json" else f"--format csv --out {out}"
+        raise BadOption("--out is for csv and parquet", given=f"--out {out}", hint=hint)
     return given
 
 

@@ -20,7 +20,9 @@ def command(
     drain: Annotated[bool, typer.Option("--drain", help="Process all input there is, then stop.")] = False,
     for_: Annotated[
         str | None,
-        typer.Option("--for", metavar="TIME", help="Stop after this time, such as 30s.", show_default=False),
+        typer.Option(
+            "--for", metavar="TIME", help="Stop so long after it is up, as in 30s.", show_default=False
+        ),
     ] = None,
     every: Annotated[
         str | None,
@@ -41,7 +43,9 @@ def command(
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Run an app until it is stopped with Ctrl-C or SIGTERM; the batch under way is finished first.
+    """Run an app until Ctrl-C or SIGTERM.
+
+    The batch under way is finished first.
 
     In a terminal the tables are shown live; elsewhere a line is logged for each that moved.
 

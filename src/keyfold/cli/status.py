@@ -26,7 +26,9 @@ def command(
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Show how the apps of a home are: running or not, and the figures of each table.
+    """Show how the apps of a home are, and each table's figures.
+
+    Rows and rows/s are those of the last run; batch, keys, late and rejected rows are of all runs.
 
     Example: keyfold status shop
     """
@@ -61,13 +63,16 @@ def _status(place: AppHome) -> dict[str, Any]:
     except (OSError, ValueError):
         written = {"tables": {}}
     plan = place.read_plan() or {}
-    tables = {name: written["tables"].get(name, {}) for name in plan.get("tables", {})}
+    tables = {name: written["tables"].get(name) or _left(place, name) for name in plan.get("tables", {})}
+    was_running = any(table.get("running") for table in tables.values())
     return {
         "app": place.path.name,
         "home": str(place.path),
         "running": pid is not None,
         "pid": pid,
         "started": written.get("started"),
+        "seen": written.get("at"),
+        "ended": None if pid is not None else "killed" if was_running else "stopped",
         "tables": {
             name: {**table, "running": pid is not None and bool(table.get("running"))}
             for name, table in tables.items()
@@ -75,12 +80,32 @@ def _status(place: AppHome) -> dict[str, Any]:
     }
 
 
+def _left(place: AppHome, table: str) -> dict[str, Any]:
+    """What a table that no run has spoken of left in its view, such as one that the app no longer has."""
+    from keyfold.errors import QueryError
+    from keyfold.views.reader import open_store
+
+    try:
+        store = open_store(place.views, read_only=True)
+        try:
+            position = store.position(table)
+            return {"batch": position.batch if position else None, "keys": store.count(table)}
+        finally:
+            store.close()
+    except QueryError:
+        return {}
+
+
 def _show(status: dict[str, Any]) -> None:
     from keyfold.cli import figures, output
 
-    running = f"runs, pid {status['pid']}" if status["running"] else "does not run"
-    since = f", since {figures.moment(status['started'])}" if status["running"] and status["started"] else ""
-    print(f"{status['app']} {running}{since}; {status['home']}")
+    started, seen = figures.moment(status["started"]), figures.moment(status["seen"])
+    words = {
+        None: f"runs, pid {status['pid']}, since {started}",
+        "stopped": f"does not run; stopped at {seen}",
+        "killed": f"does not run; it was killed, last seen at {seen}, and goes on with the next start",
+    }
+    print(f"{status['app']} {words[status['ended']]}; {status['home']}")
     rows = [figures.status_row(f"{status['app']}.{name}", table) for name, table in status["tables"].items()]
     if not status["running"]:
         rows = [{**row, "rows/s": figures.NONE} for row in rows]

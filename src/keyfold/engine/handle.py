@@ -12,6 +12,7 @@ from py4j.protocol import Py4JError
 from keyfold.engine import aside
 from keyfold.engine.batch import BatchHook, Stopping
 from keyfold.engine.failures import failed
+from keyfold.engine.figures import reported
 from keyfold.engine.home import AppHome, wait_until
 from keyfold.engine.lock import Lock
 from keyfold.engine.monitor import Monitor
@@ -138,6 +139,9 @@ class Handle:
 def _stop(query: StreamingQuery, hook: BatchHook, seconds: float) -> None:
     hook.idle.wait(seconds)
     wait_until(lambda: not query.isActive or hook.last is None or hook.last == hook.home.committed(), seconds)
+    if query.isActive and hook.last is not None:
+        # Spark reports a batch a moment after it has committed it, and not at all once it is stopped.
+        wait_until(lambda: not query.isActive or reported(query) >= hook.last, min(seconds, 5.0))
     query.stop()
 
 

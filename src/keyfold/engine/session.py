@@ -100,6 +100,7 @@ def own_session(
 
 def _launch(wanted: Mapping[str, str], settings: Settings) -> None:
     """Starts the JVM with its own output in a file: it would be printed into what the user looks at."""
+    import psutil
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
@@ -109,6 +110,7 @@ def _launch(wanted: Mapping[str, str], settings: Settings) -> None:
     conf = SparkConf(loadDefaults=False).setAll(list(wanted.items()))
     said = settings.home.resolve() / "java.log"
     # Added to, since another app of this home may be writing to it.
+    before = {child.pid for child in psutil.Process().children()}
     with said.open("ab") as file:
         begun = file.tell()
         try:
@@ -122,6 +124,12 @@ def _launch(wanted: Mapping[str, str], settings: Settings) -> None:
                 given=_telling_line(said.read_bytes()[begun:].decode("utf-8", "replace")),
                 hint=f"all it said is in {said}; `keyfold doctor` looks for the usual reasons",
             ) from None
+        except BaseException:
+            # Interrupted on its way up, it would find nobody to talk to and wait for ever.
+            for child in psutil.Process().children():
+                if child.pid not in before:
+                    child.kill()
+            raise
     SparkContext._ensure_initialized(gateway=gateway)
 
 

@@ -123,12 +123,15 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
     val input = shuffled :+ bad
     val mode = if (ttl.isEmpty) TimeMode.None() else if (timed.isEmpty) TimeMode.ProcessingTime() else TimeMode.EventTime()
     val processor = new Keyed(folding, input, ordered, ttl, keep, zone, origin.stream)
-    val out = (AttributeReference(Names.Op, StringType, nullable = false)() +: keyOut.map(_.newInstance())) ++
-      fold.result.map(r => AttributeReference(r.name, r.dataType)()) :+ AttributeReference(Names.Bad, StringType)()
     val sent = Through(work, input, from)
     val gathered = if (ordered || !new Live(folding).flat) sent else Gather(folding, keyOut, sent)
-    Dataset.ofRows(spark, Unwrap(out, stateful(gathered, keyOut, processor, mode)))
+    Dataset.ofRows(spark, Unwrap(changes(fold), stateful(gathered, keyOut, processor, mode)))
   }
+
+  /** The columns of a table's changes. */
+  private def changes(fold: Fold): Seq[Attribute] =
+    (AttributeReference(Names.Op, StringType, nullable = false)() +: keyAttributes.map(k => AttributeReference(k.name, k.dataType)())) ++
+      fold.result.map(r => AttributeReference(r.name, r.dataType)()) :+ AttributeReference(Names.Bad, StringType)()
 
   private def asRows(fold: Fold, keyExprs: Seq[Expression], keyOut: Seq[Attribute], source: Seq[Attribute]): (RowWork, Seq[Attribute], Fold) = {
     // Beside the user's columns: the time, which TTL reads even where select left it out, and the clock.
@@ -154,9 +157,7 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
   def rebuilt(state: DataFrame, ttlMs: Long): DataFrame = {
     KernelStrategy.install(spark)
     val fold = if (ttlMs > 0) whole ++ Fold.seen(None) else whole
-    val out = (AttributeReference(Names.Op, StringType, nullable = false)() +: keyAttributes.map(k => AttributeReference(k.name, k.dataType)())) ++
-      fold.result.map(r => AttributeReference(r.name, r.dataType)()) :+ AttributeReference(Names.Bad, StringType)()
-    Dataset.ofRows(spark, Through(Rebuild(fold), out, state.select("key", "value").asInstanceOf[Dataset[Row]].logicalPlan))
+    Dataset.ofRows(spark, Through(Rebuild(fold), changes(fold), state.select("key", "value").asInstanceOf[Dataset[Row]].logicalPlan))
   }
 
   /** The state's fields and which aggregate each group belongs to; part of what is written beside the state. */

@@ -119,7 +119,10 @@ def java() -> str:
     found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     hint = f"install Java {LOWEST_JAVA} or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless)"
     if not found or not os.access(found, os.X_OK):
-        raise JavaMissing("no Java found", given=f"JAVA_HOME={home}" if home else "PATH", hint=hint)
+        if home:
+            advice = f"unset JAVA_HOME, or point it to Java {LOWEST_JAVA} or newer"
+            raise JavaMissing("no Java found", given=f"JAVA_HOME={home}", hint=advice)
+        raise JavaMissing("no Java found", given="PATH", hint=hint)
     version = java_version(found)
     number = re.match(r"(?:1\.)?(\d+)", version)
     if not number or int(number[1]) < LOWEST_JAVA:
