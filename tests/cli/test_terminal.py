@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -57,11 +56,9 @@ class Terminal:
         return "\n".join(line.rstrip() for line in self._screen.display).rstrip()
 
     def until(self, condition: Callable[[str], bool], seconds: float = 120) -> str:
-        deadline = time.monotonic() + seconds
-        while not condition(shown := self.shown):
-            assert time.monotonic() < deadline, f"not seen in time:\n{shown}"
-            assert self.process.poll() is None or condition(self.shown), f"ended:\n{shown}"
-            time.sleep(0.1)
+        wait_until(lambda: condition(self.shown) or self.process.poll() is not None, seconds, 0.1)
+        shown = self.shown
+        assert condition(shown), f"ended, or not seen in time:\n{shown}"
         return shown
 
     def ended(self, seconds: float = 90) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from keyfold.cli.options import Json
+from keyfold.cli.options import For, Json, seconds_of
 
 if TYPE_CHECKING:
     from keyfold.engine.handle import Handle
@@ -26,12 +26,7 @@ SHOWN: Final[dict[str, dict[str, Any]]] = {
 
 
 def command(
-    for_: Annotated[
-        str | None,
-        typer.Option(
-            "--for", metavar="TIME", help="Stop so long after it is up, as in 20s.", show_default=False
-        ),
-    ] = None,
+    for_: For = None,
     home: Annotated[
         str | None,
         typer.Option(
@@ -54,9 +49,8 @@ def command(
     from keyfold.cli import living, output
     from keyfold.demo.generate import Generator
     from keyfold.demo.shop import app
-    from keyfold.plan import durations
 
-    seconds = None if for_ is None else durations.millis(for_, "--for") / 1000
+    seconds = seconds_of(for_)
     report: dict[str, Any] = {}
     with output.only_results(), _place(home) as place, Generator(place / "demo-data") as generator:
         data = place / "demo-data"
@@ -108,7 +102,7 @@ def _report(handle: Handle, data: Path) -> dict[str, Any]:
     rejected = [row for stream in ("orders", "clicks") for row in handle.rejected(stream)]
     return {
         "tables": {name: handle.table(name).rows(**options) for name, options in SHOWN.items()},
-        "keys": {name: table["keys"] for name, table in handle.count()["tables"].items()},
+        "keys": {name: table["keys"] for name, table in handle.status(count=True)["tables"].items()},
         "rejected": dict(Counter(row["reason"] for row in rejected).most_common()),
         "equal": not wrong,
         "differences": wrong[:20],
@@ -116,7 +110,7 @@ def _report(handle: Handle, data: Path) -> dict[str, Any]:
 
 
 def _show(report: dict[str, Any]) -> None:
-    from keyfold.cli import output
+    from keyfold.cli import figures, output
 
     for name, rows in report["tables"].items():
         print(
@@ -125,7 +119,7 @@ def _show(report: dict[str, Any]) -> None:
         )
         columns = [column for column in rows[0] if not column.startswith("_")] if rows else []
         output.table(
-            columns, ([_short(row[column]) for column in columns] for row in rows), right=columns[1:]
+            columns, ([figures.short(row[column]) for column in columns] for row in rows), right=columns[1:]
         )
     print(f"\nvisits: {report['keys']['visits']:,} keys")
     print(f"\n{sum(report['rejected'].values()):,} rows were rejected:")
@@ -137,7 +131,3 @@ def _show(report: dict[str, Any]) -> None:
         print("a recount of the generated files gives the same totals for every key")
     else:
         output.error("\n".join(["a recount of the generated files DIFFERS", *report["differences"]]))
-
-
-def _short(value: Any) -> Any:
-    return f"{value:,.2f}" if isinstance(value, float) else value

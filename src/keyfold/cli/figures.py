@@ -53,6 +53,11 @@ def span(seconds: float | None) -> str:
     return f"{whole} s"
 
 
+def short(value: Any) -> Any:
+    """A value of a row with as many digits as one looks at."""
+    return f"{value:,.2f}" if isinstance(value, float) else value
+
+
 def moment(value: datetime | str | None) -> str:
     """A time without its fraction of a second."""
     if value is None:

@@ -123,7 +123,7 @@ class Screen:
             for number, column in enumerate(columns):
                 grid.add_column(Text(column), justify="right" if number else "left", header_style="dim")
             for row in rows:
-                grid.add_row(*(Text(_short(row[column])) for column in columns))
+                grid.add_row(*(Text(output.cell(figures.short(row[column]))) for column in columns))
             shown += [Text(""), grid]
         return shown
 
@@ -151,7 +151,3 @@ class Left:
 def _cell(label: str, text: str) -> Text:
     bad = label in ("late", "rejected") and text != "0"
     return Text(text, style="yellow" if bad else "default")
-
-
-def _short(value: Any) -> str:
-    return f"{value:,.2f}" if isinstance(value, float) else output.cell(value)

@@ -18,8 +18,6 @@ from keyfold.errors import KeyfoldError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rich.console import Console
-
     from keyfold.engine.handle import Handle
     from keyfold.plan.nodes import AppSpec
 
@@ -63,16 +61,9 @@ def lived(
                 handle.spark.stop()
 
 
-def terminal() -> Console:
-    """Stderr, where all but results goes."""
-    from rich.console import Console
-
-    return Console(stderr=True, highlight=False, markup=False, emoji=False)
-
-
 def live_terminal() -> bool:
     """Whether stderr is a terminal that can be drawn on; asked of it, since FORCE_COLOR says so of a file."""
-    return sys.stderr.isatty() and not terminal().is_dumb_terminal
+    return sys.stderr.isatty() and not output.terminal().is_dumb_terminal
 
 
 def _started(
@@ -83,7 +74,7 @@ def _started(
 
     output.say(f"starting {spec.name} of {file}")
     try:
-        with Starting(terminal(), live_terminal()) as tell:
+        with Starting(output.terminal(), live_terminal()) as tell:
             handle = start(spec, home=home, settings=settings, tell=tell)
             # At once: from here on a signal must not leave the queries without anybody who stops them.
             stopping.up()
@@ -136,7 +127,7 @@ def _shown(handle: Handle, drain: bool, seconds: float | None, watch: Watch) -> 
     until = (
         "until all input is read" if drain else "Ctrl-C stops" if seconds is None else f"for {seconds:g} s"
     )
-    return Screen(handle, terminal(), until, watch)
+    return Screen(handle, output.terminal(), until, watch)
 
 
 class Draining:

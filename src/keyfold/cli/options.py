@@ -47,6 +47,10 @@ Home = Annotated[
         show_default=False,
     ),
 ]
+For = Annotated[
+    str | None,
+    typer.Option("--for", metavar="TIME", help="Stop so long after it is up, as in 20s.", show_default=False),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 AtLeast = Annotated[
     int | None,
@@ -66,3 +70,10 @@ Wait = Annotated[
 def bound(at_least: int | None, wait: str | None) -> int | None:
     """The batch to wait for: a wait alone is one for the first."""
     return 0 if at_least is None and wait is not None else at_least
+
+
+def seconds_of(for_: str | None) -> float | None:
+    """The length of `--for` in seconds."""
+    from keyfold.plan import durations
+
+    return None if for_ is None else durations.millis(for_, "--for") / 1000

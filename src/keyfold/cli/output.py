@@ -50,6 +50,13 @@ def console() -> Console:
     return Console(highlight=False, markup=False, emoji=False, width=_WIDE if wide else None)
 
 
+def terminal() -> Console:
+    """Stderr, where all but results goes."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False, markup=False, emoji=False)
+
+
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], right: Sequence[str] = ()) -> None:
     """Rows under their columns' names; `right` are the columns of numbers."""
     screen, piece = console(), _empty(columns, right)
@@ -113,14 +120,13 @@ def say(text: str) -> None:
 
 def error(text: str) -> None:
     """An error's text on stderr, its first line in red where there are colours."""
-    from rich.console import Console
     from rich.text import Text
 
     first, *rest = text.splitlines() or [""]
     shown = Text(first, style="bold red")
     shown.append("".join(f"\n{line}" for line in rest), style="not bold default")
     sys.stdout.flush()
-    Console(stderr=True, highlight=False, markup=False, emoji=False).print(shown, soft_wrap=True)
+    terminal().print(shown, soft_wrap=True)
 
 
 @contextmanager

@@ -84,13 +84,10 @@ def _show(rows: Iterator[dict[str, Any]], schema: ViewSchema, limit: int | None)
 
     shown = rows if limit is None else islice(rows, limit)
     names = [column.name for column in schema.all]
-    output.table(names, (list(row.values()) for row in shown), right=_numbers(schema))
+    output.table(
+        names,
+        (list(row.values()) for row in shown),
+        right=[column.name for column in schema.all if column.numeric],
+    )
     if next(rows, None) is not None:
         output.say(f"{limit:,} rows shown, and there are more; leave out --limit for all")
-
-
-def _numbers(schema: ViewSchema) -> list[str]:
-    from keyfold.views.numbers import Exact, Integer
-    from keyfold.views.scalars import Floating
-
-    return [c.name for c in schema.all if isinstance(c.type, Integer | Floating | Exact)]

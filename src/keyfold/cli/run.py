@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from keyfold.cli.ending import Interrupted
-from keyfold.cli.options import AppFile, Home, Json
+from keyfold.cli.options import AppFile, For, Home, Json, seconds_of
 from keyfold.errors import BadOption, did_you_mean
 
 if TYPE_CHECKING:
@@ -18,12 +18,7 @@ if TYPE_CHECKING:
 def command(
     app: AppFile,
     drain: Annotated[bool, typer.Option("--drain", help="Process all input there is, then stop.")] = False,
-    for_: Annotated[
-        str | None,
-        typer.Option(
-            "--for", metavar="TIME", help="Stop so long after it is up, as in 30s.", show_default=False
-        ),
-    ] = None,
+    for_: For = None,
     every: Annotated[
         str | None,
         typer.Option("--every", metavar="TIME", help="Time between batches, instead of the app's own."),
@@ -53,9 +48,8 @@ def command(
     """
     from keyfold.cli import lines, living, output
     from keyfold.cli.load import for_workers, load
-    from keyfold.plan import durations
 
-    seconds = None if for_ is None else durations.millis(for_, "--for") / 1000
+    seconds = seconds_of(for_)
     settings = {**_settings(set_ or []), **({"master": master} if master else {})}
     with output.only_results():
         loaded = load(app)

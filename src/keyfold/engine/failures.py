@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,38 +98,27 @@ def _functions(spark: Any) -> list[str]:
 def failed(app: str, table: str, batch: int | None, error: Any, home: Path) -> QueryFailed:
     """Why a query stopped, without Java's trace."""
     text = _innermost(error)
+    stopped = partial(QueryFailed, app=app, table=table, batch=batch)
     bad = re.search(r"\[KEYFOLD_BAD_ROW\] (.*?); row: (.*)", text)
     if bad:
-        return QueryFailed(
+        return stopped(
             f"a row can't be used, and on_error is 'fail': {bad[1]}",
-            app=app,
-            table=table,
-            batch=batch,
             given=bad[2],
             hint="correct the row, or let on_error='reject' keep it aside",
         )
     if _FULL.search(text) or _FULL.search(str(error)):
-        return QueryFailed(
+        return stopped(
             f"no space left on the disk of {home}",
-            app=app,
-            table=table,
-            batch=batch,
             hint="free some and start again; the batch is taken up again, nothing is lost or counted twice",
         )
     if "Wrong basePath" in text:
-        return QueryFailed(
+        return stopped(
             "the stream's files were read from another directory before; Spark can't go on with a new one",
-            app=app,
-            table=table,
-            batch=batch,
             given=plain(text),
             hint="point kf.files back to it; or give the table a new name, which starts from the first row",
         )
-    return QueryFailed(
+    return stopped(
         f"the query of table {table} stopped: {_cause(error, text)}",
-        app=app,
-        table=table,
-        batch=batch,
         given=_fragment(text),
         hint="the next start takes this batch up again; nothing is lost or counted twice. "
         f"Spark's own words are in {home / 'spark.log'}",

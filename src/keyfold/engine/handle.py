@@ -112,13 +112,12 @@ class Handle:
         """Called when every query has been started."""
         self._monitor.watch(self.queries, self.hooks, self.store)
 
-    def status(self) -> dict[str, Any]:
-        """How each table is: batch, rows, speed, keys, bytes of state, watermark, late and rejected rows."""
-        return self._monitor.sample()
+    def status(self, *, count: bool = False) -> dict[str, Any]:
+        """How each table is: batch, rows, speed, keys, bytes of state, watermark, late and rejected rows.
 
-    def count(self) -> dict[str, Any]:
-        """The same, with the keys counted now and not a while ago, however long that takes."""
-        return self._monitor.sample(count=True)
+        With `count` the keys are counted now and not a while ago, however long that takes.
+        """
+        return self._monitor.sample(count=count)
 
     def stop(self, seconds: float = 600.0) -> None:
         """Lets the batch under way finish, for so long, then stops every query and lets go of the home."""

@@ -117,11 +117,14 @@ class AppHome:
         replace_file(self.plan, json.dumps(plan, indent=1, ensure_ascii=False).encode())
 
 
-def replace_file(path: Path, content: bytes) -> None:
-    """Writes aside and renames, so that a reader or a crash sees the old file or the new one."""
+def replace_file(path: Path, content: bytes, *, durable: bool = True) -> None:
+    """Writes aside and renames, so that a reader or a crash sees the old file or the new one.
+
+    What says nothing that matters after a power cut need not be `durable`.
+    """
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     aside.write_bytes(content)
-    rename_durably(aside, path)
+    rename_durably(aside, path) if durable else os.replace(aside, path)
 
 
 def rename_durably(aside: Path, target: Path) -> None:

@@ -89,8 +89,10 @@ def csv_options(source: Source) -> dict[str, str] | None:
 
 
 def _has_headers(source: Source) -> bool:
-    options = {key.lower(): value for key, value in (csv_options(source) or {}).items()}
-    return csv_options(source) is not None and options.get("header", "true").lower() == "true"
+    csv = csv_options(source)
+    if csv is None:
+        return False
+    return {key.lower(): value for key, value in csv.items()}.get("header", "true").lower() == "true"
 
 
 def _checked(connector: Connector, source: Source) -> None:
@@ -128,8 +130,9 @@ def _load(reader: Any, source: Source, schema: Any = None, path: str | None = No
 def _absolute(connector: Connector) -> str | None:
     """Paths are meant from where Python is, which may have changed since the JVM was started there."""
     path = connector.path
-    local = connector.kind == "files" and path is not None and ":" not in path.partition("/")[0]
-    return str(Path.cwd() / path) if local and path is not None else path
+    if path is None or connector.kind != "files" or ":" in path.partition("/")[0]:
+        return path
+    return str(Path.cwd() / path)
 
 
 def _reader(spark: SparkSession, connector: Connector) -> Any:

@@ -68,15 +68,12 @@ class Lock:
 
 def holder(home: AppHome) -> int | None:
     """The pid of the process that holds a home, if one does. Asks for no lock: a start might trip over it."""
-    import psutil
-
     try:
         with home.lock.open("r") as file:
-            owner = _read(file).get("python") or {}
-        alive = abs(psutil.Process(int(owner["pid"])).create_time() - owner["started"]) < 1
-    except (OSError, KeyError, psutil.Error):
+            owner = _alive(_read(file).get("python"))
+    except OSError:
         return None
-    return int(owner["pid"]) if alive else None
+    return None if owner is None else int(owner.pid)
 
 
 def _identity(pid: int) -> dict[str, float]:
@@ -97,18 +94,29 @@ def _read(file: IO[str]) -> dict[str, Any]:
 def _end_orphan(jvm: Mapping[str, float] | None) -> None:
     import psutil
 
-    if not jvm:
+    process = _alive(jvm)
+    if process is None or process.pid == _own_jvm():
         return
     try:
-        process = psutil.Process(int(jvm["pid"]))
-        if abs(process.create_time() - jvm["started"]) > 1 or process.pid == _own_jvm():
-            return
         process.wait(ORPHAN_SECONDS)
     except psutil.NoSuchProcess:
         return
     except psutil.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def _alive(identity: Mapping[str, float] | None) -> Any:
+    """The process that `_identity` was written of, if it still runs."""
+    import psutil
+
+    if not identity:
+        return None
+    try:
+        process = psutil.Process(int(identity["pid"]))
+        return process if abs(process.create_time() - identity["started"]) <= 1 else None
+    except psutil.NoSuchProcess:
+        return None
 
 
 def _own_jvm() -> int | None:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.engine.figures import TableMonitor
-from keyfold.engine.home import AppHome
+from keyfold.engine.home import AppHome, replace_file
 from keyfold.views.contract import ViewStore
 
 if TYPE_CHECKING:
@@ -87,7 +87,6 @@ class Monitor:
 
 
 def write_status(home: AppHome, status: Mapping[str, Any]) -> None:
-    """For readers in other processes; not synced, since it says nothing that matters after a power cut."""
-    aside = home.status.with_name(f".{home.status.name}.{os.getpid()}")
-    aside.write_text(json.dumps(status, default=lambda value: value.isoformat()), "utf-8")
-    os.replace(aside, home.status)
+    """For readers in other processes."""
+    text = json.dumps(status, default=lambda value: value.isoformat())
+    replace_file(home.status, text.encode(), durable=False)

@@ -109,8 +109,8 @@ def _launch(wanted: Mapping[str, str], settings: Settings) -> None:
         return
     conf = SparkConf(loadDefaults=False).setAll(list(wanted.items()))
     said = settings.home.resolve() / "java.log"
-    # Added to, since another app of this home may be writing to it.
     before = {child.pid for child in psutil.Process().children()}
+    # Added to, since another app of this home may be writing to it.
     with said.open("ab") as file:
         begun = file.tell()
         try:

@@ -17,8 +17,6 @@ from typing import Any, Final
 
 from keyfold.errors import KeyfoldError
 from keyfold.views.contract import Position, ViewStore
-from keyfold.views.numbers import Exact, Integer
-from keyfold.views.scalars import Floating
 from keyfold.views.schema import Column
 
 ROWS: Final = 20
@@ -32,11 +30,6 @@ _LINE: Final = "1px solid rgba(128,128,128,.35)"
 _FRAME: Final = '<div class="tex2jax_ignore mathjax_ignore" style="overflow-x:auto;line-height:1.4">{}</div>'
 
 Shown = tuple[Position | None, Sequence[Mapping[str, Any]], int | None]
-
-
-def numeric(column: Column) -> bool:
-    """Whether the column's values are numbers."""
-    return isinstance(column.type, Integer | Exact | Floating)
 
 
 def table(store: ViewStore, name: str) -> str:
@@ -84,7 +77,7 @@ def _title(name: str, said: str) -> str:
 
 
 def _grid(columns: Sequence[Column], rows: Iterable[Mapping[str, Any]]) -> str:
-    sides = {column.name: "right" if numeric(column) else "left" for column in columns}
+    sides = {column.name: "right" if column.numeric else "left" for column in columns}
     head = "".join(_cell("th", name, side, f"border-bottom:{_LINE}") for name, side in sides.items())
     body = "".join(
         f"<tr>{''.join(_value(row[name], side) for name, side in sides.items())}</tr>" for row in rows

@@ -136,7 +136,7 @@ def _brief(reader: TableReader) -> str:
 
 def _plotted(schema: ViewSchema, columns: Sequence[str]) -> list[str]:
     """The names of the columns to plot, as the table spells them."""
-    numbers = [column.name for column in schema.columns if html.numeric(column)]
+    numbers = [column.name for column in schema.columns if column.numeric]
     known = {column.name.lower(): column for column in (*schema.keys, *schema.columns)}
     for name in map(str, columns):
         column = known.get(name.lower())

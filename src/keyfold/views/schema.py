@@ -8,6 +8,8 @@ from typing import Any, Final
 
 from keyfold.errors import BadName
 from keyfold.views import arrow as pa
+from keyfold.views.numbers import Exact, Integer
+from keyfold.views.scalars import Floating
 from keyfold.views.types import LONG, TIMESTAMP, DataType, parse
 
 
@@ -17,6 +19,11 @@ class Column:
 
     name: str
     type: DataType
+
+    @property
+    def numeric(self) -> bool:
+        """Whether its values are numbers."""
+        return isinstance(self.type, Integer | Exact | Floating)
 
 
 BATCH: Final = Column("_batch", LONG)
