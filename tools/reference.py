@@ -75,8 +75,17 @@ def cli_page() -> str:
     """Every command with its help, arguments, options and example."""
     root = command_tree()
     parts = [_CLI.format(help=root.help), *(_option(param) for param in _shown(root.params))]
-    parts += [f"\n{_section(name, command)}" for name, command in root.commands.items()]
+    parts += [f"\n{_section(name, command)}" for name, command in all_commands(root).items()]
     return "\n".join([*parts, _exit_codes()])
+
+
+def all_commands(root: Any) -> dict[str, Any]:
+    """Commands by their words; a group comes before the commands in it."""
+    found: dict[str, Any] = {}
+    for name, command in root.commands.items():
+        inside = all_commands(command) if hasattr(command, "commands") else {}
+        found |= {name: command, **{f"{name} {part}": each for part, each in inside.items()}}
+    return found
 
 
 def command_tree() -> Any:
@@ -92,8 +101,10 @@ def _section(name: str, command: Any) -> str:
     text, examples = _split_examples(inspect.cleandoc(command.help or ""))
     arguments = [p for p in _shown(command.params) if p.param_type_name == "argument"]
     usage = " ".join(["keyfold", name, *(_argument_name(p) for p in arguments), "[OPTIONS]"])
-    parts = [f"## keyfold {name}", f"```console\n$ {usage}\n```", text]
-    parts += ["\n".join(_option(param) for param in _shown(command.params))]
+    level = "###" if " " in name else "##"
+    usage = usage.replace("[OPTIONS]", "COMMAND") if hasattr(command, "commands") else usage
+    parts = [f"{level} keyfold {name}", f"```console\n$ {usage}\n```", text]
+    parts += ["\n".join(_option(param) for param in _shown(command.params))] if command.params else []
     shown = "\n".join(f"$ {example}" for example in examples)
     parts += [f"For example:\n\n```console\n{shown}\n```"] if examples else []
     return "\n\n".join(parts)
@@ -135,8 +146,8 @@ _CLI = """
 {help}
 
 `keyfold --help` lists the commands, `keyfold COMMAND --help` explains one. NAME is `app.table`, or `table`
-where the home has one app. Results go to stdout, all else to stderr. `get`, `rows`, `rejected` and `status`
-start no Java, and work while the app runs and after it stopped.
+where the home has one app. Results go to stdout, all else to stderr. `get`, `rows`, `late`, `rejected` and
+`status` start no Java, and work while the app runs and after it stopped.
 
 Options of `keyfold` itself; `--debug` may stand anywhere:
 """
@@ -355,7 +366,7 @@ def _silent_settings() -> list[str]:
 def silent_commands(root: Any) -> list[str]:
     """Commands without a help or an example, arguments and options without a help."""
     found = [f"keyfold: {param.name}" for param in root.params if not (param.help or "").strip()]
-    for name, command in root.commands.items():
+    for name, command in all_commands(root).items():
         text, examples = _split_examples(inspect.cleandoc(command.help or ""))
         found += [] if text else [f"keyfold {name}: help"]
         found += [] if examples else [f"keyfold {name}: example"]

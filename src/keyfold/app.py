@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Literal, cast
 
-from keyfold.errors import BadName, BadOption, NameTaken
-from keyfold.plan import checks, describe, durations
-from keyfold.plan import schema as ddl
+from keyfold.errors import BadOption, NameTaken
+from keyfold.plan import checks, describe, durations, windows
+from keyfold.plan.closing import check_columns, stay
 from keyfold.plan.nodes import (
     AppSpec,
     Connector,
+    Emit,
     Expr,
     FoldSpec,
     Named,
@@ -25,11 +26,13 @@ from keyfold.plan.nodes import (
     Transform,
     Union,
     Where,
+    WindowSpec,
     name_of,
 )
-from keyfold.plan.options import AS_COLUMN, table_columns
+from keyfold.plan.options import key_column, table_columns
 from keyfold.plan.site import StreamPlace, here, place
-from keyfold.plan.streams import checked_sink, stream_schema
+from keyfold.plan.streams import FUTURE, checked_sink, event_time, stream_schema
+from keyfold.plan.words import window_words
 
 
 class App:
@@ -71,9 +74,14 @@ class App:
         schema: str | None = None,
         time: str | None = None,
         late: str | timedelta | int = 0,
+        future: str | timedelta | int | None = FUTURE,
         help: str = "",
     ) -> Stream:
-        """Declares a stream: rows of a source, with a schema in DDL, an event time and a lateness."""
+        """Declares a stream: rows of a source, with a schema in DDL, an event time and a lateness.
+
+        A row whose `time` is more than `future` ahead of the clock is rejected, so that one bad clock can't
+        close every window; None takes any.
+        """
         site = here()
         checks.identifier(name, "a stream", place(self._name, site))
         where = place(f"{self._name}.{name}", site)
@@ -83,13 +91,9 @@ class App:
             source, Connector, "the source of a stream must be a source", advice, where
         )
         columns, checked = stream_schema(connector, schema, where)
-        if time is not None:
-            time = ddl.time_column(time, columns, where)
-        late_ms = durations.millis(late, "late", zero=True, where=where)
-        if late_ms and time is None:
-            problem = "late has no meaning without time: rows that count by their arrival are never late"
-            raise BadOption(problem, where=where, given=f"late={late!r}", hint='time="<a timestamp column>"')
-        node = Source(name, connector, checked, time, late_ms, checks.help_text(help, where), site)
+        told = checks.help_text(help, where)
+        event = event_time(time, late, future, columns, where)
+        node = Source(name, connector, checked, event.column, event.late_ms, told, event.future_ms, site)
         self._streams[name.lower()] = node
         return Stream(self, node)
 
@@ -192,7 +196,7 @@ class Stream:
             raise BadOption(
                 "by needs at least one key", where=where, hint="for one row over all: by(all=\"'all'\")"
             )
-        plain = [(_key_column(column, where), column) for column in columns]
+        plain = [(key_column(column, where), column) for column in columns]
         keys: Named = (*plain, *checks.named(named, "a key", where))
         checks.unique((name for name, _ in keys), "key", where)
         return Keyed(self.app, self.node, keys)
@@ -206,11 +210,59 @@ class Stream:
 
 @dataclass(frozen=True)
 class Keyed:
-    """A stream with a key, of which tables are made."""
+    """A stream with a key, and perhaps windows, of which tables are made.
+
+    >>> ticks = kf.App("clock").stream("ticks", kf.rate(), time="timestamp").by("value")
+    >>> ticks.sliding("1 hour", every="1 minute")
+    <stream ticks of clock by value, sliding 1 hour every 1 minute>
+    """
 
     app: App
     node: Node
     keys: Named
+    window: WindowSpec | None = None
+
+    def tumbling(
+        self, size: str | timedelta, *, offset: str | timedelta | int = 0, zone: str | None = None
+    ) -> Keyed:
+        """Windows side by side: each row is in one. A table has a row per key and window.
+
+        Windows are aligned to 1970-01-01 in UTC, or begin at midnight in a `zone` such as "Europe/Berlin",
+        where their size is whole days; `offset` moves them, "-1 hour" back.
+        """
+        return self._windowed(windows.tumbling, size, offset, zone)
+
+    def sliding(
+        self,
+        size: str | timedelta,
+        *,
+        every: str | timedelta,
+        offset: str | timedelta | int = 0,
+        zone: str | None = None,
+    ) -> Keyed:
+        """Windows of a size that begin `every` so often: each row is in all that hold its time.
+
+        `offset` and `zone` are as in `tumbling`; `every` is at most the size, which need not be a multiple.
+        """
+        return self._windowed(windows.sliding, size, every, offset, zone)
+
+    def session(self, gap: Expr | timedelta) -> Keyed:
+        """Windows from a key's first row to its last plus the gap: rows at most that far apart are in one.
+
+        The gap is a duration, or an expression that gives each row its own.
+        """
+        return self._windowed(windows.session, gap)
+
+    def rolling(self, duration: str | timedelta, *, every: str | timedelta | None = None) -> Keyed:
+        """The rows of the last duration of event time up to each key's newest row: a table has a row per key.
+
+        It is exact, and keeps those rows; with `every` it keeps panes of that width instead.
+        """
+        return self._windowed(windows.rolling, duration, every)
+
+    def last(self, n: int) -> Keyed:
+        """The last n rows of each key, by event time if the stream has one, else by arrival."""
+        return self._windowed(windows.last, n)
 
     def table(
         self,
@@ -219,42 +271,61 @@ class Keyed:
         /,
         *,
         ttl: str | timedelta | None = None,
+        emit: Emit = "changes",
+        keep: str | timedelta | None = None,
+        idle: str | timedelta | None = None,
         partitions: int | None = None,
         on_error: OnError = "reject",
         help: str = "",
         **named: Expr | FoldSpec,
     ) -> Table:
-        """Declares a table: one row per key, its columns aggregates or folds.
+        """Declares a table: one row per key, or per key and window, its columns aggregates or folds.
 
         Columns are keyword arguments or a dict; only in the dict may a column have an option's name. `ttl`
         forgets a key not seen for so long, `partitions` is fixed at the first start, `on_error="fail"` stops
-        at a bad row.
+        at a bad row. For tumbling, sliding and session windows: `emit="final"` gives each once, when it has
+        closed; `keep` is how long a closed one takes replays of late rows before it is deleted; after `idle`
+        without rows, time follows the clock, so that windows close.
         """
         site = here()
         checks.table_name(name, place(self.app.name, site))
         where = place(f"{self.app.name}.{name}", site)
         self.app._claim(name, "table", site)
         # First, since a column called ttl is the likeliest reason for a table to have no columns.
-        ttl_ms = None if ttl is None else _ttl(ttl, where)
+        life = stay(self.window, ttl, emit, keep, idle, where)
+        checked = table_columns(columns, named, self.keys, where)
+        check_columns(self.window, self.keys, checked, where)
         return self.app._add_table(
             TableSpec(
                 app=self.app.name,
                 name=name,
                 input=self.node,
                 keys=self.keys,
-                columns=table_columns(columns, named, self.keys, where),
-                ttl_ms=ttl_ms,
+                columns=checked,
+                ttl_ms=life.ttl_ms,
                 partitions=None if partitions is None else checks.positive(partitions, "partitions", where),
                 on_error=cast(OnError, checks.one_of(on_error, ("reject", "fail"), "on_error", where)),
                 help=checks.help_text(help, where),
+                window=self.window,
+                emit=life.emit,
+                keep_ms=life.keep_ms,
+                idle_ms=life.idle_ms,
                 site=site,
             )
         )
 
     def __repr__(self) -> str:
-        return (
-            f"<stream {name_of(self.node)} of {self.app.name} by {', '.join(name for name, _ in self.keys)}>"
-        )
+        keys = ", ".join(name for name, _ in self.keys)
+        shown = "" if self.window is None else f", {window_words(self.window)}"
+        return f"<stream {name_of(self.node)} of {self.app.name} by {keys}{shown}>"
+
+    def _windowed(self, declare: Callable[..., WindowSpec], *given: object) -> Keyed:
+        site = here()
+        where = StreamPlace(self.app.name, self.node, site)
+        windows.refuse_second(self.window, where)
+        made = declare(*given, where=where)
+        windows.require_time(made, self.node, where)
+        return replace(self, window=replace(made, site=site))
 
 
 @dataclass(frozen=True)
@@ -278,20 +349,3 @@ class Table:
 
     def __repr__(self) -> str:
         return f"<table {self.app.name}.{self.name}>"
-
-
-def _key_column(column: object, where: object) -> str:
-    try:
-        return checks.identifier(column, "a key", where)
-    except BadName as error:
-        if not isinstance(column, str):
-            hint = "a column's name, or an expression by name: by(day=...)"
-        else:
-            hint = f"name the expression: by({checks.suggested(column) or 'key'}={column!r})"
-        raise BadName(error.what, where=where, given=error.given, hint=hint) from None
-
-
-def _ttl(ttl: object, where: object) -> int:
-    if isinstance(ttl, str) and "(" in ttl:
-        raise BadOption("ttl is an option of table", where=where, given=f"ttl={ttl!r}", hint=AS_COLUMN)
-    return durations.millis(ttl, "ttl", where=where)

@@ -143,6 +143,10 @@ class Driver:
         """Rows of a stream or a table that could not be used: reason, raw, batch, at."""
         return self.handle.rejected(name)
 
+    def late(self, table: str) -> list[dict[str, Any]]:
+        """Rows of a table that came after their windows had closed: time, late_by, missed, windows, raw."""
+        return self.handle.late(table)
+
     def restart(self) -> None:
         """Stops and starts again from the checkpoint."""
         self.handle.stop()

@@ -101,18 +101,27 @@ ROWS: dict[ViewSchema, list[list[tuple[Any, ...]]]] = {
 }
 
 
-def make_app(place: AppHome, tables: dict[ViewSchema, list[list[tuple[Any, ...]]]]) -> None:
-    """An app that ran in the home: its views, one batch after the other, and its app.json."""
+def make_app(
+    place: AppHome, tables: dict[ViewSchema, list[list[tuple[Any, ...]]]], keep: dict[str, str] | None = None
+) -> None:
+    """An app that ran in the home: its views, one batch after the other, and its app.json.
+
+    `keep`: how long which tables keep closed windows; their watermark is `AT`.
+    """
     place.path.mkdir(parents=True)
     store = open_store(place.views, read_only=False)
     for schema, batches in tables.items():
         store.create(schema)
         for number, rows in enumerate(batches):
-            with store.batch(schema.table, number, AT + timedelta(seconds=number)) as writer:
+            watermark = AT if keep is not None else None
+            with store.batch(schema.table, number, AT + timedelta(seconds=number), watermark) as writer:
                 writer.apply(_changes(schema, rows))
     store.close()
     read = {schema.table: {"streams": ["orders"]} for schema in tables}
-    declared = {"streams": [{"name": "orders"}, {"name": "unread"}]}
+    declared = {
+        "streams": [{"name": "orders"}, {"name": "unread"}],
+        "tables": [{"name": s.table, "keep": (keep or {}).get(s.table)} for s in tables],
+    }
     place.write_plan({"format": 1, "app": place.path.name, "declared": declared, "tables": read})
 
 
@@ -129,7 +138,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("reading") / "home"
     place = AppHome(home / "shop")
     make_app(place, ROWS)
-    first, second = '{"reason":"does not parse","raw":"{\\"a"}', '{"reason":"key a is null","raw":"{}"}'
+    first, second = {"reason": "does not parse", "raw": '{"a'}, {"reason": "key a is null", "raw": "{}"}
     for table, batch, row in (("totals", 0, first), ("totals", 2, second), ("pairs", 0, first)):
         file = aside.RejectedFile(place.table(table), batch)
         file.write([row])

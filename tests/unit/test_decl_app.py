@@ -73,7 +73,7 @@ def test_an_app_without_tables_can_be_declared_but_not_run(app, orders):
 
 
 def test_a_stream_becomes_a_source(orders):
-    assert orders.node == Source("orders", kf.rows([]), SCHEMA, "at", 600_000, "")
+    assert orders.node == Source("orders", kf.rows([]), SCHEMA, "at", 600_000, "", 86_400_000)
     assert orders.name == "orders"
     assert repr(orders) == "<stream orders of shop>"
 

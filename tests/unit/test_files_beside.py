@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from keyfold.engine import aside, feeding, fits
+from keyfold.engine import aside, batch, feeding, fits
 from keyfold.engine.home import TableHome
 
 
@@ -17,12 +17,49 @@ def test_rejected_rows_of_a_batch_are_replaced_when_it_runs_again(tmp_path: Path
     home = TableHome(tmp_path)
     for _ in range(2):
         file = aside.RejectedFile(home, 3)
-        file.write([json.dumps({"reason": "r", "raw": "a\u2028b"})])
-        file.write(['{"reason":"s","raw":"c"}'])
+        file.write([{"reason": "r", "raw": "a\u2028b"}])
+        file.write([{"reason": "s", "raw": "c"}])
         file.close()
     found = aside.read_rejected(home)
     assert [(r["batch"], r["reason"], r["raw"]) for r in found] == [(3, "r", "a\u2028b"), (3, "s", "c")]
     assert sum(aside.counts(home.rejected).values()) == 2
+
+
+def test_a_batch_that_puts_nothing_aside_when_it_runs_again_leaves_no_file(tmp_path: Path) -> None:
+    home, counted = TableHome(tmp_path), dict[int, int]()
+    for rows in ([{"reason": "r", "raw": "x"}], []):
+        file = aside.RejectedFile(home, 3)
+        file.write(rows)
+        file.close()
+        file.count(counted)
+    assert list(home.rejected.iterdir()) == []
+    assert counted == {3: 0}
+    untouched = aside.RejectedFile(home, 4)
+    untouched.close()
+    untouched.count(counted)
+    assert counted == {3: 0}
+
+
+def test_late_rows_and_rejected_ones_go_to_files_of_their_own(tmp_path: Path) -> None:
+    home = TableHome(tmp_path)
+    late = {"time_us": 1, "watermark_ms": 2, "missed": 1, "windows": [[0, 1000]]}
+    rows = [{"reason": "r", "raw": "bad"}, {"late": late, "reason": "closed", "raw": "late", "stream": "s"}]
+    for found in (rows, rows[:1]):
+        unused = batch.Unused(home, 3)
+        unused.write([json.dumps(row) for row in found])
+        unused.close()
+        assert [row["raw"] for row in aside.read_rejected(home)] == ["bad"]
+        assert aside.counts(home.late) == ({3: 1} if found is rows else {})
+
+
+def test_what_a_killed_process_left_half_written_is_swept_away(tmp_path: Path) -> None:
+    home = TableHome(tmp_path)
+    for directory in (home.late, home.rejected, home.changes, home.side, home.control):
+        directory.mkdir(parents=True)
+        (directory / ".000000000001.4711").touch()
+        (directory / "whole").touch()
+    home.sweep()
+    assert {file.name for file in tmp_path.glob("*/*")} == {"whole"}
 
 
 def test_a_row_that_several_tables_refuse_is_listed_once_and_two_alike_twice() -> None:

@@ -8,7 +8,8 @@ import pytest
 import keyfold as kf
 from keyfold.errors import BadOption
 from keyfold.plan.describe import to_dict
-from keyfold.plan.words import expr_words
+from keyfold.plan.nodes import WindowSpec
+from keyfold.plan.words import expr_words, window_words
 
 TEXT = """\
 app shop
@@ -84,6 +85,20 @@ flowchart LR
   stream_refunds --> step_5
   table_smooth[("smooth<br>n: count(*)<br>ema: fold")]
   step_5 -->|"by region"| table_smooth
+"""
+
+
+WINDOWS = """\
+table per_day
+  from        orders
+  key         region
+  window      sliding 7 days every 1 day, offset 6 hours, zone Europe/Berlin
+  columns     n  count(*)
+  emit        final
+  keep        7 days
+  idle        1 minute
+  on_error    reject
+  at          test_plan_describe.py:2
 """
 
 
@@ -167,6 +182,96 @@ def test_the_json_says_everything(app):
     ]
     assert smooth["input"][0]["union"][1] == [{"stream": "refunds"}]
     assert smooth["columns"]["ema"]["fold"]["merge"] == {"v": "state.v", "w": "other.w"}
+
+
+@pytest.fixture
+def windowed():
+    app = kf.App("shop")
+    orders = app.stream("orders", kf.rows([]), schema="region string, at timestamp", time="at")
+    weeks = orders.by("region").sliding("7 days", every="1 day", offset="6 hours", zone="Europe/Berlin")
+    weeks.table("per_day", n="count(*)", emit="final", keep="7 days", idle="1 minute")
+    orders.by("region").session("pause").table("visits", n="count(*)")
+    orders.by("region").last(100).table("newest", n="count(*)")
+    return app
+
+
+def test_the_text_has_windows_in_words_and_how_long_they_stay(windowed):
+    shown = without_lines(windowed.describe(), windowed.spec())
+    assert WINDOWS in shown
+    _, _, _, visits, newest = shown.split("\n\n")
+    assert "  window      session pause\n" in visits
+    assert "  window      last 100 rows\n" in newest
+    assert not any(option in visits + newest for option in ("emit", "keep", "idle"))
+
+
+def test_the_diagram_has_windows_beside_the_key(windowed):
+    drawn = windowed.describe("mermaid")
+    week = "sliding 7 days every 1 day, offset 6 hours, zone Europe/Berlin"
+    assert f'-->|"by region<br>{week}<br>emit final"| table_per_day\n' in drawn
+    assert '-->|"by region<br>session pause"| table_visits\n' in drawn
+
+
+def test_the_json_says_everything_of_windows(windowed):
+    per_day, visits, newest = json.loads(windowed.describe("json"))["tables"]
+    nothing = dict.fromkeys(("size", "every", "zone", "rows", "gap")) | {"offset": "0 ms"}
+    for table in (per_day, visits, newest):
+        assert table["window"].pop("at").startswith("test_plan_describe.py:")
+    assert per_day["window"] == nothing | {
+        "kind": "sliding",
+        "size": "7 days",
+        "every": "1 day",
+        "offset": "6 hours",
+        "zone": "Europe/Berlin",
+    }
+    assert visits["window"] == nothing | {"kind": "session", "gap": "pause"}
+    assert newest["window"] == nothing | {"kind": "last", "rows": 100}
+    assert [per_day[name] for name in ("emit", "keep", "idle")] == ["final", "7 days", "1 minute"]
+    assert [visits[name] for name in ("emit", "keep", "idle")] == ["changes", None, None]
+
+
+def test_a_table_without_windows_says_so_in_json(app):
+    totals, _ = json.loads(app.describe("json"))["tables"]
+    assert [totals[name] for name in ("window", "emit", "keep", "idle")] == [None, "changes", None, None]
+
+
+@pytest.mark.parametrize(
+    ("window", "words"),
+    [
+        (WindowSpec("tumbling", 60_000), "tumbling 1 minute"),
+        (WindowSpec("tumbling", 3_600_000, offset_ms=1_000), "tumbling 1 hour, offset 1 second"),
+        (WindowSpec("tumbling", 86_400_000, zone="Asia/Tokyo"), "tumbling 1 day, zone Asia/Tokyo"),
+        (WindowSpec("sliding", 3_600_000, 60_000), "sliding 1 hour every 1 minute"),
+        (WindowSpec("session", 1_800_000), "session 30 minutes"),
+        (WindowSpec("session", gap="pause"), "session pause"),
+        (WindowSpec("rolling", 300_000), "rolling 5 minutes"),
+        (WindowSpec("rolling", 300_000, 10_000), "rolling 5 minutes every 10 seconds"),
+        (WindowSpec("last", rows=100), "last 100 rows"),
+        (WindowSpec("last", rows=1), "last 1 row"),
+    ],
+)
+def test_windows_in_words(window, words):
+    assert window_words(window) == words
+
+
+def test_a_gap_that_is_a_function_is_shown_by_name_and_place():
+    assert window_words(WindowSpec("session", gap=clean)) == f"session {expr_words(clean)}"
+
+
+@pytest.mark.parametrize(
+    ("given", "text", "data"),
+    [
+        ({}, "at, late 0 ms\n", "1 day"),
+        ({"future": "24 hours"}, "at, late 0 ms\n", "1 day"),
+        ({"future": "1 hour"}, "at, late 0 ms, future 1 hour\n", "1 hour"),
+        ({"future": 0}, "at, late 0 ms, future 0 ms\n", "0 ms"),
+        ({"future": None}, "at, late 0 ms, future any\n", None),
+    ],
+)
+def test_a_bound_of_the_future_is_told_if_it_is_not_the_default(given, text, data):
+    app = kf.App("shop")
+    app.stream("orders", kf.rows([]), schema="at timestamp", time="at", **given)
+    assert f"  time        {text}" in app.describe()
+    assert json.loads(app.describe("json"))["streams"][0]["future"] == data
 
 
 def test_an_empty_app_can_be_described():

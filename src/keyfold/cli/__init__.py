@@ -1,4 +1,4 @@
-"""The command line: `keyfold run`, `get`, `rows`, `rejected`, `describe`, `check`.
+"""The command line: `keyfold run`, `get`, `rows`, `late`, `rejected`, `describe`, `check`.
 
 One file per command; `commands.py` lists them, `ending.py` says how each may end. Loading this package loads
 neither Spark nor Arrow: commands import what they need when they are called.

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from keyfold.cli import check, demo, describe, doctor, get, init, rejected, rows, run, status
+from keyfold.cli import check, demo, describe, doctor, get, init, late, rejected, rows, run, status
 
 app = typer.Typer(
     name="keyfold",
@@ -44,6 +44,7 @@ app.command("rows")(rows.command)
 app.command("demo")(demo.command)
 app.command("status")(status.command)
 app.command("rejected")(rejected.command)
+app.add_typer(late.app, name="late")
 app.command("describe")(describe.command)
 app.command("check")(check.command)
 app.command("doctor")(doctor.command)

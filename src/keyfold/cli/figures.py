@@ -66,12 +66,12 @@ def moment(value: datetime | str | None) -> str:
     return str(plain(at.replace(microsecond=0)))
 
 
-def sparkline(values: Sequence[float], width: int, encoding: str = "utf-8") -> str:
-    """The newest values as bars from nothing to their highest."""
+def sparkline(values: Sequence[float], width: int, encoding: str = "utf-8", low: float = 0) -> str:
+    """The newest values as bars from `low`, which none is below, to their highest."""
     bars = _BARS if encoding.lower().replace("-", "").startswith("utf") else _PLAIN_BARS
-    shown = list(values)[-width:]
+    shown = [value - low for value in list(values)[-width:]]
     top = max(shown, default=0)
-    if top <= 0:
+    if not 0 < top < float("inf"):
         return bars[0] * len(shown)
     return "".join(bars[min(len(bars) - 1, int(value / top * len(bars)))] for value in shown)
 

@@ -63,6 +63,35 @@ def rejected_rows(name: str, home: str | None) -> list[dict[str, Any]]:
     return _timed(aside.of_stream(part, [aside.read_rejected(place.table(table)) for table in readers]))
 
 
+def late_table(name: str, home: str | None) -> tuple[AppHome, str]:
+    """The app and the table that have the late rows."""
+    from keyfold.engine.home import find
+    from keyfold.engine.late import table_of
+
+    place, part = find(home_of(home), name)
+    return place, table_of(place.path.name, part, _tables_and_streams(place), _streams(place))
+
+
+def reached(place: AppHome, table: str) -> tuple[int | None, datetime | None]:
+    """The newest batch of a table that is done, and its watermark: by its view, or by Spark's own log."""
+    from keyfold.views.reader import open_store
+    from keyfold.views.times import from_micros
+
+    home, position = place.table(table), None
+    if place.views.exists():
+        store = open_store(place.views, read_only=True)
+        try:
+            position = store.position(table)
+        finally:
+            store.close()
+    committed = home.committed()
+    if position and (committed is None or position.batch >= committed):
+        return position.batch, position.watermark
+    ms = None if committed is None else home.watermark_ms(committed)
+    watermark = None if ms is None else from_micros(ms * 1000, zoned=True)
+    return committed, watermark if isinstance(watermark, datetime) else None
+
+
 def _timed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """With the time as a time, so that it is printed as all others are."""
     return [{**row, "at": datetime.fromisoformat(row["at"])} if row.get("at") else row for row in rows]

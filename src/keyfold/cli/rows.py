@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -19,6 +20,27 @@ _FORMATS: Final = ("table", "json", "csv", "parquet")
 
 def command(
     name: TableName,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PART",
+            help="Rows of this key: its parts in order, an option for each; the last ones may be left out.",
+            show_default=False,
+        ),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="TIME",
+            help="Windows that end after this time, such as 2026-01-31 or 2026-01-31T13:30:00Z.",
+            show_default=False,
+        ),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option("--to", metavar="TIME", help="Windows that start before this time.", show_default=False),
+    ] = None,
     where: Annotated[
         str | None, typer.Option(metavar="CONDITION", help="As in \"revenue > 100 and region = 'eu'\".")
     ] = None,
@@ -44,9 +66,12 @@ def command(
     Example: keyfold rows shop.region_totals --where "orders > 10" --order-by "revenue desc" --limit 5
 
     Example: keyfold rows shop.region_totals --format parquet --out totals.parquet
+
+    Example: keyfold rows shop.per_minute --key eu --from 2026-01-01 --to 2026-01-02
     """
     from keyfold.cli import export, output
     from keyfold.cli.reading import opened
+    from keyfold.views import keys
 
     wanted = _format("json" if json and format == "table" else format, out, json)
     with opened(name, home) as (store, table):
@@ -55,11 +80,14 @@ def command(
             table.rows(limit=0, at_least=batch, wait=wait)
         # One more than asked for, to tell whether there are more.
         more = wanted == "table" and limit is not None
-        rows = store.scan(table.table, where, order_by, limit + 1 if more and limit is not None else limit)
+        parts = tuple(key or ())
+        given = parts[0] if len(parts) == 1 else parts or None
+        chosen = keys.narrowed(table.schema, where, given, since, until, ("--from", "--to"))
+        rows = store.scan(table.table, chosen, order_by, limit + 1 if more and limit is not None else limit)
         if wanted == "json":
             output.json_array(rows)
         elif wanted == "table":
-            _show(rows, table.schema, limit)
+            _show(rows, table.schema, limit, trend=len(parts) == len(keys.own_keys(table.schema)))
         else:
             write = export.write_csv if wanted == "csv" else export.write_parquet
             number = write(rows, table.schema, out)
@@ -79,15 +107,23 @@ def _format(given: str, out: str | None, json: bool) -> str:
     return given
 
 
-def _show(rows: Iterator[dict[str, Any]], schema: ViewSchema, limit: int | None) -> None:
+def _show(rows: Iterator[dict[str, Any]], schema: ViewSchema, limit: int | None, trend: bool) -> None:
+    """The rows as a table; below it, in a terminal, the numbers of one key's windows as pictures."""
     from keyfold.cli import output
+    from keyfold.cli.trend import Trend
+    from keyfold.views.keys import window_of
 
-    shown = rows if limit is None else islice(rows, limit)
+    drawn = Trend(schema) if trend and window_of(schema) and sys.stdout.isatty() else None
+    shown: Iterator[Mapping[str, Any]] = rows if limit is None else islice(rows, limit)
     names = [column.name for column in schema.all]
     output.table(
         names,
-        (list(row.values()) for row in shown),
+        (list(row.values()) for row in (drawn.seen(shown) if drawn else shown)),
         right=[column.name for column in schema.all if column.numeric],
     )
+    if drawn:
+        screen = output.console()
+        for line in drawn.lines(screen.width, screen.encoding):
+            screen.print(line, no_wrap=True, overflow="crop")
     if next(rows, None) is not None:
         output.say(f"{limit:,} rows shown, and there are more; leave out --limit for all")

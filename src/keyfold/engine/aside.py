@@ -1,4 +1,4 @@
-"""Files beside a table, one per batch: rejected rows as JSON lines, changes as Parquet.
+"""Files beside a table, one per batch: rows put aside as JSON lines, changes as Parquet.
 
 A file is named by its batch, written aside and renamed; a batch that runs again after a crash writes the same
 file again.
@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from keyfold.engine.home import TableHome, rename_durably
+from keyfold.views import times
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,46 +24,112 @@ if TYPE_CHECKING:
     from keyfold.views.contract import ViewSchema
 
 
-class RejectedFile:
-    """The rejected rows of one batch, written as they come: a whole file of them must fit in no memory."""
+class RowFile:
+    """Rows that one batch puts aside, written as they come: a whole file of them must fit in no memory."""
 
-    def __init__(self, home: TableHome, batch: int) -> None:
+    def __init__(self, directory: Path, batch: int) -> None:
         self._batch = batch
-        self._path = home.rejected / f"{batch:012d}.jsonl"
-        self._aside = home.rejected / f".{batch:012d}.{os.getpid()}"
+        self._path = directory / f"{batch:012d}.jsonl"
+        self._aside = directory / f".{batch:012d}.{os.getpid()}"
         self._file: IO[str] | None = None
         self.rows = 0
 
-    def write(self, found: list[str]) -> None:
-        """`found`: JSON texts of reason and raw, as the kernel made them."""
+    def write(self, found: Sequence[Mapping[str, Any]]) -> None:
+        """`found`: what the kernel says of each row."""
         if found and self._file is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self._aside.open("w", encoding="utf-8")
         at = datetime.now(UTC).isoformat()
-        for text in found:
+        for said in found:
             assert self._file is not None
-            row = {"batch": self._batch, "at": at, **json.loads(text)}
+            row = {"batch": self._batch, "at": at, **self._row(said)}
             self._file.write(json.dumps(row, ensure_ascii=False) + "\n")
             self.rows += 1
 
     def close(self) -> None:
+        """Puts the file in place, or removes the one that an earlier try of this batch left."""
         if self._file is not None:
             self._file.close()
             rename_durably(self._aside, self._path)
         else:
-            # What an earlier try of this batch rejected may have been mended since.
+            # What the earlier try put aside may have been mended since.
             self._path.unlink(missing_ok=True)
+
+    def count(self, counted: dict[int, int]) -> None:
+        """Enters its rows into the counts of all batches."""
+        if self.rows or self._batch in counted:
+            counted[self._batch] = self.rows
+
+    def _row(self, said: Mapping[str, Any]) -> Mapping[str, Any]:
+        return said
+
+
+class RejectedFile(RowFile):
+    """The rejected rows of one batch: reason, raw and stream, as the kernel gives them."""
+
+    def __init__(self, home: TableHome, batch: int) -> None:
+        super().__init__(home.rejected, batch)
+
+
+class LateFile(RowFile):
+    """The late rows of one batch: also their time, how late they were and which windows they missed."""
+
+    def __init__(self, home: TableHome, batch: int) -> None:
+        super().__init__(home.late, batch)
+
+    def _row(self, said: Mapping[str, Any]) -> Mapping[str, Any]:
+        late = said["late"]
+        watermark = None if late["watermark_ms"] is None else late["watermark_ms"] * 1000
+        end = _newest_end(late["windows"], late["missed"], watermark)
+        return {
+            **{name: value for name, value in said.items() if name != "late"},
+            "time": _text(late["time_us"]),
+            "watermark": _text(watermark),
+            "late_by": None if end is None or watermark is None else (watermark - end) / 1_000_000,
+            "missed": late["missed"],
+            "windows": [{"window_start": _text(s), "window_end": _text(e)} for s, e in late["windows"]],
+        }
+
+
+def _newest_end(windows: list[list[int]], missed: int, watermark: int | None) -> int | None:
+    """When the newest missed window ended; of many windows only the oldest are listed."""
+    if not windows:
+        return None
+    end = max(window_end for _, window_end in windows)
+    if missed > len(windows) > 1:
+        end += (missed - len(windows)) * (windows[-1][0] - windows[-2][0])
+        # Steps of whole days in a time zone are not all alike, but a missed window is a closed one.
+        end = end if watermark is None else min(end, watermark)
+    return end
+
+
+def _text(micros: int | None) -> str | None:
+    found = None if micros is None else times.from_micros(micros, zoned=True)
+    if not isinstance(found, datetime):
+        return found
+    return found.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def read_rejected(home: TableHome) -> list[dict[str, Any]]:
     """Every rejected row of a table, oldest batch first: batch, at, reason, raw."""
-    files = sorted(home.rejected.glob("*.jsonl"))
-    return [json.loads(line) for file in files for line in file.read_text("utf-8").split("\n") if line]
+    return [row for file in row_files(home.rejected) for row in rows_in(file)]
+
+
+def row_files(directory: Path) -> list[Path]:
+    """The files of rows put aside, oldest batch first."""
+    return sorted(directory.glob("[0-9]*.jsonl"))
+
+
+def rows_in(file: Path) -> Iterator[dict[str, Any]]:
+    """The rows of one file; none if the batch has meanwhile run again and put none aside."""
+    with suppress(FileNotFoundError), file.open(encoding="utf-8", newline="\n") as lines:
+        for line in lines:
+            yield json.loads(line)
 
 
 def counts(directory: Path) -> dict[int, int]:
     """How many rows each batch has put aside in a directory."""
-    return {int(file.stem): file.read_bytes().count(b"\n") for file in directory.glob("[0-9]*.jsonl")}
+    return {int(file.stem): file.read_bytes().count(b"\n") for file in row_files(directory)}
 
 
 def of_stream(stream: str, per_table: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:

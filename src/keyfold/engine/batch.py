@@ -1,15 +1,16 @@
 """What each batch of a table does, in an order that survives a crash at any point.
 
-First the files beside the table (rejected rows, changes), then view rows and position in one transaction,
-then sinks; Spark commits the batch after that. A batch that runs again writes the same files, finds its id in
-the view and leaves the view alone, and repeats the sinks. The plan is executed once, however many outputs
-there are.
+First the files beside the table (late and rejected rows, changes), then view rows and position in one
+transaction, then sinks; Spark commits the batch after that. A batch that runs again writes the same files,
+finds its id in the view and leaves the view alone, and repeats the sinks. The plan is executed once, however
+many outputs there are.
 """
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,7 @@ class BatchHook:
         self.idle = threading.Event()
         self.idle.set()
         self.last: int | None = None
+        self.late = aside.counts(home.late)
         self.rejected = aside.counts(home.rejected)
         self.error: Exception | None = None
 
@@ -68,18 +70,18 @@ class BatchHook:
     def _run(self, frame: DataFrame, batch: int) -> None:
         wanted = frame if self.views or self.changelog else frame.where(f"{BAD} is not null")
         self.home.sync_plan(batch)
-        rejected = aside.RejectedFile(self.home, batch)
+        unused = Unused(self.home, batch)
         with self.store.batch(self.spec.name, batch, datetime.now(UTC), self._watermark(batch)) as view:
             log = aside.ChangeFile(self.home, batch, self.schema.arrow) if self.changelog else None
             for mixed in arrow_batches(wanted):
-                changes = _split(mixed, self.schema, rejected)
+                changes = _split(mixed, self.schema, unused)
                 if changes.num_rows:
                     view.apply(changes)
                     if log:
                         log.write(changes)
-            rejected.close()
-            if rejected.rows or batch in self.rejected:
-                self.rejected[batch] = rejected.rows
+            unused.close()
+            unused.late.count(self.late)
+            unused.rejected.count(self.rejected)
             if log:
                 log.close()
         for sink in self.spec.sinks:
@@ -102,14 +104,31 @@ class BatchHook:
         writer.save(sink.path) if sink.path else writer.save()
 
 
-def _split(mixed: pa.RecordBatch, schema: ViewSchema, rejected: aside.RejectedFile) -> pa.RecordBatch:
-    """The changes of a record batch; what it rejects is written down."""
+class Unused:
+    """The rows of one batch that are not folded: late ones in one file, rejected ones in another."""
+
+    def __init__(self, home: TableHome, batch: int) -> None:
+        self.late, self.rejected = aside.LateFile(home, batch), aside.RejectedFile(home, batch)
+
+    def write(self, texts: Iterable[str]) -> None:
+        """`texts`: JSON, as the kernel makes it; what says how late a row is, is of a late one."""
+        found = [json.loads(text) for text in texts]
+        self.late.write([row for row in found if "late" in row])
+        self.rejected.write([row for row in found if "late" not in row])
+
+    def close(self) -> None:
+        self.late.close()
+        self.rejected.close()
+
+
+def _split(mixed: pa.RecordBatch, schema: ViewSchema, unused: Unused) -> pa.RecordBatch:
+    """The changes of a record batch; what it does not fold is written down."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     why = mixed.column(BAD)
     if why.null_count < len(why):
-        rejected.write(why.drop_null().to_pylist())
+        unused.write(why.drop_null().to_pylist())
         mixed = mixed.filter(pc.is_null(why))
     arrow = schema.arrow
     columns = [mixed.column(field.name) for field in arrow]

@@ -14,11 +14,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keyfold.engine import inputs, session
+from keyfold.engine import inputs, session, side
 from keyfold.engine.failures import explained
+from keyfold.engine.home import AppHome, TableHome
 from keyfold.errors import BadExpression
-from keyfold.plan import nodes
-from keyfold.plan.nodes import AppSpec, Expr, FoldSpec, TableSpec
+from keyfold.plan import nodes, words
+from keyfold.plan.closing import BOUNDS, closes
+from keyfold.plan.nodes import AppSpec, Expr, FoldSpec, TableSpec, WindowSpec
 from keyfold.views.contract import ViewSchema
 
 if TYPE_CHECKING:
@@ -43,10 +45,13 @@ class Compiled:
 
 
 def compile_app(
-    spark: SparkSession, spec: AppSpec, feeds: Mapping[str, Path] | None = None
+    spark: SparkSession, spec: AppSpec, feeds: Mapping[str, Path] | None = None, place: AppHome | None = None
 ) -> list[Compiled]:
-    """Every table of the app; starts nothing."""
-    analyses = [analyze(spark, table, feeds or {}) for table in spec.tables]
+    """Every table of the app; starts nothing. Without a place nothing is read but the streams."""
+    analyses = [
+        analyze(spark, table, feeds or {}, None if place is None else place.table(table.name))
+        for table in spec.tables
+    ]
     return [build(one, analyses) for one in analyses]
 
 
@@ -66,20 +71,24 @@ class Analysis:
         return found[0].name if direct and found[0].connector.format in COLUMNAR else None
 
 
-def analyze(spark: SparkSession, spec: TableSpec, feeds: Mapping[str, Path]) -> Analysis:
+def analyze(
+    spark: SparkSession, spec: TableSpec, feeds: Mapping[str, Path], home: TableHome | None = None
+) -> Analysis:
     """Hands every expression of the table to Spark's analyzer."""
     try:
-        return _analyzed(Context(spark, spec, feeds, clock=False))
+        return _analyzed(Context(spark, spec, feeds, home, clock=False))
     except BadExpression as error:
         # The batch's time costs a column in every row: only tables that read the clock have it.
         if NEEDS_CLOCK not in error.what:
             raise
-    return _analyzed(Context(spark, spec, feeds, clock=True))
+    return _analyzed(Context(spark, spec, feeds, home, clock=True))
 
 
 def _analyzed(context: Context) -> Analysis:
     spec = context.spec
     pipeline = context.rows(spec.input)
+    if spec.window is not None:
+        _window(context, pipeline, spec.window)
     for name, expression in spec.keys:
         context.at(f"key {name}", expression, spec.site, partial(pipeline.key, name))
     for name, column in spec.columns:
@@ -105,12 +114,13 @@ def build(analysis: Analysis, all_tables: list[Analysis]) -> Compiled:
     types = tuple((f["name"], json.dumps(f["type"])) for f in schema)
     changes = _sendable(changes, types)
     meaning = {**analysis.context.meaning, **dict(pipeline.meaning())}
-    view = ViewSchema.from_spark(spec.name, len(spec.keys), {"fields": schema[1:-1]}, spec.help)
+    keys = len(spec.keys) + (len(BOUNDS) if closes(spec.window) else 0)
+    view = ViewSchema.from_spark(spec.name, keys, {"fields": schema[1:-1]}, spec.help)
 
     def rebuilt(state: DataFrame) -> DataFrame:
         return _sendable(analysis.context.frame(pipeline.rebuilt(state._jdf, ttl)), types)
 
-    timed = bool(ttl and pipeline.hasTime())
+    timed = bool((ttl or closes(spec.window)) and pipeline.hasTime())
     return Compiled(spec, changes, meaning, pipeline.stateSchema(ttl), view, timed, rebuilt)
 
 
@@ -128,11 +138,23 @@ class Context:
     """What the functions for the nodes share while one table is compiled."""
 
     def __init__(
-        self, spark: SparkSession, spec: TableSpec, feeds: Mapping[str, Path], *, clock: bool
+        self,
+        spark: SparkSession,
+        spec: TableSpec,
+        feeds: Mapping[str, Path],
+        home: TableHome | None,
+        *,
+        clock: bool,
     ) -> None:
-        self.spark, self.spec, self.feeds, self.clock = spark, spec, feeds, clock
+        self.spark, self.spec, self.feeds, self.home, self.clock = spark, spec, feeds, home, clock
         self.api = session.kernel(spark)
-        self.timed = spec.ttl_ms is not None
+        self.timed = spec.ttl_ms is not None or spec.window is not None
+        # Where the stage begins that the table is made of.
+        self.base = next(
+            step
+            for step in reversed(nodes.steps(spec.input))
+            if isinstance(step, nodes.Source | nodes.Union | nodes.Transform)
+        )
         self.stages = 0
         self.meaning: dict[str, str] = {}
 
@@ -145,11 +167,19 @@ class Context:
             )
         return step(self, node)
 
-    def begin(self, frame: DataFrame, stream: str | None = None, csv: Mapping[str, str] | None = None) -> Any:
+    def begin(
+        self,
+        node: nodes.Node,
+        frame: DataFrame,
+        stream: str | None = None,
+        csv: Mapping[str, str] | None = None,
+    ) -> Any:
         """A pipeline of the kernel's on a DataFrame, with the stream that its rows are of, if it is one."""
         from pyspark.sql import functions as F
 
         self.stages += 1
+        if node is self.base and self.spec.keep_ms is not None and self.home is not None:
+            frame = side.with_replays(frame, self.home.side)
         if self.clock:
             frame = frame.withColumn("_kf_now", F.current_timestamp())
         return self.api.pipeline(
@@ -179,9 +209,11 @@ class Context:
 
 
 def _source(context: Context, node: nodes.Source) -> Any:
-    frame = inputs.read(context.spark, node, context.feeds, watermark=context.timed)
+    idle = context.home if context.spec.idle_ms is not None else None
+    control = None if idle is None else idle.control
+    frame = inputs.read(context.spark, node, context.feeds, context.timed, control)
     fed = node.name in context.feeds
-    return context.begin(frame, node.name, None if fed else inputs.csv_options(node))
+    return context.begin(node, frame, node.name, None if fed else inputs.csv_options(node))
 
 
 def _where(context: Context, node: nodes.Where) -> Any:
@@ -220,7 +252,8 @@ def _transform(context: Context, node: nodes.Transform) -> Any:
     times = {s.time.lower() for s in nodes.sources(node) if s.time}
     kept = [c for c in after.columns if c.lower() in times]
     # The function may have left the time out; then there is none from here on.
-    return context.begin(together.withColumn("_kf_time", F.col(f"`{kept[0]}`")) if kept else together)
+    timed = together.withColumn("_kf_time", F.col(f"`{kept[0]}`")) if kept else together
+    return context.begin(node, timed)
 
 
 def _meaning_of_function(fn: Callable[..., Any], empty: DataFrame) -> str:
@@ -238,7 +271,7 @@ def _union(context: Context, node: nodes.Union) -> Any:
     with explained(context.spark, "union", where, " and ".join(map(nodes.name_of, node.inputs))):
         for frame in frames[1:]:
             together = together.unionByName(frame)
-    return context.begin(together)
+    return context.begin(node, together)
 
 
 STEPS: dict[type, Callable[[Context, Any], Any]] = {
@@ -248,6 +281,23 @@ STEPS: dict[type, Callable[[Context, Any], Any]] = {
     nodes.Transform: _transform,
     nodes.Union: _union,
 }
+
+
+def _window(context: Context, pipeline: Any, window: WindowSpec) -> None:
+    """Tells the kernel of the table's windows; lengths are milliseconds, zero where there is none."""
+    spec = context.spec
+    where = context.where(window.kind, window.site)
+    with explained(context.spark, window.kind, where, words.window_words(window)):
+        if window.kind in ("tumbling", "sliding"):
+            pipeline.sliding(window.size_ms, window.every_ms or window.size_ms, window.offset_ms, window.zone)
+        elif window.kind == "session" and window.gap is not None:
+            pipeline.sessionBy(column(window.gap)._jc)
+        elif window.kind == "session":
+            pipeline.session(window.size_ms)
+        else:
+            pipeline.recent(window.size_ms or 0, window.rows or 0, window.every_ms or 0)
+        if closes(window):
+            pipeline.closes(spec.emit == "changes", spec.keep_ms or 0)
 
 
 def _fold(context: Context, pipeline: Any, name: str, spec: FoldSpec) -> None:

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from keyfold.engine import aside
 from keyfold.engine.backlog import Backlog
 from keyfold.views.contract import ViewStore
 
@@ -56,7 +55,7 @@ class TableMonitor:
             "watermark": watermark,
             "lag_seconds": (datetime.now(UTC) - watermark).total_seconds() if watermark else None,
             **self._work(),
-            "late": sum(aside.counts(self._hook.home.late).values()),
+            "late": sum(self._hook.late.values()),
             "rejected": sum(self._hook.rejected.values()),
         }
 

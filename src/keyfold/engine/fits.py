@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from keyfold.engine.compile import Compiled
 from keyfold.engine.home import AppHome
 from keyfold.errors import StateMismatch
-from keyfold.plan import describe, nodes
+from keyfold.plan import describe, nodes, words
 from keyfold.plan.nodes import AppSpec
 
 FORMAT = 1
@@ -36,10 +37,24 @@ def meaning_of(compiled: Compiled) -> dict[str, str]:
     """The parts that state depends on, each as text in which spelling does not show."""
     spec = compiled.spec
     # TTL counts time, and folds see rows by it; other tables don't look at it.
-    timed = spec.ttl_ms is not None or any(isinstance(c, nodes.FoldSpec) for _, c in spec.columns)
+    timed = (
+        spec.ttl_ms is not None
+        or spec.window is not None
+        or any(isinstance(c, nodes.FoldSpec) for _, c in spec.columns)
+    )
     times = {f"time:{s.name}": f"{s.time or 'arrival'}" for s in nodes.sources(spec.input) if timed}
     ttl = {} if spec.ttl_ms is None else {"ttl": f"{spec.ttl_ms} ms"}
-    return {**compiled.meaning, **ttl, **times}
+    return {**compiled.meaning, **ttl, **times, **_window(spec)}
+
+
+def _window(spec: nodes.TableSpec) -> dict[str, str]:
+    """How long closed windows are kept and when a stream is idle may change; whether they are may not."""
+    if spec.window is None:
+        return {}
+    # A gap that is an expression is in the kernel's part of the meaning.
+    kind = words.window_words(replace(spec.window, gap=None if spec.window.gap is None else "by row"))
+    also = {"keep": spec.keep_ms, "idle": spec.idle_ms}
+    return {"window": kind, **{name: "yes" for name, length in also.items() if length is not None}}
 
 
 def fingerprint(meaning: dict[str, str]) -> str:

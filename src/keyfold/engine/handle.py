@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
 
-from keyfold.engine import aside
+from keyfold.engine import aside, late
 from keyfold.engine.batch import BatchHook, Stopping
 from keyfold.engine.failures import failed
 from keyfold.engine.figures import reported
 from keyfold.engine.home import AppHome, wait_until
+from keyfold.engine.idle import Idle
 from keyfold.engine.lock import Lock
 from keyfold.engine.monitor import Monitor
 from keyfold.engine.reading import LiveTable
@@ -45,6 +46,7 @@ class Handle:
         self.feeds = feeds
         self._lock: Lock | None = lock
         self._monitor = Monitor(spec.name, home)
+        self._idle: Idle | None = None
 
     def __enter__(self) -> Handle:
         return self
@@ -67,6 +69,12 @@ class Handle:
         tables = tables_of(self.spec, name)
         found = [aside.read_rejected(self.home.table(t)) for t in tables]
         return found[0] if name in (t.name for t in self.spec.tables) else aside.of_stream(name, found)
+
+    def late(self, table: str) -> list[dict[str, Any]]:
+        """Rows of a table that came after their windows had closed, with what they missed and raw text."""
+        tables = {t.name: [s.name for s in nodes.sources(t.input)] for t in self.spec.tables}
+        found = late.table_of(self.spec.name, table, tables, [s.name for s in self.spec.streams])
+        return list(late.read(self.home.table(found)))
 
     def drain(self) -> None:
         """Processes all input that is there now, then returns."""
@@ -111,6 +119,7 @@ class Handle:
     def _up(self) -> None:
         """Called when every query has been started."""
         self._monitor.watch(self.queries, self.hooks, self.store)
+        self._idle = Idle(self.queries, self.hooks)
 
     def status(self, *, count: bool = False) -> dict[str, Any]:
         """How each table is: batch, rows, speed, keys, bytes of state, watermark, late and rejected rows.
@@ -121,6 +130,8 @@ class Handle:
 
     def stop(self, seconds: float = 600.0) -> None:
         """Lets the batch under way finish, for so long, then stops every query and lets go of the home."""
+        if self._idle is not None:
+            self._idle.close()
         for hook in self.hooks.values():
             hook.stopping.set()
         try:

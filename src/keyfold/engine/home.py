@@ -7,6 +7,7 @@
 <home>/<app>/status.json   how a running app is, or how it was when it stopped
 <home>/<app>/streams/<s>/  rows of kf.rows
 <home>/<app>/tables/<t>/   checkpoint/  late/  rejected/  changes/
+<home>/<app>/tables/<t>/   side/ (late rows sent again)  control/ (rows that only move time)
 ```
 """
 
@@ -45,6 +46,14 @@ class TableHome:
     def changes(self) -> Path:
         return self.path / "changes"
 
+    @property
+    def side(self) -> Path:
+        return self.path / "side"
+
+    @property
+    def control(self) -> Path:
+        return self.path / "control"
+
     def begun(self) -> int | None:
         """The newest batch that Spark has planned."""
         return _newest(self.checkpoint / "offsets")
@@ -61,7 +70,7 @@ class TableHome:
 
     def sweep(self) -> None:
         """Removes what a killed process left half written."""
-        for directory in (self.rejected, self.changes):
+        for directory in (self.late, self.rejected, self.changes, self.side, self.control):
             for file in directory.glob(".*"):
                 file.unlink(missing_ok=True)
 

@@ -1,7 +1,8 @@
 """Sources as streaming DataFrames: the user's columns, and keyfold's own beside them.
 
 `_kf_raw` is the text of a row that does not parse, `_kf_control` marks rows that only move event time,
-`_kf_time` is the event time. The kernel knows these names.
+`_kf_time` is the event time, null if it is too far in the future; `_kf_given` is what it was then. The kernel
+knows these names.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from keyfold.engine import side
 from keyfold.engine.failures import plain
 from keyfold.errors import BadExpression, BadOption
 from keyfold.plan.nodes import Connector, Source
@@ -20,16 +22,40 @@ if TYPE_CHECKING:
 TEXT_FORMATS = ("json", "csv")
 
 
-def read(spark: SparkSession, source: Source, feeds: Mapping[str, Path], watermark: bool) -> DataFrame:
-    """The stream, with its hidden columns; with `watermark`, event time moves Spark's watermark."""
+def read(
+    spark: SparkSession,
+    source: Source,
+    feeds: Mapping[str, Path],
+    watermark: bool,
+    control: Path | None = None,
+) -> DataFrame:
+    """The stream, with its hidden columns; with `watermark`, event time moves Spark's watermark.
+
+    `control`: a directory of rows that only move it.
+    """
     from pyspark.sql import functions as F
 
     frame = _fed(spark, source, feeds[source.name]) if source.name in feeds else _own(spark, source)
-    if source.time is not None:
-        frame = frame.withColumn("_kf_time", F.col(f"`{_time_column(source, frame)}`"))
-        if watermark:
-            frame = frame.withWatermark("_kf_time", f"{source.late_ms} milliseconds")
-    return frame
+    if source.time is None:
+        return frame
+    time = f"`{_time_column(source, frame)}`"
+    if not watermark:
+        return frame.withColumn("_kf_time", F.col(time))
+    if source.future_ms is None:
+        frame = frame.withColumn("_kf_time", F.col(time))
+    else:
+        # Without its time a row moves no watermark; the kernel then rejects it.
+        clock = f"timestampadd(millisecond, {source.future_ms}L, current_timestamp())"
+        by_hand = " or _kf_control" if "_kf_control" in frame.columns else ""
+        frame = frame.withColumns(
+            {
+                "_kf_given": F.col(time),
+                "_kf_time": F.expr(f"case when {time} <= {clock}{by_hand} then {time} end"),
+            }
+        )
+    if control is not None:
+        frame = side.with_control(frame, control)
+    return frame.withWatermark("_kf_time", f"{source.late_ms} milliseconds")
 
 
 def schema_of(spark: SparkSession, source: Source) -> Any:

@@ -69,7 +69,7 @@ def _started(
 ) -> Handle:
     stored = place.read_plan()
     tell("tables")
-    compiled = compile_app(spark, spec, {**rows.directories(spec, place), **feeds})
+    compiled = compile_app(spark, spec, {**rows.directories(spec, place), **feeds}, place)
     for one in compiled:
         fits.check(spec.name, stored, one, place)
     rows.check(spec, place)

@@ -10,20 +10,21 @@ import org.apache.spark.sql.types._
  * A table's rows folded per key before the shuffle, so that a hot key costs one row per partition. The map is bounded: when it is full it is sent on and
  * begun anew, and when keys hardly repeat it gives way, so that rows cost a conversion and no look-up.
  */
-case class Combine(gate: Gate, keys: Seq[Expression], fold: Fold, entries: Int) extends RowWork {
+case class Combine(gate: Gate, keys: Seq[Expression], fold: Fold, entries: Int, timing: Option[Timing] = None) extends RowWork {
   def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = new Combining(this, partition, rows)
+  override def at(watermark: Long): RowWork = copy(timing = timing.map(_.copy(watermark = watermark)))
 }
 
 class Combining(c: Combine, part: Int, rows: Iterator[InternalRow]) extends Iterator[InternalRow] {
   private val gated = new LiveGate(c.gate, part)
+  private val timing = c.timing.map(new LiveTiming(_, gated.rejects)).orNull
   private val live = new Live(c.fold)
   private val keys = UnsafeProjection.create(c.keys, c.gate.source)
   private val check = new KeyCheck(c.keys)
   private val lane = new Lane(c.keys.map(_.dataType), c.fold.state.map(_.dataType))
-  private val send = {
-    val fields = (c.keys.map(_.dataType) ++ c.fold.state.map(_.dataType)).zipWithIndex.map { case (t, i) => BoundReference(i, t, nullable = true) }
-    UnsafeProjection.create(fields :+ Literal(null, StringType))
-  }
+  private val fields = (c.keys.map(_.dataType) ++ c.fold.state.map(_.dataType)).zipWithIndex.map { case (t, i) => BoundReference(i, t, nullable = true) }
+  private val send = UnsafeProjection.create(fields :+ Literal(null, StringType))
+  private lazy val sendWith = UnsafeProjection.create(fields :+ BoundReference(fields.length, StringType, nullable = true))
   private val joined = new JoinedRow
   private val map = new java.util.HashMap[UnsafeRow, InternalRow]
   private val aside = new ArrayBuffer[InternalRow]
@@ -90,11 +91,32 @@ class Combining(c: Combine, part: Int, rows: Iterator[InternalRow]) extends Iter
     val why = gated.setAside(row)
     if (why != null) { aside += lane(why); return null }
     if (!gated.passes(row)) return null
+    if (timing != null && !onTime(row)) return null
     val key = keys(row)
     val missing = check.missing(key)
     if (missing == null) return key
     aside += lane(gated.rejects.of(missing, gated.rejects.text(row)))
     null
+  }
+
+  /** Whether the row may be folded with others; one that is late, replayed or without a usable time is sent on by itself. */
+  private def onTime(row: InternalRow): Boolean = {
+    val wrong = timing.wrong(row)
+    val text = if (wrong != null) gated.rejects.of(wrong, gated.rejects.text(row)) else timing.late(row)
+    if (text == null) return true
+    if (wrong != null) aside += lane(text)
+    else if (!timing.alone(row)) { aside += lane(text); return timing.open(row) }
+    else {
+      val key = keys(row)
+      val bad = check.wrong(key)
+      if (bad != null) aside += lane(gated.rejects.of(bad, gated.rejects.text(row)))
+      else {
+        val b = live.zero()
+        live.update(b, row)
+        aside += sendWith(new JoinedRow(new JoinedRow(key, live.stored(b)), InternalRow(text))).copy()
+      }
+    }
+    false
   }
 
   /** Looked at once a key and batch, not once a row. */

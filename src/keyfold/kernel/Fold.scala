@@ -119,6 +119,14 @@ object Fold {
     case a: AnalysisException => throw new Refused(s"in $part: ${Rejects.reason(a).replaceFirst("^\\[[A-Z_.]+\\] ", "")}")
   }
 
+  /** Where a pane or a session starts, and where a session ends, in microseconds. */
+  def start(of: Expression): Fold = extreme(Names.Start, of, Least(_))
+  def end(of: Expression): Fold = extreme(Names.End, of, Greatest(_))
+  private def extreme(name: String, of: Expression, which: Seq[Expression] => Expression): Fold = {
+    val s = AttributeReference(name, LongType)(); val r = s.newInstance().asInstanceOf[AttributeReference]
+    Fold(Nil, Nil, Seq(s), Seq(r), Seq(Literal(null, LongType)), Seq(which(Seq(s, of))), Some(Seq(which(Seq(s, r)))), Nil, Nil)
+  }
+
   /** When the key was last seen, in milliseconds; what TTL counts from. */
   def seen(time: Option[Expression]): Fold = {
     val s = AttributeReference(Names.Seen, LongType)(); val r = s.newInstance().asInstanceOf[AttributeReference]

@@ -14,8 +14,11 @@ import org.apache.spark.unsafe.array.LongArray
 import org.apache.spark.unsafe.memory.MemoryBlock
 import org.apache.spark.util.collection.unsafe.sort.RadixSort
 
-/** After the shuffle: the partial states of each key merged into one row, rows of a key side by side, in the order the state store keeps keys. */
-case class Gather(fold: Fold, keys: Seq[Attribute], child: LogicalPlan) extends UnaryNode {
+/**
+ * After the shuffle: the partial states of each group (a key, or a key and a cell of time) merged into one row, rows of a key side by side, in the order the state
+ * store keeps keys.
+ */
+case class Gather(fold: Fold, keys: Seq[Attribute], group: Seq[Attribute], child: LogicalPlan) extends UnaryNode {
   override def output: Seq[Attribute] = child.output
   override protected def stringArgs: Iterator[Any] = Iterator(keys)
   override protected def withNewChildInternal(c: LogicalPlan): Gather = copy(child = c)
@@ -30,7 +33,7 @@ object Gather {
  * Stands in for the sort that Spark's stateful operator asks for. Sorting every row by its key was half of all Java time at a million keys; merging first
  * and sorting the merged rows by eight telling bytes of the key is a tenth of that.
  */
-case class GatherExec(fold: Fold, keys: Seq[Attribute], child: SparkPlan) extends UnaryExecNode {
+case class GatherExec(fold: Fold, keys: Seq[Attribute], group: Seq[Attribute], child: SparkPlan) extends UnaryExecNode {
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
   private val order = keys.map(SortOrder(_, Ascending))
@@ -41,25 +44,28 @@ case class GatherExec(fold: Fold, keys: Seq[Attribute], child: SparkPlan) extend
 
   override protected def doExecute(): RDD[InternalRow] = {
     val sort = SortExec(order, global = false, child)
-    val (f, n, out) = (fold, keys.length, output)
+    val (f, n, g, out) = (fold, keys.length, group.length, output)
     val limit = conf.getConfString("spark.keyfold.gatherBytes", "134217728").toLong
-    child.execute().mapPartitionsInternal(rows => new Gathering(f, n, out, limit, () => sort.createSorter())(rows))
+    child.execute().mapPartitionsInternal(rows => new Gathering(f, n, g, out, limit, () => sort.createSorter())(rows))
   }
   override protected def withNewChildInternal(c: SparkPlan): GatherExec = copy(child = c)
 }
 
-class Gathering(fold: Fold, nKeys: Int, schema: Seq[Attribute], limit: Long, sorter: () => UnsafeExternalRowSorter) {
+class Gathering(fold: Fold, nKeys: Int, nGroup: Int, schema: Seq[Attribute], limit: Long, sorter: () => UnsafeExternalRowSorter) {
   private val keyOf = UnsafeProjection.create(schema.take(nKeys), schema)
+  private val groupOf = if (nGroup == nKeys) keyOf else UnsafeProjection.create(schema.take(nGroup), schema)
+  private val bad = schema.length - 1
   private val merging = {
     val others = schema.map(_.newInstance())
-    val left = fold.state.zip(schema.slice(nKeys, nKeys + fold.state.length)).map { case (a, b) => a.exprId -> b }.toMap
-    val right = fold.right.zip(others.slice(nKeys, nKeys + fold.state.length)).map { case (a, b) => a.exprId -> b }.toMap
+    val left = fold.state.zip(schema.slice(nGroup, nGroup + fold.state.length)).map { case (a, b) => a.exprId -> b }.toMap
+    val right = fold.right.zip(others.slice(nGroup, nGroup + fold.state.length)).map { case (a, b) => a.exprId -> b }.toMap
     val merge = fold.merge.get.map(_.transform { case a: AttributeReference => left.getOrElse(a.exprId, right.getOrElse(a.exprId, a)) })
-    MutableProjection.create(Seq.fill(nKeys)(NoOp) ++ merge :+ NoOp, schema ++ others)
+    MutableProjection.create(Seq.fill(nGroup)(NoOp) ++ merge :+ NoOp, schema ++ others)
   }
   private val joined = new JoinedRow
   private val first = new java.util.HashMap[UnsafeRow, UnsafeRow]
-  // Rows that could not be merged into the first of their key; the kernel finds out which of them to reject.
+  // By key, where a group is less than a key: the first row of each group. And rows that stay by themselves: late or replayed ones, and those that could not be
+  // merged, of which the kernel finds out which to reject.
   private val more = new java.util.HashMap[UnsafeRow, ArrayBuffer[UnsafeRow]]
   private var bytes = 0L
 
@@ -69,27 +75,34 @@ class Gathering(fold: Fold, nKeys: Int, schema: Seq[Attribute], limit: Long, sor
     while (rows.hasNext && bytes <= limit) {
       val row = rows.next().asInstanceOf[UnsafeRow]
       val key = keyOf(row)
-      if (key.anyNull) { val c = row.copy(); bytes += c.getSizeInBytes; aside += c } else add(key, row)
+      if (key.anyNull) { val c = row.copy(); bytes += c.getSizeInBytes; aside += c } else if (row.isNullAt(bad)) add(groupOf(row), row) else apart(row, row.copy())
     }
     if (rows.hasNext) spilled(aside.iterator ++ held ++ rows) else aside.iterator ++ inOrder
   }
 
-  private def add(key: UnsafeRow, row: UnsafeRow): Unit = {
-    val known = first.get(key)
+  private def add(group: UnsafeRow, row: UnsafeRow): Unit = {
+    val known = first.get(group)
     if (known == null) {
       val c = row.copy()
-      bytes += c.getSizeInBytes + key.getSizeInBytes + Gather.Entry
-      first.put(key.copy(), c)
+      bytes += c.getSizeInBytes + group.getSizeInBytes + Gather.Entry
+      first.put(group.copy(), c)
+      if (nGroup > nKeys) apart(row, c)
     } else try merging.target(known)(joined(known, row)) catch {
-      case e if Rejects.isRowError(e) =>
-        bytes += row.getSizeInBytes + Gather.Entry
-        more.computeIfAbsent(key.copy(), _ => new ArrayBuffer[UnsafeRow]) += row.copy()
+      case e if Rejects.isRowError(e) => apart(row, row.copy())
     }
+  }
+
+  private def apart(row: UnsafeRow, kept: UnsafeRow): Unit = {
+    val key = keyOf(row)
+    var rows = more.get(key)
+    if (rows == null) { rows = new ArrayBuffer[UnsafeRow](4); more.put(key.copy(), rows) }
+    bytes += row.getSizeInBytes + Gather.Entry
+    rows += kept
   }
 
   private def held: Iterator[InternalRow] = {
     import scala.jdk.CollectionConverters._
-    first.values().iterator().asScala ++ more.values().iterator().asScala.flatMap(_.iterator)
+    (if (nGroup > nKeys) Iterator.empty else first.values().iterator().asScala) ++ more.values().iterator().asScala.flatMap(_.iterator)
   }
 
   /** More than memory should hold: Spark's sorter, which goes to disk, does the rest. */
@@ -97,7 +110,7 @@ class Gathering(fold: Fold, nKeys: Int, schema: Seq[Attribute], limit: Long, sor
 
   /** By the bytes of the key, as the state store keeps them: neighbours are read and written together. */
   private def inOrder: Iterator[InternalRow] = {
-    val keys = first.keySet().toArray(new Array[UnsafeRow](0))
+    val keys = (if (nGroup > nKeys) more else first).keySet().toArray(new Array[UnsafeRow](0))
     val skip = commonPrefix(keys)
     val array = new LongArray(MemoryBlock.fromLongArray(new Array[Long](math.max(4, keys.length * 4))))
     var i = 0
@@ -105,8 +118,11 @@ class Gathering(fold: Fold, nKeys: Int, schema: Seq[Attribute], limit: Long, sor
     val start = RadixSort.sortKeyPrefixArray(array, 0, keys.length, 0, 7, false, false)
     Iterator.range(0, keys.length).flatMap { n =>
       val key = keys(array.get(start + n * 2).toInt)
-      val one = Iterator.single(first.get(key))
-      if (more.isEmpty || !more.containsKey(key)) one else one ++ more.get(key).iterator
+      if (nGroup > nKeys) more.get(key).iterator
+      else {
+        val one = Iterator.single(first.get(key))
+        if (more.isEmpty || !more.containsKey(key)) one else one ++ more.get(key).iterator
+      }
     }
   }
 

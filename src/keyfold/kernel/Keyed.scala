@@ -1,51 +1,38 @@
 package org.apache.spark.sql.keyfold
 
-import scala.collection.mutable.ArrayBuffer
-
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 
-/**
- * The stateful part: loads a key's state, folds the batch's rows in, stores it, and emits the change. `input` is what comes through the shuffle: the key,
- * then either state to merge (`ordered` = false) or rows to fold in order (`ordered` = true), then the rejection of a row that can't be used.
- */
-class Keyed(fold: Fold, input: Seq[Attribute], ordered: Boolean, ttlMs: Option[Long], keep: Boolean, zone: String, stream: Option[String])
-    extends StatefulProcessor[InternalRow, InternalRow, InternalRow] {
+/** Running aggregates: one state and one row per key. */
+class Keyed(fold: Fold, arriving: Arriving, keeping: Keeping, ttlMs: Option[Long]) extends Folding(fold, arriving, keeping) {
   @transient private var state: ValueState[InternalRow] = _
-  @transient private lazy val live = new Live(fold)
-  @transient private lazy val rejects = if (ordered) new Rejects(input(input.length - 2): Expression, input, keep, zone, stream) else new Rejects(input.init, input, keep, zone, stream)
-  @transient private lazy val rejecting = {
-    val blanks = (fold.keys ++ fold.result).map(a => Literal(null, a.dataType))
-    UnsafeProjection.create((Literal("rejected") +: blanks) :+ BoundReference(0, StringType, nullable = false))
-  }
-  private val bad = input.length - 1
-  private val stamp = input.length - 3
-  private val seen = fold.state.indexWhere(_.name == Names.Seen)
-
-  override def init(mode: OutputMode, time: TimeMode): Unit = {
-    state = getHandle.getValueState[InternalRow]("state", Raw.encoder(fold.schema), TTLConfig.NONE)
-    clock = if (time == TimeMode.ProcessingTime()) _.getCurrentProcessingTimeInMs() else _.getCurrentWatermarkInMs()
-    arrival = time == TimeMode.ProcessingTime()
-  }
   @transient private var clock: TimerValues => Long = _
   @transient private var arrival: Boolean = _
-  // Reused: Spark takes all of one key's output before it hands in the next key.
-  @transient private lazy val out = new ArrayBuffer[InternalRow](4)
+  private val seen = fold.state.indexWhere(_.name == Names.Seen)
+
+  override def stateSchema: StructType = fold.schema
+  override def shown(key: InternalRow, stored: InternalRow): Iterator[InternalRow] = Iterator.single(live.upsert(key, live.load(stored)))
+
+  override def init(mode: OutputMode, time: TimeMode): Unit = {
+    state = getHandle.getValueState[InternalRow]("state", Raw.encoder(stateSchema), TTLConfig.NONE)
+    arrival = time == TimeMode.ProcessingTime()
+    clock = if (arrival) _.getCurrentProcessingTimeInMs() else _.getCurrentWatermarkInMs()
+  }
 
   override def handleInputRows(key: InternalRow, rows: Iterator[InternalRow], times: TimerValues): Iterator[InternalRow] = {
-    if (key.anyNull) return rows.map(r => rejected(r.getUTF8String(bad)))
+    if (key.anyNull) return rows.map(r => rejected(r.getUTF8String(arriving.bad)))
     val old = state.get()
     val expired = old != null && ttlMs.exists(t => !old.isNullAt(seen) && old.getLong(seen) + t <= clock(times))
     val b = if (old == null || expired) live.zero() else live.load(old)
     val batch = copies(rows)
     out.clear()
-    val applied = if (ordered) foldInOrder(b, batch) else merge(b, batch)
+    val applied = if (arriving.ordered) foldInOrder(b, batch) else each(batch)(live.merge(b, _))
     if (applied > 0) {
       if (ttlMs.isDefined) touch(b, times)
       val change = try live.upsert(key, b) catch {
-        case e if Rejects.isRowError(e) => batch.filter(_ != null).foreach(r => out += rejected(rejects.of(r, e)).copy()); null
+        case e if Rejects.isRowError(e) => batch.filter(_ != null).foreach(r => out += rejected(rejects.of(r, e))); null
       }
       if (change != null) {
         if (expired) out += live.delete(key).copy()
@@ -57,23 +44,12 @@ class Keyed(fold: Fold, input: Seq[Attribute], ordered: Boolean, ttlMs: Option[L
     out.iterator
   }
 
-  private def copies(rows: Iterator[InternalRow]): Array[InternalRow] = {
-    val first = rows.next().copy()
-    if (!rows.hasNext) return Array(first)
-    val all = ArrayBuffer(first)
-    while (rows.hasNext) all += rows.next().copy()
-    all.toArray
-  }
-
-  private def merge(b: InternalRow, batch: Array[InternalRow]): Int = each(batch)(live.merge(b, _))
-
-  /** Does something with each row; one on which it throws is rejected and leaves the batch. Returns for how many it worked. */
-  private def each(batch: Array[InternalRow])(act: InternalRow => Unit): Int = batch.indices.count { i =>
-    try { act(batch(i)); true } catch { case e if Rejects.isRowError(e) => out += rejected(rejects.of(batch(i), e)).copy(); batch(i) = null; false }
-  }
+  /** For how many rows it worked; one on which it throws leaves the batch. */
+  private def each(batch: Array[InternalRow])(act: InternalRow => Unit): Int =
+    batch.indices.count { i => val fine = tried(batch(i))(act(batch(i))); if (!fine) batch(i) = null; fine }
 
   private def foldInOrder(b: InternalRow, batch: Array[InternalRow]): Int = {
-    if (batch.length > 1) java.util.Arrays.sort(batch, Keyed.byStamp(stamp))
+    inOrder(batch)
     val old = live.renew(b)
     val applied = each(batch)(live.update(b, _))
     live.settle(b, old)
@@ -99,24 +75,5 @@ class Keyed(fold: Fold, input: Seq[Attribute], ordered: Boolean, ttlMs: Option[L
     if (b.isNullAt(seen)) { touch(b, times); state.update(live.stored(b)) }
     if (due(b) > clock(times)) { getHandle.registerTimer(due(b)); Iterator.empty }
     else { state.clear(); Iterator.single(live.delete(key)) }
-  }
-
-  private def rejected(why: org.apache.spark.unsafe.types.UTF8String): InternalRow = rejecting(InternalRow(why))
-}
-
-/** What a reader sees of every state: `key` and `value` structs in, upserts out. */
-case class Rebuild(fold: Fold) extends RowWork {
-  def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = {
-    val live = new Live(fold)
-    rows.map(r => live.upsert(r.getStruct(0, fold.keys.length), live.load(r.getStruct(1, fold.state.length))))
-  }
-}
-
-object Keyed {
-  /** By event time, rows without one first, then by arrival. */
-  private def byStamp(at: Int): java.util.Comparator[InternalRow] = (x, y) => {
-    val (a, b) = (x.getStruct(at, 2), y.getStruct(at, 2))
-    val t = if (a.isNullAt(0) || b.isNullAt(0)) java.lang.Boolean.compare(!a.isNullAt(0), !b.isNullAt(0)) else java.lang.Long.compare(a.getLong(0), b.getLong(0))
-    if (t != 0) t else java.lang.Long.compare(a.getLong(1), b.getLong(1))
   }
 }

@@ -5,10 +5,11 @@ import scala.util.control.NonFatal
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
-import org.apache.spark.sql.types.DataType
+import org.apache.spark.sql.types.{DataType, NullType, StringType}
 
 /** A fold at work in one task: its expressions compiled, its buffers mutable. Not for two threads. */
-class Live(f: Fold) {
+class Live(f: Fold, prefix: Int) {
+  def this(f: Fold) = this(f, f.keys.length)
   private val width = f.state.length
   private val types: Array[DataType] = f.state.map(_.dataType).toArray
   private def bound[T <: Expression](e: T, to: Seq[Attribute]): T = BindReferences.bindReference(e, AttributeSeq(to))
@@ -16,7 +17,7 @@ class Live(f: Fold) {
   // Fixed-width fields are updated in place in one byte array; anything else needs objects.
   val flat: Boolean = f.coded.isEmpty && types.forall(UnsafeRow.isMutable)
   private val updaters = f.coded.map(c => bound(c.fn: ImperativeAggregate, f.in).withNewMutableAggBufferOffset(c.at)).toArray
-  private val mergers = f.coded.map(c => c.fn.withNewMutableAggBufferOffset(c.at).withNewInputAggBufferOffset(f.keys.length + c.at)).toArray
+  private val mergers = f.coded.map(c => c.fn.withNewMutableAggBufferOffset(c.at).withNewInputAggBufferOffset(prefix + c.at)).toArray
   private val filters = f.coded.map(c => c.filter.map(p => Predicate.create(bound(p, f.in))).orNull).toArray
   private val offsets = f.coded.map(_.at).toArray
   private val typed = updaters.zip(offsets).collect { case (t: TypedImperativeAggregate[_], at) => (t, at) }
@@ -28,7 +29,7 @@ class Live(f: Fold) {
 
   private val zeroRow = UnsafeProjection.create(f.zero).apply(InternalRow.empty).copy()
   private val updating = MutableProjection.create(f.update, f.state ++ f.in)
-  private val merging = f.merge.map(m => MutableProjection.create(m, f.state ++ f.keys.map(_.newInstance()) ++ f.right)).orNull
+  private val merging = f.merge.map(m => MutableProjection.create(m, f.state ++ Seq.fill(prefix)(AttributeReference("before", NullType)()) ++ f.right)).orNull
   private val expressed = f.update.indices.filter(f.update(_) != NoOp).toArray
   private val joined = new JoinedRow
 
@@ -92,25 +93,31 @@ class Live(f: Fold) {
     expressed.foreach(at => b.update(at, computed.get(at, types(at))))
   }
 
-  /** Folds another state in: `row` has the key columns, then the state's. */
+  /** Folds another state in: `row` has `prefix` columns, then the state's. */
   def merge(b: InternalRow, row: InternalRow): Unit = {
     if (mergers.length == 0) merging.target(b)(joined(b, row)) else codedFirst(b, merging(joined(b, row)))(i => mergers(i).merge(b, row))
   }
 
   /** What a reader sees of a state: `head`, the key, the result columns, and no rejection. */
   private def output(op: String, values: Seq[Expression]) =
-    UnsafeProjection.create((Literal(op) +: f.keys) ++ values :+ Literal(null, org.apache.spark.sql.types.StringType), f.keys ++ f.state ++ f.coded.map(_.result))
+    UnsafeProjection.create((Literal(op) +: f.keys) ++ values :+ Literal(null, StringType), f.keys ++ f.state ++ f.coded.map(_.result))
   private val upserting = output("upsert", f.result)
+  private lazy val ending = output("final", f.result)
   private val deleting = output("delete", f.result.map(r => Literal(null, r.dataType)))
   private val pair = new JoinedRow
   private val triple = new JoinedRow
   private val results = new GenericInternalRow(f.coded.length)
 
-  def upsert(key: InternalRow, b: InternalRow): UnsafeRow = {
+  def upsert(key: InternalRow, b: InternalRow): UnsafeRow = shown(upserting, key, b)
+  def last(key: InternalRow, b: InternalRow): UnsafeRow = shown(ending, key, b)
+  private def shown(as: UnsafeProjection, key: InternalRow, b: InternalRow): UnsafeRow = {
     var i = 0
     while (i < updaters.length) { results.update(i, updaters(i).eval(b)); i += 1 }
-    upserting(triple(pair(key, b), results))
+    as(triple(pair(key, b), results))
   }
+
+  /** A state as it is stored, to be read and not changed. */
+  def read(stored: InternalRow): InternalRow = if (flat) stored else load(stored)
 
   private lazy val blank = new GenericInternalRow(width + f.coded.length)
   def delete(key: InternalRow): UnsafeRow = deleting(triple(key, blank))

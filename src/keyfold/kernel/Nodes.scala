@@ -6,11 +6,14 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, ObjectConsumer, UnaryNode}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy, UnaryExecNode}
+import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.TransformWithStateExec
 import org.apache.spark.sql.types.{ObjectType, StructType}
 
 /** What a partition of rows goes through before the shuffle. */
 trait RowWork extends Serializable {
   def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow]
+  /** The same work in a batch that runs with this watermark, in microseconds. */
+  def at(watermark: Long): RowWork = this
 }
 
 /** Rows through `work`, in Spark's internal form. Opaque on purpose: `work` finds columns by position, so no rule may move them. */
@@ -22,10 +25,12 @@ case class Through(work: RowWork, output: Seq[Attribute], child: LogicalPlan) ex
 }
 
 case class ThroughExec(work: RowWork, output: Seq[Attribute], child: SparkPlan) extends UnaryExecNode {
+  /** Set on the driver, before each batch, by the node above the state. */
+  @transient var watermark: Long = Timing.None
   override def producedAttributes: AttributeSet = AttributeSet(output)
   override protected def stringArgs: Iterator[Any] = Iterator(output)
   override protected def doExecute(): RDD[InternalRow] = {
-    val w = work
+    val w = work.at(watermark)
     child.execute().mapPartitionsWithIndexInternal((i, rows) => w(i, rows))
   }
   override protected def withNewChildInternal(c: SparkPlan): ThroughExec = copy(child = c)
@@ -39,9 +44,14 @@ case class Unwrap(output: Seq[Attribute], child: LogicalPlan) extends ObjectCons
 
 case class UnwrapExec(output: Seq[Attribute], child: SparkPlan) extends UnaryExecNode {
   override def producedAttributes: AttributeSet = AttributeSet(output)
-  override protected def doExecute(): RDD[InternalRow] = child.execute().mapPartitionsInternal { rows =>
-    val kind = ObjectType(classOf[InternalRow])
-    rows.map(_.get(0, kind).asInstanceOf[InternalRow])
+  override protected def doExecute(): RDD[InternalRow] = {
+    // Spark tells the batch's watermark to its stateful operators alone; what is late must be known before rows are folded together.
+    for (state <- child.collectFirst { case t: TransformWithStateExec => t }; watermark <- state.eventTimeWatermarkForEviction)
+      child.foreach { case through: ThroughExec => through.watermark = Timing.micros(watermark); case _ => }
+    child.execute().mapPartitionsInternal { rows =>
+      val kind = ObjectType(classOf[InternalRow])
+      rows.map(_.get(0, kind).asInstanceOf[InternalRow])
+    }
   }
   override protected def withNewChildInternal(c: SparkPlan): UnwrapExec = copy(child = c)
 }
@@ -49,7 +59,7 @@ case class UnwrapExec(output: Seq[Attribute], child: SparkPlan) extends UnaryExe
 object KernelStrategy extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case Through(work, output, child) => ThroughExec(work, output, planLater(child)) :: Nil
-    case Gather(fold, keys, child) => GatherExec(fold, keys, planLater(child)) :: Nil
+    case Gather(fold, keys, group, child) => GatherExec(fold, keys, group, planLater(child)) :: Nil
     case Unwrap(output, child) => UnwrapExec(output, planLater(child)) :: Nil
     case _ => Nil
   }

@@ -30,6 +30,9 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
   private var keys = Vector.empty[String]
   private var ungrouped: Lens = lens
   private var columns = Vector.empty[Declared]
+  private var window: Option[Window] = None
+  private var closing: Option[Closing] = None
+  private var gapGiven: Option[Expression] = None
 
   def where(c: Column): Unit = conditions :+= lens.inSource(lens.where(c))
 
@@ -87,7 +90,7 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
 
   /** Columns of the source that the table looks at. */
   private def reads: AttributeSet = {
-    val fold = whole.reading(lens.source)(lens.inSource)
+    val fold = all(None).reading(lens.source)(lens.inSource)
     AttributeSet(conditions ++ keyAttributes.map(lens.inSource)) ++ fold.references
   }
   def uses: java.util.List[String] = lens.source.filter(a => reads.contains(a) && !Names.hidden(a.name)).map(_.name).asJava
@@ -110,42 +113,100 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
     val source = lens.source.filter(a => Names.hidden(a.name) || wanted.forall(_(a.name)))
     val positions = source.map(lens.source.indexOf(_))
     val from = if (wanted.isEmpty) plan else Project(positions.map(plan.output(_)), plan)
-    val ttl = if (ttlMs > 0) Some(ttlMs) else None
-    val timed = if (ttl.isDefined) time else None
-    val fold = if (ttl.isEmpty) whole else whole ++ Fold.seen(timed)
-    val keyExprs = keyAttributes.map(k => Alias(lens.inSource(k), k.name)())
     val keyOut = keyAttributes.map(k => AttributeReference(k.name, k.dataType)())
-    val bad = AttributeReference(Names.Bad, StringType)()
-    val (work, shuffled, folding) = if (ordered) asRows(fold, keyExprs, keyOut, source) else {
-      val onSource = fold.reading(source)(lens.inSource)
-      (Combine(gate(source), keyExprs, onSource, spark.sessionState.conf.getConfString("spark.keyfold.combineEntries", "131072").toInt), keyOut ++ fold.state.map(s => AttributeReference(s.name, s.dataType)()), onSource)
-    }
-    val input = shuffled :+ bad
-    val mode = if (ttl.isEmpty) TimeMode.None() else if (timed.isEmpty) TimeMode.ProcessingTime() else TimeMode.EventTime()
-    val processor = new Keyed(folding, input, ordered, ttl, keep, zone, origin.stream)
-    val sent = Through(work, input, from)
-    val gathered = if (ordered || !new Live(folding).flat) sent else Gather(folding, keyOut, sent)
-    Dataset.ofRows(spark, Unwrap(changes(fold), stateful(gathered, keyOut, processor, mode)))
+    val built = processor(source, keyOut, if (ttlMs > 0) Some(ttlMs) else None)
+    val sent = Through(built.work, built.input, from)
+    val gathered = if (built.gathered) Gather(built.folding.fold, keyOut, built.input.take(built.prefix), sent) else sent
+    Dataset.ofRows(spark, Unwrap(changes(built.folding.fold), stateful(gathered, keyOut, built.folding, built.mode)))
   }
 
-  /** The columns of a table's changes. */
+  /** What a table's rows go through before the shuffle, what comes through it, and what they meet there. */
+  private case class Built(work: RowWork, input: Seq[Attribute], prefix: Int, folding: Folding, mode: TimeMode, gathered: Boolean)
+
+  private def processor(source: Seq[Attribute], keyOut: Seq[Attribute], ttl: Option[Long]): Built = {
+    val keyExprs = keyAttributes.map(k => Alias(lens.inSource(k), k.name)())
+    val clock = if (ttl.isEmpty && closing.isEmpty) TimeMode.None() else if (time.isEmpty) TimeMode.ProcessingTime() else TimeMode.EventTime()
+    val keeping = Keeping(keep, zone, origin.stream)
+    val timing = window.map(Timing(_, source, time))
+    // The cell of time that rows of a key are folded in before the shuffle, if there are cells.
+    val cells = window.collect { case Panes(g) => g; case Sessions(c, _) => c }
+    val fold = all(ttl)
+    val asRows = ordered || window.exists(_.isInstanceOf[Recently])
+    val (work, input, prefix, folding) = if (asRows) single(fold, keyExprs, keyOut, source, timing) else {
+      val onSource = fold.reading(source)(lens.inSource)
+      val entries = spark.sessionState.conf.getConfString("spark.keyfold.combineEntries", "131072").toInt
+      val group = keyExprs ++ cells.map(c => Alias(Cell(time.get, c), Names.Cell)())
+      val prefix = keyOut ++ cells.map(_ => AttributeReference(Names.Cell, LongType)())
+      (Combine(gate(source), group, onSource, entries, timing), prefix ++ fold.state.map(s => AttributeReference(s.name, s.dataType)()) :+ AttributeReference(Names.Bad, StringType)(), prefix.length, onSource)
+    }
+    val arriving = Arriving(input, prefix, asRows)
+    val stateful = window match {
+      case None => new Keyed(folding, arriving, keeping, ttl)
+      case Some(Panes(g)) => new Paned(folding, arriving, keeping, closing.get, g)
+      case Some(_: Sessions) => new Sessioned(folding, arriving, keeping, closing.get)
+      case Some(r: Recently) =>
+        val kept = AttributeReference("_time", LongType)() +: input.slice(prefix, arriving.stamp)
+        new Recent(if (r.pane.isDefined) folding else folding.reading(kept)(identity), arriving, keeping, r, kept, ttl)
+    }
+    Built(work, input, prefix, stateful, clock, !asRows && new Live(folding).flat)
+  }
+
+  /** The whole fold, with what TTL and windows need beside the columns; a window's bounds are part of its key. */
+  private def all(ttl: Option[Long]): Fold = window match {
+    case None => if (ttl.isEmpty) whole else whole ++ Fold.seen(time)
+    case Some(Panes(g)) => bounded(whole ++ Fold.start(Cell(time.get, g)))
+    case Some(s: Sessions) => bounded(whole ++ Fold.start(UnixMicros(time.get)) ++ Fold.end(UnixMicros(s.end)))
+    case Some(Recently(_, _, Some(width))) => whole ++ Fold.start(Cell(time.get, Grid(width, width, 0, None)))
+    case _ => whole
+  }
+  private def bounded(f: Fold): Fold = f.copy(keys = f.keys ++ Seq("window_start", "window_end").map(n => AttributeReference(n, TimestampType, nullable = false)()))
+
+  /** Tumbling and sliding windows; lengths in milliseconds, `zone` may be null. */
+  def sliding(size: Long, every: Long, offset: Long, zone: String): Unit = {
+    try Option(zone).foreach(java.time.ZoneId.of) catch { case NonFatal(_) => throw new Refused(s"this Java knows no time zone $zone") }
+    window = Some(Panes(Grid(timed(size), timed(every), timed(offset), Option(zone))))
+  }
+  def session(gap: Long): Unit = { timed(0); window = Some(Sessions(Spans(gap * 1000), TimestampAddInterval(time.get, Literal(gap * 1000, DayTimeIntervalType()), Some(zone)))) }
+  def sessionBy(gap: Column): Unit = {
+    timed(0)
+    val e = lens.select(Seq(gap.as("gap"))).exprs.head
+    val length = e.dataType match {
+      case _: DayTimeIntervalType | CalendarIntervalType => e
+      case _: StringType => Cast(e, CalendarIntervalType)
+      case other => throw new Refused(s"the gap of a session is an interval or a text such as '5 minutes', not ${other.sql}")
+    }
+    window = Some(Sessions(Moments, TimestampAddInterval(time.get, length, Some(zone))))
+    gapGiven = Some(e)
+  }
+  /** `rows` or `span` is zero, `pane` may be. */
+  def recent(span: Long, rows: Int, pane: Long): Unit = {
+    if (span > 0) timed(0)
+    window = Some(Recently(Some(span * 1000).filter(_ > 0), Some(rows).filter(_ > 0), Some(pane * 1000).filter(_ > 0)))
+  }
+  /** When windows speak, and how long closed ones are kept; zero for not at all. */
+  def closes(changes: Boolean, keep: Long): Unit = closing = Some(Closing(changes, Some(keep * 1000).filter(_ > 0)))
+
+  private def timed(ms: Long): Long =
+    if (time.isEmpty) throw new Refused("windows need an event time, and the stream has none here: a transform left it out, or a stream of the union has none") else ms * 1000
+
   private def changes(fold: Fold): Seq[Attribute] =
-    (AttributeReference(Names.Op, StringType, nullable = false)() +: keyAttributes.map(k => AttributeReference(k.name, k.dataType)())) ++
+    (AttributeReference(Names.Op, StringType, nullable = false)() +: fold.keys.map(k => AttributeReference(k.name, k.dataType)())) ++
       fold.result.map(r => AttributeReference(r.name, r.dataType)()) :+ AttributeReference(Names.Bad, StringType)()
 
-  private def asRows(fold: Fold, keyExprs: Seq[Expression], keyOut: Seq[Attribute], source: Seq[Attribute]): (RowWork, Seq[Attribute], Fold) = {
+  /** The rows one by one: for folds that must see them in order, and for what keeps rows. */
+  private def single(fold: Fold, keyExprs: Seq[Expression], keyOut: Seq[Attribute], source: Seq[Attribute], timing: Option[Timing]): (RowWork, Seq[Attribute], Int, Fold) = {
     // Beside the user's columns: the time, which TTL reads even where select left it out, and the clock.
     val names = (lens.seen ++ lens.source).filter(fold.references.contains)
     val sent = names.map(lens.inSource)
     val out = names.map(r => AttributeReference(r.name, r.dataType)())
-    val work = Single(gate(source), keyExprs, sent, time)
-    val shuffled = keyOut ++ out ++ Seq(Names.Order, Names.Whole).zip(work.added).map { case (n, t) => AttributeReference(n, t)() }
+    val work = Single(gate(source), keyExprs, sent, time, timing)
+    val added = Seq(Names.Order, Names.Whole).zip(work.added).map { case (n, t) => AttributeReference(n, t)() }
+    val input = keyOut ++ out ++ added :+ AttributeReference(Names.Bad, StringType)()
     val renamed = AttributeMap(names.zip(out))
-    val bad = AttributeReference(Names.Bad, StringType)()
-    (work, shuffled, fold.reading(shuffled :+ bad)(_.transform { case a: AttributeReference if renamed.contains(a) => renamed(a) }))
+    (work, input, keyOut.length, fold.reading(input)(_.transform { case a: AttributeReference if renamed.contains(a) => renamed(a) }))
   }
 
-  private def stateful(child: LogicalPlan, keyOut: Seq[Attribute], processor: Keyed, mode: TimeMode): LogicalPlan = {
+  private def stateful(child: LogicalPlan, keyOut: Seq[Attribute], processor: Folding, mode: TimeMode): LogicalPlan = {
     val keySchema = StructType(keyOut.map(k => StructField(k.name, k.dataType)))
     val obj = AttributeReference("obj", ObjectType(classOf[InternalRow]), nullable = false)()
     new TransformWithState(WholeRow(), WholeRow(), keyOut, child.output, processor.asInstanceOf[StatefulProcessor[Any, Any, Any]], mode, OutputMode.Update(),
@@ -156,12 +217,13 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
   /** The table's rows as the state has them: `state` is what Spark's statestore source reads. */
   def rebuilt(state: DataFrame, ttlMs: Long): DataFrame = {
     KernelStrategy.install(spark)
-    val fold = if (ttlMs > 0) whole ++ Fold.seen(None) else whole
-    Dataset.ofRows(spark, Through(Rebuild(fold), changes(fold), state.select("key", "value").asInstanceOf[Dataset[Row]].logicalPlan))
+    val folding = stateOf(ttlMs)
+    Dataset.ofRows(spark, Through(Rebuild(folding, keys.length), changes(folding.fold), state.select("key", "value").asInstanceOf[Dataset[Row]].logicalPlan))
   }
 
   /** The state's fields and which aggregate each group belongs to; part of what is written beside the state. */
-  def stateSchema(ttlMs: Long): String = (if (ttlMs > 0) whole ++ Fold.seen(None) else whole).schema.json
+  def stateSchema(ttlMs: Long): String = stateOf(ttlMs).stateSchema.json
+  private def stateOf(ttlMs: Long): Folding = processor(lens.source, keyAttributes.map(k => AttributeReference(k.name, k.dataType)()), Some(ttlMs).filter(_ > 0)).folding
 
   /** What the table, or the stream if there is no table, means, part by part, however it was spelt. */
   def meaning: java.util.Map[String, String] = {
@@ -172,6 +234,7 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
     else {
       keyAttributes.foreach(k => m.put(s"key:${k.name}", canon(lens.inSource(k))))
       columns.foreach(c => m.put(s"column:${c.name}", canon.column(c, keys)))
+      gapGiven.foreach(g => m.put("gap", canon(g)))
       lens.source.filter(reads.contains).foreach(a => m.put(s"reads:${a.name}", a.dataType.sql))
       // State is laid out in the order of declaration.
       m.put("keys", keys.mkString(", "))

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.keyfold
 
 import com.fasterxml.jackson.databind.ObjectMapper
+import com.fasterxml.jackson.databind.node.ObjectNode
 import org.apache.spark.{SparkException, SparkThrowable}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
@@ -11,7 +12,11 @@ class Rejects(struct: Expression, input: Seq[Attribute], keep: Boolean, zone: St
   def this(columns: Seq[Attribute], input: Seq[Attribute], keep: Boolean, zone: String, stream: Option[String]) =
     this(CreateNamedStruct(columns.flatMap(c => Seq(Literal(c.name), c))), input, keep, zone, stream)
 
-  private lazy val asJson = UnsafeProjection.create(Seq(StructsToJson(Map("ignoreNullFields" -> "false"), struct, Some(zone)).replacement), input)
+  private def json(options: (String, String)*) =
+    UnsafeProjection.create(Seq(StructsToJson(Map("ignoreNullFields" -> "false") ++ options, struct, Some(zone)).replacement), input)
+  private lazy val asJson = json()
+  // A late row may be read again and must then be the same; Spark's own format ends at milliseconds.
+  private lazy val exactly = json("timestampFormat" -> Rejects.Micros, "timestampNTZFormat" -> Rejects.MicrosHere)
 
   def text(row: InternalRow): String = asJson(row).getString(0)
 
@@ -24,10 +29,45 @@ class Rejects(struct: Expression, input: Seq[Attribute], keep: Boolean, zone: St
     stream.foreach(node.put("stream", _))
     UTF8String.fromString(node.toString)
   }
+
+  /** A row that came after its windows were closed, with `missed` of them; `last` is when the newest of those ended. */
+  def late(row: InternalRow, at: Long, watermark: Long, missed: Long, windows: Seq[(Long, Long)], last: Long): UTF8String = {
+    val node = Rejects.mapper.createObjectNode()
+    val late = node.putObject("late").put("time_us", at).put("missed", missed)
+    if (watermark == Timing.None) late.putNull("watermark_ms") else late.put("watermark_ms", Math.floorDiv(watermark, 1000L))
+    val listed = late.putArray("windows")
+    windows.foreach { case (from, to) => listed.addArray().add(from).add(to) }
+    val all = if (missed == 1) "its window is" else s"$missed of its windows are"
+    val reason = if (watermark == Timing.None) "older than what is kept of its key" else s"$all closed since ${Timing.text(last)}, the watermark is ${Timing.text(watermark)}"
+    node.put("reason", reason).put("raw", exactly(row).getString(0))
+    stream.foreach(node.put("stream", _))
+    UTF8String.fromString(node.toString)
+  }
+
+  /** A late row that is read again, with the watermark that it was too late for. */
+  def again(row: InternalRow, at: Long, watermark: Long): UTF8String = {
+    val node = Rejects.mapper.createObjectNode().put("replay", watermark).put("time_us", at).put("raw", exactly(row).getString(0))
+    stream.foreach(node.put("stream", _))
+    UTF8String.fromString(node.toString)
+  }
 }
 
 object Rejects {
   private val mapper = new ObjectMapper()
+  val Micros = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
+  val MicrosHere = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
+
+  /** The watermark that a replayed row was too late for; None for a row that isn't replayed. */
+  def replayed(text: UTF8String): Option[Long] = Option(mapper.readTree(text.toString).get("replay")).map(_.asLong)
+
+  /** A replayed row whose windows are no longer kept is a late row again. */
+  def gone(text: UTF8String, windows: Seq[(Long, Long)]): UTF8String = {
+    val node = mapper.readTree(text.toString).asInstanceOf[ObjectNode]
+    val late = node.putObject("late").put("time_us", node.remove("time_us").asLong).put("missed", windows.length).put("watermark_ms", Math.floorDiv(node.remove("replay").asLong, 1000L))
+    val listed = late.putArray("windows")
+    windows.take(Timing.Listed).foreach { case (from, to) => listed.addArray().add(from).add(to) }
+    UTF8String.fromString(node.put("reason", "replayed after its windows were no longer kept").toString)
+  }
 
   /** Spark's words for an error without its advice about settings, and the user's expression it arose in. */
   def reason(error: Throwable): String = {

@@ -68,7 +68,8 @@ case class Segment(gate: Gate, columns: Seq[Expression], time: Option[Expression
  * The rows of a table, one by one: the key, what its folds read, an order stamp (event time, then input partition and position), and the whole row, so that
  * one on which a fold throws can be kept as it came.
  */
-case class Single(gate: Gate, keys: Seq[Expression], reads: Seq[Expression], time: Option[Expression]) extends RowWork {
+case class Single(gate: Gate, keys: Seq[Expression], reads: Seq[Expression], time: Option[Expression], timing: Option[Timing] = None) extends RowWork {
+  override def at(watermark: Long): RowWork = copy(timing = timing.map(_.copy(watermark = watermark)))
   private def whole: Expression = CreateNamedStruct(gate.visible.flatMap(a => Seq(Literal(a.name), a)))
   def added: Seq[DataType] = Seq(Single.stampType, whole.dataType)
 
@@ -76,10 +77,12 @@ case class Single(gate: Gate, keys: Seq[Expression], reads: Seq[Expression], tim
     val live = new LiveGate(gate, partition)
     val at = AttributeReference("at", LongType, nullable = false)()
     val stamp = CreateNamedStruct(Seq(Literal("time"), time.getOrElse(Literal(null, TimestampType)), Literal("arrival"), at))
-    val good = UnsafeProjection.create((keys ++ reads :+ stamp :+ whole) :+ Literal(null, StringType), gate.source :+ at)
+    val carried = AttributeReference("carried", StringType)()
+    val good = UnsafeProjection.create((keys ++ reads :+ stamp :+ whole) :+ carried, gate.source :+ at :+ carried)
+    val timed = timing.map(new LiveTiming(_, live.rejects)).orNull
     val lane = new Lane(keys.map(_.dataType), reads.map(_.dataType) ++ added)
     val key = new KeyCheck(keys)
-    val position = new GenericInternalRow(1)
+    val position = new GenericInternalRow(2)
     val joined = new JoinedRow
     var n = 0L
     rows.flatMap { row =>
@@ -89,10 +92,16 @@ case class Single(gate: Gate, keys: Seq[Expression], reads: Seq[Expression], tim
         if (why != null) Some(lane(why))
         else if (!live.passes(row)) None
         else {
+          val untimely = if (timed == null) null else timed.wrong(row)
+          val text = if (timed == null || untimely != null) null else timed.late(row)
           position.update(0, (partition.toLong << 40) | n)
+          position.update(1, if (text != null && timed.alone(row)) text else null)
           val r = good(joined(row, position))
-          val wrong = key.wrong(r)
-          if (wrong != null) Some(lane(live.rejects.of(wrong, live.rejects.text(row)))) else Some(r)
+          val wrong = if (untimely != null) untimely else key.wrong(r)
+          if (wrong != null) Some(lane(live.rejects.of(wrong, live.rejects.text(row))))
+          else if (text == null || timed.alone(row)) Some(r)
+          else if (timed.open(row)) Seq(lane(text), r)
+          else Some(lane(text))
         }
       } catch { case e if Rejects.isRowError(e) => Some(lane(live.rejects.of(row, e))) }
     }

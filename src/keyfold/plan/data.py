@@ -19,6 +19,7 @@ from keyfold.plan.nodes import (
     TableSpec,
     Union,
     Where,
+    WindowSpec,
     steps,
 )
 from keyfold.plan.words import expr_words, shown_options
@@ -44,6 +45,7 @@ def _stream_dict(stream: Source) -> dict[str, Any]:
         "schema": stream.schema,
         "time": stream.time,
         "late": durations.text(stream.late_ms),
+        "future": _length(stream.future_ms),
         "at": _text(stream.site),
     }
 
@@ -54,12 +56,29 @@ def _table_dict(table: TableSpec) -> dict[str, Any]:
         "help": table.help,
         "input": _pipeline(table.input),
         "key": _named_dict(table.keys),
+        "window": None if table.window is None else _window_dict(table.window),
         "columns": {name: _column_value(value) for name, value in table.columns},
         "ttl": _length(table.ttl_ms),
+        "emit": table.emit,
+        "keep": _length(table.keep_ms),
+        "idle": _length(table.idle_ms),
         "partitions": table.partitions,
         "on_error": table.on_error,
         "sinks": [_connector_dict(sink) for sink in table.sinks],
         "at": _text(table.site),
+    }
+
+
+def _window_dict(window: WindowSpec) -> dict[str, Any]:
+    return {
+        "kind": window.kind,
+        "size": _length(window.size_ms),
+        "every": _length(window.every_ms),
+        "offset": durations.text(window.offset_ms),
+        "zone": window.zone,
+        "rows": window.rows,
+        "gap": None if window.gap is None else expr_words(window.gap),
+        "at": _text(window.site),
     }
 
 

@@ -10,7 +10,8 @@ from keyfold.plan import checks, durations
 from keyfold.plan.data import to_dict
 from keyfold.plan.mermaid import mermaid
 from keyfold.plan.nodes import AppSpec, FoldSpec, Node, Site, Source, TableSpec, Union, name_of, steps
-from keyfold.plan.words import connector_words, expr_words, named_words, step_words
+from keyfold.plan.streams import FUTURE_MS
+from keyfold.plan.words import connector_words, expr_words, named_words, step_words, window_words
 
 _Row: TypeAlias = tuple[str, Sequence[str | int | None]]
 """A label and its lines; empty ones are left out."""
@@ -45,22 +46,33 @@ def _app_block(spec: AppSpec) -> list[str]:
 
 
 def _stream_block(stream: Source) -> list[str]:
-    time = f"{stream.time}, late {durations.text(stream.late_ms)}" if stream.time else "arrival"
     rows: list[_Row] = [
         ("source", [connector_words(stream.connector)]),
         ("schema", [stream.schema or "of the source"]),
-        ("time", [time]),
+        ("time", [_time(stream)]),
         ("at", [_text(stream.site)]),
     ]
     return _block("stream", stream.name, stream.help, rows)
+
+
+def _time(stream: Source) -> str:
+    if stream.time is None:
+        return "arrival"
+    bound = "any" if stream.future_ms is None else durations.text(stream.future_ms)
+    future = "" if stream.future_ms == FUTURE_MS else f", future {bound}"
+    return f"{stream.time}, late {durations.text(stream.late_ms)}{future}"
 
 
 def _table_block(table: TableSpec) -> list[str]:
     rows: list[_Row] = [
         ("from", _pipeline(table.input)),
         ("key", named_words(table.keys)),
+        ("window", [None if table.window is None else window_words(table.window)]),
         ("columns", _columns(table)),
         ("ttl", [_length(table.ttl_ms)]),
+        ("emit", [None if table.emit == "changes" else table.emit]),
+        ("keep", [_length(table.keep_ms)]),
+        ("idle", [_length(table.idle_ms)]),
         ("partitions", [table.partitions]),
         ("on_error", [table.on_error]),
         ("to", [connector_words(sink) for sink in table.sinks]),

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from keyfold.plan.nodes import AppSpec, Expr, FoldSpec, Node, Source, TableSpec, inputs, steps
-from keyfold.plan.words import connector_words, expr_words, named_words, step_words
+from keyfold.plan.words import connector_words, expr_words, named_words, step_words, window_words
 
 # Mermaid reads quotes, markup and backticks inside of labels; as character codes they are only shown.
 _SPECIAL: Final = re.compile(r"[\"#&<>`{}\[\]|\\;]")
@@ -56,10 +56,18 @@ class _Drawing:
         origin, name = self._draw(table.input), f"table_{table.name}"
         columns = [f"{column}: {_column(value)}" for column, value in table.columns]
         self.lines.append(f"{name}[({label(table.name, *columns)})]")
-        self.lines.append(f"{origin} -->|{label('by ' + ', '.join(named_words(table.keys)))}| {name}")
+        self.lines.append(f"{origin} -->|{label(*_edge(table))}| {name}")
         for number, sink in enumerate(table.sinks):
             self.lines.append(f"{name}_sink_{number}[/{label(connector_words(sink))}/]")
             self.lines.append(f"{name} --> {name}_sink_{number}")
+
+
+def _edge(table: TableSpec) -> list[str]:
+    """The key and the windows; options that say how long rows stay are left to the text."""
+    lines = [f"by {', '.join(named_words(table.keys))}"]
+    if table.window is not None:
+        lines.append(window_words(table.window))
+    return lines if table.emit == "changes" else [*lines, f"emit {table.emit}"]
 
 
 def _column(value: Expr | FoldSpec) -> str:

@@ -20,6 +20,8 @@ Named: TypeAlias = tuple[tuple[str, Expr], ...]
 
 ConnectorKind: TypeAlias = Literal["files", "rate", "rows", "spark"]
 OnError: TypeAlias = Literal["reject", "fail"]
+WindowKind: TypeAlias = Literal["tumbling", "sliding", "session", "rolling", "last"]
+Emit: TypeAlias = Literal["changes", "final"]
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,10 @@ class FoldSpec:
 
 @dataclass(frozen=True)
 class Source:
-    """A stream with a name: rows from a connector, with a schema, an event time and a lateness allowance."""
+    """A stream with a name: rows from a connector, with a schema, an event time and a lateness allowance.
+
+    `future_ms` is how far ahead of the clock a row's event time may be; None is no bound.
+    """
 
     name: str
     connector: Connector
@@ -65,6 +70,7 @@ class Source:
     time: str | None
     late_ms: int
     help: str = ""
+    future_ms: int | None = None
     site: Site | None = field(default=None, compare=False)
 
 
@@ -107,8 +113,28 @@ Node: TypeAlias = Source | Where | Select | Transform | Union
 
 
 @dataclass(frozen=True)
+class WindowSpec:
+    """Which rows of a key are folded together; a table without one folds them all."""
+
+    kind: WindowKind
+    size_ms: int | None = None
+    """tumbling, sliding, rolling: the length; session: the gap, if it is constant."""
+    every_ms: int | None = None
+    """sliding: the step; rolling: the width of panes, if asked for."""
+    offset_ms: int = 0
+    """tumbling, sliding: how far after the epoch, or after local midnight, windows begin."""
+    zone: str | None = None
+    """tumbling, sliding: a named time zone; sizes are then whole days."""
+    rows: int | None = None
+    """last: how many."""
+    gap: Expr | None = None
+    """session: an expression instead of `size_ms`."""
+    site: Site | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
 class TableSpec:
-    """Keyed state: one row per key, folded from the input."""
+    """Keyed state: one row per key, or per key and window, folded from the input."""
 
     app: str
     name: str
@@ -120,6 +146,10 @@ class TableSpec:
     on_error: OnError = "reject"
     sinks: tuple[Connector, ...] = ()
     help: str = ""
+    window: WindowSpec | None = None
+    emit: Emit = "changes"
+    keep_ms: int | None = None
+    idle_ms: int | None = None
     site: Site | None = field(default=None, compare=False)
 
 

@@ -1,4 +1,4 @@
-"""Tells a table's columns from its options, which share its keyword arguments."""
+"""Tells a table's columns from its options, which share its keyword arguments, and checks keys."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from keyfold.errors import BadName, BadOption, near
-from keyfold.plan import checks
+from keyfold.plan import checks, durations
 from keyfold.plan.nodes import Expr, FoldSpec, Named
 
 RESERVED: Final = (
@@ -15,7 +15,7 @@ RESERVED: Final = (
 )  # fmt: skip
 """Keyword arguments of `table` that can't be columns, in this version or a later one."""
 
-SUPPORTED: Final = ("ttl", "partitions", "on_error", "help")
+SUPPORTED: Final = ("ttl", "emit", "keep", "idle", "partitions", "on_error", "help")
 """Those of the reserved names that are options already."""
 
 AS_COLUMN: Final = "to name a column so, pass a dict"
@@ -36,6 +36,33 @@ def table_columns(
     return tuple(
         (checks.identifier(name, "a column", where), _value(name, columns[name], where)) for name in columns
     )
+
+
+def key_column(column: object, where: object = None) -> str:
+    """The column, if it is one: an expression needs a name."""
+    try:
+        return checks.identifier(column, "a key", where)
+    except BadName as error:
+        if not isinstance(column, str):
+            hint = "a column's name, or an expression by name: by(day=...)"
+        else:
+            hint = f"name the expression: by({checks.suggested(column) or 'key'}={column!r})"
+        raise BadName(error.what, where=where, given=error.given, hint=hint) from None
+
+
+def length(value: object, name: str, where: object = None) -> int | None:
+    """An option that is a duration, in milliseconds."""
+    if value is None:
+        return None
+    refuse_aggregate(value, name, where)
+    return durations.millis(value, name, where=where)
+
+
+def refuse_aggregate(value: object, name: str, where: object = None) -> None:
+    """Refuses an option that looks like an aggregate: it was meant as a column."""
+    if isinstance(value, FoldSpec) or (isinstance(value, str) and "(" in value):
+        given = f"{name}={'kf.fold(...)' if isinstance(value, FoldSpec) else repr(value)}"
+        raise BadOption(f"{name} is an option of table", where=where, given=given, hint=AS_COLUMN)
 
 
 def _mapping(given: object, where: object) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Expressions, steps and connectors in words, for every kind of description."""
+"""Expressions, steps, windows and connectors in words, for every kind of description."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from keyfold.errors import masked
-from keyfold.plan.nodes import Connector, Expr, Node, Select, Transform, Where
+from keyfold.plan import durations
+from keyfold.plan.nodes import Connector, Expr, Node, Select, Transform, Where, WindowSpec
 
 _SECRET: Final = re.compile(r"secret|password|passwd|token|credential|access[._]?key|jaas", re.IGNORECASE)
 
@@ -42,6 +43,18 @@ def step_words(node: Node) -> str:
     if isinstance(node, Transform):
         return f"transform {expr_words(node.fn)}"
     return type(node).__name__.lower()
+
+
+def window_words(window: WindowSpec) -> str:
+    """Windows on one line: "sliding 1 hour every 1 minute, offset 30 seconds"."""
+    if window.rows is not None:
+        length = f"{window.rows} row{'' if window.rows == 1 else 's'}"
+    else:
+        length = expr_words(window.gap) if window.size_ms is None else durations.text(window.size_ms)
+    every = f" every {durations.text(window.every_ms)}" if window.every_ms else ""
+    offset = f", offset {durations.text(window.offset_ms)}" if window.offset_ms else ""
+    zone = f", zone {window.zone}" if window.zone else ""
+    return f"{window.kind} {length}{every}{offset}{zone}"
 
 
 def connector_words(connector: Connector) -> str:

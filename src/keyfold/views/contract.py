@@ -16,11 +16,12 @@ from typing import Any, Final
 
 from keyfold.errors import QueryError
 from keyfold.views import arrow as pa
+from keyfold.views.filters import Filter
 from keyfold.views.schema import Column, ViewSchema
 
 __all__ = ["BatchWriter", "Column", "OrderBy", "Position", "ViewSchema", "ViewStore", "Where"]
 
-Where = str | Mapping[str, Any] | None
+Where = str | Mapping[str, Any] | Filter | None
 OrderBy = str | Sequence[str] | None
 _POLL: Final = 0.005
 _SLOWEST_POLL: Final = 0.1

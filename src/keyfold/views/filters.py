@@ -15,6 +15,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from keyfold.errors import QueryError, did_you_mean
+from keyfold.views.base import Sql
 from keyfold.views.numbers import Integer, Months
 from keyfold.views.scalars import Boolean, Floating, Text
 from keyfold.views.schema import Column, ViewSchema
@@ -127,6 +128,17 @@ def checked(column: Column, value: Any, schema: ViewSchema) -> Any:
             hint=str(error),
         ) from None
     return value
+
+
+def key_part(column: Column, part: Any, schema: ViewSchema) -> Sql:
+    """What SQLite keeps for a part of a key."""
+    try:
+        if part is None:
+            raise ValueError("a key is never null")
+        return column.type.literal(part)
+    except ValueError as error:
+        given = f"{part!r} for {column.name}, a {column.type}"
+        raise QueryError("the key can't be read", where=schema.table, given=given, hint=str(error)) from None
 
 
 def comparable(column: Column, schema: ViewSchema) -> Column:

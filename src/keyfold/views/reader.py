@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.errors import BadDuration, QueryError, RunError, did_you_mean
 from keyfold.plan import durations
-from keyfold.views import html
+from keyfold.views import html, keys
 from keyfold.views.contract import Column, OrderBy, Position, ViewSchema, ViewStore, Where
 from keyfold.views.nested import Nested
 from keyfold.views.sqlite import SqliteStore
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Wait = str | float | None
-_READING: Final = frozenset(("where", "order_by", "limit", "at_least", "wait"))
+_READING: Final = frozenset(("where", "order_by", "limit", "at_least", "wait", "key", "since", "until"))
 
 
 def open_store(path: Path, *, read_only: bool) -> ViewStore:
@@ -50,7 +50,7 @@ class TableReader:
     ) -> dict[str, Any] | None:
         """A row or None: `get("eu")`, `get("eu", 7)`, `get(region="eu")`, `get({"region": "eu"})`."""
         schema = self.schema
-        parts = _key(schema, key, named)
+        parts = keys.whole_key(schema, key, named)
         self._reach(at_least, wait)
         return self._store.get(self.table, parts)
 
@@ -61,10 +61,20 @@ class TableReader:
         limit: int | None = None,
         at_least: int | None = None,
         wait: Wait = None,
+        *,
+        key: Any = None,
+        since: Any = None,
+        until: Any = None,
     ) -> list[dict[str, Any]]:
-        """Rows by key, or as ordered: `rows("revenue > 100", order_by="revenue desc", limit=10)`."""
+        """Rows by key, or as ordered: `rows("revenue > 100", order_by="revenue desc", limit=10)`.
+
+        `key` is the key or its first parts: `rows(key="eu")`, `rows(key=("eu", 7))`, or a dict of some parts.
+        Of a table with windows `since` and `until` choose those that overlap the time from the one to just
+        before the other: `rows(key="eu", since="2026-01-01", until="2026-01-01T06:00:00Z")`. They are
+        datetimes, dates or ISO text; without a zone they are in UTC.
+        """
         self._reach(at_least, wait)
-        return list(self._store.scan(self.table, where, order_by, limit))
+        return list(self._scan(where, order_by, limit, key, since, until))
 
     def pandas(
         self,
@@ -73,12 +83,16 @@ class TableReader:
         limit: int | None = None,
         at_least: int | None = None,
         wait: Wait = None,
+        *,
+        key: Any = None,
+        since: Any = None,
+        until: Any = None,
     ) -> pd.DataFrame:
         """The same rows as a pandas DataFrame; integers and booleans stay so where some are null."""
         from keyfold.views.frames import frame
 
         self._reach(at_least, wait)
-        return frame(self._store.scan(self.table, where, order_by, limit), self.schema)
+        return frame(self._scan(where, order_by, limit, key, since, until), self.schema)
 
     def plot(self, *columns: str, kind: str = "bar", **options: Any) -> Any:
         """The rows as a pandas plot, with the key along the axis: `plot("revenue", order_by="revenue desc")`.
@@ -94,15 +108,22 @@ class TableReader:
             raise RunError(f"a plot needs {part}", given=error, hint=f"pip install {part}") from None
 
     def _numbers(self, columns: Sequence[str], reading: Mapping[str, Any]) -> pd.DataFrame:
-        frame, keys = self.pandas(**reading), self.schema.keys
+        frame, index = self.pandas(**reading), self.schema.keys
         if frame.empty:
-            hint = "rows come with the first batch" if self.position() is None else "a wider where"
+            hint = "rows come with the first batch" if self.position() is None else "a wider where or range"
             raise QueryError("there are no rows to plot", reason="not_ready", where=self.table, hint=hint)
-        for column in keys:
+        for column in index:
             if isinstance(column.type, Nested):
                 frame[column.name] = frame[column.name].map(html.text)
         # Decimals and integers beside nulls as well: a plot draws nothing finer than a double.
-        return frame.set_index([column.name for column in keys])[list(columns)].astype("float64")
+        return frame.set_index([column.name for column in index])[list(columns)].astype("float64")
+
+    def _scan(
+        self, where: Where, order_by: OrderBy, limit: int | None, key: Any, since: Any, until: Any
+    ) -> Iterator[dict[str, Any]]:
+        if key is not None or since is not None or until is not None:
+            where = keys.narrowed(self.schema, where, key, since, until)
+        return self._store.scan(self.table, where, order_by, limit)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.table!r}, {_brief(self)})"
@@ -165,35 +186,3 @@ def _seconds(wait: Wait, table: str) -> float:
         return durations.millis(wait, "wait", zero=True) / 1000
     except BadDuration as error:
         raise QueryError(error.what, where=table, given=error.given, hint=error.hint) from None
-
-
-def _key(schema: ViewSchema, key: Sequence[Any], named: Mapping[str, Any]) -> Sequence[Any]:
-    first = key[0] if len(key) == 1 else None
-    simple = not isinstance(schema.keys[0].type, Nested) or len(schema.keys) > 1
-    if named or (isinstance(first, Mapping) and simple):
-        places = () if isinstance(first, Mapping) and simple else key
-        return _named_key(schema, places, {**_mapping(first), **named})
-    if isinstance(first, tuple | list) and simple:
-        return first
-    return key
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _named_key(schema: ViewSchema, key: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
-    names = [column.name for column in schema.keys]
-    if key:
-        what, hint = "the key is given by place and by name", f"all by name: {', '.join(names)}"
-        raise QueryError(what, where=schema.table, given=repr(key), hint=hint)
-    by_lower = {str(name).lower(): value for name, value in named.items()}
-    for name in named:
-        if str(name).lower() not in {known.lower() for known in names}:
-            near = did_you_mean(str(name), names, ", ".join(names))
-            raise QueryError(f"{name!r} is no key column", where=schema.table, hint=near)
-    missing = [name for name in names if name.lower() not in by_lower]
-    if missing:
-        hint = f"the key is: {', '.join(names)}"
-        raise QueryError(f"the key lacks {', '.join(missing)}", where=schema.table, hint=hint)
-    return [by_lower[name.lower()] for name in names]

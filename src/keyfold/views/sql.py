@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ from keyfold.views.base import Sql
 from keyfold.views.contract import OrderBy, Where
 from keyfold.views.filters import All, AnyOf, Compare, Filter, IsNull, Like, Not, OneOf
 from keyfold.views.schema import AT, BATCH, Column, ViewSchema
-from keyfold.views.where import parse_where
+from keyfold.views.where import filter_of
 
 # A literal between two values of a type is given as the lower one; then < and >= must turn.
 _BETWEEN_VALUES: Final = {"<": "<=", "<=": "<=", ">": ">", ">=": ">"}
@@ -26,17 +26,8 @@ def quoted(name: str) -> str:
 
 def where_sql(where: Where, schema: ViewSchema) -> tuple[str, list[Sql]]:
     """The condition of a `where` and its parameters; `1` if there is none."""
-    if where is None or (isinstance(where, str) and not where.strip()):
-        return "1", []
-    if isinstance(where, str):
-        found = parse_where(where, schema)
-    elif isinstance(where, Mapping):
-        found = filters.by_example(where, schema)
-    else:
-        hint = "text such as \"revenue > 100\", or a dict such as {'region': 'eu'}"
-        raise QueryError("where must be text or a dict", where=schema.table, given=repr(where), hint=hint)
     params: list[Sql] = []
-    return _condition(found, params), params
+    return _condition(filter_of(where, schema), params), params
 
 
 def order_sql(order_by: OrderBy, schema: ViewSchema) -> str:
@@ -86,7 +77,7 @@ def select_row(schema: ViewSchema, key: Sequence[Any]) -> Selection:
             given=", ".join(map(repr, key)),
             hint=names,
         )
-    params = [_key_part(column, part, schema) for column, part in zip(schema.keys, key, strict=True)]
+    params = [filters.key_part(column, part, schema) for column, part in zip(schema.keys, key, strict=True)]
     return Selection(f"{_select(schema, schema.all)} WHERE {_is_key(schema)}", params, schema.all)
 
 
@@ -122,16 +113,6 @@ def _select(schema: ViewSchema, columns: Sequence[Column]) -> str:
 
 def _is_key(schema: ViewSchema) -> str:
     return " AND ".join(f"{quoted(column.name)} = ?" for column in schema.keys)
-
-
-def _key_part(column: Column, part: Any, schema: ViewSchema) -> Sql:
-    try:
-        if part is None:
-            raise ValueError("a key is never null")
-        return column.type.literal(part)
-    except ValueError as error:
-        given = f"{part!r} for {column.name}, a {column.type}"
-        raise QueryError("the key can't be read", where=schema.table, given=given, hint=str(error)) from None
 
 
 def _condition(item: Filter, params: list[Sql]) -> str:

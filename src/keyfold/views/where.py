@@ -1,14 +1,16 @@
-"""Reads the text of a `where` into a filter, by recursive descent."""
+"""Reads a `where` into a filter; text by recursive descent."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, NoReturn
 
 from keyfold.errors import QueryError
 from keyfold.views import filters
+from keyfold.views.contract import Where
 from keyfold.views.filters import All, AnyOf, Compare, Filter, IsNull, Like, Not, OneOf
 from keyfold.views.schema import Column, ViewSchema
 
@@ -26,6 +28,20 @@ _SPELLINGS: Final = {"==": "=", "!=": "<>"}
 _FLIPPED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _KEYWORDS: Final = frozenset({"and", "or", "not", "in", "like", "is", "null", "between", "true", "false"})
 _DEEPEST: Final = 100
+
+
+def filter_of(where: Where, schema: ViewSchema) -> Filter:
+    """The filter that a `where` means; one that always holds if there is none."""
+    if where is None or (isinstance(where, str) and not where.strip()):
+        return All(())
+    if isinstance(where, str):
+        return parse_where(where, schema)
+    if isinstance(where, Mapping):
+        return filters.by_example(where, schema)
+    if isinstance(where, Filter):
+        return where
+    hint = "text such as \"revenue > 100\", or a dict such as {'region': 'eu'}"
+    raise QueryError("where must be text or a dict", where=schema.table, given=repr(where), hint=hint)
 
 
 def parse_where(text: str, schema: ViewSchema) -> Filter:

@@ -1,0 +1,182 @@
+"""`keyfold late list | show | replay`: rows that came after their windows had closed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from keyfold.cli.options import Home, Json, TableName
+from keyfold.errors import BadOption
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from keyfold.engine.home import AppHome
+    from keyfold.engine.late import Replayed
+
+app = typer.Typer(rich_markup_mode=None)
+
+Batches = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--batch", metavar="N", min=0, help="Of this batch; as often as you like.", show_default=False
+    ),
+]
+
+
+@app.callback()
+def _group() -> None:
+    """List, show and replay rows that came after their windows had closed.
+
+    Example: keyfold late list shop.per_minute
+
+    Example: keyfold late replay shop.per_minute
+    """
+
+
+@app.command("list")
+def list_(name: TableName, home: Home = None, json: Json = False) -> None:
+    """Print which batches have late rows.
+
+    How many, how late the latest of them was, and whether they were replayed; partly-expired if the windows
+    of some were no longer kept then.
+
+    Example: keyfold late list shop.per_minute
+    """
+    from keyfold.cli import figures, output
+    from keyfold.cli.reading import late_table
+    from keyfold.engine import late
+
+    place, table = late_table(name, home)
+    found = late.batches_of(place.table(table))
+    if json:
+        output.json_array(_summary(batch) for batch in found)
+        return
+    output.table(
+        ("batch", "rows", "late by", "replayed"),
+        ([batch.batch, batch.rows, figures.span(batch.late_by), batch.replayed] for batch in found),
+        right=("batch", "rows", "late by"),
+    )
+
+
+def _summary(batch: Any) -> dict[str, Any]:
+    return {
+        "batch": batch.batch,
+        "rows": batch.rows,
+        "late_by": batch.late_by,
+        "replayed": batch.replayed,
+        "sent": batch.sent or 0,
+    }
+
+
+@app.command()
+def show(
+    name: TableName,
+    batch: Batches = None,
+    limit: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="The newest so many; all without it.")
+    ] = None,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Print late rows and the windows they missed.
+
+    Example: keyfold late show shop.per_minute --batch 7 --limit 10
+    """
+    from keyfold.cli import output
+    from keyfold.cli.reading import late_table
+    from keyfold.engine import late
+
+    place, table = late_table(name, home)
+    number, shown = _newest(late.read(place.table(table), batch or None), limit)
+    if json:
+        output.json_array(shown)
+        return
+    output.table(
+        ("batch", "time", "late by", "windows missed", "raw"), map(_cells, shown), right=("batch", "late by")
+    )
+    if len(shown) < number:
+        output.say(f"the newest {len(shown):,} of {number:,}; leave out --limit for all")
+
+
+def _newest(rows: Iterator[dict[str, Any]], limit: int | None) -> tuple[int, list[dict[str, Any]]]:
+    """How many rows there are, and the last ones."""
+    from collections import deque
+    from itertools import count
+
+    numbers = count()
+    kept = deque((row for row, _ in zip(rows, numbers, strict=False)), maxlen=limit)
+    return next(numbers), list(kept)
+
+
+def _cells(row: dict[str, Any]) -> list[Any]:
+    from keyfold.cli import figures
+    from keyfold.cli.values import plain
+
+    first = next(iter(row["windows"]), None)
+    window = figures.NONE if first is None else "/".join(str(plain(moment)) for moment in first.values())
+    more = f" and {row['missed'] - 1:,} more" if row["missed"] > 1 else ""
+    return [row["batch"], row["time"], figures.span(row["late_by"]), window + more, row["raw"]]
+
+
+@app.command()
+def replay(name: TableName, batch: Batches = None, home: Home = None, json: Json = False) -> None:
+    """Fold late rows into closed windows that are kept.
+
+    For tables with keep=. Each row is sent once, however often this is run, and folded by the app: within
+    seconds if it runs, else when it next starts.
+
+    Example: keyfold late replay shop.per_minute --batch 7
+    """
+    from keyfold.cli import output
+    from keyfold.cli.reading import late_table, reached
+    from keyfold.engine import late
+    from keyfold.engine.lock import holder
+    from keyfold.plan import durations
+
+    place, table = late_table(name, home)
+    keep = _keep(place, table)
+    upto, watermark = reached(place, table)
+    done = late.replay(place.table(table), durations.millis(keep, "keep"), watermark, batch or None, upto)
+    runs = holder(place) is not None
+    if json:
+        said = {"table": f"{place.path.name}.{table}", **vars(done), "running": runs}
+        output.json_document(said)
+    else:
+        _tell(done, runs, keep, watermark)
+
+
+def _keep(place: AppHome, table: str) -> str:
+    """How long the table keeps closed windows, by what the app declared when it last started."""
+    declared = ((place.read_plan() or {}).get("declared") or {}).get("tables") or []
+    found = next((entry for entry in declared if entry["name"] == table), None)
+    where = f"{place.path.name}.{table}"
+    if found is None:
+        raise BadOption(f"the app no longer has the table {table}", where=where, hint="a table that it has")
+    if found.get("keep"):
+        return str(found["keep"])
+    raise BadOption(
+        "the table keeps no closed windows, so that late rows have nothing to be folded into",
+        where=where,
+        hint='declare it with keep="7 days": windows that close from then on are kept for so long',
+    )
+
+
+def _tell(done: Replayed, runs: bool, keep: str, watermark: datetime | None) -> None:
+    from keyfold.cli import figures
+
+    when = "folded within seconds" if runs else "folded when the app next starts"
+    print(f"{_rows(done.sent)} sent" + (f", {when}" if done.sent else ""))
+    if done.sent_before:
+        print(f"{_rows(done.sent_before)} sent before, and not again")
+    if done.no_longer_kept:
+        at = f"; the watermark is {figures.moment(watermark)}" if watermark else ""
+        print(f"{_rows(done.no_longer_kept)} no longer kept: their windows closed more than {keep} ago{at}")
+    if done.under_way:
+        print(f"{_rows(done.under_way)} of a batch that is under way: run this again when it is done")
+
+
+def _rows(number: int) -> str:
+    return f"{number:,} late row{'' if number == 1 else 's'}"

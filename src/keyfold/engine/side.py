@@ -1,0 +1,48 @@
+"""What a table with windows reads beside its streams: late rows sent again, and rows that only move time.
+
+Replayed rows join where the table's last stage begins, since that is where they were written down; rows that
+move time join each stream before its watermark.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_MICROS: Final = "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS][.SSS]XXX"
+_MICROS_HERE: Final = "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS][.SSS]"
+
+
+def with_replays(frame: DataFrame, directory: Path) -> DataFrame:
+    """The frame's rows and the late rows sent again, which have `_kf_replay`."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StructType
+
+    directory.mkdir(parents=True, exist_ok=True)
+    spark = frame.sparkSession
+    own = StructType([f for f in frame.schema.fields if not f.name.startswith("_kf_")])
+    sent = spark.readStream.schema("raw string, time_us bigint, watermark_us bigint").json(str(directory))
+    options = {"timestampFormat": _MICROS, "timestampNTZFormat": _MICROS_HERE}
+    row = F.from_json("raw", own, options)
+    again = sent.select(
+        *(row.getField(name).alias(name) for name in own.names),
+        F.timestamp_micros("time_us").alias("_kf_time"),
+        F.col("watermark_us").alias("_kf_replay"),
+    )
+    marked = frame.withColumn("_kf_replay", F.lit(None).cast("bigint"))
+    return marked.unionByName(again, allowMissingColumns=True)
+
+
+def with_control(frame: DataFrame, directory: Path) -> DataFrame:
+    """The frame's rows, and rows that have nothing but a time and `_kf_control`."""
+    from pyspark.sql import functions as F
+
+    directory.mkdir(parents=True, exist_ok=True)
+    moves = frame.sparkSession.readStream.schema("time_us bigint").json(str(directory))
+    control = moves.select(F.timestamp_micros("time_us").alias("_kf_time"), F.lit(True).alias("_kf_control"))
+    if "_kf_control" not in frame.columns:
+        frame = frame.withColumn("_kf_control", F.lit(False))
+    return frame.unionByName(control, allowMissingColumns=True)

@@ -1,0 +1,71 @@
+package org.apache.spark.sql.keyfold
+
+import scala.collection.mutable.ArrayBuffer
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.streaming._
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+
+/** What is done with rows that can't be used: kept aside or fatal, in which zone their times are written, and of which stream they are. */
+case class Keeping(keep: Boolean, zone: String, stream: Option[String])
+
+/** What comes through the shuffle: the key, perhaps a cell of time, then either state to merge or rows to fold in order, and the text of a row set aside. */
+case class Arriving(input: Seq[Attribute], prefix: Int, ordered: Boolean) {
+  val bad: Int = input.length - 1
+  val stamp: Int = input.length - 3
+}
+
+/** What every stateful part shares: loads a key's state, folds the batch's rows in, stores it, and emits changes. */
+abstract class Folding(val fold: Fold, arriving: Arriving, keeping: Keeping) extends StatefulProcessor[InternalRow, InternalRow, InternalRow] {
+  @transient protected lazy val live = new Live(fold, arriving.prefix)
+  @transient protected lazy val rejects = {
+    import arriving._
+    if (ordered) new Rejects(input(input.length - 2): Expression, input, keeping.keep, keeping.zone, keeping.stream)
+    else new Rejects(input.init, input, keeping.keep, keeping.zone, keeping.stream)
+  }
+  @transient private lazy val rejecting = {
+    val blanks = (fold.keys ++ fold.result).map(a => Literal(null, a.dataType))
+    UnsafeProjection.create((Literal("rejected") +: blanks) :+ BoundReference(0, StringType, nullable = false))
+  }
+  // Reused: Spark takes all of one key's output before it hands in the next key.
+  @transient protected lazy val out = new ArrayBuffer[InternalRow](4)
+
+  /** What a reader sees of a stored state. */
+  def shown(key: InternalRow, stored: InternalRow): Iterator[InternalRow]
+  def stateSchema: StructType
+
+  protected def rejected(why: UTF8String): InternalRow = rejecting(InternalRow(why)).copy()
+
+  protected def copies(rows: Iterator[InternalRow]): Array[InternalRow] = {
+    val first = rows.next().copy()
+    if (!rows.hasNext) return Array(first)
+    val all = ArrayBuffer(first)
+    while (rows.hasNext) all += rows.next().copy()
+    all.toArray
+  }
+
+  /** Does something with a row; one on which it throws is rejected. */
+  protected def tried(row: InternalRow)(act: => Unit): Boolean =
+    try { act; true } catch { case e if Rejects.isRowError(e) => out += rejected(rejects.of(row, e)); false }
+
+  protected def inOrder(batch: Array[InternalRow]): Unit = if (batch.length > 1) java.util.Arrays.sort(batch, Folding.byStamp(arriving.stamp))
+}
+
+object Folding {
+  /** By event time, rows without one first, then by arrival. */
+  private def byStamp(at: Int): java.util.Comparator[InternalRow] = (x, y) => {
+    val (a, b) = (x.getStruct(at, 2), y.getStruct(at, 2))
+    val t = if (a.isNullAt(0) || b.isNullAt(0)) java.lang.Boolean.compare(!a.isNullAt(0), !b.isNullAt(0)) else java.lang.Long.compare(a.getLong(0), b.getLong(0))
+    if (t != 0) t else java.lang.Long.compare(a.getLong(1), b.getLong(1))
+  }
+}
+
+/** `key` and `value` structs as Spark's statestore source reads them in, what a reader sees out. */
+case class Rebuild(folding: Folding, keys: Int) extends RowWork {
+  def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = {
+    val n = folding.stateSchema.length
+    rows.flatMap(r => folding.shown(r.getStruct(0, keys), r.getStruct(1, n)))
+  }
+}

@@ -1,0 +1,155 @@
+package org.apache.spark.sql.keyfold
+
+import scala.collection.mutable.ArrayBuffer
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.util.GenericArrayData
+import org.apache.spark.sql.streaming._
+import org.apache.spark.sql.types._
+
+/**
+ * Moving aggregates, one row per key: over the rows of the last while up to the newest, or over the last so many. What is kept of a key is what the aggregate
+ * covers: rows (their time and the columns that the fold reads), or panes, and it is folded anew after each batch. `kept` are the columns of a kept row; the fold
+ * reads those.
+ */
+class Recent(fold: Fold, arriving: Arriving, keeping: Keeping, what: Recently, kept: Seq[Attribute], ttlMs: Option[Long]) extends Folding(fold, arriving, keeping) {
+  @transient private var state: ValueState[InternalRow] = _
+  @transient private var clock: TimerValues => Long = _
+  @transient private var arrival: Boolean = _
+  private val inPanes = what.pane.isDefined
+  private val startAt = fold.state.indexWhere(_.name == Names.Start)
+  private def element: StructType = if (inPanes) fold.schema else StructType(kept.map(a => StructField(a.name, a.dataType)))
+  private def width = if (inPanes) fold.state.length else kept.length
+  @transient private lazy val keeper = {
+    // The columns as they come through the shuffle, behind the time of the stamp.
+    val time = GetStructField(arriving.input(arriving.stamp), 0)
+    UnsafeProjection.create(Coalesce(Seq(UnixMicros(time), Literal(0L))) +: arriving.input.slice(arriving.prefix, arriving.stamp), arriving.input)
+  }
+
+  override def stateSchema: StructType = new StructType().add("seen", LongType).add(if (inPanes) "panes" else "rows", ArrayType(element, containsNull = false))
+
+  override def init(mode: OutputMode, time: TimeMode): Unit = {
+    state = getHandle.getValueState[InternalRow]("state", Raw.encoder(stateSchema), TTLConfig.NONE)
+    arrival = time == TimeMode.ProcessingTime()
+    clock = if (arrival) _.getCurrentProcessingTimeInMs() else _.getCurrentWatermarkInMs()
+  }
+
+  override def handleInputRows(key: InternalRow, rows: Iterator[InternalRow], times: TimerValues): Iterator[InternalRow] = {
+    if (key.anyNull) return rows.map(r => rejected(r.getUTF8String(arriving.bad)))
+    val stored = state.get()
+    val expired = stored != null && ttlMs.exists(t => stored.getLong(0) + t <= clock(times))
+    val old = if (stored == null || expired) new ArrayBuffer[InternalRow](0) else elements(stored)
+    val batch = copies(rows)
+    inOrder(batch)
+    out.clear()
+    val (fresh, late) = batch.partition(r => !isLate(old, time(r)))
+    late.foreach(r => out += rejected(rejects.late(r, time(r), Timing.None, 1, Seq(range(old)), 0L)))
+    val (all, change) = if (fresh.isEmpty) (old, null) else if (inPanes) panes(key, old, fresh) else whole(key, old, fresh)
+    if (change != null) {
+      if (expired) out += live.delete(key).copy()
+      out += change
+      val seen = if (arrival) clock(times) else newest(all) / 1000
+      if (ttlMs.isDefined && stored == null) getHandle.registerTimer(due(seen))
+      state.update(new GenericInternalRow(Array[Any](seen, new GenericArrayData(all.toArray[Any]))))
+    }
+    out.iterator
+  }
+
+  private def elements(stored: InternalRow): ArrayBuffer[InternalRow] = {
+    val a = stored.getArray(1)
+    ArrayBuffer.tabulate(a.numElements())(i => a.getStruct(i, width))
+  }
+
+  private def time(row: InternalRow): Long = { val s = row.getStruct(arriving.stamp, 2); if (s.isNullAt(0)) 0L else s.getLong(0) }
+  private def at(e: InternalRow): Long = e.getLong(if (inPanes) startAt else 0)
+  private def newest(all: ArrayBuffer[InternalRow]): Long = at(all.last)
+  private def pane(t: Long): Long = Math.floorDiv(t, what.pane.get) * what.pane.get
+
+  /** What is covered begins after this time; for panes, at it. */
+  private def edge(newest: Long): Long = what.span.fold(Long.MinValue)(s => if (inPanes) newest + what.pane.get - s else newest - s)
+  private def covered(newest: Long, t: Long): Boolean = if (inPanes) pane(t) >= edge(newest) else t > edge(newest)
+
+  /** A row is late if what the key has already seen leaves no place for it; rows that came together are taken in order. */
+  private def isLate(old: ArrayBuffer[InternalRow], t: Long): Boolean =
+    old.nonEmpty && (what.rows match { case Some(n) => old.length >= n && t < at(old.head); case None => !covered(newest(old), t) })
+  private def range(old: ArrayBuffer[InternalRow]): (Long, Long) = (if (what.rows.isDefined) at(old.head) else edge(newest(old)), newest(old))
+
+  private def whole(key: InternalRow, old: ArrayBuffer[InternalRow], batch: Array[InternalRow]): (ArrayBuffer[InternalRow], InternalRow) = {
+    var mine = batch.map(r => (r, keeper(r).copy(): InternalRow))
+    while (mine.nonEmpty) {
+      val all = merge(old, mine.map(_._2))
+      val b = live.zero()
+      var reached: InternalRow = null
+      try {
+        all.foreach { e => reached = e; live.update(b, e) }
+        reached = null
+        return (all, live.upsert(key, b))
+      } catch {
+        // The row that can't be folded, if it is new; else, since the old ones could, the new ones are the reason.
+        case e if Rejects.isRowError(e) =>
+          val (wrong, fine) = mine.partition(_._2 eq reached)
+          (if (wrong.isEmpty) mine else wrong).foreach(r => out += rejected(rejects.of(r._1, e)))
+          mine = if (wrong.isEmpty) Array.empty else fine
+      }
+    }
+    (old, null)
+  }
+
+  /** Both in order of time, what came first before what came later; then only what is covered. */
+  private def merge(old: ArrayBuffer[InternalRow], fresh: Array[InternalRow]): ArrayBuffer[InternalRow] = {
+    val all = new ArrayBuffer[InternalRow](old.length + fresh.length)
+    var (i, j) = (0, 0)
+    while (i < old.length || j < fresh.length)
+      if (j >= fresh.length || (i < old.length && at(old(i)) <= at(fresh(j)))) { all += old(i); i += 1 } else { all += fresh(j); j += 1 }
+    val first = what.rows match { case Some(n) => all.length - n; case None => val e = edge(newest(all)); all.indexWhere(at(_) > e) }
+    all.drop(first)
+  }
+
+  private def panes(key: InternalRow, old: ArrayBuffer[InternalRow], batch: Array[InternalRow]): (ArrayBuffer[InternalRow], InternalRow) = {
+    val all = old.clone()
+    var folded = false
+    batch.foreach { r =>
+      val p = pane(time(r))
+      var i = all.length
+      while (i > 0 && at(all(i - 1)) > p) i -= 1
+      val known = i > 0 && at(all(i - 1)) == p
+      val b = if (known) live.load(all(i - 1)) else live.zero()
+      val typed = live.renew(b)
+      if (tried(r)(live.update(b, r))) {
+        live.settle(b, typed)
+        if (known) all(i - 1) = live.stored(b) else all.insert(i, live.stored(b))
+        folded = true
+      }
+    }
+    if (!folded) return (old, null)
+    val e = edge(newest(all))
+    val left = all.filter(at(_) >= e)
+    try (left, live.upsert(key, over(left))) catch {
+      case e if Rejects.isRowError(e) => batch.foreach(r => out += rejected(rejects.of(r, e))); (old, null)
+    }
+  }
+
+  @transient private lazy val before = new GenericInternalRow(arriving.prefix)
+  private def over(panes: ArrayBuffer[InternalRow]): InternalRow = {
+    val b = live.load(panes.head)
+    panes.tail.foreach(p => live.merge(b, new JoinedRow(before, p)))
+    b
+  }
+
+  override def shown(key: InternalRow, stored: InternalRow): Iterator[InternalRow] = {
+    val all = elements(stored)
+    val b = if (inPanes) over(all) else { val z = live.zero(); all.foreach(live.update(z, _)); z }
+    Iterator.single(live.upsert(key, b))
+  }
+
+  private def due(seenMs: Long): Long = math.max(1L, seenMs + ttlMs.get)
+
+  override def handleExpiredTimer(key: InternalRow, times: TimerValues, timer: ExpiredTimerInfo): Iterator[InternalRow] = {
+    val stored = state.get()
+    if (stored == null) return Iterator.empty
+    val at = due(stored.getLong(0))
+    if (at > clock(times)) { getHandle.registerTimer(at); Iterator.empty }
+    else { state.clear(); Iterator.single(live.delete(key)) }
+  }
+}

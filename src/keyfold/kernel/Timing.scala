@@ -1,0 +1,82 @@
+package org.apache.spark.sql.keyfold
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+
+/** What kind of windows a table has; lengths in microseconds. */
+sealed trait Window extends Serializable
+case class Panes(grid: Grid) extends Window
+/** `end`: when a row alone would end a session, as a timestamp. */
+case class Sessions(cells: Cells, end: Expression) extends Window
+/** The rows of the last `span` up to the newest, whole or in panes, or the last so many. */
+case class Recently(span: Option[Long], rows: Option[Int], pane: Option[Long]) extends Window
+
+/** What a row's event time means to a table with windows, before the shuffle: once rows are folded together, their text is gone. */
+case class Timing(window: Window, source: Seq[Attribute], time: Option[Attribute], watermark: Long = Timing.None)
+
+class LiveTiming(t: Timing, rejects: Rejects) {
+  private val time = t.time.map(a => t.source.indexWhere(_.exprId == a.exprId)).getOrElse(-1)
+  private val replay = t.source.indexWhere(_.name == Names.Replay)
+  private val known = t.source.indexWhere(_.name == Names.Given)
+  private val end = t.window match { case Sessions(_: Spans, _) => null; case s: Sessions => UnsafeProjection.create(Seq(s.end), t.source); case _ => null }
+  private def endOf(row: InternalRow, at: Long): Long = t.window match { case Sessions(Spans(gap), _) => at + gap; case _ => end(row).getLong(0) }
+
+  /** Why the row's time can't be used, or null. */
+  def wrong(row: InternalRow): String = {
+    if (time < 0) return null
+    if (row.isNullAt(time)) {
+      return if (known >= 0 && !row.isNullAt(known)) s"event time ${Timing.text(row.getLong(known))} is too far in the future" else "event time is null"
+    }
+    val at = row.getLong(time)
+    if (at < Timing.Oldest || at > Timing.Newest) return s"event time ${Timing.text(at)} is outside of the years 1000 to 9998"
+    if (end == null) return null
+    val e = end(row)
+    if (e.isNullAt(0)) "the gap of the session is null" else if (e.getLong(0) <= at) "the gap of the session is not above zero" else null
+  }
+
+  /**
+   * How the row goes on: null as all do; else the text it carries. A row whose windows are all closed is set aside with it (`Aside`); one that may be late, which
+   * only the key's state can tell, or that is replayed, goes on alone.
+   */
+  def late(row: InternalRow): UTF8String = {
+    if (replay >= 0 && !row.isNullAt(replay)) return rejects.again(row, row.getLong(time), row.getLong(replay))
+    if (t.watermark == Timing.None) return null
+    val at = if (time < 0) Long.MaxValue else row.getLong(time)
+    if (at >= t.watermark) return null
+    t.window match {
+      case Panes(g) if g.end(g.first(at)) <= t.watermark =>
+        val (from, to) = (g.first(at), g.last(at))
+        var closed = from
+        while (closed < to && g.end(closed + 1) <= t.watermark) closed += 1
+        val windows = (from to math.min(closed, from + Timing.Listed - 1)).map(k => (g.start(k), g.end(k)))
+        rejects.late(row, at, t.watermark, closed - from + 1, windows, g.end(closed))
+      case _: Sessions =>
+        val e = endOf(row, at)
+        if (e <= t.watermark) rejects.late(row, at, t.watermark, 1, Seq((at, e)), e) else null
+      case _ => null
+    }
+  }
+
+  /** Whether some windows of a row are open still. */
+  def open(row: InternalRow): Boolean = t.window match {
+    case Panes(g) => val at = row.getLong(time); g.end(g.last(at)) > t.watermark
+    case _ => false
+  }
+
+  /** Whether a row that `late` has a text for goes on alone, for the state to decide. */
+  def alone(row: InternalRow): Boolean = (replay >= 0 && !row.isNullAt(replay)) || t.window.isInstanceOf[Sessions]
+}
+
+object Timing {
+  val None: Long = Long.MinValue
+  /** A late row lists at most so many of the windows it missed. */
+  val Listed = 100
+  /** Several languages' clocks that were never set say the year 1; views know no year after 9999. */
+  val Oldest: Long = java.time.Instant.parse("1000-01-01T00:00:00Z").getEpochSecond * 1000000L
+  val Newest: Long = java.time.Instant.parse("9998-12-31T00:00:00Z").getEpochSecond * 1000000L
+  def text(micros: Long): String = java.time.Instant.EPOCH.plus(micros, java.time.temporal.ChronoUnit.MICROS).toString
+  /** Before the first watermark Spark says zero. */
+  def micros(watermarkMs: Long): Long = if (watermarkMs <= 0) None else watermarkMs * 1000
+}

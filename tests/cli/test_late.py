@@ -1,0 +1,219 @@
+"""late list, show and replay on a home, without a JVM."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from keyfold.engine import aside
+from keyfold.engine.home import AppHome, TableHome
+from keyfold.engine.lock import Lock
+
+from .conftest import AT, TOTALS, Cli, make_app
+from .test_windows import PER_HOUR, hours
+
+HOUR = timedelta(hours=1)
+NAMES = ("list", "show", "replay")
+
+
+def micros(moment: datetime) -> int:
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+def put(home: TableHome, batch: int, **ends: datetime) -> None:
+    """Late rows of a batch whose watermark was `AT`, by their raw text and when their hour ended."""
+    file = aside.LateFile(home, batch)
+    for raw, end in ends.items():
+        windows = [[micros(end - HOUR), micros(end)]]
+        late = {"time_us": micros(end) - 1, "watermark_ms": micros(AT) // 1000, "missed": 1}
+        file.write([{"late": {**late, "windows": windows}, "reason": "closed", "raw": raw}])
+    file.close()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> AppHome:
+    """The app shop: per_hour keeps closed windows for a day, totals none; its watermark is `AT`."""
+    place = AppHome(tmp_path / "home" / "shop")
+    batches = [hours("eu", 1, 2), *([] for _ in range(12))]
+    make_app(place, {PER_HOUR: batches, TOTALS: [[("eu", 1, 2.5)]]}, keep={"per_hour": "1 day"})
+    put(place.table("per_hour"), 3, a=AT - HOUR, b=AT - HOUR * 2)
+    put(place.table("per_hour"), 12, c=AT - HOUR * 24, d=AT - HOUR * 23)
+    return place
+
+
+def home(place: AppHome) -> tuple[str, str]:
+    return ("--home", str(place.path.parent))
+
+
+def sent(place: AppHome) -> dict[str, list[str]]:
+    files = sorted(place.table("per_hour").side.iterdir())
+    return {f.name: [json.loads(line)["raw"] for line in f.read_text().splitlines()] for f in files}
+
+
+class TestList:
+    def test_a_line_for_each_batch(self, cli: Cli, place: AppHome) -> None:
+        found = cli("late", "list", "shop.per_hour", *home(place))
+        assert (found.code, found.err) == (0, "")
+        lines = [line.split() for line in found.out.splitlines()]
+        assert lines[0] == ["batch", "rows", "late", "by", "replayed"]
+        assert lines[2:] == [["3", "2", "2", "h", "no"], ["12", "2", "1", "d", "no"]]
+
+    def test_as_json_before_and_after_a_replay(self, cli: Cli, place: AppHome) -> None:
+        first = {"batch": 3, "rows": 2, "late_by": 7200.0, "replayed": "no", "sent": 0}
+        second = {"batch": 12, "rows": 2, "late_by": 86400.0, "replayed": "no", "sent": 0}
+        assert cli("late", "list", "per_hour", *home(place), "--json").json == [first, second]
+        cli("late", "replay", "per_hour", *home(place))
+        assert cli("late", "list", "per_hour", *home(place), "--json").json == [
+            {**first, "replayed": "yes", "sent": 2},
+            {**second, "replayed": "partly-expired", "sent": 1},
+        ]
+
+    def test_a_table_without_late_rows(self, cli: Cli, place: AppHome) -> None:
+        assert cli("late", "list", "totals", *home(place), "--json").json == []
+        found = cli("late", "list", "totals", *home(place))
+        assert (found.code, len(found.out.splitlines())) == (0, 2)
+
+
+class TestShow:
+    def test_rows_with_what_they_missed(self, cli: Cli, place: AppHome) -> None:
+        found = cli("late", "show", "per_hour", *home(place), "--batch", 3)
+        lines = [line.split() for line in found.out.splitlines()]
+        assert lines[0] == ["batch", "time", "late", "by", "windows", "missed", "raw"]
+        hour = "2026-01-01T10:00:00Z/2026-01-01T11:00:00Z"
+        assert lines[2] == ["3", "2026-01-01T10:59:59.999999Z", "1", "h", hour, "a"]
+        assert len(lines) == 4
+
+    def test_as_json(self, cli: Cli, place: AppHome) -> None:
+        rows = cli("late", "show", "shop.per_hour", *home(place), "--json").json
+        assert [row["raw"] for row in rows] == ["a", "b", "c", "d"]
+        assert rows[0]["at"].endswith("Z")
+        assert {k: rows[0][k] for k in ("batch", "reason", "watermark", "late_by", "missed", "windows")} == {
+            "batch": 3,
+            "reason": "closed",
+            "watermark": "2026-01-01T12:00:00Z",
+            "late_by": 3600.0,
+            "missed": 1,
+            "windows": [{"window_start": "2026-01-01T10:00:00Z", "window_end": "2026-01-01T11:00:00Z"}],
+        }
+
+    def test_several_windows_are_counted_and_none_are_no_mistake(self, cli: Cli, place: AppHome) -> None:
+        file = aside.LateFile(place.table("totals"), 0)
+        late = {"time_us": 0, "watermark_ms": None, "missed": 3, "windows": [[0, 1_000_000]]}
+        file.write([{"late": late, "reason": "r", "raw": "x"}])
+        file.write([{"late": {**late, "missed": 0, "windows": []}, "reason": "r", "raw": "y"}])
+        file.close()
+        lines = cli("late", "show", "totals", *home(place)).out.splitlines()
+        assert "1970-01-01T00:00:00Z/1970-01-01T00:00:01Z and 2 more" in lines[2]
+        assert lines[3].split() == ["0", "1970-01-01T00:00:00Z", "-", "-", "y"]
+
+    def test_a_limit_shows_the_newest(self, cli: Cli, place: AppHome) -> None:
+        found = cli("late", "show", "per_hour", *home(place), "--limit", 1)
+        assert found.out.splitlines()[-1].split()[-1] == "d"
+        assert "the newest 1 of 4" in found.err
+        assert cli("late", "show", "per_hour", *home(place), "--limit", 0, "--json").json == []
+
+    def test_a_batch_without_late_rows(self, cli: Cli, place: AppHome) -> None:
+        found = cli("late", "show", "per_hour", *home(place), "--batch", 3, "--batch", 4, "--json")
+        assert found.code == 2
+        assert found.json["error"]["reason"] == "not_found"
+        assert "batches with late rows: 3, 12" in found.err
+
+
+class TestReplay:
+    def test_what_is_sent_is_said_and_sent_once(self, cli: Cli, place: AppHome) -> None:
+        first = cli("late", "replay", "shop.per_hour", *home(place))
+        assert first.code == 0
+        assert first.out.splitlines() == [
+            "3 late rows sent, folded when the app next starts",
+            "1 late row no longer kept: their windows closed more than 1 day ago; "
+            "the watermark is 2026-01-01T12:00:00Z",
+        ]
+        assert sent(place) == {"replay-000000000003.json": ["a", "b"], "replay-000000000012.json": ["d"]}
+        again = cli("late", "replay", "shop.per_hour", *home(place))
+        assert again.out.splitlines()[:2] == ["0 late rows sent", "3 late rows sent before, and not again"]
+        assert "folded" not in again.out
+
+    def test_an_app_that_runs_folds_them_within_seconds(self, cli: Cli, place: AppHome) -> None:
+        lock = Lock(place).take()
+        try:
+            found = cli("late", "replay", "per_hour", *home(place), "--batch", 3)
+            assert found.out == "2 late rows sent, folded within seconds\n"
+        finally:
+            lock.release()
+        assert list(sent(place)) == ["replay-000000000003.json"]
+
+    def test_as_json(self, cli: Cli, place: AppHome) -> None:
+        wanted = {"sent": 3, "sent_before": 0, "no_longer_kept": 1, "under_way": 0, "running": False}
+        found = cli("late", "replay", "per_hour", *home(place), "--json")
+        assert found.json == {"table": "shop.per_hour", **wanted}
+
+    def test_without_views_sparks_own_log_tells_the_watermark(self, cli: Cli, place: AppHome) -> None:
+        for file in place.path.glob("views.db*"):
+            file.unlink()
+        checkpoint = place.table("per_hour").checkpoint
+        for log, text in (("commits", "v1"), ("offsets", f'v1\n{{"batchWatermarkMs":{micros(AT) // 1000}}}')):
+            (checkpoint / log).mkdir(parents=True)
+            (checkpoint / log / "12").write_text(text)
+        found = cli("late", "replay", "per_hour", *home(place), "--json").json
+        assert (found["sent"], found["no_longer_kept"]) == (3, 1)
+
+    def test_where_nothing_tells_a_watermark_every_row_is_sent(self, cli: Cli, place: AppHome) -> None:
+        for file in place.path.glob("views.db*"):
+            file.unlink()
+        assert cli("late", "replay", "per_hour", *home(place), "--json").json["sent"] == 4
+
+    def test_a_batch_under_way_is_left_for_later(self, cli: Cli, place: AppHome) -> None:
+        put(place.table("per_hour"), 13, e=AT)
+        found = cli("late", "replay", "per_hour", *home(place), "--batch", 13)
+        assert found.out.splitlines() == [
+            "0 late rows sent",
+            "1 late row of a batch that is under way: run this again when it is done",
+        ]
+        assert not place.table("per_hour").side.exists()
+
+    def test_a_table_that_keeps_nothing_is_refused(self, cli: Cli, place: AppHome) -> None:
+        found = cli("late", "replay", "totals", *home(place), "--json")
+        assert found.code == 2
+        assert found.json["error"]["kind"] == "BadOption"
+        assert 'keep="7 days"' in found.err
+        assert not place.table("totals").side.exists()
+
+    def test_a_table_that_the_app_no_longer_has(self, cli: Cli, place: AppHome) -> None:
+        plan: dict[str, Any] = place.read_plan() or {}
+        place.write_plan({**plan, "declared": {**plan["declared"], "tables": []}})
+        found = cli("late", "replay", "per_hour", *home(place))
+        assert found.code == 2
+        assert "the app no longer has the table per_hour" in found.err
+        assert cli("late", "list", "per_hour", *home(place)).code == 0
+
+
+@pytest.mark.parametrize("command", NAMES)
+class TestNames:
+    def test_help_has_an_example(self, cli: Cli, command: str) -> None:
+        assert f"Example: keyfold late {command}" in " ".join(cli("late", command, "--help").out.split())
+
+    def test_a_stream_names_its_tables(self, cli: Cli, place: AppHome, command: str) -> None:
+        found = cli("late", command, "shop.orders", *home(place), "--json")
+        assert (found.code, set(found.json)) == (2, {"error"})
+        assert "late rows are kept per table" in found.err
+        assert "per_hour, totals" in found.err
+
+    def test_an_unknown_table_suggests_a_near_one(self, cli: Cli, place: AppHome, command: str) -> None:
+        found = cli("late", command, "per_hou", *home(place))
+        assert found.code == 2
+        assert "did you mean 'per_hour'" in found.err
+
+    def test_a_home_where_nothing_ran(self, cli: Cli, tmp_path: Path, command: str) -> None:
+        found = cli("late", command, "per_hour", "--home", tmp_path / "none", "--json")
+        assert (found.code, found.json["error"]["reason"]) == (1, "not_ready")
+
+
+def test_late_alone_asks_for_a_command(cli: Cli) -> None:
+    found = cli("late")
+    assert found.code == 2
+    assert "try: keyfold late --help" in found.err
+    assert "'list'" in cli("late", "lst").err
