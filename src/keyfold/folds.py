@@ -21,8 +21,8 @@ def fold(
 
     `zero` is the state of a new key, field by field; `update` the state after a row, where `state.<field>`
     is the old value and plain names are the row's columns; `result` what the table shows, by default the
-    only field. `merge` joins two states, `state` and `other`; running tables fold row by row, in order, and
-    only check it.
+    only field. `merge` joins two states, `state` and `other`. Sliding windows, sessions and rolling with
+    `every` need it; all other tables fold row by row, in order, and only check it.
 
     >>> total = kf.fold(
     ...     zero={"v": "0D"}, update={"v": "state.v + amount"}, merge={"v": "state.v + other.v"}

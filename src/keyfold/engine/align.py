@@ -20,7 +20,7 @@ from keyfold.views.contract import ViewStore
 from keyfold.views.none import NoViews
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def align(spark: SparkSession, store: ViewStore, compiled: Compiled, home: TableHome) -> None:
@@ -45,16 +45,21 @@ def align(spark: SparkSession, store: ViewStore, compiled: Compiled, home: Table
 
 
 def _rebuild(spark: SparkSession, store: ViewStore, compiled: Compiled, home: TableHome, batch: int) -> None:
-    state = (
-        spark.read.format("statestore")
-        .option("path", home.checkpoint.as_uri())
-        .option("stateVarName", "state")
-        .option("batchId", batch)
-        .load()
-    )
+    """From the state: what closed windows left in the view is not in it, unless they are kept."""
     wanted = compiled.view.arrow
     batches = (
         pa.RecordBatch.from_arrays([b.column(f.name).cast(f.type) for f in wanted], schema=wanted)
-        for b in arrow_batches(compiled.rebuilt(state))
+        for kept in ((False,) if compiled.spec.keep_ms is None else (False, True))
+        for b in arrow_batches(compiled.rebuilt(_state(spark, home, batch, kept), kept))
     )
     store.rebuild(compiled.spec.name, compiled.view, batches, batch, datetime.now(UTC))
+
+
+def _state(spark: SparkSession, home: TableHome, batch: int, kept: bool) -> DataFrame:
+    return (
+        spark.read.format("statestore")
+        .option("path", home.checkpoint.as_uri())
+        .option("stateVarName", "kept" if kept else "state")
+        .option("batchId", batch)
+        .load()
+    )

@@ -40,8 +40,8 @@ class Compiled:
     state_schema: str
     view: ViewSchema
     event_time: bool
-    rebuilt: Callable[[DataFrame], DataFrame]
-    """The table's rows, from its state as Spark's statestore source reads it."""
+    rebuilt: Callable[[DataFrame, bool], DataFrame]
+    """The table's rows, from its state as Spark's statestore source reads it, or from windows it keeps."""
 
 
 def compile_app(
@@ -117,8 +117,8 @@ def build(analysis: Analysis, all_tables: list[Analysis]) -> Compiled:
     keys = len(spec.keys) + (len(BOUNDS) if closes(spec.window) else 0)
     view = ViewSchema.from_spark(spec.name, keys, {"fields": schema[1:-1]}, spec.help)
 
-    def rebuilt(state: DataFrame) -> DataFrame:
-        return _sendable(analysis.context.frame(pipeline.rebuilt(state._jdf, ttl)), types)
+    def rebuilt(state: DataFrame, kept: bool) -> DataFrame:
+        return _sendable(analysis.context.frame(pipeline.rebuilt(state._jdf, ttl, kept)), types)
 
     timed = bool((ttl or closes(spec.window)) and pipeline.hasTime())
     return Compiled(spec, changes, meaning, pipeline.stateSchema(ttl), view, timed, rebuilt)

@@ -61,7 +61,7 @@ class Silence:
         self._query, self._hook = query, hook
         self._idle = hook.spec.idle_ms / 1000
         self._since = time.monotonic()
-        self._batch = -1
+        self._batch, self._report = -1, ""
         # A stream that never spoke isn't silent: there is nothing to close, and its first rows may be old.
         begun = hook.home.begun()
         self._spoken = begun is not None and hook.home.watermark_ms(begun) is not None
@@ -78,12 +78,14 @@ class Silence:
 
     def _heard(self) -> bool:
         last = self._query._jsq.lastProgress()
-        if last is None or last.batchId() <= self._batch:
+        if last is None or last.timestamp() == self._report:
             return False
+        self._report = last.timestamp()
+        # While it waits, Spark reports the batch to come, without rows.
         reports = [json.loads(report.json()) for report in self._query._jsq.recentProgress()]
-        new = [report for report in reports if report["batchId"] > self._batch]
-        self._batch = last.batchId()
-        return any(_rows(report, self._hook.home.control) for report in new)
+        spoke = [r["batchId"] for r in reports if _rows(r, self._hook.home.control)]
+        before, self._batch = self._batch, max(spoke, default=-1)
+        return self._batch > before
 
 
 def _rows(report: Mapping[str, Any], control: Path) -> int:

@@ -35,6 +35,7 @@ abstract class Folding(val fold: Fold, arriving: Arriving, keeping: Keeping) ext
   /** What a reader sees of a stored state. */
   def shown(key: InternalRow, stored: InternalRow): Iterator[InternalRow]
   def stateSchema: StructType
+  def shownKept(key: InternalRow, stored: InternalRow): Iterator[InternalRow] = Iterator.empty
 
   protected def rejected(why: UTF8String): InternalRow = rejecting(InternalRow(why)).copy()
 
@@ -62,10 +63,10 @@ object Folding {
   }
 }
 
-/** `key` and `value` structs as Spark's statestore source reads them in, what a reader sees out. */
-case class Rebuild(folding: Folding, keys: Int) extends RowWork {
+/** States as Spark's statestore source reads them in, what a reader sees out: `key` and `value` structs, or of kept windows `key` and `user_map_value`. */
+case class Rebuild(folding: Folding, keys: Int, kept: Boolean) extends RowWork {
   def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = {
     val n = folding.stateSchema.length
-    rows.flatMap(r => folding.shown(r.getStruct(0, keys), r.getStruct(1, n)))
+    rows.flatMap(r => if (kept) folding.shownKept(r.getStruct(0, keys), r.getStruct(1, 3)) else folding.shown(r.getStruct(0, keys), r.getStruct(1, n)))
   }
 }

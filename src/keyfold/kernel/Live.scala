@@ -68,7 +68,8 @@ class Live(f: Fold, prefix: Int) {
   /** The buffer as it is stored or sent: typed buffers as bytes, on a copy. */
   def stored(b: InternalRow): InternalRow = if (typed.isEmpty) b else {
     val c = new GenericInternalRow(b.asInstanceOf[GenericInternalRow].values.clone())
-    typed.foreach(_._1.serializeAggregateBufferInPlace(c))
+    // Spark hands out the bytes it will write the next buffer into.
+    typed.foreach { case (t, at) => t.serializeAggregateBufferInPlace(c); c.update(at, c.getBinary(at).clone()) }
     c
   }
 

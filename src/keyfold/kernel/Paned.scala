@@ -53,7 +53,7 @@ class Paned(fold: Fold, arriving: Arriving, keeping: Keeping, closing: Closing, 
     while (i < open.length) {
       k = math.max(k, grid.first(start(i)))
       val last = math.min(grid.last(start(i)), until - 1)
-      while (k <= last) { finish(key, grid.start(k), grid.end(k), windows(k)); k += 1 }
+      while (k <= last) { finish(key, grid.start(k), grid.end(k), windows(k), watermark); k += 1 }
       i += 1
     }
     val over = open.iterator.takeWhile(p => grid.last(p.getLong(startAt)) < until).length
@@ -70,11 +70,7 @@ class Paned(fold: Fold, arriving: Arriving, keeping: Keeping, closing: Closing, 
   override protected def replay(key: InternalRow, row: InternalRow, missed: Long, watermark: Long): Unit = {
     val p = pane(row)
     val (on, gone) = (grid.first(p) to math.min(grid.last(p), after(missed) - 1)).map(k => (grid.start(k), grid.end(k))).partition(_._2 + closing.keep.get > watermark)
-    on.foreach { case (from, to) =>
-      val w = kept.find(k => k.start == from && k.end == to)
-      val state = with1(w.map(_.state).orNull, row)
-      finish(key, from, to, state)
-    }
+    on.foreach { case (from, to) => correct(Kept(from, to, with1(recall(Windowed.tick(to)).map(_.state).orNull, row))) }
     if (gone.nonEmpty) out += rejected(Rejects.gone(row.getUTF8String(arriving.bad), gone))
   }
 

@@ -214,11 +214,12 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
       LocalRelation(DataTypeUtils.toAttributes(keySchema)))
   }
 
-  /** The table's rows as the state has them: `state` is what Spark's statestore source reads. */
-  def rebuilt(state: DataFrame, ttlMs: Long): DataFrame = {
+  /** The table's rows as the state has them: `state` is what Spark's statestore source reads of the table's state, or of the windows that it keeps. */
+  def rebuilt(state: DataFrame, ttlMs: Long, kept: Boolean): DataFrame = {
     KernelStrategy.install(spark)
     val folding = stateOf(ttlMs)
-    Dataset.ofRows(spark, Through(Rebuild(folding, keys.length), changes(folding.fold), state.select("key", "value").asInstanceOf[Dataset[Row]].logicalPlan))
+    val read = state.select("key", if (kept) "user_map_value" else "value").asInstanceOf[Dataset[Row]].logicalPlan
+    Dataset.ofRows(spark, Through(Rebuild(folding, keys.length, kept), changes(folding.fold), read))
   }
 
   /** The state's fields and which aggregate each group belongs to; part of what is written beside the state. */

@@ -62,7 +62,7 @@ class Sessioned(fold: Fold, arriving: Arriving, keeping: Keeping, closing: Closi
 
   override protected def close(key: InternalRow, watermark: Long): Unit = {
     val over = open.takeWhile(end(_) <= watermark)
-    over.foreach(s => finish(key, start(s), end(s), s))
+    over.foreach(s => finish(key, start(s), end(s), s, watermark))
     open = open.drop(over.length)
   }
 
@@ -71,19 +71,16 @@ class Sessioned(fold: Fold, arriving: Arriving, keeping: Keeping, closing: Closi
 
   override protected def replay(key: InternalRow, row: InternalRow, missed: Long, watermark: Long): Unit = {
     val one = alone(row)
-    val near = kept.filter(k => k.start <= end(one) && k.end >= start(one)).sortBy(_.start)
+    val near = everyKept.filter(k => k.start <= end(one) && k.end >= start(one)).sortBy(_.start)
     if (touches(one)) saying(key) {
       // What was closed is part of an open session now.
-      near.foreach { k => kept -= k; out += live.delete(bounds(key, k.start, k.end)).copy(); adopt(k.state) }
+      near.foreach { k => undo(k); adopt(k.state) }
       absorb(row)
     } else if (near.isEmpty && end(one) + closing.keep.get <= watermark) out += rejected(Rejects.gone(row.getUTF8String(arriving.bad), Seq((start(one), end(one)))))
     else {
       val state = if (near.isEmpty) one else with1(near.tail.foldLeft(near.head.state)((s, k) => merged(s, k.state)), row)
-      near.foreach { k =>
-        kept -= k
-        if (k.start != start(state) || k.end != end(state)) out += live.delete(bounds(key, k.start, k.end)).copy()
-      }
-      finish(key, start(state), end(state), state)
+      near.foreach(undo)
+      correct(Kept(start(state), end(state), state))
     }
   }
 

@@ -16,13 +16,14 @@ case class Kept(start: Long, end: Long, state: InternalRow)
 case class Closing(changes: Boolean, keep: Option[Long])
 
 /**
- * Windows that close: all that a key has open is one packed value, beside the windows that are kept after their close. One timer per key waits for the next thing
- * that is due. States in the lists are as they are stored, and are never changed in place.
+ * Windows that close: all that a key has open is one packed value, and one timer per key waits for the next window to end. Windows that are kept after their close
+ * are written once and read for a replay alone, so that they are entries of a map, each with a timer for its end. States in lists are as they are stored, and are
+ * never changed in place.
  */
 abstract class Windowed(fold: Fold, arriving: Arriving, keeping: Keeping, closing: Closing) extends Folding(fold, arriving, keeping) {
   @transient private var state: ValueState[InternalRow] = _
   @transient protected var open: ArrayBuffer[InternalRow] = _
-  @transient protected var kept: ArrayBuffer[Kept] = _
+  @transient private var kept: MapState[InternalRow, InternalRow] = _
   @transient private var due: Long = _
   /** Windows that end at or before this time have been closed. */
   @transient protected var closed: Long = _
@@ -39,29 +40,22 @@ abstract class Windowed(fold: Fold, arriving: Arriving, keeping: Keeping, closin
   protected def next: Long
   protected def openWindows: Iterator[Kept]
 
-  override def stateSchema: StructType = {
-    val s = new StructType().add("due", LongType).add("closed", LongType).add("open", ArrayType(fold.schema, containsNull = false))
-    val one = new StructType().add("start", LongType).add("end", LongType).add("state", fold.schema)
-    if (closing.keep.isEmpty) s else s.add("kept", ArrayType(one, containsNull = false))
-  }
+  override def stateSchema: StructType = new StructType().add("due", LongType).add("closed", LongType).add("open", ArrayType(fold.schema, containsNull = false))
+  private def keptSchema = new StructType().add("start", LongType).add("end", LongType).add("state", fold.schema)
 
-  override def init(mode: OutputMode, time: TimeMode): Unit = state = getHandle.getValueState[InternalRow]("state", Raw.encoder(stateSchema), TTLConfig.NONE)
+  override def init(mode: OutputMode, time: TimeMode): Unit = {
+    state = getHandle.getValueState[InternalRow]("state", Raw.encoder(stateSchema), TTLConfig.NONE)
+    if (closing.keep.isDefined) kept = getHandle.getMapState[InternalRow, InternalRow](Windowed.Kept, Raw.encoder(Windowed.tickSchema), Raw.encoder(keptSchema), TTLConfig.NONE)
+  }
 
   private def load(stored: InternalRow): Unit = {
     open = new ArrayBuffer[InternalRow](16)
-    kept = new ArrayBuffer[Kept](0)
-    due = Windowed.Never
-    closed = Timing.None
+    due = if (stored == null) Windowed.Never else stored.getLong(0)
+    closed = if (stored == null) Timing.None else stored.getLong(1)
     if (stored != null) {
-      due = stored.getLong(0)
-      closed = stored.getLong(1)
       val a = stored.getArray(2)
       var i = 0
       while (i < a.numElements()) { open += a.getStruct(i, width); i += 1 }
-      if (closing.keep.isDefined) {
-        val k = stored.getArray(3)
-        kept ++= (0 until k.numElements()).map { i => val r = k.getStruct(i, 3); Kept(r.getLong(0), r.getLong(1), r.getStruct(2, width)) }
-      }
     }
   }
 
@@ -75,21 +69,22 @@ abstract class Windowed(fold: Fold, arriving: Arriving, keeping: Keeping, closin
     if (armed && due <= watermark) settle(key, watermark)
     closed = math.max(closed, watermark)
     val batch = copies(rows)
-    val (before, later) = (open.clone(), kept.clone())
+    val before = open.clone()
     val said = out.length
     try {
       val (own, again) = batch.partition(r => r.isNullAt(arriving.bad) || Rejects.replayed(r.getUTF8String(arriving.bad)).isEmpty)
       if (own.nonEmpty) add(key, own, watermark)
       again.foreach(r => tried(r)(replay(key, r, Rejects.replayed(r.getUTF8String(arriving.bad)).get, watermark)))
+      if (again.nonEmpty) sayCorrected(key)
     } catch {
       // What a reader would see can't be computed: the batch's rows are the reason.
       case e if Rejects.isRowError(e) =>
         open = before
-        kept = later
         out.dropRightInPlace(out.length - said)
         batch.foreach(r => out += rejected(rejects.of(r, e)))
     }
-    store(was, drop = armed)
+    // A kept window may count on the same tick, so that there timers are left to fire.
+    store(was, drop = armed && closing.keep.isEmpty)
     out.iterator
   }
 
@@ -97,36 +92,31 @@ abstract class Windowed(fold: Fold, arriving: Arriving, keeping: Keeping, closin
     val watermark = Timing.micros(times.getCurrentWatermarkInMs())
     load(state.get())
     out.clear()
-    if (due > watermark) return Iterator.empty
-    val was = due
-    settle(key, watermark)
-    store(was, drop = false)
+    if (due <= watermark) {
+      val was = due
+      settle(key, watermark)
+      store(was, drop = false)
+    }
+    for (keep <- closing.keep; w <- recall(timer.getExpiryTimeInMs() - keep / 1000) if w.end + keep <= watermark) {
+      forget(w)
+      out += live.delete(bounds(key, w.start, w.end)).copy()
+    }
     out.iterator
   }
 
   private def settle(key: InternalRow, watermark: Long): Unit = {
     close(key, watermark)
     closed = math.max(closed, watermark)
-    for (keep <- closing.keep if kept.exists(_.end + keep <= watermark)) {
-      val (gone, stay) = kept.partition(_.end + keep <= watermark)
-      gone.foreach(w => out += live.delete(bounds(key, w.start, w.end)).copy())
-      kept = stay
-    }
   }
 
   /** Puts the state back and the timer where the next thing is due. */
   private def store(was: Long, drop: Boolean): Unit = {
-    val ending = if (open.isEmpty) Windowed.Never else next
-    due = closing.keep.filter(_ => kept.nonEmpty).fold(ending)(keep => math.min(ending, kept.iterator.map(_.end).min + keep))
+    due = if (open.isEmpty) Windowed.Never else next
     if (Windowed.tick(due) != Windowed.tick(was)) {
       if (drop) getHandle.deleteTimer(Windowed.tick(was))
       if (due != Windowed.Never) getHandle.registerTimer(Windowed.tick(due))
     }
-    if (due == Windowed.Never) state.clear() else {
-      val fields = Array[Any](due, closed, new GenericArrayData(open.toArray[Any]))
-      val more = if (closing.keep.isEmpty) Array.empty[Any] else Array[Any](new GenericArrayData(kept.map(w => new GenericInternalRow(Array[Any](w.start, w.end, w.state))).toArray[Any]))
-      state.update(new GenericInternalRow(fields ++ more))
-    }
+    if (due == Windowed.Never) state.clear() else state.update(new GenericInternalRow(Array[Any](due, closed, new GenericArrayData(open.toArray[Any]))))
   }
 
   /** The key as readers see it: the user's, then the window's bounds. */
@@ -141,17 +131,40 @@ abstract class Windowed(fold: Fold, arriving: Arriving, keeping: Keeping, closin
   protected def upsert(key: InternalRow, start: Long, end: Long, stored: InternalRow): Unit =
     if (closing.changes) out += live.upsert(bounds(key, start, end), live.read(stored)).copy()
 
-  protected def finish(key: InternalRow, start: Long, end: Long, stored: InternalRow): Unit = {
-    try out += live.last(bounds(key, start, end), live.read(stored)).copy() catch {
-      case e if Rejects.isRowError(e) => out += rejected(rejects.of(Rejects.reason(e), s"the window from ${Timing.text(start)} to ${Timing.text(end)}"))
+  /** A window's last word, or its corrected one. */
+  protected def finish(key: InternalRow, start: Long, end: Long, stored: InternalRow, watermark: Long): Unit = {
+    say(key, Kept(start, end, stored))
+    closing.keep.foreach(keep => if (end + keep > watermark) remember(Kept(start, end, stored)) else out += live.delete(bounds(key, start, end)).copy())
+  }
+  private def say(key: InternalRow, w: Kept): Unit = {
+    try out += live.last(bounds(key, w.start, w.end), live.read(w.state)).copy() catch {
+      case e if Rejects.isRowError(e) => out += rejected(rejects.of(Rejects.reason(e), s"the window from ${Timing.text(w.start)} to ${Timing.text(w.end)}"))
     }
-    if (closing.keep.isDefined) keepClosed(Kept(start, end, stored))
   }
 
-  protected def keepClosed(w: Kept): Unit = {
-    val at = kept.indexWhere(k => k.start == w.start && k.end == w.end)
-    if (at < 0) kept += w else kept(at) = w
+  // What replayed rows did to windows that are kept; said once all of them are folded.
+  @transient private lazy val corrected = scala.collection.mutable.LinkedHashMap.empty[(Long, Long), Kept]
+  @transient private lazy val undone = scala.collection.mutable.LinkedHashSet.empty[(Long, Long)]
+  protected def correct(w: Kept): Unit = { remember(w); corrected((w.start, w.end)) = w; undone -= ((w.start, w.end)) }
+  protected def undo(w: Kept): Unit = { forget(w); corrected -= ((w.start, w.end)); undone += ((w.start, w.end)) }
+  private def sayCorrected(key: InternalRow): Unit = {
+    undone.foreach { case (from, to) => out += live.delete(bounds(key, from, to)).copy() }
+    corrected.values.foreach(say(key, _))
+    undone.clear()
+    corrected.clear()
   }
+
+  /** Ends of windows of one key that are kept are in different milliseconds. */
+  private def at(tick: Long): InternalRow = new GenericInternalRow(Array[Any](tick))
+  private def remember(w: Kept): Unit = {
+    val tick = Windowed.tick(w.end)
+    if (!kept.containsKey(at(tick))) getHandle.registerTimer(tick + closing.keep.get / 1000)
+    kept.updateValue(at(tick), new GenericInternalRow(Array[Any](w.start, w.end, w.state)))
+  }
+  protected def recall(tick: Long): Option[Kept] = Option(kept.getValue(at(tick))).map(asKept)
+  private def forget(w: Kept): Unit = kept.removeKey(at(Windowed.tick(w.end)))
+  protected def everyKept: Seq[Kept] = kept.values().map(r => asKept(r.copy())).toSeq
+  private def asKept(r: InternalRow): Kept = Kept(r.getLong(0), r.getLong(1), r.getStruct(2, width))
 
   /** One row, or state, that arrived, folded into a stored state or into nothing. */
   protected def with1(stored: InternalRow, row: InternalRow): InternalRow = {
@@ -170,14 +183,22 @@ abstract class Windowed(fold: Fold, arriving: Arriving, keeping: Keeping, closin
   override def shown(key: InternalRow, stored: InternalRow): Iterator[InternalRow] = {
     load(stored)
     out.clear()
-    if (closing.changes) openWindows.foreach(w => upsert(key, w.start, w.end, w.state))
-    kept.foreach(w => out += live.upsert(bounds(key, w.start, w.end), live.read(w.state)).copy())
+    openWindows.foreach(w => upsert(key, w.start, w.end, w.state))
     out.iterator
+  }
+
+  /** What a reader sees of a window that is kept. */
+  override def shownKept(key: InternalRow, stored: InternalRow): Iterator[InternalRow] = {
+    val w = asKept(stored)
+    Iterator.single(live.last(bounds(key, w.start, w.end), live.read(w.state)))
   }
 }
 
 object Windowed {
   val Never: Long = Long.MaxValue
+  /** The state variable of kept windows. */
+  val Kept = "kept"
+  val tickSchema: StructType = new StructType().add("tick", LongType)
   /** The first millisecond at which something is due; before the first watermark, at zero, nothing is. */
   def tick(micros: Long): Long = if (micros == Never) Never else math.max(1L, -Math.floorDiv(-micros, 1000L))
 }
