@@ -13,15 +13,15 @@ HOME = Path(__file__).parent / "data"
 FILES_PER_BATCH = 2
 
 
-def events(keys: int, rows: int, batch: int, hot: bool = False) -> Path:
-    """A directory of events over so many keys; with `hot`, one key holds half of all rows."""
-    place = HOME / f"{keys}-{rows}-{batch}{'-hot' if hot else ''}"
+def events(keys: int, rows: int, batch: int, hot: bool = False, step_us: int = 1000) -> Path:
+    """A directory of events over so many keys, a step of time apart; with `hot`, one key holds half."""
+    place = HOME / f"{keys}-{rows}-{batch}{'-hot' if hot else ''}{'' if step_us == 1000 else f'-{step_us}us'}"
     if not place.exists():
         aside = place.with_name(f".{place.name}")
         aside.mkdir(parents=True, exist_ok=True)
         # In a process of its own, so that what it holds does not count as the driver's memory.
         child = multiprocessing.get_context("spawn").Process(
-            target=_write, args=(aside, keys, rows, batch, hot)
+            target=_write, args=(aside, keys, rows, batch, hot, step_us)
         )
         child.start()
         child.join()
@@ -31,7 +31,7 @@ def events(keys: int, rows: int, batch: int, hot: bool = False) -> Path:
     return place
 
 
-def _write(place: Path, keys: int, rows: int, batch: int, hot: bool) -> None:
+def _write(place: Path, keys: int, rows: int, batch: int, hot: bool, step_us: int) -> None:
     random = np.random.default_rng(1)
     names = pa.array([f"key-{i:07d}" for i in range(keys)])
     size = batch // FILES_PER_BATCH
@@ -41,7 +41,7 @@ def _write(place: Path, keys: int, rows: int, batch: int, hot: bool) -> None:
         if hot:
             chosen[random.random(size) < 0.5] = 7 % keys
         key = pa.DictionaryArray.from_arrays(pa.array(chosen, type=pa.int32()), names).cast(pa.string())
-        at = start + (np.arange(size) + number * size).astype("timedelta64[ms]")
+        at = start + ((np.arange(size) + number * size) * step_us).astype("timedelta64[us]")
         columns = {
             "key": key,
             "amount": random.random(size) * 100,

@@ -23,6 +23,7 @@ class Result:
     """Events per second of each batch but the first, which warms up and fills the state."""
 
     rates: tuple[float, ...]
+    state_bytes: int = 0
 
 
 def spark_builtin(spark: Any, data: Path) -> Result:

@@ -20,6 +20,7 @@ class Backlog:
 
     def __init__(self, spec: TableSpec, home: TableHome) -> None:
         self._home = home
+        self._beside = home.path.as_uri().encode()
         connectors = [source.connector for source in nodes.sources(spec.input)]
         # Other file systems would have to be asked through Spark, which has better things to do.
         self._known = all(c.kind == "files" and "://" not in (c.path or "") for c in connectors)
@@ -78,7 +79,9 @@ class Backlog:
         # Entries never change, so each is read once.
         if entry not in self._lines:
             try:
-                self._lines[entry] = max(0, entry.read_bytes().count(b"\n"))
+                lines = entry.read_bytes().split(b"\n")[1:]
+                # Not what the table reads beside its streams, which is in its home.
+                self._lines[entry] = sum(1 for line in lines if line and self._beside not in line)
             except OSError:
                 return 0
         return self._lines[entry]

@@ -19,6 +19,8 @@ class Headers(gate: Gate) {
   /** What is wrong with the header of the row's file, or null; looked at once a file. */
   def wrong(row: InternalRow): String = {
     val path = row.getUTF8String(file)
+    // A row that came from no file: a late one that is read again, or one that only moves time.
+    if (path == null) return null
     if (path != last) { last = path.clone(); verdict = check(path.toString) }
     verdict
   }
