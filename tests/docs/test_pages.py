@@ -13,6 +13,7 @@ PAGES = [
     DOCS / "index.md",
     DOCS / "tutorial.md",
     DOCS / "concepts.md",
+    DOCS / "time.md",
     *sorted(DOCS.glob("how-to/*.md")),
 ]
 

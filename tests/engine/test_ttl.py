@@ -195,3 +195,18 @@ def test_without_event_time_arrival_counts_and_the_next_batch_ends_it() -> None:
         assert ops(d, "short")["a"] == ["upsert", "delete"]
         d.push("rows", [{"k": "a"}, {"k": "a"}])
         assert counts(d, "short")["a"] == 2, "it begins anew"
+
+
+def test_a_clock_that_is_ahead_forgets_no_key():
+    """A time more than the stream's `future` ahead of the batch's clock is rejected and moves no watermark."""
+    app = kf.App("shop")
+    orders = app.stream("orders", kf.rows([]), schema="id string, at timestamp", time="at")
+    orders.by("id").table("counts", n="count(*)", ttl="1 hour")
+    with drive(app) as d:
+        d.push(
+            "orders", [{"id": "a", "at": "2026-01-01T00:00:00Z"}, {"id": "b", "at": "2999-01-01T00:00:00Z"}]
+        )
+        d.push("orders", [{"id": "a", "at": "2026-01-01T00:00:01Z"}])
+        assert d.rows("counts") == [{"id": "a", "n": 2}]
+        (row,) = d.rejected("orders")
+        assert row["reason"] == "event time 2999-01-01T00:00:00Z is too far in the future"

@@ -69,7 +69,7 @@ class Live(f: Fold, prefix: Int) {
   def stored(b: InternalRow): InternalRow = if (typed.isEmpty) b else {
     val c = new GenericInternalRow(b.asInstanceOf[GenericInternalRow].values.clone())
     // Spark hands out the bytes it will write the next buffer into.
-    typed.foreach { case (t, at) => t.serializeAggregateBufferInPlace(c); c.update(at, c.getBinary(at).clone()) }
+    typed.foreach { case (t, at) => t.serializeAggregateBufferInPlace(c); c.update(at, Option(c.getBinary(at)).map(_.clone()).orNull) }
     c
   }
 

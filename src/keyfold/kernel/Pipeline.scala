@@ -127,7 +127,7 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
     val keyExprs = keyAttributes.map(k => Alias(lens.inSource(k), k.name)())
     val clock = if (ttl.isEmpty && closing.isEmpty) TimeMode.None() else if (time.isEmpty) TimeMode.ProcessingTime() else TimeMode.EventTime()
     val keeping = Keeping(keep, zone, origin.stream)
-    val timing = window.map(Timing(_, source, time))
+    val timing = if (window.isEmpty && ttl.isEmpty) None else Some(Timing(window, source, time))
     // The cell of time that rows of a key are folded in before the shuffle, if there are cells.
     val cells = window.collect { case Panes(g) => g; case Sessions(c, _) => c }
     val fold = all(ttl)

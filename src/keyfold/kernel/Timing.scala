@@ -13,22 +13,26 @@ case class Sessions(cells: Cells, end: Expression) extends Window
 /** The rows of the last `span` up to the newest, whole or in panes, or the last so many. */
 case class Recently(span: Option[Long], rows: Option[Int], pane: Option[Long]) extends Window
 
-/** What a row's event time means to a table with windows, before the shuffle: once rows are folded together, their text is gone. */
-case class Timing(window: Window, source: Seq[Attribute], time: Option[Attribute], watermark: Long = Timing.None)
+/** What a row's event time means to a table that looks at it, before the shuffle: once rows are folded together, their text is gone. */
+case class Timing(window: Option[Window], source: Seq[Attribute], time: Option[Attribute], watermark: Long = Timing.None)
 
 class LiveTiming(t: Timing, rejects: Rejects) {
   private val time = t.time.map(a => t.source.indexWhere(_.exprId == a.exprId)).getOrElse(-1)
   private val replay = t.source.indexWhere(_.name == Names.Replay)
   private val known = t.source.indexWhere(_.name == Names.Given)
-  private val end = t.window match { case Sessions(_: Spans, _) => null; case s: Sessions => UnsafeProjection.create(Seq(s.end), t.source); case _ => null }
-  private def endOf(row: InternalRow, at: Long): Long = t.window match { case Sessions(Spans(gap), _) => at + gap; case _ => end(row).getLong(0) }
+  private val window: Window = t.window.orNull
+  private val end = window match { case Sessions(_: Spans, _) => null; case s: Sessions => UnsafeProjection.create(Seq(s.end), t.source); case _ => null }
+  private def endOf(row: InternalRow, at: Long): Long = window match { case Sessions(Spans(gap), _) => at + gap; case _ => end(row).getLong(0) }
 
   /** Why the row's time can't be used, or null. */
   def wrong(row: InternalRow): String = {
     if (time < 0) return null
     if (row.isNullAt(time)) {
-      return if (known >= 0 && !row.isNullAt(known)) s"event time ${Timing.text(row.getLong(known))} is too far in the future" else "event time is null"
+      if (known >= 0 && !row.isNullAt(known)) return s"event time ${Timing.text(row.getLong(known))} is too far in the future"
+      // Without windows a row without a time was seen now.
+      return if (window == null) null else "event time is null"
     }
+    if (window == null) return null
     val at = row.getLong(time)
     if (at < Timing.Oldest || at > Timing.Newest) return s"event time ${Timing.text(at)} is outside of the years 1000 to 9998"
     if (end == null) return null
@@ -45,7 +49,7 @@ class LiveTiming(t: Timing, rejects: Rejects) {
     if (t.watermark == Timing.None) return null
     val at = if (time < 0) Long.MaxValue else row.getLong(time)
     if (at >= t.watermark) return null
-    t.window match {
+    window match {
       case Panes(g) if g.end(g.first(at)) <= t.watermark =>
         val (from, to) = (g.first(at), g.last(at))
         var closed = from
@@ -60,13 +64,13 @@ class LiveTiming(t: Timing, rejects: Rejects) {
   }
 
   /** Whether some windows of a row are open still. */
-  def open(row: InternalRow): Boolean = t.window match {
+  def open(row: InternalRow): Boolean = window match {
     case Panes(g) => val at = row.getLong(time); g.end(g.last(at)) > t.watermark
     case _ => false
   }
 
   /** Whether a row that `late` has a text for goes on alone, for the state to decide. */
-  def alone(row: InternalRow): Boolean = (replay >= 0 && !row.isNullAt(replay)) || t.window.isInstanceOf[Sessions]
+  def alone(row: InternalRow): Boolean = (replay >= 0 && !row.isNullAt(replay)) || window.isInstanceOf[Sessions]
 }
 
 object Timing {
