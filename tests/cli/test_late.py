@@ -29,7 +29,12 @@ def put(home: TableHome, batch: int, **ends: datetime) -> None:
     file = aside.LateFile(home, batch)
     for raw, end in ends.items():
         windows = [[micros(end - HOUR), micros(end)]]
-        late = {"time_us": micros(end) - 1, "watermark_ms": micros(AT) // 1000, "missed": 1}
+        late = {
+            "time_us": micros(end) - 1,
+            "watermark_ms": micros(AT) // 1000,
+            "missed": 1,
+            "last_us": micros(end),
+        }
         file.write([{"late": {**late, "windows": windows}, "reason": "closed", "raw": raw}])
     file.close()
 
@@ -102,7 +107,7 @@ class TestShow:
 
     def test_several_windows_are_counted_and_none_are_no_mistake(self, cli: Cli, place: AppHome) -> None:
         file = aside.LateFile(place.table("totals"), 0)
-        late = {"time_us": 0, "watermark_ms": None, "missed": 3, "windows": [[0, 1_000_000]]}
+        late = {"time_us": 0, "watermark_ms": None, "missed": 3, "last_us": 1, "windows": [[0, 1_000_000]]}
         file.write([{"late": late, "reason": "r", "raw": "x"}])
         file.write([{"late": {**late, "missed": 0, "windows": []}, "reason": "r", "raw": "y"}])
         file.close()

@@ -456,3 +456,11 @@ def test_a_fold_without_merge_works_where_none_is_needed(keyed, declare):
     spec = declare(keyed).table("t", f=FOLD).spec
     assert spec.columns == (("f", FOLD),)
     assert not closing.merges(spec.window)
+
+
+def test_windows_without_number_are_refused():
+    app = kf.App("shop")
+    orders = app.stream("orders", kf.rows([]), schema="id string, at timestamp", time="at")
+    with pytest.raises(BadOption, match="31,536,000 windows") as found:
+        orders.by("id").sliding("365 days", every="1 second")
+    assert "every of at least '5 minutes 15 seconds 360 ms'" in str(found.value)

@@ -42,7 +42,7 @@ def test_a_batch_that_puts_nothing_aside_when_it_runs_again_leaves_no_file(tmp_p
 
 def test_late_rows_and_rejected_ones_go_to_files_of_their_own(tmp_path: Path) -> None:
     home = TableHome(tmp_path)
-    late = {"time_us": 1, "watermark_ms": 2, "missed": 1, "windows": [[0, 1000]]}
+    late = {"time_us": 1, "watermark_ms": 2, "missed": 1, "last_us": 1000, "windows": [[0, 1000]]}
     rows = [{"reason": "r", "raw": "bad"}, {"late": late, "reason": "closed", "raw": "late", "stream": "s"}]
     for found in (rows, rows[:1]):
         unused = batch.Unused(home, 3)

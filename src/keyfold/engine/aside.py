@@ -80,27 +80,15 @@ class LateFile(RowFile):
     def _row(self, said: Mapping[str, Any]) -> Mapping[str, Any]:
         late = said["late"]
         watermark = None if late["watermark_ms"] is None else late["watermark_ms"] * 1000
-        end = _newest_end(late["windows"], late["missed"], watermark)
+        late_by = None if watermark is None else (watermark - late["last_us"]) / 1_000_000
         return {
             **{name: value for name, value in said.items() if name != "late"},
             "time": _text(late["time_us"]),
             "watermark": _text(watermark),
-            "late_by": None if end is None or watermark is None else (watermark - end) / 1_000_000,
+            "late_by": late_by,
             "missed": late["missed"],
             "windows": [{"window_start": _text(s), "window_end": _text(e)} for s, e in late["windows"]],
         }
-
-
-def _newest_end(windows: list[list[int]], missed: int, watermark: int | None) -> int | None:
-    """When the newest missed window ended; of many windows only the oldest are listed."""
-    if not windows:
-        return None
-    end = max(window_end for _, window_end in windows)
-    if missed > len(windows) > 1:
-        end += (missed - len(windows)) * (windows[-1][0] - windows[-2][0])
-        # Steps of whole days in a time zone are not all alike, but a missed window is a closed one.
-        end = end if watermark is None else min(end, watermark)
-    return end
 
 
 def _text(micros: int | None) -> str | None:

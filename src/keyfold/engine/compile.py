@@ -209,8 +209,7 @@ class Context:
 
 
 def _source(context: Context, node: nodes.Source) -> Any:
-    idle = context.home if context.spec.idle_ms is not None else None
-    control = None if idle is None else idle.control
+    control = context.home.control if context.home and context.spec.idle_ms is not None else None
     frame = inputs.read(context.spark, node, context.feeds, context.timed, control)
     fed = node.name in context.feeds
     return context.begin(node, frame, node.name, None if fed else inputs.csv_options(node))

@@ -48,13 +48,21 @@ def meaning_of(compiled: Compiled) -> dict[str, str]:
 
 
 def _window(spec: nodes.TableSpec) -> dict[str, str]:
-    """How long closed windows are kept and when a stream is idle may change; whether they are may not."""
+    """When a stream is idle may change; whether it can be may not, since it is one more thing to read."""
     if spec.window is None:
         return {}
     # A gap that is an expression is in the kernel's part of the meaning.
     kind = words.window_words(replace(spec.window, gap=None if spec.window.gap is None else "by row"))
-    also = {"keep": spec.keep_ms, "idle": spec.idle_ms}
-    return {"window": kind, **{name: "yes" for name, length in also.items() if length is not None}}
+    found = {"window": kind}
+    if spec.keep_ms is not None:
+        # Timers are set for when kept windows go.
+        found["keep"] = f"{spec.keep_ms} ms"
+    if spec.idle_ms is not None:
+        found["idle"] = "yes"
+    if spec.window.kind == "session":
+        # Rows of open sessions are deleted as they grow, if they were ever shown.
+        found["emit"] = spec.emit
+    return found
 
 
 def fingerprint(meaning: dict[str, str]) -> str:

@@ -15,8 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from keyfold.engine.feeding import put
-from keyfold.engine.home import TableHome
+from keyfold.engine.home import TableHome, replace_file
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from keyfold.engine.batch import BatchHook
 
 _LOOK_SECONDS: Final = 0.5
-# A batch that runs again after a crash reads its files again; by then so many more can't have been written.
+# A batch that runs again after a crash reads its files again. There is at most one for a batch.
 _KEPT_FILES: Final = 100
 
 
@@ -63,8 +62,8 @@ class Silence:
         self._since = time.monotonic()
         self._batch, self._report = -1, ""
         # A stream that never spoke isn't silent: there is nothing to close, and its first rows may be old.
-        begun = hook.home.begun()
-        self._spoken = begun is not None and hook.home.watermark_ms(begun) is not None
+        self._spoken = hook.home.begun() is not None
+        self._moved: int | None = -1
 
     def look(self) -> None:
         """Moves time if there has been silence for long enough."""
@@ -72,9 +71,14 @@ class Silence:
         if heard or not self._hook.idle.is_set():
             self._since = time.monotonic()
             self._spoken = self._spoken or heard
-        elif self._spoken and time.monotonic() - self._since >= self._idle:
+        elif self._spoken and time.monotonic() - self._since >= self._idle and self._taken():
             self._since = time.monotonic()
+            self._moved = self._hook.home.committed()
             move(self._hook.home, time.time() - self._idle)
+
+    def _taken(self) -> bool:
+        """Whether the query runs and has had a batch since time was last moved."""
+        return self._query.isActive and self._moved != self._hook.home.committed()
 
     def _heard(self) -> bool:
         last = self._query._jsq.lastProgress()
@@ -95,6 +99,7 @@ def _rows(report: Mapping[str, Any], control: Path) -> int:
 
 def move(home: TableHome, to: float) -> None:
     """Puts down a row that moves the table's event time to a time."""
-    put(home.control, f"{time.time_ns():020d}", json.dumps({"time_us": round(to * 1_000_000)}) + "\n")
+    line = json.dumps({"time_us": round(to * 1_000_000)}) + "\n"
+    replace_file(home.control / f"{time.time_ns():020d}.json", line.encode())
     for old in sorted(home.control.glob("*.json"))[:-_KEPT_FILES]:
         old.unlink(missing_ok=True)

@@ -91,31 +91,23 @@ class Combining(c: Combine, part: Int, rows: Iterator[InternalRow]) extends Iter
     val why = gated.setAside(row)
     if (why != null) { aside += lane(why); return null }
     if (!gated.passes(row)) return null
-    if (timing != null && !onTime(row)) return null
-    val key = keys(row)
-    val missing = check.missing(key)
-    if (missing == null) return key
-    aside += lane(gated.rejects.of(missing, gated.rejects.text(row)))
+    val untimely = if (timing == null) null else timing.wrong(row)
+    val key = if (untimely == null) keys(row) else null
+    val wrong = if (untimely != null) untimely else check.missing(key)
+    if (wrong != null) aside += lane(gated.rejects.of(wrong, gated.rejects.text(row)))
+    else if (timing == null || onTime(row, key)) return key
     null
   }
 
-  /** Whether the row may be folded with others; one that is late, replayed or without a usable time is sent on by itself. */
-  private def onTime(row: InternalRow): Boolean = {
-    val wrong = timing.wrong(row)
-    val text = if (wrong != null) gated.rejects.of(wrong, gated.rejects.text(row)) else timing.late(row)
+  /** Whether the row may be folded with others; one that is late or replayed is sent on by itself. */
+  private def onTime(row: InternalRow, key: UnsafeRow): Boolean = {
+    val text = timing.late(row)
     if (text == null) return true
-    if (wrong != null) aside += lane(text)
-    else if (!timing.alone(row)) { aside += lane(text); return timing.open(row) }
-    else {
-      val key = keys(row)
-      val bad = check.wrong(key)
-      if (bad != null) aside += lane(gated.rejects.of(bad, gated.rejects.text(row)))
-      else {
-        val b = live.zero()
-        live.update(b, row)
-        aside += sendWith(new JoinedRow(new JoinedRow(key, live.stored(b)), InternalRow(text))).copy()
-      }
-    }
+    if (!sound(key, row)) return false
+    if (!timing.alone(row)) { aside += lane(text); return timing.open(row) }
+    val b = live.zero()
+    live.update(b, row)
+    aside += sendWith(new JoinedRow(new JoinedRow(key, live.stored(b)), InternalRow(text))).copy()
     false
   }
 

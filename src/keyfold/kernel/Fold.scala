@@ -18,6 +18,8 @@ case class OwnFold(column: String, fields: Seq[String], zero: Seq[Column], updat
  */
 case class Fold(in: Seq[Attribute], keys: Seq[Attribute], state: Seq[AttributeReference], right: Seq[AttributeReference], zero: Seq[Expression],
     update: Seq[Expression], merge: Option[Seq[Expression]], result: Seq[NamedExpression], coded: Seq[Coded]) {
+  /** Whether a state is fields of fixed width alone, which can be changed in place. */
+  def flat: Boolean = coded.isEmpty && state.forall(a => UnsafeRow.isMutable(a.dataType))
   def schema: StructType = StructType(state.map(a => StructField(a.name, a.dataType, nullable = true)))
 
   /** Both folds over the same rows. */

@@ -51,10 +51,21 @@ abstract class Folding(val fold: Fold, arriving: Arriving, keeping: Keeping) ext
   protected def tried(row: InternalRow)(act: => Unit): Boolean =
     try { act; true } catch { case e if Rejects.isRowError(e) => out += rejected(rejects.of(row, e)); false }
 
+  @transient private lazy val before = new GenericInternalRow(arriving.prefix)
+  @transient private lazy val prefixed = new JoinedRow
+  /** Merges a stored state into a buffer. */
+  protected def mergeInto(b: InternalRow, stored: InternalRow): Unit = live.merge(b, prefixed(before, stored))
+
+  /** The event time of a row that came by itself; zero where the stream has none. */
+  protected def time(row: InternalRow): Long = { val s = row.getStruct(arriving.stamp, 2); if (s.isNullAt(0)) 0L else s.getLong(0) }
+
   protected def inOrder(batch: Array[InternalRow]): Unit = if (batch.length > 1) java.util.Arrays.sort(batch, Folding.byStamp(arriving.stamp))
 }
 
 object Folding {
+  /** By a number in a column. */
+  def byLong(at: Int): java.util.Comparator[InternalRow] = (x, y) => java.lang.Long.compare(x.getLong(at), y.getLong(at))
+
   /** By event time, rows without one first, then by arrival. */
   private def byStamp(at: Int): java.util.Comparator[InternalRow] = (x, y) => {
     val (a, b) = (x.getStruct(at, 2), y.getStruct(at, 2))

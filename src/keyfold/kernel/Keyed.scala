@@ -24,7 +24,7 @@ class Keyed(fold: Fold, arriving: Arriving, keeping: Keeping, ttlMs: Option[Long
   override def handleInputRows(key: InternalRow, rows: Iterator[InternalRow], times: TimerValues): Iterator[InternalRow] = {
     if (key.anyNull) return rows.map(r => rejected(r.getUTF8String(arriving.bad)))
     val old = state.get()
-    val expired = old != null && ttlMs.exists(t => !old.isNullAt(seen) && old.getLong(seen) + t <= clock(times))
+    val expired = old != null && ttlMs.exists(t => !old.isNullAt(seen) && clock(times) > 0 && old.getLong(seen) + t <= clock(times))
     val b = if (old == null || expired) live.zero() else live.load(old)
     val batch = copies(rows)
     out.clear()
@@ -65,8 +65,8 @@ class Keyed(fold: Fold, arriving: Arriving, keeping: Keeping, ttlMs: Option[Long
     }
   }
 
-  /** When the key may go; at the first watermark, if it has not been seen at any time yet. */
-  private def due(b: InternalRow): Long = if (b.isNullAt(seen)) 1L else b.getLong(seen) + ttlMs.get
+  /** When the key may go; at the first watermark, if it has not been seen at any time yet. Before that Spark's watermark is zero, which is no time. */
+  private def due(b: InternalRow): Long = if (b.isNullAt(seen)) 1L else math.max(1L, b.getLong(seen) + ttlMs.get)
 
   override def handleExpiredTimer(key: InternalRow, times: TimerValues, timer: ExpiredTimerInfo): Iterator[InternalRow] = {
     val old = state.get()

@@ -15,7 +15,7 @@ class Live(f: Fold, prefix: Int) {
   private def bound[T <: Expression](e: T, to: Seq[Attribute]): T = BindReferences.bindReference(e, AttributeSeq(to))
 
   // Fixed-width fields are updated in place in one byte array; anything else needs objects.
-  val flat: Boolean = f.coded.isEmpty && types.forall(UnsafeRow.isMutable)
+  val flat: Boolean = f.flat
   private val updaters = f.coded.map(c => bound(c.fn: ImperativeAggregate, f.in).withNewMutableAggBufferOffset(c.at)).toArray
   private val mergers = f.coded.map(c => c.fn.withNewMutableAggBufferOffset(c.at).withNewInputAggBufferOffset(prefix + c.at)).toArray
   private val filters = f.coded.map(c => c.filter.map(p => Predicate.create(bound(p, f.in))).orNull).toArray

@@ -26,7 +26,7 @@ case class Through(work: RowWork, output: Seq[Attribute], child: LogicalPlan) ex
 
 case class ThroughExec(work: RowWork, output: Seq[Attribute], child: SparkPlan) extends UnaryExecNode {
   /** Set on the driver, before each batch, by the node above the state. */
-  @transient var watermark: Long = Timing.None
+  @transient var watermark: Long = Timing.Unknown
   override def producedAttributes: AttributeSet = AttributeSet(output)
   override protected def stringArgs: Iterator[Any] = Iterator(output)
   override protected def doExecute(): RDD[InternalRow] = {

@@ -9,10 +9,10 @@ class Paned(fold: Fold, arriving: Arriving, keeping: Keeping, closing: Closing, 
   private def start(i: Int): Long = open(i).getLong(startAt)
   private def pane(row: InternalRow): Long = if (arriving.ordered) grid.of(time(row)) else row.getLong(arriving.prefix - 1)
   /** The first window that ends after a time. */
-  private def after(t: Long): Long = if (t == Timing.None) Long.MinValue else grid.ends.index(t) + 1
+  private def after(t: Long): Long = if (t == Timing.Unknown) Long.MinValue else grid.ends.index(t) + 1
 
-  override protected def add(key: InternalRow, batch: Array[InternalRow], watermark: Long): Unit = {
-    if (arriving.ordered) inOrder(batch) else if (batch.length > 1) java.util.Arrays.sort(batch, Paned.byCell(arriving.prefix - 1))
+  override protected def add(key: InternalRow, batch: Array[InternalRow]): Unit = {
+    if (arriving.ordered) inOrder(batch) else if (batch.length > 1) java.util.Arrays.sort(batch, Folding.byLong(arriving.prefix - 1))
     val touched = new ArrayBuffer[Long](batch.length)
     var i = 0
     var at = 0
@@ -53,7 +53,7 @@ class Paned(fold: Fold, arriving: Arriving, keeping: Keeping, closing: Closing, 
     while (i < open.length) {
       k = math.max(k, grid.first(start(i)))
       val last = math.min(grid.last(start(i)), until - 1)
-      while (k <= last) { finish(key, grid.start(k), grid.end(k), windows(k), watermark); k += 1 }
+      while (k <= last) { finish(key, grid.start(k), grid.end(k), watermark)(windows(k)); k += 1 }
       i += 1
     }
     val over = open.iterator.takeWhile(p => grid.last(p.getLong(startAt)) < until).length
@@ -62,15 +62,15 @@ class Paned(fold: Fold, arriving: Arriving, keeping: Keeping, closing: Closing, 
 
   override protected def next: Long = grid.end(math.max(grid.first(start(0)), after(closed)))
 
-  override protected def openWindows: Iterator[Kept] = {
+  override protected def openWindows: Iterator[Bounded] = {
     val windows = new Run
-    open.indices.iterator.flatMap(i => math.max(grid.first(start(i)), after(closed)) to grid.last(start(i))).distinct.map(k => Kept(grid.start(k), grid.end(k), windows(k)))
+    open.indices.iterator.flatMap(i => math.max(grid.first(start(i)), after(closed)) to grid.last(start(i))).distinct.map(k => Bounded(grid.start(k), grid.end(k), windows(k)))
   }
 
   override protected def replay(key: InternalRow, row: InternalRow, missed: Long, watermark: Long): Unit = {
     val p = pane(row)
     val (on, gone) = (grid.first(p) to math.min(grid.last(p), after(missed) - 1)).map(k => (grid.start(k), grid.end(k))).partition(_._2 + closing.keep.get > watermark)
-    on.foreach { case (from, to) => correct(Kept(from, to, with1(recall(Windowed.tick(to)).map(_.state).orNull, row))) }
+    on.foreach { case (from, to) => renew(key, Bounded(from, to, plus(recall(Windowed.tick(to)).map(_.state).orNull, row))) }
     if (gone.nonEmpty) out += rejected(Rejects.gone(row.getUTF8String(arriving.bad), gone))
   }
 
@@ -87,21 +87,21 @@ class Paned(fold: Fold, arriving: Arriving, keeping: Keeping, closing: Closing, 
       while (from < panes.length && start(from) < low) from += 1
       var to = math.max(until, from)
       while (to < panes.length && start(to) < high) to += 1
-      if (from >= turn) {
-        turn = to
+      // Whatever throws here leaves a run that begins anew with the next window.
+      val turned = turn
+      turn = 0
+      if (from >= turned) {
         back = null
         var i = to - 1
         while (i >= from) { front(i) = if (i == to - 1) panes(i) else merged(panes(i), front(i + 1)); i -= 1 }
+        turn = to
       } else {
         var i = until
         while (i < to) { if (back == null) back = live.load(panes(i)) else mergeInto(back, panes(i)); i += 1 }
+        turn = turned
       }
       until = to
       if (back == null) front(from) else merged(front(from), live.stored(back))
     }
   }
-}
-
-object Paned {
-  private def byCell(at: Int): java.util.Comparator[InternalRow] = (x, y) => java.lang.Long.compare(x.getLong(at), y.getLong(at))
 }

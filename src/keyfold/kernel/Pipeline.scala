@@ -99,7 +99,7 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
   def rows(): DataFrame = {
     val own = time.map(t => AttributeReference(Names.Time, t.dataType)()) ++ Seq(AttributeReference(Names.Bad, StringType)())
     val attributes = lens.seen.map(a => AttributeReference(a.name, a.dataType)()) ++ own
-    Dataset.ofRows(spark, Through(Segment(gate(lens.source), lens.exprs, time), attributes, plan))
+    Dataset.ofRows(spark, Through(Segment(gate(lens.source), lens.exprs, time, Timing(None, lens.source, time)), attributes, plan))
   }
 
   private lazy val plan: LogicalPlan = { KernelStrategy.install(spark); df.asInstanceOf[Dataset[Row]].logicalPlan }
@@ -145,17 +145,17 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
       case Some(Panes(g)) => new Paned(folding, arriving, keeping, closing.get, g)
       case Some(_: Sessions) => new Sessioned(folding, arriving, keeping, closing.get)
       case Some(r: Recently) =>
-        val kept = AttributeReference("_time", LongType)() +: input.slice(prefix, arriving.stamp)
+        val kept = AttributeReference(Names.Time, LongType)() +: input.slice(prefix, arriving.stamp)
         new Recent(if (r.pane.isDefined) folding else folding.reading(kept)(identity), arriving, keeping, r, kept, ttl)
     }
-    Built(work, input, prefix, stateful, clock, !asRows && new Live(folding).flat)
+    Built(work, input, prefix, stateful, clock, !asRows && folding.flat)
   }
 
   /** The whole fold, with what TTL and windows need beside the columns; a window's bounds are part of its key. */
   private def all(ttl: Option[Long]): Fold = window match {
     case None => if (ttl.isEmpty) whole else whole ++ Fold.seen(time)
     case Some(Panes(g)) => bounded(whole ++ Fold.start(Cell(time.get, g)))
-    case Some(s: Sessions) => bounded(whole ++ Fold.start(UnixMicros(time.get)) ++ Fold.end(UnixMicros(s.end)))
+    case Some(s: Sessions) => bounded(whole ++ Fold.start(UnixMicros(time.get)) ++ Fold.end(s.end))
     case Some(Recently(_, _, Some(width))) => whole ++ Fold.start(Cell(time.get, Grid(width, width, 0, None)))
     case _ => whole
   }
@@ -163,10 +163,10 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
 
   /** Tumbling and sliding windows; lengths in milliseconds, `zone` may be null. */
   def sliding(size: Long, every: Long, offset: Long, zone: String): Unit = {
-    try Option(zone).foreach(java.time.ZoneId.of) catch { case NonFatal(_) => throw new Refused(s"this Java knows no time zone $zone") }
+    try Option(zone).foreach(java.time.ZoneId.of) catch { case NonFatal(_) => throw new Refused(s"this Java knows no time zone $zone; take one that it knows, or a newer Java") }
     window = Some(Panes(Grid(timed(size), timed(every), timed(offset), Option(zone))))
   }
-  def session(gap: Long): Unit = { timed(0); window = Some(Sessions(Spans(gap * 1000), TimestampAddInterval(time.get, Literal(gap * 1000, DayTimeIntervalType()), Some(zone)))) }
+  def session(gap: Long): Unit = window = Some(Sessions(Spans(timed(gap)), Add(UnixMicros(time.get), Literal(gap * 1000))))
   def sessionBy(gap: Column): Unit = {
     timed(0)
     val e = lens.select(Seq(gap.as("gap"))).exprs.head
@@ -175,7 +175,8 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
       case _: StringType => Cast(e, CalendarIntervalType)
       case other => throw new Refused(s"the gap of a session is an interval or a text such as '5 minutes', not ${other.sql}")
     }
-    window = Some(Sessions(Moments, TimestampAddInterval(time.get, length, Some(zone))))
+    // In UTC, where a day has 24 hours.
+    window = Some(Sessions(Moments, UnixMicros(TimestampAddInterval(time.get, length, Some("UTC")))))
     gapGiven = Some(e)
   }
   /** `rows` or `span` is zero, `pane` may be. */

@@ -38,18 +38,19 @@ class Recent(fold: Fold, arriving: Arriving, keeping: Keeping, what: Recently, k
   override def handleInputRows(key: InternalRow, rows: Iterator[InternalRow], times: TimerValues): Iterator[InternalRow] = {
     if (key.anyNull) return rows.map(r => rejected(r.getUTF8String(arriving.bad)))
     val stored = state.get()
-    val expired = stored != null && ttlMs.exists(t => stored.getLong(0) + t <= clock(times))
+    val expired = stored != null && ttlMs.exists(t => clock(times) > 0 && stored.getLong(0) + t <= clock(times))
     val old = if (stored == null || expired) new ArrayBuffer[InternalRow](0) else elements(stored)
     val batch = copies(rows)
     inOrder(batch)
     out.clear()
     val (fresh, late) = batch.partition(r => !isLate(old, time(r)))
-    late.foreach(r => out += rejected(rejects.late(r, time(r), Timing.None, 1, Seq(range(old)), 0L)))
+    late.foreach(r => out += rejected(rejects.late(r, time(r), Timing.Unknown, 1, Seq(range(old)), 0L)))
     val (all, change) = if (fresh.isEmpty) (old, null) else if (inPanes) panes(key, old, fresh) else whole(key, old, fresh)
     if (change != null) {
       if (expired) out += live.delete(key).copy()
       out += change
-      val seen = if (arrival) clock(times) else newest(all) / 1000
+      val before = if (stored == null || expired) Long.MinValue else stored.getLong(0)
+      val seen = if (arrival) clock(times) else math.max(before, Math.floorDiv(time(fresh.last), 1000L))
       if (ttlMs.isDefined && stored == null) getHandle.registerTimer(due(seen))
       state.update(new GenericInternalRow(Array[Any](seen, new GenericArrayData(all.toArray[Any]))))
     }
@@ -61,7 +62,6 @@ class Recent(fold: Fold, arriving: Arriving, keeping: Keeping, what: Recently, k
     ArrayBuffer.tabulate(a.numElements())(i => a.getStruct(i, width))
   }
 
-  private def time(row: InternalRow): Long = { val s = row.getStruct(arriving.stamp, 2); if (s.isNullAt(0)) 0L else s.getLong(0) }
   private def at(e: InternalRow): Long = e.getLong(if (inPanes) startAt else 0)
   private def newest(all: ArrayBuffer[InternalRow]): Long = at(all.last)
   private def pane(t: Long): Long = Math.floorDiv(t, what.pane.get) * what.pane.get
@@ -80,19 +80,21 @@ class Recent(fold: Fold, arriving: Arriving, keeping: Keeping, what: Recently, k
     while (mine.nonEmpty) {
       val all = merge(old, mine.map(_._2))
       val b = live.zero()
-      var reached: InternalRow = null
-      try {
-        all.foreach { e => reached = e; live.update(b, e) }
-        reached = null
-        return (all, live.upsert(key, b))
-      } catch {
-        // The row that can't be folded, if it is new; else, since the old ones could, the new ones are the reason.
-        case e if Rejects.isRowError(e) =>
-          val (wrong, fine) = mine.partition(_._2 eq reached)
-          (if (wrong.isEmpty) mine else wrong).foreach(r => out += rejected(rejects.of(r._1, e)))
-          mine = if (wrong.isEmpty) Array.empty else fine
-      }
+      val wrong = new java.util.IdentityHashMap[InternalRow, Throwable]
+      // A row that throws leaves no trace, so that one pass finds them all.
+      all.foreach(e => try live.update(b, e) catch { case t if Rejects.isRowError(t) => wrong.put(e, t) })
+      val (bad, fine) = mine.partition(m => wrong.containsKey(m._2))
+      if (wrong.isEmpty) try return (all, live.upsert(key, b)) catch { case t if Rejects.isRowError(t) => return refused(mine.map(_._1), t, old) }
+      // Old ones could be folded before: the new ones are the reason.
+      if (bad.length < wrong.size) return refused(mine.map(_._1), wrong.values().iterator().next(), old)
+      bad.foreach(m => out += rejected(rejects.of(m._1, wrong.get(m._2))))
+      mine = fine
     }
+    (old, null)
+  }
+
+  private def refused(rows: Iterable[InternalRow], why: Throwable, old: ArrayBuffer[InternalRow]): (ArrayBuffer[InternalRow], InternalRow) = {
+    rows.foreach(r => out += rejected(rejects.of(r, why)))
     (old, null)
   }
 
@@ -108,7 +110,7 @@ class Recent(fold: Fold, arriving: Arriving, keeping: Keeping, what: Recently, k
 
   private def panes(key: InternalRow, old: ArrayBuffer[InternalRow], batch: Array[InternalRow]): (ArrayBuffer[InternalRow], InternalRow) = {
     val all = old.clone()
-    var folded = false
+    val folded = new ArrayBuffer[InternalRow](batch.length)
     batch.foreach { r =>
       val p = pane(time(r))
       var i = all.length
@@ -119,21 +121,20 @@ class Recent(fold: Fold, arriving: Arriving, keeping: Keeping, what: Recently, k
       if (tried(r)(live.update(b, r))) {
         live.settle(b, typed)
         if (known) all(i - 1) = live.stored(b) else all.insert(i, live.stored(b))
-        folded = true
+        folded += r
       }
     }
-    if (!folded) return (old, null)
+    if (folded.isEmpty) return (old, null)
     val e = edge(newest(all))
     val left = all.filter(at(_) >= e)
     try (left, live.upsert(key, over(left))) catch {
-      case e if Rejects.isRowError(e) => batch.foreach(r => out += rejected(rejects.of(r, e))); (old, null)
+      case e if Rejects.isRowError(e) => refused(folded, e, old)
     }
   }
 
-  @transient private lazy val before = new GenericInternalRow(arriving.prefix)
   private def over(panes: ArrayBuffer[InternalRow]): InternalRow = {
     val b = live.load(panes.head)
-    panes.tail.foreach(p => live.merge(b, new JoinedRow(before, p)))
+    panes.tail.foreach(mergeInto(b, _))
     b
   }
 

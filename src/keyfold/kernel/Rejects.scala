@@ -12,11 +12,11 @@ class Rejects(struct: Expression, input: Seq[Attribute], keep: Boolean, zone: St
   def this(columns: Seq[Attribute], input: Seq[Attribute], keep: Boolean, zone: String, stream: Option[String]) =
     this(CreateNamedStruct(columns.flatMap(c => Seq(Literal(c.name), c))), input, keep, zone, stream)
 
-  private def json(options: (String, String)*) =
+  private def json(zone: String, options: (String, String)*) =
     UnsafeProjection.create(Seq(StructsToJson(Map("ignoreNullFields" -> "false") ++ options, struct, Some(zone)).replacement), input)
-  private lazy val asJson = json()
+  private lazy val asJson = json(zone)
   // A late row may be read again and must then be the same; Spark's own format ends at milliseconds.
-  private lazy val exactly = json("timestampFormat" -> Rejects.Micros, "timestampNTZFormat" -> Rejects.MicrosHere)
+  private lazy val exactly = json("UTC", "timestampFormat" -> Rejects.Micros, "timestampNTZFormat" -> Rejects.MicrosHere)
 
   def text(row: InternalRow): String = asJson(row).getString(0)
 
@@ -33,12 +33,12 @@ class Rejects(struct: Expression, input: Seq[Attribute], keep: Boolean, zone: St
   /** A row that came after its windows were closed, with `missed` of them; `last` is when the newest of those ended. */
   def late(row: InternalRow, at: Long, watermark: Long, missed: Long, windows: Seq[(Long, Long)], last: Long): UTF8String = {
     val node = Rejects.mapper.createObjectNode()
-    val late = node.putObject("late").put("time_us", at).put("missed", missed)
-    if (watermark == Timing.None) late.putNull("watermark_ms") else late.put("watermark_ms", Math.floorDiv(watermark, 1000L))
+    val late = node.putObject("late").put("time_us", at).put("missed", missed).put("last_us", last)
+    if (watermark == Timing.Unknown) late.putNull("watermark_ms") else late.put("watermark_ms", Math.floorDiv(watermark, 1000L))
     val listed = late.putArray("windows")
     windows.foreach { case (from, to) => listed.addArray().add(from).add(to) }
     val all = if (missed == 1) "its window is" else s"$missed of its windows are"
-    val reason = if (watermark == Timing.None) "older than what is kept of its key" else s"$all closed since ${Timing.text(last)}, the watermark is ${Timing.text(watermark)}"
+    val reason = if (watermark == Timing.Unknown) "older than what is kept of its key" else s"$all closed since ${Timing.text(last)}, the watermark is ${Timing.text(watermark)}"
     node.put("reason", reason).put("raw", exactly(row).getString(0))
     stream.foreach(node.put("stream", _))
     UTF8String.fromString(node.toString)
@@ -54,8 +54,12 @@ class Rejects(struct: Expression, input: Seq[Attribute], keep: Boolean, zone: St
 
 object Rejects {
   private val mapper = new ObjectMapper()
+  // engine/side.py reads these.
   val Micros = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
   val MicrosHere = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
+
+  /** What the row was, of a text made here. */
+  def raw(text: UTF8String): String = mapper.readTree(text.toString).get("raw").asText
 
   /** The watermark that a replayed row was too late for; None for a row that isn't replayed. */
   def replayed(text: UTF8String): Option[Long] = Option(mapper.readTree(text.toString).get("replay")).map(_.asLong)
@@ -63,7 +67,7 @@ object Rejects {
   /** A replayed row whose windows are no longer kept is a late row again. */
   def gone(text: UTF8String, windows: Seq[(Long, Long)]): UTF8String = {
     val node = mapper.readTree(text.toString).asInstanceOf[ObjectNode]
-    val late = node.putObject("late").put("time_us", node.remove("time_us").asLong).put("missed", windows.length).put("watermark_ms", Math.floorDiv(node.remove("replay").asLong, 1000L))
+    val late = node.putObject("late").put("time_us", node.remove("time_us").asLong).put("missed", windows.length).put("last_us", windows.map(_._2).max).put("watermark_ms", Math.floorDiv(node.remove("replay").asLong, 1000L))
     val listed = late.putArray("windows")
     windows.take(Timing.Listed).foreach { case (from, to) => listed.addArray().add(from).add(to) }
     UTF8String.fromString(node.put("reason", "replayed after its windows were no longer kept").toString)

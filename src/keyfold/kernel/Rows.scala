@@ -47,9 +47,10 @@ object LiveGate {
 }
 
 /** where and select alone: rows in; out come the columns a user sees, the event time if there is one, and rejections. */
-case class Segment(gate: Gate, columns: Seq[Expression], time: Option[Expression]) extends RowWork {
+case class Segment(gate: Gate, columns: Seq[Expression], time: Option[Expression], timing: Timing) extends RowWork {
   def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = {
     val live = new LiveGate(gate, partition)
+    val timed = new LiveTiming(timing, live.rejects)
     val why = AttributeReference("why", StringType)()
     val good = UnsafeProjection.create(columns ++ time :+ Literal(null, StringType), gate.source)
     val bad = UnsafeProjection.create(columns.map(c => Literal(null, c.dataType)) ++ time :+ why, gate.source :+ why)
@@ -58,7 +59,11 @@ case class Segment(gate: Gate, columns: Seq[Expression], time: Option[Expression
     rows.flatMap { row =>
       try {
         val text = live.setAside(row)
-        if (text != null) Some(aside(row, text)) else if (live.passes(row)) Some(good(row)) else None
+        val untimely = if (text == null) timed.wrong(row) else null
+        if (text != null) Some(aside(row, text))
+        else if (!live.passes(row)) None
+        else if (untimely != null) Some(aside(row, live.rejects.of(untimely, live.rejects.text(row))))
+        else Some(good(row))
       } catch { case e if Rejects.isRowError(e) => Some(aside(row, live.rejects.of(row, e))) }
     }
   }

@@ -8,25 +8,32 @@ class Sessioned(fold: Fold, arriving: Arriving, keeping: Keeping, closing: Closi
   private def start(s: InternalRow): Long = s.getLong(startAt)
   private def end(s: InternalRow): Long = s.getLong(endAt)
 
-  override protected def add(key: InternalRow, batch: Array[InternalRow], watermark: Long): Unit = saying(key) {
+  override protected def add(key: InternalRow, batch: Array[InternalRow]): Unit = saying(key) {
+    val rows = inTime(batch)
+    if (arriving.ordered) inOrder(rows) else java.util.Arrays.sort(rows, Folding.byLong(arriving.prefix + startAt))
+    rows.foreach(r => tried(r)(absorb(r)))
+  }
+
+  /**
+   * The rows that end up in an open session. Those that alone would be late carry their text; they end before any that is open, so that one is in time if it
+   * reaches the first of those, by way of others perhaps: from the last end to the first, each is asked once.
+   */
+  private def inTime(batch: Array[InternalRow]): Array[InternalRow] = {
     val (sure, doubtful) = batch.partition(_.isNullAt(arriving.bad))
-    if (arriving.ordered) inOrder(sure) else java.util.Arrays.sort(sure, Sessioned.byStart(arriving.prefix + startAt))
-    sure.foreach(r => tried(r)(absorb(r)))
-    // A row that alone would be late is not if it ends up in an open session, by way of others perhaps.
-    var left = doubtful.toList
-    var more = true
-    while (more) {
-      val (near, far) = left.partition(r => touches(alone(r)))
-      near.foreach(r => tried(r)(absorb(r)))
-      left = far
-      more = near.nonEmpty
+    if (doubtful.isEmpty) return batch
+    var first = (open.headOption.map(start).iterator ++ sure.iterator.map(r => span(r)._1)).minOption.getOrElse(Windowed.Never)
+    val reached = doubtful.map(r => (r, span(r))).sortBy(-_._2._2).filter { case (r, (from, to)) =>
+      val in = first <= to
+      if (in) first = math.min(first, from) else out += rejected(r.getUTF8String(arriving.bad))
+      in
     }
-    left.foreach(r => out += rejected(r.getUTF8String(arriving.bad)))
+    sure ++ reached.map(_._1)
   }
 
   /** The row by itself, as a session. */
-  private def alone(row: InternalRow): InternalRow = with1(null, row)
-  private def touches(s: InternalRow): Boolean = open.exists(o => start(o) <= end(s) && end(o) >= start(s))
+  private def alone(row: InternalRow): InternalRow = plus(null, row)
+  private def span(row: InternalRow): (Long, Long) =
+    if (arriving.ordered) { val s = alone(row); (start(s), end(s)) } else (row.getLong(arriving.prefix + startAt), row.getLong(arriving.prefix + endAt))
 
   private def absorb(row: InternalRow): Unit = {
     val one = alone(row)
@@ -35,7 +42,7 @@ class Sessioned(fold: Fold, arriving: Arriving, keeping: Keeping, closing: Closi
     else {
       val all = open.slice(from, until)
       val joined = all.tail.foldLeft(all.head)(merged)
-      val state = if (!arriving.ordered && start(one) < start(joined)) merged(one, joined) else with1(joined, row)
+      val state = if (!arriving.ordered && start(one) < start(joined)) merged(one, joined) else plus(joined, row)
       open.remove(from, until - from)
       open.insert(from, state)
     }
@@ -55,32 +62,38 @@ class Sessioned(fold: Fold, arriving: Arriving, keeping: Keeping, closing: Closi
     val old = open.toArray
     act
     if (closing.changes) {
-      old.foreach(o => if (!open.exists(s => start(s) == start(o) && end(s) == end(o))) out += live.delete(bounds(key, start(o), end(o))).copy())
-      open.foreach(s => if (!old.exists(_ eq s)) upsert(key, start(s), end(s), s))
+      val (now, same) = (open.iterator.map(s => (start(s), end(s))).toSet, java.util.Collections.newSetFromMap(new java.util.IdentityHashMap[InternalRow, java.lang.Boolean]))
+      old.foreach { o =>
+        same.add(o)
+        if (!now((start(o), end(o)))) out += live.delete(bounds(key, start(o), end(o))).copy()
+      }
+      open.foreach(s => if (!same.contains(s)) upsert(key, start(s), end(s), s))
     }
   }
 
   override protected def close(key: InternalRow, watermark: Long): Unit = {
     val over = open.takeWhile(end(_) <= watermark)
-    over.foreach(s => finish(key, start(s), end(s), s, watermark))
+    over.foreach(s => finish(key, start(s), end(s), watermark)(s))
     open = open.drop(over.length)
   }
 
   override protected def next: Long = end(open.head)
-  override protected def openWindows: Iterator[Kept] = open.iterator.map(s => Kept(start(s), end(s), s))
+  override protected def openWindows: Iterator[Bounded] = open.iterator.map(s => Bounded(start(s), end(s), s))
 
   override protected def replay(key: InternalRow, row: InternalRow, missed: Long, watermark: Long): Unit = {
     val one = alone(row)
-    val near = everyKept.filter(k => k.start <= end(one) && k.end >= start(one)).sortBy(_.start)
-    if (touches(one)) saying(key) {
+    val still = closing.keep.get
+    val near = everyKept.filter(k => k.start <= end(one) && k.end >= start(one) && k.end + still > watermark).sortBy(_.start)
+    val (from, until) = touched(one)
+    if (from < until) saying(key) {
       // What was closed is part of an open session now.
       near.foreach { k => undo(k); adopt(k.state) }
       absorb(row)
-    } else if (near.isEmpty && end(one) + closing.keep.get <= watermark) out += rejected(Rejects.gone(row.getUTF8String(arriving.bad), Seq((start(one), end(one)))))
+    } else if (near.isEmpty && end(one) + still <= watermark) out += rejected(Rejects.gone(row.getUTF8String(arriving.bad), Seq((start(one), end(one)))))
     else {
-      val state = if (near.isEmpty) one else with1(near.tail.foldLeft(near.head.state)((s, k) => merged(s, k.state)), row)
+      val state = if (near.isEmpty) one else plus(near.tail.foldLeft(near.head.state)((s, k) => merged(s, k.state)), row)
       near.foreach(undo)
-      correct(Kept(start(state), end(state), state))
+      renew(key, Bounded(start(state), end(state), state))
     }
   }
 
@@ -90,8 +103,4 @@ class Sessioned(fold: Fold, arriving: Arriving, keeping: Keeping, closing: Closi
     open.remove(from, until - from)
     open.insert(from, joined)
   }
-}
-
-object Sessioned {
-  private def byStart(at: Int): java.util.Comparator[InternalRow] = (x, y) => java.lang.Long.compare(x.getLong(at), y.getLong(at))
 }

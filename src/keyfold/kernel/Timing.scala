@@ -8,13 +8,13 @@ import org.apache.spark.unsafe.types.UTF8String
 /** What kind of windows a table has; lengths in microseconds. */
 sealed trait Window extends Serializable
 case class Panes(grid: Grid) extends Window
-/** `end`: when a row alone would end a session, as a timestamp. */
+/** `end`: when a session of a row alone would end, in microseconds. */
 case class Sessions(cells: Cells, end: Expression) extends Window
 /** The rows of the last `span` up to the newest, whole or in panes, or the last so many. */
 case class Recently(span: Option[Long], rows: Option[Int], pane: Option[Long]) extends Window
 
 /** What a row's event time means to a table that looks at it, before the shuffle: once rows are folded together, their text is gone. */
-case class Timing(window: Option[Window], source: Seq[Attribute], time: Option[Attribute], watermark: Long = Timing.None)
+case class Timing(window: Option[Window], source: Seq[Attribute], time: Option[Attribute], watermark: Long = Timing.Unknown)
 
 class LiveTiming(t: Timing, rejects: Rejects) {
   private val time = t.time.map(a => t.source.indexWhere(_.exprId == a.exprId)).getOrElse(-1)
@@ -37,23 +37,22 @@ class LiveTiming(t: Timing, rejects: Rejects) {
     if (at < Timing.Oldest || at > Timing.Newest) return s"event time ${Timing.text(at)} is outside of the years 1000 to 9998"
     if (end == null) return null
     val e = end(row)
-    if (e.isNullAt(0)) "the gap of the session is null" else if (e.getLong(0) <= at) "the gap of the session is not above zero" else null
+    if (e.isNullAt(0)) "the gap of the session is null" else if (e.getLong(0) < at + 1000) "the gap of the session is less than a millisecond" else null
   }
 
   /**
-   * How the row goes on: null as all do; else the text it carries. A row whose windows are all closed is set aside with it (`Aside`); one that may be late, which
-   * only the key's state can tell, or that is replayed, goes on alone.
+   * How the row goes on: null as all do; else the text it carries. A row whose windows are all closed is set aside with it; one that may be late, which only the
+   * key's state can tell, or that is replayed, goes on alone.
    */
   def late(row: InternalRow): UTF8String = {
     if (replay >= 0 && !row.isNullAt(replay)) return rejects.again(row, row.getLong(time), row.getLong(replay))
-    if (t.watermark == Timing.None) return null
+    if (t.watermark == Timing.Unknown) return null
     val at = if (time < 0) Long.MaxValue else row.getLong(time)
     if (at >= t.watermark) return null
     window match {
       case Panes(g) if g.end(g.first(at)) <= t.watermark =>
-        val (from, to) = (g.first(at), g.last(at))
-        var closed = from
-        while (closed < to && g.end(closed + 1) <= t.watermark) closed += 1
+        val from = g.first(at)
+        val closed = math.min(g.last(at), g.ends.index(t.watermark))
         val windows = (from to math.min(closed, from + Timing.Listed - 1)).map(k => (g.start(k), g.end(k)))
         rejects.late(row, at, t.watermark, closed - from + 1, windows, g.end(closed))
       case _: Sessions =>
@@ -74,7 +73,7 @@ class LiveTiming(t: Timing, rejects: Rejects) {
 }
 
 object Timing {
-  val None: Long = Long.MinValue
+  val Unknown: Long = Long.MinValue
   /** A late row lists at most so many of the windows it missed. */
   val Listed = 100
   /** Several languages' clocks that were never set say the year 1; views know no year after 9999. */
@@ -82,5 +81,5 @@ object Timing {
   val Newest: Long = java.time.Instant.parse("9998-12-31T00:00:00Z").getEpochSecond * 1000000L
   def text(micros: Long): String = java.time.Instant.EPOCH.plus(micros, java.time.temporal.ChronoUnit.MICROS).toString
   /** Before the first watermark Spark says zero. */
-  def micros(watermarkMs: Long): Long = if (watermarkMs <= 0) None else watermarkMs * 1000
+  def micros(watermarkMs: Long): Long = if (watermarkMs <= 0) Unknown else watermarkMs * 1000
 }

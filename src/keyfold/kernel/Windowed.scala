@@ -1,30 +1,30 @@
 package org.apache.spark.sql.keyfold
 
-import scala.collection.mutable.ArrayBuffer
+import scala.collection.mutable.{ArrayBuffer, LinkedHashMap}
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.util.GenericArrayData
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
-import org.apache.spark.unsafe.types.UTF8String
 
-/** A window that is closed and kept: its bounds in microseconds and its state as it is stored. */
-case class Kept(start: Long, end: Long, state: InternalRow)
+/** A window by its bounds, in microseconds, and its state as it is stored. */
+case class Bounded(start: Long, end: Long, state: InternalRow)
 
 /** When a table's windows speak, and for how many microseconds closed ones are kept. */
 case class Closing(changes: Boolean, keep: Option[Long])
 
 /**
- * Windows that close: all that a key has open is one packed value, and one timer per key waits for the next window to end. Windows that are kept after their close
- * are written once and read for a replay alone, so that they are entries of a map, each with a timer for its end. States in lists are as they are stored, and are
- * never changed in place.
+ * Windows that close: all that a key has open is one packed value, and one lazy timer per key waits for the next window to end. Windows that are kept after their
+ * close are written once and read for a replay alone, so that they are entries of a map, each with a timer for its end. States in lists are as they are stored, and
+ * are never changed in place.
  */
 abstract class Windowed(fold: Fold, arriving: Arriving, keeping: Keeping, closing: Closing) extends Folding(fold, arriving, keeping) {
   @transient private var state: ValueState[InternalRow] = _
-  @transient protected var open: ArrayBuffer[InternalRow] = _
   @transient private var kept: MapState[InternalRow, InternalRow] = _
-  @transient private var due: Long = _
+  @transient protected var open: ArrayBuffer[InternalRow] = _
+  /** When the key's timer fires: when the next window ends, or before. */
+  @transient private var armed: Long = _
   /** Windows that end at or before this time have been closed. */
   @transient protected var closed: Long = _
   protected val startAt: Int = fold.state.indexWhere(_.name == Names.Start)
@@ -32,13 +32,13 @@ abstract class Windowed(fold: Fold, arriving: Arriving, keeping: Keeping, closin
 
   /** Closes what ends at or before the watermark. */
   protected def close(key: InternalRow, watermark: Long): Unit
-  /** Folds the batch in and emits what changed. Returns whether any row was folded. */
-  protected def add(key: InternalRow, batch: Array[InternalRow], watermark: Long): Unit
-  /** Folds a replayed row into the closed windows that it missed. */
+  /** Folds the batch in and emits what changed. */
+  protected def add(key: InternalRow, batch: Array[InternalRow]): Unit
+  /** Folds a replayed row into the closed windows that it missed, those that ended at or before `missed`. */
   protected def replay(key: InternalRow, row: InternalRow, missed: Long, watermark: Long): Unit
   /** When the next open window ends. */
   protected def next: Long
-  protected def openWindows: Iterator[Kept]
+  protected def openWindows: Iterator[Bounded]
 
   override def stateSchema: StructType = new StructType().add("due", LongType).add("closed", LongType).add("open", ArrayType(fold.schema, containsNull = false))
   private def keptSchema = new StructType().add("start", LongType).add("end", LongType).add("state", fold.schema)
@@ -50,8 +50,8 @@ abstract class Windowed(fold: Fold, arriving: Arriving, keeping: Keeping, closin
 
   private def load(stored: InternalRow): Unit = {
     open = new ArrayBuffer[InternalRow](16)
-    due = if (stored == null) Windowed.Never else stored.getLong(0)
-    closed = if (stored == null) Timing.None else stored.getLong(1)
+    armed = if (stored == null) Windowed.Never else stored.getLong(0)
+    closed = if (stored == null) Timing.Unknown else stored.getLong(1)
     if (stored != null) {
       val a = stored.getArray(2)
       var i = 0
@@ -64,121 +64,146 @@ abstract class Windowed(fold: Fold, arriving: Arriving, keeping: Keeping, closin
     val watermark = Timing.micros(times.getCurrentWatermarkInMs())
     load(state.get())
     out.clear()
-    val (was, armed) = (due, due != Windowed.Never)
+    val was = armed
     // First, so that a row that some windows have missed is in none of those.
-    if (armed && due <= watermark) settle(key, watermark)
-    closed = math.max(closed, watermark)
-    val batch = copies(rows)
-    val before = open.clone()
-    val said = out.length
-    try {
-      val (own, again) = batch.partition(r => r.isNullAt(arriving.bad) || Rejects.replayed(r.getUTF8String(arriving.bad)).isEmpty)
-      if (own.nonEmpty) add(key, own, watermark)
-      again.foreach(r => tried(r)(replay(key, r, Rejects.replayed(r.getUTF8String(arriving.bad)).get, watermark)))
-      if (again.nonEmpty) sayCorrected(key)
-    } catch {
-      // What a reader would see can't be computed: the batch's rows are the reason.
+    settle(key, watermark)
+    val (again, own) = copies(rows).partition(missed(_).isDefined)
+    if (own.nonEmpty) whole(own)(add(key, own))
+    again.foreach(r => whole(Array(r))(replay(key, r, missed(r).get, watermark)))
+    if (again.nonEmpty) correct(key)
+    // A kept window may count on the same tick, so that there timers are left to fire.
+    store(was, watermark, drop = closing.keep.isEmpty)
+    out.iterator
+  }
+
+  /** The watermark that a replayed row was too late for; None for a row that isn't replayed. */
+  private def missed(row: InternalRow): Option[Long] = if (row.isNullAt(arriving.bad)) None else Rejects.replayed(row.getUTF8String(arriving.bad))
+
+  /** All of it or nothing: what can't be folded, or shown, leaves state and output as they were, and the rows are refused. */
+  private def whole(rows: Array[InternalRow])(act: => Unit): Unit = {
+    val (before, said, pending) = (open.clone(), out.length, corrections.clone())
+    try act catch {
       case e if Rejects.isRowError(e) =>
         open = before
         out.dropRightInPlace(out.length - said)
-        batch.foreach(r => out += rejected(rejects.of(r, e)))
+        corrections = pending
+        rows.foreach(refuse(_, e))
     }
-    // A kept window may count on the same tick, so that there timers are left to fire.
-    store(was, drop = armed && closing.keep.isEmpty)
-    out.iterator
+  }
+
+  /** A row that carries its own text is refused with that: a late one stays late. */
+  private def refuse(row: InternalRow, e: Throwable): Unit = out += rejected {
+    val text = row.getUTF8String(arriving.bad)
+    if (text == null) rejects.of(row, e) else if (missed(row).isEmpty) text else rejects.of(Rejects.reason(e), Rejects.raw(text))
   }
 
   override def handleExpiredTimer(key: InternalRow, times: TimerValues, timer: ExpiredTimerInfo): Iterator[InternalRow] = {
     val watermark = Timing.micros(times.getCurrentWatermarkInMs())
     load(state.get())
     out.clear()
-    if (due <= watermark) {
-      val was = due
+    if (armed <= watermark) {
+      val was = armed
       settle(key, watermark)
-      store(was, drop = false)
+      store(was, watermark, drop = false)
     }
-    for (keep <- closing.keep; w <- recall(timer.getExpiryTimeInMs() - keep / 1000) if w.end + keep <= watermark) {
-      forget(w)
-      out += live.delete(bounds(key, w.start, w.end)).copy()
+    closing.keep.foreach { keep =>
+      val tick = timer.getExpiryTimeInMs() - keep / 1000
+      // The first tick stands for all before it.
+      val over = if (timer.getExpiryTimeInMs() == 1L) everyKept else recall(tick).toSeq
+      over.filter(_.end + keep <= watermark).foreach { w =>
+        kept.removeKey(at(Windowed.tick(w.end)))
+        out += live.delete(bounds(key, w.start, w.end)).copy()
+      }
     }
     out.iterator
   }
 
   private def settle(key: InternalRow, watermark: Long): Unit = {
-    close(key, watermark)
+    if (armed <= watermark) close(key, watermark)
     closed = math.max(closed, watermark)
   }
 
-  /** Puts the state back and the timer where the next thing is due. */
-  private def store(was: Long, drop: Boolean): Unit = {
-    due = if (open.isEmpty) Windowed.Never else next
-    if (Windowed.tick(due) != Windowed.tick(was)) {
-      if (drop) getHandle.deleteTimer(Windowed.tick(was))
-      if (due != Windowed.Never) getHandle.registerTimer(Windowed.tick(due))
+  /** Puts the state back, and the timer where it must be: a window that ends later than it fires costs nothing until then. */
+  private def store(was: Long, watermark: Long, drop: Boolean): Unit = {
+    val due = if (open.isEmpty) Windowed.Never else next
+    val stays = was != Windowed.Never && was > watermark && was <= due && due != Windowed.Never
+    armed = if (stays) was else due
+    if (Windowed.fires(armed) != Windowed.fires(was)) {
+      if (drop && was != Windowed.Never) getHandle.deleteTimer(Windowed.fires(was))
+      if (armed != Windowed.Never) getHandle.registerTimer(Windowed.fires(armed))
     }
-    if (due == Windowed.Never) state.clear() else state.update(new GenericInternalRow(Array[Any](due, closed, new GenericArrayData(open.toArray[Any]))))
+    if (armed != Windowed.Never) state.update(new GenericInternalRow(Array[Any](armed, closed, new GenericArrayData(open.toArray[Any]))))
+    else if (was != Windowed.Never) state.clear()
   }
 
   /** The key as readers see it: the user's, then the window's bounds. */
   @transient private lazy val window = new GenericInternalRow(2)
-  @transient private lazy val whole = new JoinedRow
+  @transient private lazy val wholeKey = new JoinedRow
   protected def bounds(key: InternalRow, start: Long, end: Long): InternalRow = {
     window.update(0, start)
     window.update(1, end)
-    whole(key, window)
+    wholeKey(key, window)
   }
 
   protected def upsert(key: InternalRow, start: Long, end: Long, stored: InternalRow): Unit =
     if (closing.changes) out += live.upsert(bounds(key, start, end), live.read(stored)).copy()
 
-  /** A window's last word, or its corrected one. */
-  protected def finish(key: InternalRow, start: Long, end: Long, stored: InternalRow, watermark: Long): Unit = {
-    say(key, Kept(start, end, stored))
-    closing.keep.foreach(keep => if (end + keep > watermark) remember(Kept(start, end, stored)) else out += live.delete(bounds(key, start, end)).copy())
+  /** A window's last word. One whose value can't be computed is rejected as a window, since its rows are gone, and is not kept. */
+  protected def finish(key: InternalRow, start: Long, end: Long, watermark: Long)(stored: => InternalRow): Unit = try {
+    val state = stored
+    out += live.last(bounds(key, start, end), live.read(state)).copy()
+    closing.keep.foreach(keep => if (end + keep > watermark) remember(Bounded(start, end, state)) else out += live.delete(bounds(key, start, end)).copy())
+  } catch {
+    case e if Rejects.isRowError(e) => out += rejected(rejects.of(Rejects.reason(e), s"the window from ${Timing.text(start)} to ${Timing.text(end)}"))
   }
-  private def say(key: InternalRow, w: Kept): Unit = {
-    try out += live.last(bounds(key, w.start, w.end), live.read(w.state)).copy() catch {
-      case e if Rejects.isRowError(e) => out += rejected(rejects.of(Rejects.reason(e), s"the window from ${Timing.text(w.start)} to ${Timing.text(w.end)}"))
+
+  // What replayed rows do to windows that are kept, by their ticks: their new state, or none. Written down and said once all of the batch's are folded.
+  private var corrections: LinkedHashMap[Long, (Bounded, Boolean)] = LinkedHashMap.empty
+  protected def renew(key: InternalRow, w: Bounded): Unit = {
+    // One that can't be shown is no correction, and its row is refused.
+    live.last(bounds(key, w.start, w.end), live.read(w.state))
+    corrections(Windowed.tick(w.end)) = (w, true)
+  }
+  protected def undo(w: Bounded): Unit = corrections(Windowed.tick(w.end)) = (w, false)
+
+  private def correct(key: InternalRow): Unit = {
+    val (stay, gone) = corrections.values.partition(_._2)
+    corrections = LinkedHashMap.empty
+    gone.foreach { case (w, _) =>
+      kept.removeKey(at(Windowed.tick(w.end)))
+      out += live.delete(bounds(key, w.start, w.end)).copy()
+    }
+    stay.foreach { case (w, _) =>
+      // A session that grew backwards ends where it did and begins elsewhere.
+      recall(Windowed.tick(w.end)).filter(_.start != w.start).foreach(old => out += live.delete(bounds(key, old.start, old.end)).copy())
+      out += live.last(bounds(key, w.start, w.end), live.read(w.state)).copy()
+      remember(w)
     }
   }
 
-  // What replayed rows did to windows that are kept; said once all of them are folded.
-  @transient private lazy val corrected = scala.collection.mutable.LinkedHashMap.empty[(Long, Long), Kept]
-  @transient private lazy val undone = scala.collection.mutable.LinkedHashSet.empty[(Long, Long)]
-  protected def correct(w: Kept): Unit = { remember(w); corrected((w.start, w.end)) = w; undone -= ((w.start, w.end)) }
-  protected def undo(w: Kept): Unit = { forget(w); corrected -= ((w.start, w.end)); undone += ((w.start, w.end)) }
-  private def sayCorrected(key: InternalRow): Unit = {
-    undone.foreach { case (from, to) => out += live.delete(bounds(key, from, to)).copy() }
-    corrected.values.foreach(say(key, _))
-    undone.clear()
-    corrected.clear()
-  }
-
-  /** Ends of windows of one key that are kept are in different milliseconds. */
   private def at(tick: Long): InternalRow = new GenericInternalRow(Array[Any](tick))
-  private def remember(w: Kept): Unit = {
+  private def remember(w: Bounded): Unit = {
     val tick = Windowed.tick(w.end)
-    if (!kept.containsKey(at(tick))) getHandle.registerTimer(tick + closing.keep.get / 1000)
+    if (!kept.containsKey(at(tick))) getHandle.registerTimer(math.max(1L, tick + closing.keep.get / 1000))
     kept.updateValue(at(tick), new GenericInternalRow(Array[Any](w.start, w.end, w.state)))
   }
-  protected def recall(tick: Long): Option[Kept] = Option(kept.getValue(at(tick))).map(asKept)
-  private def forget(w: Kept): Unit = kept.removeKey(at(Windowed.tick(w.end)))
-  protected def everyKept: Seq[Kept] = kept.values().map(r => asKept(r.copy())).toSeq
-  private def asKept(r: InternalRow): Kept = Kept(r.getLong(0), r.getLong(1), r.getStruct(2, width))
+  /** The kept window that ends in a millisecond, as the batch's replays have left it. */
+  protected def recall(tick: Long): Option[Bounded] = corrections.get(tick) match {
+    case Some((w, stays)) => if (stays) Some(w) else None
+    case None => Option(kept.getValue(at(tick))).map(asBounded)
+  }
+  protected def everyKept: Seq[Bounded] =
+    kept.values().map(r => asBounded(r.copy())).filterNot(w => corrections.contains(Windowed.tick(w.end))).toSeq ++ corrections.values.filter(_._2).map(_._1)
+  private def asBounded(r: InternalRow): Bounded = Bounded(r.getLong(0), r.getLong(1), r.getStruct(2, width))
 
-  /** One row, or state, that arrived, folded into a stored state or into nothing. */
-  protected def with1(stored: InternalRow, row: InternalRow): InternalRow = {
+  /** A stored state, or none, and one row more, or the state that arrived. */
+  protected def plus(stored: InternalRow, row: InternalRow): InternalRow = {
     val b = if (stored == null) live.zero() else live.load(stored)
     if (arriving.ordered) { val old = live.renew(b); live.update(b, row); live.settle(b, old) } else live.merge(b, row)
     live.stored(b)
   }
 
-  @transient private lazy val before = new GenericInternalRow(arriving.prefix)
-  @transient private lazy val prefixed = new JoinedRow
-  protected def mergeInto(b: InternalRow, stored: InternalRow): Unit = live.merge(b, prefixed(before, stored))
   protected def merged(a: InternalRow, b: InternalRow): InternalRow = { val x = live.load(a); mergeInto(x, b); live.stored(x) }
-
-  protected def time(row: InternalRow): Long = row.getStruct(arriving.stamp, 2).getLong(0)
 
   override def shown(key: InternalRow, stored: InternalRow): Iterator[InternalRow] = {
     load(stored)
@@ -187,9 +212,8 @@ abstract class Windowed(fold: Fold, arriving: Arriving, keeping: Keeping, closin
     out.iterator
   }
 
-  /** What a reader sees of a window that is kept. */
   override def shownKept(key: InternalRow, stored: InternalRow): Iterator[InternalRow] = {
-    val w = asKept(stored)
+    val w = asBounded(stored)
     Iterator.single(live.last(bounds(key, w.start, w.end), live.read(w.state)))
   }
 }
@@ -199,6 +223,8 @@ object Windowed {
   /** The state variable of kept windows. */
   val Kept = "kept"
   val tickSchema: StructType = new StructType().add("tick", LongType)
-  /** The first millisecond at which something is due; before the first watermark, at zero, nothing is. */
-  def tick(micros: Long): Long = if (micros == Never) Never else math.max(1L, -Math.floorDiv(-micros, 1000L))
+  /** The first millisecond at which a time has come. */
+  def tick(micros: Long): Long = if (micros == Never) Never else -Math.floorDiv(-micros, 1000L)
+  /** The tick of a timer: before the first watermark, at zero, nothing is due. */
+  def fires(micros: Long): Long = math.max(1L, tick(micros))
 }

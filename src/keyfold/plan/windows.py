@@ -15,6 +15,8 @@ from keyfold.plan.words import window_words
 _DAY: Final = durations.millis("1 day")
 # Names that Python lists and Java refuses, since they say no place: what they mean depends on who is asked.
 _NO_PLACES: Final = frozenset({"EST", "Factory", "HST", "MST", "ROC", "localtime"})
+# More are no use to anyone, and each is a row when it closes.
+_MOST_WINDOWS: Final = 100_000
 _MOST_ROWS: Final = 2**31 - 1
 
 
@@ -32,6 +34,10 @@ def sliding(size: object, every: object, offset: object, zone: object, where: ob
     if every_ms > size_ms:
         problem = "every can't be longer than size: rows between two windows would be in none"
         _refuse(problem, where, f"size={size!r}, every={every!r}", f"every={durations.text(size_ms)!r}")
+    if size_ms > every_ms * _MOST_WINDOWS:
+        problem = f"a row would be in {size_ms // every_ms:,} windows, and {_MOST_WINDOWS:,} are the most"
+        least = durations.text(-(-size_ms // _MOST_WINDOWS))
+        _refuse(problem, where, f"size={size!r}, every={every!r}", f"every of at least {least!r}")
     checked = _zone(zone, {"size": size_ms, "every": every_ms}, where)
     return WindowSpec("sliding", size_ms, every_ms, _offset(offset, every_ms, where), checked)
 
