@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -160,8 +161,14 @@ def _keep(place: AppHome, table: str) -> str:
     raise BadOption(
         "the table keeps no closed windows, so that late rows have nothing to be folded into",
         where=where,
-        hint='declare it with keep="7 days": windows that close from then on are kept for so long',
+        hint=_advice(found),
     )
+
+
+def _advice(table: Mapping[str, Any]) -> str:
+    if (table.get("window") or {}).get("kind") in ("rolling", "last"):
+        return "rolling and last have no windows that close; longer ones take older rows"
+    return 'a table of another name with keep="7 days", which keeps windows so long after their close'
 
 
 def _tell(done: Replayed, runs: bool, keep: str, watermark: datetime | None) -> None:

@@ -209,7 +209,7 @@ class Context:
 
 
 def _source(context: Context, node: nodes.Source) -> Any:
-    control = context.home.control if context.home and context.spec.idle_ms is not None else None
+    control = context.home.control / node.name if context.home and context.spec.idle_ms is not None else None
     frame = inputs.read(context.spark, node, context.feeds, context.timed, control)
     fed = node.name in context.feeds
     return context.begin(node, frame, node.name, None if fed else inputs.csv_options(node))
@@ -251,6 +251,13 @@ def _transform(context: Context, node: nodes.Transform) -> Any:
     times = {s.time.lower() for s in nodes.sources(node) if s.time}
     kept = [c for c in after.columns if c.lower() in times]
     # The function may have left the time out; then there is none from here on.
+    if kept and dict(after.dtypes)[kept[0]] != "timestamp":
+        raise BadExpression(
+            f"the function of transform made the stream's time {kept[0]} something else than a timestamp",
+            where=where,
+            given=f"{kept[0]} {dict(after.dtypes)[kept[0]]}",
+            hint="leave the column as it is and add another, or drop it: tables then go by arrival",
+        )
     timed = together.withColumn("_kf_time", F.col(f"`{kept[0]}`")) if kept else together
     return context.begin(node, timed)
 

@@ -71,7 +71,7 @@ class TableHome:
     def sweep(self) -> None:
         """Removes what a killed process left half written."""
         for directory in (self.late, self.rejected, self.changes, self.side, self.control):
-            for file in directory.glob(".*"):
+            for file in directory.rglob(".*"):
                 file.unlink(missing_ok=True)
 
     def watermark_ms(self, batch: int) -> int | None:

@@ -1,7 +1,7 @@
 """Sources as streaming DataFrames: the user's columns, and keyfold's own beside them.
 
 `_kf_raw` is the text of a row that does not parse, `_kf_control` marks rows that only move event time,
-`_kf_time` is the event time, null if it is too far in the future; `_kf_given` is what it was then. The kernel
+`_kf_time` is the event time, null if it is one that can't be; `_kf_given` is what it was then. The kernel
 knows these names.
 """
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TEXT_FORMATS = ("json", "csv")
+# Several languages' clocks that were never set say the year 1; views know no year after 9999.
+OLDEST, NEWEST = "1000-01-01 00:00:00Z", "9998-12-31 23:59:59.999999Z"
 
 
 def read(
@@ -41,18 +43,15 @@ def read(
     time = f"`{_time_column(source, frame)}`"
     if not watermark:
         return frame.withColumn("_kf_time", F.col(time))
-    if source.future_ms is None:
-        frame = frame.withColumn("_kf_time", F.col(time))
-    else:
-        # Without its time a row moves no watermark; the kernel then rejects it.
-        clock = f"timestampadd(millisecond, {source.future_ms}L, current_timestamp())"
+    # Without its time a row moves no watermark; the kernel then rejects it.
+    usable = f"{time} between timestamp'{OLDEST}' and timestamp'{NEWEST}'"
+    if source.future_ms is not None:
         by_hand = " or _kf_control" if "_kf_control" in frame.columns else ""
-        frame = frame.withColumns(
-            {
-                "_kf_given": F.col(time),
-                "_kf_time": F.expr(f"case when {time} <= {clock}{by_hand} then {time} end"),
-            }
-        )
+        clock = f"timestampadd(millisecond, {source.future_ms}L, current_timestamp())"
+        usable = f"{usable} and ({time} <= {clock}{by_hand})"
+    frame = frame.withColumns(
+        {"_kf_given": F.col(time), "_kf_time": F.expr(f"case when {usable} then {time} end")}
+    )
     if control is not None:
         frame = side.with_control(frame, control)
     return frame.withWatermark("_kf_time", f"{source.late_ms} milliseconds")

@@ -28,16 +28,15 @@ class LiveTiming(t: Timing, rejects: Rejects) {
   def wrong(row: InternalRow): String = {
     if (time < 0) return null
     if (row.isNullAt(time)) {
-      if (known >= 0 && !row.isNullAt(known)) return s"event time ${Timing.text(row.getLong(known))} is too far in the future"
+      if (known >= 0 && !row.isNullAt(known)) return Timing.impossible(row.getLong(known))
       // Without windows a row without a time was seen now.
       return if (window == null) null else "event time is null"
     }
     if (window == null) return null
-    val at = row.getLong(time)
-    if (at < Timing.Oldest || at > Timing.Newest) return s"event time ${Timing.text(at)} is outside of the years 1000 to 9998"
     if (end == null) return null
+    val at = row.getLong(time)
     val e = end(row)
-    if (e.isNullAt(0)) "the gap of the session is null" else if (e.getLong(0) < at + 1000) "the gap of the session is less than a millisecond" else null
+    if (e.isNullAt(0)) "the gap of the session is null, or a text that is no interval" else if (e.getLong(0) < at + 1000) "the gap of the session is less than a millisecond" else null
   }
 
   /**
@@ -76,9 +75,11 @@ object Timing {
   val Unknown: Long = Long.MinValue
   /** A late row lists at most so many of the windows it missed. */
   val Listed = 100
-  /** Several languages' clocks that were never set say the year 1; views know no year after 9999. */
-  val Oldest: Long = java.time.Instant.parse("1000-01-01T00:00:00Z").getEpochSecond * 1000000L
-  val Newest: Long = java.time.Instant.parse("9998-12-31T00:00:00Z").getEpochSecond * 1000000L
+  /** Why a time that a stream does not take was not taken; engine/inputs.py says which those are. */
+  def impossible(micros: Long): String = {
+    val year = java.time.Instant.EPOCH.plus(micros, java.time.temporal.ChronoUnit.MICROS).atOffset(java.time.ZoneOffset.UTC).getYear
+    s"event time ${text(micros)} is ${if (year < 1000 || year > 9998) "outside of the years 1000 to 9998" else "too far in the future"}"
+  }
   def text(micros: Long): String = java.time.Instant.EPOCH.plus(micros, java.time.temporal.ChronoUnit.MICROS).toString
   /** Before the first watermark Spark says zero. */
   def micros(watermarkMs: Long): Long = if (watermarkMs <= 0) Unknown else watermarkMs * 1000

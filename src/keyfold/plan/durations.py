@@ -39,9 +39,9 @@ def millis(value: object, what: str = "duration", *, zero: bool = False, where: 
     if ms < 0:
         _refuse(f"{what} can't be negative", value, where, _EXAMPLES)
     if ms == 0 and not zero:
-        _refuse(f"{what} can't be zero", value, where, "a longer time, or leave it out")
+        _refuse(f"{what} can't be zero", value, where, "a longer time")
     if ms > _LONGEST:
-        _refuse(f"{what} is longer than 10,000 years", value, where, "a shorter time, or leave it out")
+        _refuse(f"{what} is longer than 10,000 years", value, where, "a shorter time")
     return ms
 
 
@@ -77,7 +77,7 @@ def _parse(value: str, what: str, where: object) -> int:
     if value.strip().startswith("-"):
         _refuse(f"{what} can't be negative", value, where, _EXAMPLES)
     if _NUMBER.fullmatch(value):
-        if not float(value):
+        if not float(value.strip()):
             return 0
         _refuse(
             f"{what} is a number without a unit", value, where, f"'{value.strip()} seconds' or another unit"
