@@ -169,7 +169,12 @@ class Driver:
             feeds=feeds,
             changelog=True,
         )
-        self._handle.drain()
+        try:
+            self._handle.drain()
+        except BaseException:
+            # A batch that fails again must not keep the home from the next one.
+            self._handle.stop()
+            raise
 
     def _feed_directory(self, stream: Source) -> Path:
         directory = self._home / self._spec.name / "feeds" / stream.name

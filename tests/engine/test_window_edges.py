@@ -73,6 +73,21 @@ def test_a_replayed_row_that_does_not_fit_changes_nothing():
         assert '"v":2' in refused["raw"]
 
 
+def test_a_closed_session_that_grows_both_ways_in_one_replay_is_one_session():
+    app = app_of(lambda s: s.by("k").session("5 seconds").table("t", n="count(*)", keep="1 day"))
+    with drive(app) as d:
+        d.push("s", [row("a", 1, 10), row("a", 1, 14)])
+        d.push("s", [row("b", 1, 100)])
+        d.push("s", [row("a", 1, 7)])
+        d.push("s", [row("a", 1, 18)])
+        assert len(d.late("t")) == 2
+        d.changes("t")
+        late.replay(d.handle.home.table("t"), 86_400_000, None)
+        d.handle.drain()
+        assert [r["n"] for r in d.rows("t") if r["k"] == "a"] == [4]
+        assert [c["_op"] for c in d.changes("t")] == ["delete", "final"]
+
+
 @pytest.mark.parametrize("arm", ["transform", "union"])
 def test_a_clock_that_is_ahead_is_rejected_by_later_stages_too(arm: str):
     app = kf.App("edges")

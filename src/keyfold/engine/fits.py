@@ -11,7 +11,7 @@ from typing import Any
 from keyfold.engine.compile import Compiled
 from keyfold.engine.home import AppHome
 from keyfold.errors import StateMismatch
-from keyfold.plan import describe, nodes, words
+from keyfold.plan import describe, durations, nodes, words
 from keyfold.plan.nodes import AppSpec
 
 FORMAT = 1
@@ -53,15 +53,13 @@ def _window(spec: nodes.TableSpec) -> dict[str, str]:
         return {}
     # A gap that is an expression is in the kernel's part of the meaning.
     kind = words.window_words(replace(spec.window, gap=None if spec.window.gap is None else "by row"))
-    found = {"window": kind}
+    # A view shows open windows or it doesn't: with another emit it would be half of each.
+    found = {"window": kind, "emit": spec.emit}
     if spec.keep_ms is not None:
         # Timers are set for when kept windows go.
-        found["keep"] = f"{spec.keep_ms} ms"
+        found["keep"] = durations.text(spec.keep_ms)
     if spec.idle_ms is not None:
         found["idle"] = "yes"
-    if spec.window.kind == "session":
-        # Rows of open sessions are deleted as they grow, if they were ever shown.
-        found["emit"] = spec.emit
     return found
 
 

@@ -237,7 +237,7 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
       keyAttributes.foreach(k => m.put(s"key:${k.name}", canon(lens.inSource(k))))
       columns.foreach(c => m.put(s"column:${c.name}", canon.column(c, keys)))
       gapGiven.foreach(g => m.put("gap", canon(g)))
-      lens.source.filter(reads.contains).foreach(a => m.put(s"reads:${a.name}", a.dataType.sql))
+      lens.source.filter(a => reads.contains(a) && !Names.hidden(a.name)).foreach(a => m.put(s"reads:${a.name}", a.dataType.sql))
       // State is laid out in the order of declaration.
       m.put("keys", keys.mkString(", "))
       m.put("columns", columns.map(_.name).mkString(", "))

@@ -167,15 +167,14 @@ abstract class Windowed(fold: Fold, arriving: Arriving, keeping: Keeping, closin
   protected def undo(w: Bounded): Unit = corrections(Windowed.tick(w.end)) = (w, false)
 
   private def correct(key: InternalRow): Unit = {
-    val (stay, gone) = corrections.values.partition(_._2)
+    val now = corrections
     corrections = LinkedHashMap.empty
-    gone.foreach { case (w, _) =>
-      kept.removeKey(at(Windowed.tick(w.end)))
-      out += live.delete(bounds(key, w.start, w.end)).copy()
+    // What a reader has seen goes if its bounds do, as with a session that grew backwards and ends where it did.
+    for ((tick, (w, stays)) <- now; old <- recall(tick)) {
+      if (!stays || old.start != w.start) out += live.delete(bounds(key, old.start, old.end)).copy()
+      if (!stays) kept.removeKey(at(tick))
     }
-    stay.foreach { case (w, _) =>
-      // A session that grew backwards ends where it did and begins elsewhere.
-      recall(Windowed.tick(w.end)).filter(_.start != w.start).foreach(old => out += live.delete(bounds(key, old.start, old.end)).copy())
+    for ((w, stays) <- now.values if stays) {
       out += live.last(bounds(key, w.start, w.end), live.read(w.state)).copy()
       remember(w)
     }
