@@ -4,7 +4,6 @@ import scala.collection.mutable.{ArrayBuffer, LinkedHashMap}
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.util.GenericArrayData
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 
@@ -29,6 +28,7 @@ abstract class Windowed(fold: Fold, arriving: Arriving, keeping: Keeping, closin
   @transient protected var closed: Long = _
   protected val startAt: Int = fold.state.indexWhere(_.name == Names.Start)
   private val width = fold.state.length
+  private val packing = Packing.of(fold)
 
   /** Closes what ends at or before the watermark. */
   protected def close(key: InternalRow, watermark: Long): Unit
@@ -40,7 +40,7 @@ abstract class Windowed(fold: Fold, arriving: Arriving, keeping: Keeping, closin
   protected def next: Long
   protected def openWindows: Iterator[Bounded]
 
-  override def stateSchema: StructType = new StructType().add("due", LongType).add("closed", LongType).add("open", ArrayType(fold.schema, containsNull = false))
+  override def stateSchema: StructType = new StructType().add("due", LongType).add("closed", LongType).add("open", packing.dataType)
   private def keptSchema = new StructType().add("start", LongType).add("end", LongType).add("state", fold.schema)
 
   override def init(mode: OutputMode, time: TimeMode): Unit = {
@@ -49,14 +49,9 @@ abstract class Windowed(fold: Fold, arriving: Arriving, keeping: Keeping, closin
   }
 
   private def load(stored: InternalRow): Unit = {
-    open = new ArrayBuffer[InternalRow](16)
+    open = if (stored == null) new ArrayBuffer[InternalRow](16) else packing.unpack(stored, 2)
     armed = if (stored == null) Windowed.Never else stored.getLong(0)
     closed = if (stored == null) Timing.Unknown else stored.getLong(1)
-    if (stored != null) {
-      val a = stored.getArray(2)
-      var i = 0
-      while (i < a.numElements()) { open += a.getStruct(i, width); i += 1 }
-    }
   }
 
   override def handleInputRows(key: InternalRow, rows: Iterator[InternalRow], times: TimerValues): Iterator[InternalRow] = {
@@ -132,7 +127,7 @@ abstract class Windowed(fold: Fold, arriving: Arriving, keeping: Keeping, closin
       if (drop && was != Windowed.Never) getHandle.deleteTimer(Windowed.fires(was))
       if (armed != Windowed.Never) getHandle.registerTimer(Windowed.fires(armed))
     }
-    if (armed != Windowed.Never) state.update(new GenericInternalRow(Array[Any](armed, closed, new GenericArrayData(open.toArray[Any]))))
+    if (armed != Windowed.Never) state.update(new GenericInternalRow(Array[Any](armed, closed, packing.pack(open))))
     else if (was != Windowed.Never) state.clear()
   }
 
