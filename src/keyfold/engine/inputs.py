@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from keyfold.engine import side
 from keyfold.engine.failures import plain
+from keyfold.engine.session import kernel
 from keyfold.errors import BadExpression, BadOption
 from keyfold.plan.nodes import Connector, Source
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TEXT_FORMATS = ("json", "csv")
-# Several languages' clocks that were never set say the year 1; views know no year after 9999.
-OLDEST, NEWEST = "1000-01-01 00:00:00Z", "9998-12-31 23:59:59.999999Z"
 
 
 def read(
@@ -36,6 +35,7 @@ def read(
     `control`: a directory of rows that only move it.
     """
     from pyspark.sql import functions as F
+    from pyspark.sql.classic.column import Column
 
     frame = _fed(spark, source, feeds[source.name]) if source.name in feeds else _own(spark, source)
     if source.time is None:
@@ -44,14 +44,11 @@ def read(
     if not watermark:
         return frame.withColumn("_kf_time", F.col(time))
     # Without its time a row moves no watermark; the kernel then rejects it.
-    usable = f"{time} between timestamp'{OLDEST}' and timestamp'{NEWEST}'"
-    if source.future_ms is not None:
-        by_hand = " or _kf_control" if "_kf_control" in frame.columns else ""
-        clock = f"timestampadd(millisecond, {source.future_ms}L, current_timestamp())"
-        usable = f"{usable} and ({time} <= {clock}{by_hand})"
-    frame = frame.withColumns(
-        {"_kf_given": F.col(time), "_kf_time": F.expr(f"case when {usable} then {time} end")}
-    )
+    ahead = -1 if source.future_ms is None else source.future_ms
+    usable: Any = Column(kernel(spark).usable(F.col(time)._jc, ahead))
+    if "_kf_control" in frame.columns:
+        usable = F.when(F.col("_kf_control"), F.col(time)).otherwise(usable)
+    frame = frame.withColumns({"_kf_given": F.col(time), "_kf_time": usable})
     if control is not None:
         frame = side.with_control(frame, control)
     return frame.withWatermark("_kf_time", f"{source.late_ms} milliseconds")

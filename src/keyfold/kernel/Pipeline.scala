@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, 
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.util.UnsafeRowUtils
-import org.apache.spark.sql.classic.{Dataset, SparkSession}
+import org.apache.spark.sql.classic.{Dataset, ExpressionUtils, SparkSession}
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 
@@ -247,6 +247,10 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
 }
 
 object Api {
+  /** A stream's time where it is one that can be, else null; `aheadMs` is below zero where no time is too far ahead of the clock. */
+  def usable(time: Column, aheadMs: Long): Column =
+    ExpressionUtils.column(Usable(ExpressionUtils.expression(time), CurrentTimestamp(), Some(aheadMs * 1000).filter(_ >= 0)))
+
   /** `keep`: rows that can't be used are kept aside; `stream` and `csv`, the options of CSV files, may be null. */
   def pipeline(df: DataFrame, keep: Boolean, stream: String, csv: java.util.Map[String, String]): Pipeline =
     new Pipeline(df, keep, Origin(Option(stream), Option(csv).map(_.asScala.toMap)))

@@ -2,6 +2,8 @@ package org.apache.spark.sql.keyfold
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.codegen._
+import org.apache.spark.sql.catalyst.expressions.codegen.Block._
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -75,7 +77,7 @@ object Timing {
   val Unknown: Long = Long.MinValue
   /** A late row lists at most so many of the windows it missed. */
   val Listed = 100
-  /** Why a time that a stream does not take was not taken; engine/inputs.py says which those are. */
+  /** Why a time that a stream does not take was not taken; `Usable` says which those are. */
   def impossible(micros: Long): String = {
     val year = java.time.Instant.EPOCH.plus(micros, java.time.temporal.ChronoUnit.MICROS).atOffset(java.time.ZoneOffset.UTC).getYear
     s"event time ${text(micros)} is ${if (year < 1000 || year > 9998) "outside of the years 1000 to 9998" else "too far in the future"}"
@@ -83,4 +85,36 @@ object Timing {
   def text(micros: Long): String = java.time.Instant.EPOCH.plus(micros, java.time.temporal.ChronoUnit.MICROS).toString
   /** Before the first watermark Spark says zero. */
   def micros(watermarkMs: Long): Long = if (watermarkMs <= 0) Unknown else watermarkMs * 1000
+}
+
+/**
+ * A time if it is one that can be: in the years 1000 to 9998, and no more than `ahead` microseconds after the batch's clock; else null. The clock is handed to the
+ * generated code and not written into it, since other code for each batch would have to be compiled and warmed up for each.
+ */
+case class Usable(time: Expression, clock: Expression, ahead: Option[Long]) extends BinaryExpression {
+  override def left: Expression = time
+  override def right: Expression = clock
+  override def dataType: DataType = TimestampType
+  override def nullable: Boolean = true
+  private def limit: Long = ahead.fold(Usable.Newest)(a => math.min(Usable.Newest, clock.eval().asInstanceOf[Long] + a))
+  override def eval(row: InternalRow): Any = {
+    val t = time.eval(row)
+    if (t == null || t.asInstanceOf[Long] < Usable.Oldest || t.asInstanceOf[Long] > limit) null else t
+  }
+  override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
+    val t = time.genCode(ctx)
+    val most = ctx.addReferenceObj("limit", new Limit(limit), classOf[Limit].getName)
+    ev.copy(code = t.code + code"""
+      final boolean ${ev.isNull} = ${t.isNull} || ${t.value} < ${Usable.Oldest}L || ${t.value} > $most.micros();
+      final long ${ev.value} = ${t.value};""")
+  }
+  override protected def withNewChildrenInternal(t: Expression, c: Expression): Expression = copy(time = t, clock = c)
+}
+
+class Limit(val micros: Long) extends Serializable
+
+object Usable {
+  /** Several languages' clocks that were never set say the year 1; views know no year after 9999. */
+  val Oldest: Long = java.time.Instant.parse("1000-01-01T00:00:00Z").getEpochSecond * 1000000L
+  val Newest: Long = java.time.Instant.parse("9999-01-01T00:00:00Z").getEpochSecond * 1000000L - 1
 }
