@@ -1,8 +1,8 @@
 """What all tests share.
 
 A test that needs a part which can't be had here skips with the part's name; with CI=true that is a failure,
-so that a green run means that everything ran. Only facts of other engines (marker `oracle`), which are no part
-of this repository, may be absent there too.
+so that a green run means that everything ran. Only facts of other engines (marker `oracle`), no part of this
+repository, may be absent there too.
 """
 
 from __future__ import annotations
