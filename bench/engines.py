@@ -34,18 +34,20 @@ def spark_builtin(spark: Any, data: Path) -> Result:
         spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", str(FILES_PER_BATCH)).parquet(str(data))
     )
     totals = frame.groupBy("key").agg(*(F.expr(e).alias(n) for n, e in AGGREGATES.items()))
+    return into_noop(spark, totals, "update", _rates)
+
+
+def into_noop(spark: Any, totals: Any, mode: str, measured: Callable[[Any], Result]) -> Result:
+    """Runs a query of Spark's own to the end of its input, with Spark's own handling of files."""
     checkpoint = tempfile.mkdtemp(prefix="keyfold-bench-")
     ours = spark.conf.get(FILE_MANAGER)
     spark.conf.unset(FILE_MANAGER)
     query = (
-        totals.writeStream.format("noop")
-        .outputMode("update")
-        .option("checkpointLocation", checkpoint)
-        .start()
+        totals.writeStream.format("noop").outputMode(mode).option("checkpointLocation", checkpoint).start()
     )
     try:
         query.processAllAvailable()
-        return _rates(query)
+        return measured(query)
     finally:
         query.stop()
         spark.conf.set(FILE_MANAGER, ours)
@@ -61,18 +63,22 @@ def keyfold(*, views: bool = False, ttl: str | None = None, tables: int = 1) -> 
         stream = app.stream("events", files, schema=SCHEMA, time="at")
         for number in range(tables):
             stream.by("key").table(f"totals{number}", AGGREGATES, ttl=ttl)
-        home = tempfile.mkdtemp(prefix="keyfold-bench-")
-        settings = {"views": "sqlite" if views else "none"}
-        handle = run.start(app.spec(), spark=spark, home=home, settings=settings)
-        try:
-            handle.drain()
-            results = [_rates(query) for query in handle.queries.values()]
-            return min(results, key=lambda r: sum(r.rates))
-        finally:
-            handle.stop()
-            shutil.rmtree(home, ignore_errors=True)
+        results = drained(spark, app, _rates, views="sqlite" if views else "none")
+        return min(results, key=lambda r: sum(r.rates))
 
     return measure
+
+
+def drained(spark: Any, app: kf.App, measured: Callable[[Any], Result], **settings: str) -> list[Result]:
+    """Runs an app to the end of its input; what was measured of each of its tables."""
+    home = tempfile.mkdtemp(prefix="keyfold-bench-")
+    handle = run.start(app.spec(), spark=spark, home=home, settings=settings)
+    try:
+        handle.drain()
+        return [measured(query) for query in handle.queries.values()]
+    finally:
+        handle.stop()
+        shutil.rmtree(home, ignore_errors=True)
 
 
 def _rates(query: Any) -> Result:

@@ -5,18 +5,15 @@ A run counts all batches but the first, those without rows that close windows in
 
 from __future__ import annotations
 
-import shutil
 import statistics
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import keyfold as kf
 from bench import data
-from bench.engines import AGGREGATES, FILE_MANAGER, SCHEMA, Result
-from keyfold.engine import run
+from bench.engines import AGGREGATES, SCHEMA, Result, drained, into_noop
 
 KEYS, ROWS, BATCH, STEP_US = 10_000, 2_000_000, 500_000, 1800
 # By name: Spark's group and output mode, if it has the operator, what keyfold declares, the ratio to reach.
@@ -52,18 +49,7 @@ def spark_windows(spark: Any, group: str, mode: str) -> Result:
     frame = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", str(data.FILES_PER_BATCH))
     timed = frame.parquet(str(events())).withWatermark("at", "0 seconds")
     totals = timed.groupBy(F.expr(group), "key").agg(*(F.expr(e).alias(n) for n, e in AGGREGATES.items()))
-    checkpoint = tempfile.mkdtemp(prefix="keyfold-bench-")
-    ours = spark.conf.get(FILE_MANAGER)
-    spark.conf.unset(FILE_MANAGER)
-    writer = totals.writeStream.format("noop").outputMode(mode).option("checkpointLocation", checkpoint)
-    query = writer.start()
-    try:
-        query.processAllAvailable()
-        return _whole(query)
-    finally:
-        query.stop()
-        spark.conf.set(FILE_MANAGER, ours)
-        shutil.rmtree(checkpoint, ignore_errors=True)
+    return into_noop(spark, totals, mode, _whole)
 
 
 def keyfold_windows(spark: Any, declare: Declared, emit: str) -> Result:
@@ -72,14 +58,7 @@ def keyfold_windows(spark: Any, declare: Declared, emit: str) -> Result:
     files = kf.files(str(events()), format="parquet", maxFilesPerTrigger=data.FILES_PER_BATCH)
     keyed = declare(app.stream("events", files, schema=SCHEMA, time="at").by("key"))
     keyed.table("windows", AGGREGATES, **({} if emit == "changes" else {"emit": emit}))
-    home = tempfile.mkdtemp(prefix="keyfold-bench-")
-    handle = run.start(app.spec(), spark=spark, home=home, settings={"views": "none"})
-    try:
-        handle.drain()
-        return _whole(handle.queries["windows"])
-    finally:
-        handle.stop()
-        shutil.rmtree(home, ignore_errors=True)
+    return drained(spark, app, _whole, views="none")[0]
 
 
 def _whole(query: Any) -> Result:

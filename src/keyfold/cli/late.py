@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from keyfold.cli import newest
+from keyfold.cli.newest import Newest
 from keyfold.cli.options import Home, Json, TableName
 from keyfold.errors import BadOption
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from datetime import datetime
 
     from keyfold.engine.home import AppHome
@@ -76,9 +77,7 @@ def _summary(batch: Any) -> dict[str, Any]:
 def show(
     name: TableName,
     batch: Batches = None,
-    limit: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="The newest so many; all without it.")
-    ] = None,
+    limit: Newest = None,
     home: Home = None,
     json: Json = False,
 ) -> None:
@@ -86,30 +85,13 @@ def show(
 
     Example: keyfold late show shop.per_minute --batch 7 --limit 10
     """
-    from keyfold.cli import output
     from keyfold.cli.reading import late_table
     from keyfold.engine import late
 
     place, table = late_table(name, home)
-    number, shown = _newest(late.read(place.table(table), batch or None), limit)
-    if json:
-        output.json_array(shown)
-        return
-    output.table(
-        ("batch", "time", "late by", "windows missed", "raw"), map(_cells, shown), right=("batch", "late by")
-    )
-    if len(shown) < number:
-        output.say(f"the newest {len(shown):,} of {number:,}; leave out --limit for all")
-
-
-def _newest(rows: Iterator[dict[str, Any]], limit: int | None) -> tuple[int, list[dict[str, Any]]]:
-    """How many rows there are, and the last ones."""
-    from collections import deque
-    from itertools import count
-
-    numbers = count()
-    kept = deque((row for row, _ in zip(rows, numbers, strict=False)), maxlen=limit)
-    return next(numbers), list(kept)
+    columns = ("batch", "time", "late by", "windows missed", "raw")
+    rows = late.read(place.table(table), batch or None)
+    newest.show(rows, limit, json, columns, _cells, right=("batch", "late by"))
 
 
 def _cells(row: dict[str, Any]) -> list[Any]:

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from keyfold.cli import newest
+from keyfold.cli.newest import Newest
 from keyfold.cli.options import Home, Json
 
 
@@ -16,9 +18,7 @@ def command(
             metavar="NAME", help="A stream or a table: app.name, or name where the home has one app."
         ),
     ],
-    limit: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="The newest so many; all without it.")
-    ] = None,
+    limit: Newest = None,
     home: Home = None,
     json: Json = False,
 ) -> None:
@@ -26,18 +26,8 @@ def command(
 
     Example: keyfold rejected shop.orders --limit 10
     """
-    from keyfold.cli import output
     from keyfold.cli.reading import rejected_rows
 
-    found = sorted(rejected_rows(name, home), key=lambda row: int(row["batch"]))
-    shown = found if limit is None else found[len(found) - min(limit, len(found)) :]
-    if json:
-        output.json_array(shown)
-        return
-    output.table(
-        ("batch", "reason", "raw"),
-        ([row["batch"], row["reason"], row["raw"]] for row in shown),
-        right=("batch",),
-    )
-    if len(shown) < len(found):
-        output.say(f"the newest {len(shown):,} of {len(found):,}; leave out --limit for all")
+    rows = sorted(rejected_rows(name, home), key=lambda row: int(row["batch"]))
+    columns = ("batch", "reason", "raw")
+    newest.show(rows, limit, json, columns, lambda row: [row[name] for name in columns], right=("batch",))

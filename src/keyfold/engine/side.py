@@ -7,13 +7,12 @@ move time join each stream before its watermark.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from keyfold.engine.session import kernel
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-_MICROS: Final = "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS][.SSS]XXX"
-_MICROS_HERE: Final = "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS][.SSS]"
 
 
 def with_replays(frame: DataFrame, directory: Path) -> DataFrame:
@@ -25,8 +24,7 @@ def with_replays(frame: DataFrame, directory: Path) -> DataFrame:
     spark = frame.sparkSession
     own = StructType([f for f in frame.schema.fields if not f.name.startswith("_kf_")])
     sent = spark.readStream.schema("raw string, time_us bigint, watermark_us bigint").json(str(directory))
-    options = {"timestampFormat": _MICROS, "timestampNTZFormat": _MICROS_HERE}
-    row = F.from_json("raw", own, options)
+    row = F.from_json("raw", own, dict(kernel(spark).exact()))
     again = sent.select(
         *(row.getField(name).alias(name) for name in own.names),
         F.timestamp_micros("time_us").alias("_kf_time"),

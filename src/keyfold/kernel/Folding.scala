@@ -62,6 +62,28 @@ abstract class Folding(val fold: Fold, arriving: Arriving, keeping: Keeping) ext
   protected def inOrder(batch: Array[InternalRow]): Unit = if (batch.length > 1) java.util.Arrays.sort(batch, Folding.byStamp(arriving.stamp))
 }
 
+/** One state per key, forgotten when the key has not been seen for so long: by event time where there is one, else by the time of batches. */
+abstract class Forgetful(fold: Fold, arriving: Arriving, keeping: Keeping, ttlMs: Option[Long]) extends Folding(fold, arriving, keeping) {
+  @transient protected var state: ValueState[InternalRow] = _
+  @transient protected var arrival: Boolean = _
+
+  override def init(mode: OutputMode, time: TimeMode): Unit = {
+    state = getHandle.getValueState[InternalRow]("state", Raw.encoder(stateSchema), TTLConfig.NONE)
+    arrival = time == TimeMode.ProcessingTime()
+  }
+
+  protected def now(times: TimerValues): Long = if (arrival) times.getCurrentProcessingTimeInMs() else times.getCurrentWatermarkInMs()
+
+  /** Whether a key last seen then is over. Before the first watermark, which Spark says is zero, none is. */
+  protected def over(seenMs: Long, times: TimerValues): Boolean = ttlMs.exists(t => now(times) > 0 && seenMs + t <= now(times))
+  protected def due(seenMs: Long): Long = math.max(1L, seenMs + ttlMs.get)
+
+  /** At a timer: forgets the key, or waits on if it has been seen since. */
+  protected def expire(key: InternalRow, due: Long, times: TimerValues): Iterator[InternalRow] =
+    if (due > now(times)) { getHandle.registerTimer(due); Iterator.empty }
+    else { state.clear(); Iterator.single(live.delete(key)) }
+}
+
 object Folding {
   /** By a number in a column. */
   def byLong(at: Int): java.util.Comparator[InternalRow] = (x, y) => java.lang.Long.compare(x.getLong(at), y.getLong(at))

@@ -6,25 +6,16 @@ import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 
 /** Running aggregates: one state and one row per key. */
-class Keyed(fold: Fold, arriving: Arriving, keeping: Keeping, ttlMs: Option[Long]) extends Folding(fold, arriving, keeping) {
-  @transient private var state: ValueState[InternalRow] = _
-  @transient private var clock: TimerValues => Long = _
-  @transient private var arrival: Boolean = _
+class Keyed(fold: Fold, arriving: Arriving, keeping: Keeping, ttlMs: Option[Long]) extends Forgetful(fold, arriving, keeping, ttlMs) {
   private val seen = fold.state.indexWhere(_.name == Names.Seen)
 
   override def stateSchema: StructType = fold.schema
   override def shown(key: InternalRow, stored: InternalRow): Iterator[InternalRow] = Iterator.single(live.upsert(key, live.load(stored)))
 
-  override def init(mode: OutputMode, time: TimeMode): Unit = {
-    state = getHandle.getValueState[InternalRow]("state", Raw.encoder(stateSchema), TTLConfig.NONE)
-    arrival = time == TimeMode.ProcessingTime()
-    clock = if (arrival) _.getCurrentProcessingTimeInMs() else _.getCurrentWatermarkInMs()
-  }
-
   override def handleInputRows(key: InternalRow, rows: Iterator[InternalRow], times: TimerValues): Iterator[InternalRow] = {
     if (key.anyNull) return rows.map(r => rejected(r.getUTF8String(arriving.bad)))
     val old = state.get()
-    val expired = old != null && ttlMs.exists(t => !old.isNullAt(seen) && clock(times) > 0 && old.getLong(seen) + t <= clock(times))
+    val expired = old != null && ttlMs.isDefined && !old.isNullAt(seen) && over(old.getLong(seen), times)
     val b = if (old == null || expired) live.zero() else live.load(old)
     val batch = copies(rows)
     out.clear()
@@ -58,22 +49,21 @@ class Keyed(fold: Fold, arriving: Arriving, keeping: Keeping, ttlMs: Option[Long
 
   /** A row without a time was seen now; with processing time every row is. Before the first watermark there is no now. */
   private def touch(b: InternalRow, times: TimerValues): Unit = {
-    val now = clock(times)
-    if (arrival || (b.isNullAt(seen) && now > 0)) b match {
-      case u: UnsafeRow => u.setNotNullAt(seen); u.setLong(seen, now)
-      case g => g.update(seen, now)
+    val at = now(times)
+    if (arrival || (b.isNullAt(seen) && at > 0)) b match {
+      case u: UnsafeRow => u.setNotNullAt(seen); u.setLong(seen, at)
+      case g => g.update(seen, at)
     }
   }
 
-  /** When the key may go; at the first watermark, if it has not been seen at any time yet. Before that Spark's watermark is zero, which is no time. */
-  private def due(b: InternalRow): Long = if (b.isNullAt(seen)) 1L else math.max(1L, b.getLong(seen) + ttlMs.get)
+  /** When the key may go; at the first watermark, if it has not been seen at any time yet. */
+  private def due(b: InternalRow): Long = if (b.isNullAt(seen)) 1L else due(b.getLong(seen))
 
   override def handleExpiredTimer(key: InternalRow, times: TimerValues, timer: ExpiredTimerInfo): Iterator[InternalRow] = {
     val old = state.get()
     if (old == null) return Iterator.empty
     val b = live.load(old)
     if (b.isNullAt(seen)) { touch(b, times); state.update(live.stored(b)) }
-    if (due(b) > clock(times)) { getHandle.registerTimer(due(b)); Iterator.empty }
-    else { state.clear(); Iterator.single(live.delete(key)) }
+    expire(key, due(b), times)
   }
 }

@@ -247,6 +247,9 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
 }
 
 object Api {
+  /** How the times in a late row's text are read. */
+  def exact: java.util.Map[String, String] = Rejects.exact.asJava
+
   /** A stream's time where it is one that can be, else null; `aheadMs` is below zero where no time is too far ahead of the clock. */
   def usable(time: Column, aheadMs: Long): Column =
     ExpressionUtils.column(Usable(ExpressionUtils.expression(time), CurrentTimestamp(), Some(aheadMs * 1000).filter(_ >= 0)))

@@ -4,7 +4,6 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.util.GenericArrayData
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 
@@ -13,33 +12,23 @@ import org.apache.spark.sql.types._
  * covers: rows (their time and the columns that the fold reads), or panes, and it is folded anew after each batch. `kept` are the columns of a kept row; the fold
  * reads those.
  */
-class Recent(fold: Fold, arriving: Arriving, keeping: Keeping, what: Recently, kept: Seq[Attribute], ttlMs: Option[Long]) extends Folding(fold, arriving, keeping) {
-  @transient private var state: ValueState[InternalRow] = _
-  @transient private var clock: TimerValues => Long = _
-  @transient private var arrival: Boolean = _
+class Recent(fold: Fold, arriving: Arriving, keeping: Keeping, what: Recently, kept: Seq[Attribute], ttlMs: Option[Long]) extends Forgetful(fold, arriving, keeping, ttlMs) {
   private val inPanes = what.pane.isDefined
   private val startAt = fold.state.indexWhere(_.name == Names.Start)
-  private def element: StructType = if (inPanes) fold.schema else StructType(kept.map(a => StructField(a.name, a.dataType)))
-  private def width = if (inPanes) fold.state.length else kept.length
+  private val packing = Structs(if (inPanes) fold.schema else StructType(kept.map(a => StructField(a.name, a.dataType))))
   @transient private lazy val keeper = {
     // The columns as they come through the shuffle, behind the time of the stamp.
     val time = GetStructField(arriving.input(arriving.stamp), 0)
     UnsafeProjection.create(Coalesce(Seq(UnixMicros(time), Literal(0L))) +: arriving.input.slice(arriving.prefix, arriving.stamp), arriving.input)
   }
 
-  override def stateSchema: StructType = new StructType().add("seen", LongType).add(if (inPanes) "panes" else "rows", ArrayType(element, containsNull = false))
-
-  override def init(mode: OutputMode, time: TimeMode): Unit = {
-    state = getHandle.getValueState[InternalRow]("state", Raw.encoder(stateSchema), TTLConfig.NONE)
-    arrival = time == TimeMode.ProcessingTime()
-    clock = if (arrival) _.getCurrentProcessingTimeInMs() else _.getCurrentWatermarkInMs()
-  }
+  override def stateSchema: StructType = new StructType().add("seen", LongType).add(if (inPanes) "panes" else "rows", packing.dataType)
 
   override def handleInputRows(key: InternalRow, rows: Iterator[InternalRow], times: TimerValues): Iterator[InternalRow] = {
     if (key.anyNull) return rows.map(r => rejected(r.getUTF8String(arriving.bad)))
     val stored = state.get()
-    val expired = stored != null && ttlMs.exists(t => clock(times) > 0 && stored.getLong(0) + t <= clock(times))
-    val old = if (stored == null || expired) new ArrayBuffer[InternalRow](0) else elements(stored)
+    val expired = stored != null && over(stored.getLong(0), times)
+    val old = if (stored == null || expired) new ArrayBuffer[InternalRow](0) else packing.unpack(stored, 1)
     val batch = copies(rows)
     inOrder(batch)
     out.clear()
@@ -50,16 +39,11 @@ class Recent(fold: Fold, arriving: Arriving, keeping: Keeping, what: Recently, k
       if (expired) out += live.delete(key).copy()
       out += change
       val before = if (stored == null || expired) Long.MinValue else stored.getLong(0)
-      val seen = if (arrival) clock(times) else math.max(before, Math.floorDiv(time(fresh.last), 1000L))
+      val seen = if (arrival) now(times) else math.max(before, Math.floorDiv(time(fresh.last), 1000L))
       if (ttlMs.isDefined && stored == null) getHandle.registerTimer(due(seen))
-      state.update(new GenericInternalRow(Array[Any](seen, new GenericArrayData(all.toArray[Any]))))
+      state.update(new GenericInternalRow(Array[Any](seen, packing.pack(all))))
     }
     out.iterator
-  }
-
-  private def elements(stored: InternalRow): ArrayBuffer[InternalRow] = {
-    val a = stored.getArray(1)
-    ArrayBuffer.tabulate(a.numElements())(i => a.getStruct(i, width))
   }
 
   private def at(e: InternalRow): Long = e.getLong(if (inPanes) startAt else 0)
@@ -127,30 +111,25 @@ class Recent(fold: Fold, arriving: Arriving, keeping: Keeping, what: Recently, k
     if (folded.isEmpty) return (old, null)
     val e = edge(newest(all))
     val left = all.filter(at(_) >= e)
-    try (left, live.upsert(key, over(left))) catch {
+    try (left, live.upsert(key, together(left))) catch {
       case e if Rejects.isRowError(e) => refused(folded, e, old)
     }
   }
 
-  private def over(panes: ArrayBuffer[InternalRow]): InternalRow = {
+  private def together(panes: ArrayBuffer[InternalRow]): InternalRow = {
     val b = live.load(panes.head)
     panes.tail.foreach(mergeInto(b, _))
     b
   }
 
   override def shown(key: InternalRow, stored: InternalRow): Iterator[InternalRow] = {
-    val all = elements(stored)
-    val b = if (inPanes) over(all) else { val z = live.zero(); all.foreach(live.update(z, _)); z }
+    val all = packing.unpack(stored, 1)
+    val b = if (inPanes) together(all) else { val z = live.zero(); all.foreach(live.update(z, _)); z }
     Iterator.single(live.upsert(key, b))
   }
 
-  private def due(seenMs: Long): Long = math.max(1L, seenMs + ttlMs.get)
-
   override def handleExpiredTimer(key: InternalRow, times: TimerValues, timer: ExpiredTimerInfo): Iterator[InternalRow] = {
     val stored = state.get()
-    if (stored == null) return Iterator.empty
-    val at = due(stored.getLong(0))
-    if (at > clock(times)) { getHandle.registerTimer(at); Iterator.empty }
-    else { state.clear(); Iterator.single(live.delete(key)) }
+    if (stored == null) Iterator.empty else expire(key, due(stored.getLong(0)), times)
   }
 }

@@ -16,7 +16,7 @@ class Rejects(struct: Expression, input: Seq[Attribute], keep: Boolean, zone: St
     UnsafeProjection.create(Seq(StructsToJson(Map("ignoreNullFields" -> "false") ++ options, struct, Some(zone)).replacement), input)
   private lazy val asJson = json(zone)
   // A late row may be read again and must then be the same; Spark's own format ends at milliseconds.
-  private lazy val exactly = json("UTC", "timestampFormat" -> Rejects.Micros, "timestampNTZFormat" -> Rejects.MicrosHere)
+  private lazy val exactly = json("UTC", Rejects.exact.toSeq: _*)
 
   def text(row: InternalRow): String = asJson(row).getString(0)
 
@@ -54,9 +54,8 @@ class Rejects(struct: Expression, input: Seq[Attribute], keep: Boolean, zone: St
 
 object Rejects {
   private val mapper = new ObjectMapper()
-  // engine/side.py reads these.
-  val Micros = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
-  val MicrosHere = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
+  /** How a late row's times are written, and read when it is replayed. */
+  val exact: Map[String, String] = Map("timestampFormat" -> "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timestampNTZFormat" -> "yyyy-MM-dd'T'HH:mm:ss.SSSSSS")
 
   /** What the row was, of a text made here. */
   def raw(text: UTF8String): String = mapper.readTree(text.toString).get("raw").asText
