@@ -14,6 +14,7 @@ import pytest
 import keyfold as kf
 from keyfold.engine.batch import BatchHook
 from keyfold.engine.feeding import encode, put
+from keyfold.engine.figures import reported
 from keyfold.engine.home import wait_until
 from keyfold.errors import QueryError, QueryFailed
 from keyfold.testing import drive, shared_session
@@ -66,6 +67,15 @@ def test_a_batch_under_way_finishes_when_the_app_stops(
         d.restart()
         assert d.rows("t") == [{"k": "a", "n": 2}]
         assert [c["n"] for c in d.changes("t")] == [1, 2]
+
+
+def test_a_query_that_waits_for_rows_has_reported_no_batch() -> None:
+    with drive(counting("waiting")) as d:
+        query = d.handle.queries["t"]
+        assert wait_until(lambda: query._jsq.lastProgress() is not None, 60)
+        assert reported(query) == -1
+        d.push("rows", [{"k": "a"}])
+        assert wait_until(lambda: reported(query) == 0, 60)
 
 
 def test_a_table_that_fails_leaves_the_others_alone() -> None:

@@ -127,9 +127,11 @@ class TableMonitor:
 
 
 def reported(query: StreamingQuery) -> int:
-    """The newest batch that Spark has reported on."""
+    """The newest batch that Spark has reported on, done; while it waits for rows it reports on the next one."""
     last = query._jsq.lastProgress()
-    return -1 if last is None else int(last.batchId())
+    if last is None:
+        return -1
+    return int(last.batchId()) - (0 if last.durationMs().containsKey("addBatch") else 1)
 
 
 def _state_bytes(progress: Mapping[str, Any]) -> int | None:
