@@ -1,7 +1,8 @@
 """What an app declares, as frozen data: the only thing the engine sees of a declaration.
 
-A row node (`Source`, `Where`, `Select`, `Transform`, `Union`) says where rows come from, a `TableSpec` how
-they are folded per key, an `AppSpec` holds them all. Sites don't count in comparisons: moving a line in
+A row node (`Source`, `Where`, `Select`, `Transform`, `Union`, `Join`, `Enrich`, `Distinct`, `Changes`) says
+where rows come from, a `TableSpec` how they are folded per key, an `AppSpec` holds them all. Tables are named,
+not held: a node can only name one that was declared before it. Sites don't count in comparisons: moving a line in
 the user's file changes no plan.
 """
 
@@ -22,6 +23,10 @@ ConnectorKind: TypeAlias = Literal["files", "rate", "rows", "spark"]
 OnError: TypeAlias = Literal["reject", "fail"]
 WindowKind: TypeAlias = Literal["tumbling", "sliding", "session", "rolling", "last"]
 Emit: TypeAlias = Literal["changes", "final"]
+JoinHow: TypeAlias = Literal["inner", "left", "right", "full", "left_semi", "left_anti"]
+AsOf: TypeAlias = Literal["arrival", "event"]
+Duplicates: TypeAlias = Literal["error", "first", "last"]
+ProcessMode: TypeAlias = Literal["update", "append"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,8 @@ class FoldSpec:
     update: Named
     result: Expr | None
     merge: Named | None
+    retract: Named | None = None
+    """The state without a row that was folded before; what changes of a table need."""
     site: Site | None = field(default=None, compare=False)
 
 
@@ -109,7 +116,96 @@ class Union:
     site: Site | None = field(default=None, compare=False)
 
 
-Node: TypeAlias = Source | Where | Select | Transform | Union
+@dataclass(frozen=True)
+class Join:
+    """Rows of two streams that match and are near in time.
+
+    `on`: columns that both have; or none, and a `condition` in which columns are named `<stream>.<column>`. A
+    row of the right is near if it is at most `before_ms` older and `after_ms` newer than that of the left.
+    """
+
+    left: Node
+    right: Node
+    on: tuple[str, ...]
+    condition: Expr | None
+    before_ms: int
+    after_ms: int
+    how: JoinHow = "inner"
+    site: Site | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Enrich:
+    """Rows with the row that a table has for their key.
+
+    `on`: columns of the input, matched in order to the table's key. `wait_ms` is how long a row may wait for
+    the table; with `on_update` rows are kept, for `keep_ms` or for good, and follow changes of the table.
+    """
+
+    input: Node
+    table: str
+    on: tuple[str, ...]
+    how: JoinHow = "left"
+    wait_ms: int | None = None
+    as_of: AsOf = "arrival"
+    on_update: bool = False
+    keep_ms: int | None = None
+    site: Site | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """A static side: rows that are read as a whole, and again every `refresh_ms`; None is never again."""
+
+    name: str
+    connector: Connector
+    schema: str
+    refresh_ms: int | None = None
+    duplicates: Duplicates = "error"
+    help: str = ""
+    site: Site | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class LookUp:
+    """Rows with the row that a lookup has for their key: `on` are columns that both have."""
+
+    input: Node
+    lookup: Lookup
+    on: tuple[str, ...]
+    how: JoinHow = "left"
+    site: Site | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """Rows of which none with equal columns was kept less than `within_ms` before or after."""
+
+    input: Node
+    columns: tuple[str, ...]
+    within_ms: int
+    removed: bool = False
+    """Whether the rows that were removed are kept aside, and not only counted."""
+    site: Site | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What a table becomes: its rows as they are now, so that a fold of them takes back what has changed.
+
+    With `previous` its changes as they happen, each once, with `_op` and the row as it was before.
+    """
+
+    table: str
+    previous: bool = False
+    site: Site | None = field(default=None, compare=False)
+
+
+Node: TypeAlias = Source | Where | Select | Transform | Union | Join | Enrich | LookUp | Distinct | Changes
+LEAVES = (Source, Changes)
+"""Nodes that begin a stream."""
+MANY = (Union, Join)
+"""Nodes that read more than one stream."""
 
 
 @dataclass(frozen=True)
@@ -133,8 +229,32 @@ class WindowSpec:
 
 
 @dataclass(frozen=True)
+class TopSpec:
+    """Whole rows per key: the first `n` by `order`, which is SQL as after ORDER BY; None is the newest row."""
+
+    n: int = 1
+    order: str | None = None
+    site: Site | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class ProcessSpec:
+    """Logic of the user's own: a PySpark `StatefulProcessor`, its output in DDL, and rows to begin with."""
+
+    processor: Callable[[], Any]
+    output: str
+    mode: ProcessMode = "update"
+    initial: Callable[..., Any] | None = None
+    site: Site | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
 class TableSpec:
-    """Keyed state: one row per key, or per key and window, folded from the input."""
+    """Keyed state: one row per key, or per key and window, folded from the input.
+
+    With `top` the columns are expressions on a row, all of the stream's columns if there are none; with
+    `process` there are none.
+    """
 
     app: str
     name: str
@@ -150,6 +270,8 @@ class TableSpec:
     emit: Emit = "changes"
     keep_ms: int | None = None
     idle_ms: int | None = None
+    top: TopSpec | None = None
+    process: ProcessSpec | None = None
     site: Site | None = field(default=None, compare=False)
 
 
@@ -167,36 +289,52 @@ class AppSpec:
 
 def inputs(node: Node) -> tuple[Node, ...]:
     """The nodes a node reads directly."""
-    if isinstance(node, Source):
+    if isinstance(node, LEAVES):
         return ()
     if isinstance(node, Union):
         return node.inputs
+    if isinstance(node, Join):
+        return (node.left, node.right)
     return (node.input,)
 
 
-def sources(node: Node) -> tuple[Source, ...]:
-    """The sources a node reads, each once, in the order of the declaration."""
-    return tuple({source.name: source for source in _walk(node)}.values())
-
-
-def steps(node: Node) -> list[Node]:
-    """The nodes from the nearest source or union down to this one."""
-    found = [node]
-    while not isinstance(found[-1], Source | Union):
-        found.append(found[-1].input)
-    return found[::-1]
-
-
-def name_of(node: Node) -> str:
-    """What to call a stream: derived ones go by the names of their sources."""
-    return "+".join(source.name for source in sources(node))
-
-
-def _walk(node: Node) -> Iterator[Source]:
+def walk(node: Node) -> Iterator[Node]:
+    """A node and all that it reads, in the order of the declaration; what is read twice comes twice."""
     # By hand, not by recursion: a long chain of selects must not hit Python's recursion limit.
     todo: list[Node] = [node]
     while todo:
         current = todo.pop()
-        if isinstance(current, Source):
-            yield current
+        yield current
         todo.extend(reversed(inputs(current)))
+
+
+def sources(node: Node) -> tuple[Source, ...]:
+    """The sources a node reads, each once, in the order of the declaration."""
+    return tuple({n.name: n for n in walk(node) if isinstance(n, Source)}.values())
+
+
+def reads(node: Node) -> tuple[Changes | Enrich, ...]:
+    """The nodes that read another table, in the order of the declaration."""
+    return tuple(n for n in walk(node) if isinstance(n, Changes | Enrich))
+
+
+def steps(node: Node) -> list[Node]:
+    """The nodes from the nearest leaf, union or join down to this one."""
+    found = [node]
+    while not isinstance(found[-1], LEAVES + MANY):
+        found.append(inputs(found[-1])[0])
+    return found[::-1]
+
+
+def retracts(node: Node) -> bool:
+    """Whether rows of the stream may be taken back: those of a table's changes, or that follow a table's."""
+    return any(
+        (isinstance(n, Changes) and not n.previous) or (isinstance(n, Enrich) and n.on_update)
+        for n in walk(node)
+    )
+
+
+def name_of(node: Node) -> str:
+    """What to call a stream: derived ones go by the names of what they begin with."""
+    names = (n.name if isinstance(n, Source) else n.table for n in walk(node) if isinstance(n, LEAVES))
+    return "+".join(dict.fromkeys(names))
