@@ -14,7 +14,7 @@ from __future__ import annotations
 from keyfold.app import App, Keyed, Stream, Table
 from keyfold.errors import DeclarationError, KeyfoldError, QueryError, RunError
 from keyfold.folds import fold
-from keyfold.sources import files, rate, rows, spark
+from keyfold.sources import files, lookup, rate, rows, spark
 
 __version__ = "0.1.0"
 
@@ -30,6 +30,7 @@ __all__ = [
     "__version__",
     "files",
     "fold",
+    "lookup",
     "rate",
     "rows",
     "spark",

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeAlias, cast
 
 from keyfold.errors import BadOption, NameTaken
-from keyfold.plan import checks, describe, durations, windows
+from keyfold.plan import checks, describe, durations, joins, windows
 from keyfold.plan.closing import check_columns, stay
 from keyfold.plan.nodes import (
     AppSpec,
+    AsOf,
+    Changes,
     Connector,
     Emit,
+    Enrich,
     Expr,
     FoldSpec,
+    JoinHow,
+    Lookup,
     Named,
     Node,
     OnError,
+    ProcessMode,
+    ProcessSpec,
     Select,
     Site,
     Source,
     TableSpec,
+    TopSpec,
     Transform,
     Union,
     Where,
@@ -33,6 +41,8 @@ from keyfold.plan.options import key_column, table_columns
 from keyfold.plan.site import StreamPlace, here, place
 from keyfold.plan.streams import FUTURE, checked_sink, event_time, stream_schema
 from keyfold.plan.words import window_words
+
+Within: TypeAlias = str | timedelta | int | tuple[str | timedelta | int, str | timedelta | int]
 
 
 class App:
@@ -188,6 +198,56 @@ class Stream:
                 raise BadOption(problem, where=where, hint=f"declare the stream in {self.app.name!r} too")
         return Stream(self.app, Union((self.node, *(other.node for other in others)), site))
 
+    def join(
+        self,
+        other: Stream,
+        *,
+        on: str | Sequence[str],
+        within: Within | None = None,
+        how: JoinHow = "inner",
+    ) -> Stream:
+        """Rows of this stream and another that match and are near in time.
+
+        `on` are columns that both have, or a condition: `"orders.id = payments.order_id"`. `within` is how far
+        apart in event time, `(before, after)` how much older and newer the other's row may be.
+        """
+        site = here()
+        node = joins.join(self.node, other.node, on, within, how, self._place(site))
+        return Stream(self.app, replace(node, site=site))
+
+    def enrich(
+        self,
+        table: Table | Lookup,
+        *,
+        on: str | Sequence[str] | None = None,
+        how: Literal["left", "inner"] = "left",
+        wait: str | timedelta | int | None = None,
+        as_of: AsOf = "arrival",
+        on_update: bool = False,
+        keep: str | timedelta | None = None,
+    ) -> Stream:
+        """Rows with the row that a table, or a `kf.lookup`, has for their key.
+
+        `on` are columns of this stream, in the order of the table's key. A row meets the table's row as of
+        its arrival, or as of its event time (`as_of="event"`); it waits for it as long as `wait` says. With
+        `on_update` rows are kept, for `keep` or for good, and follow changes of the table.
+        """
+        site = here()
+        where = self._place(site)
+        if isinstance(table, Lookup):
+            return Stream(self.app, replace(joins.look_up(self.node, table, on, how, where), site=site))
+        node = joins.enrich(self.node, table.spec, on, how, wait, as_of, on_update, keep, where)
+        return Stream(self.app, replace(node, site=site))
+
+    def distinct(self, /, *columns: str, within: str | timedelta, removed: bool = False) -> Stream:
+        """Rows of which none with equal columns was kept less than `within` before or after it.
+
+        What is removed is counted; with `removed` it is kept aside too.
+        """
+        site = here()
+        node = joins.distinct(self.node, columns, within, removed, self._place(site))
+        return Stream(self.app, replace(node, site=site))
+
     def by(self, /, *columns: str, **named: Expr) -> Keyed:
         """The key: columns, or expressions by name, as in `by("region", day="date(at)")`."""
         site = here()
@@ -221,6 +281,49 @@ class Keyed:
     node: Node
     keys: Named
     window: WindowSpec | None = None
+    ranked: TopSpec | None = None
+
+    def top(self, n: int, *, by: str) -> Keyed:
+        """The first n rows of each key, ordered as after ORDER BY in SQL: a table has a row per key and rank."""
+        site = here()
+        return replace(self, ranked=TopSpec(n, by, site))
+
+    def latest(self) -> Keyed:
+        """The newest row of each key, by event time and then by arrival: a table has a row per key."""
+        return replace(self, ranked=TopSpec(site=here()))
+
+    def process(
+        self,
+        name: str,
+        processor: Callable[[], Any],
+        *,
+        output: str,
+        mode: ProcessMode = "update",
+        initial: Callable[..., Any] | None = None,
+        partitions: int | None = None,
+        on_error: OnError = "reject",
+        help: str = "",
+    ) -> Table:
+        """Declares a table that a PySpark `StatefulProcessor` fills; `output` is its schema in DDL."""
+        site = here()
+        self.app._claim(name, "table", site)
+        spec = ProcessSpec(processor, output, mode, initial, site)
+        return self.app._add_table(
+            TableSpec(
+                self.app.name,
+                name,
+                self.node,
+                self.keys,
+                (),
+                None,
+                partitions,
+                on_error,
+                (),
+                help,
+                process=spec,
+                site=site,
+            )
+        )
 
     def tumbling(
         self, size: str | timedelta, *, offset: str | timedelta | int = 0, zone: str | None = None
@@ -293,7 +396,10 @@ class Keyed:
         self.app._claim(name, "table", site)
         # First, since a column called ttl is the likeliest reason for a table to have no columns.
         life = stay(self.window, ttl, emit, keep, idle, where)
-        checked = table_columns(columns, named, self.keys, where)
+        if self.ranked is not None and columns is None and not named:
+            checked: tuple[tuple[str, Expr | FoldSpec], ...] = ()
+        else:
+            checked = table_columns(columns, named, self.keys, where)
         check_columns(self.window, self.keys, checked, where)
         return self.app._add_table(
             TableSpec(
@@ -310,6 +416,7 @@ class Keyed:
                 emit=life.emit,
                 keep_ms=life.keep_ms,
                 idle_ms=life.idle_ms,
+                top=self.ranked,
                 site=site,
             )
         )
@@ -339,6 +446,44 @@ class Table:
     def spec(self) -> TableSpec:
         """The table as plain data, with the sinks added so far."""
         return self.app._tables[self.name.lower()]
+
+    def changes(self, *, previous: bool = False) -> Stream:
+        """The table's rows as a stream: what is folded of them takes back rows that change or go.
+
+        With `previous`, the changes as they happen, each once, with `_op` and the row as it was before.
+        """
+        return Stream(self.app, Changes(self.name, previous, here()))
+
+    def join_table(
+        self,
+        right: Table,
+        name: str | None = None,
+        *,
+        on: str | Sequence[str] | None = None,
+        how: Literal["inner", "left", "right", "full"] = "inner",
+        help: str = "",
+    ) -> Table:
+        """Declares a table that follows this and another one: a row per row of this one, with the other's.
+
+        `on` are columns of this table, in the order of the other's key; by default its own key. Without a
+        name it is called after both.
+        """
+        site = here()
+        mine, other = self.spec, right.spec
+        columns = [n for n, _ in mine.keys] if on is None else on
+        where = place(f"{self.app.name}.{name}", site)
+        node = replace(
+            Enrich(Changes(self.name, False, site), other.name, joins.columns_of(columns, where)),
+            how=how,
+            on_update=True,
+            site=site,
+        )
+        wanted = name or f"{self.name}_{right.name}"
+        self.app._claim(wanted, "table", site)
+        keys: Named = tuple((n, n) for n, _ in mine.keys)
+        return self.app._add_table(
+            TableSpec(self.app.name, wanted, node, keys, (), top=TopSpec(site=site), help=help, site=site)
+        )
 
     def to(self, sink: Connector) -> Table:
         """Sends the table's changes to a sink as well; returns the table."""

@@ -16,13 +16,15 @@ def fold(
     update: Mapping[str, Expr],
     result: Expr | None = None,
     merge: Mapping[str, Expr] | None = None,
+    retract: Mapping[str, Expr] | None = None,
 ) -> FoldSpec:
     """A column that is folded by expressions of one's own.
 
     `zero` is the state of a new key, field by field; `update` the state after a row, where `state.<field>`
     is the old value and plain names are the row's columns; `result` what the table shows, by default the
     only field. `merge` joins two states, `state` and `other`. Sliding windows, sessions and rolling with
-    `every` need it; all other tables fold row by row, in order, and only check it.
+    `every` need it; all other tables fold row by row, in order, and only check it. `retract` is the state
+    without a row that was folded before, written like `update`; tables of a table's changes need it.
 
     >>> total = kf.fold(
     ...     zero={"v": "0D"}, update={"v": "state.v + amount"}, merge={"v": "state.v + other.v"}
@@ -39,6 +41,7 @@ def fold(
         update=_same_fields(zeros, update, "update", site),
         result=_result(zeros, result, site),
         merge=None if merge is None else _same_fields(zeros, merge, "merge", site),
+        retract=None if retract is None else _same_fields(zeros, retract, "retract", site),
         site=site,
     )
 

@@ -6,13 +6,13 @@ import base64
 import math
 import os
 from collections.abc import Iterable, Mapping
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, cast
 
 from keyfold.errors import BadOption
-from keyfold.plan import checks
-from keyfold.plan.nodes import Connector
+from keyfold.plan import checks, durations
+from keyfold.plan.nodes import Connector, Duplicates, Lookup
 from keyfold.plan.site import here
 
 FORMATS: Final = ("json", "csv", "parquet")
@@ -55,6 +55,26 @@ def spark(format: str, path: str | os.PathLike[str] | None = None, **options: ob
             "the format of kf.spark is empty", where=here(), hint='kf.spark("delta", "path/of/table")'
         )
     return Connector("spark", format, None if path is None else _path(path, "kf.spark"), _options(options))
+
+
+def lookup(
+    name: str,
+    source: Connector,
+    schema: str,
+    refresh: str | timedelta | None = None,
+    duplicates: Duplicates = "error",
+    help: str = "",
+) -> Lookup:
+    """A static side for `enrich`: read as a whole at the start, and again every `refresh`.
+
+    A reload that fails keeps the last good version. `duplicates` says what to do with rows of one key:
+    an error that names some, or the first or the last of them.
+    """
+    site = here()
+    checks.identifier(name, "a lookup", site)
+    checked = cast(Duplicates, checks.one_of(duplicates, ("error", "first", "last"), "duplicates", site))
+    every = None if refresh is None else durations.millis(refresh, "refresh", where=site)
+    return Lookup(name, source, schema, every, checked, checks.help_text(help, site), site)
 
 
 class FrozenRow(dict[str, Any]):

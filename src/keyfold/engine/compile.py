@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keyfold.engine import inputs, session, side
+from keyfold.engine import inputs, joining, lookups, session, side
 from keyfold.engine.failures import explained
 from keyfold.engine.home import AppHome, TableHome
 from keyfold.errors import BadExpression
@@ -286,6 +286,8 @@ STEPS: dict[type, Callable[[Context, Any], Any]] = {
     nodes.Select: _select,
     nodes.Transform: _transform,
     nodes.Union: _union,
+    nodes.Join: joining.joined,
+    nodes.LookUp: lookups.looked_up,
 }
 
 

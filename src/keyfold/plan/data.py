@@ -17,12 +17,13 @@ from keyfold.plan.nodes import (
     Site,
     Source,
     TableSpec,
+    Transform,
     Union,
     Where,
     WindowSpec,
     steps,
 )
-from keyfold.plan.words import expr_words, shown_options
+from keyfold.plan.words import expr_words, shown_options, step_words
 
 
 def to_dict(spec: AppSpec) -> dict[str, Any]:
@@ -95,7 +96,9 @@ def _step(node: Node) -> dict[str, Any]:
         return {"where": expr_words(node.condition)}
     if isinstance(node, Select):
         return {"select": [{"name": name, "expression": expr_words(item)} for name, item in node.items]}
-    return {"transform": expr_words(node.fn)}
+    if isinstance(node, Transform):
+        return {"transform": expr_words(node.fn)}
+    return {type(node).__name__.lower(): step_words(node)}
 
 
 def _connector_dict(connector: Connector) -> dict[str, Any]:
