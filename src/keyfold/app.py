@@ -208,8 +208,8 @@ class Stream:
     ) -> Stream:
         """Rows of this stream and another that match and are near in time.
 
-        `on` are columns that both have, or a condition: `"orders.id = payments.order_id"`. `within` is how far
-        apart in event time, `(before, after)` how much older and newer the other's row may be.
+        `on` are columns that both have, or a condition: `"orders.id = payments.order_id"`. `within` is how
+        far apart in event time, `(before, after)` how much older and newer the other's row may be.
         """
         site = here()
         node = joins.join(self.node, other.node, on, within, how, self._place(site))
@@ -284,7 +284,7 @@ class Keyed:
     ranked: TopSpec | None = None
 
     def top(self, n: int, *, by: str) -> Keyed:
-        """The first n rows of each key, ordered as after ORDER BY in SQL: a table has a row per key and rank."""
+        """The first n rows of each key, as after ORDER BY in SQL: a table has a row per key and rank."""
         site = here()
         return replace(self, ranked=TopSpec(n, by, site))
 

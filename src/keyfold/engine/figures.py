@@ -127,7 +127,7 @@ class TableMonitor:
 
 
 def reported(query: StreamingQuery) -> int:
-    """The newest batch that Spark has reported on, done; while it waits for rows it reports on the next one."""
+    """The newest batch that Spark has reported as done; while it waits it reports on the next one."""
     last = query._jsq.lastProgress()
     if last is None:
         return -1

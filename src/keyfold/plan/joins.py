@@ -7,7 +7,7 @@ from typing import Any, cast, get_args
 
 from keyfold.errors import BadOption
 from keyfold.plan import checks, durations
-from keyfold.plan.nodes import AsOf, Distinct, Enrich, Expr, Join, JoinHow, Lookup, LookUp, Node, TableSpec
+from keyfold.plan.nodes import AsOf, Distinct, Enrich, Expr, Join, JoinHow, LookUp, Lookup, Node, TableSpec
 from keyfold.plan.options import key_column
 
 HOWS = get_args(JoinHow)

@@ -1,9 +1,9 @@
 """What an app declares, as frozen data: the only thing the engine sees of a declaration.
 
 A row node (`Source`, `Where`, `Select`, `Transform`, `Union`, `Join`, `Enrich`, `Distinct`, `Changes`) says
-where rows come from, a `TableSpec` how they are folded per key, an `AppSpec` holds them all. Tables are named,
-not held: a node can only name one that was declared before it. Sites don't count in comparisons: moving a line in
-the user's file changes no plan.
+where rows come from, a `TableSpec` how they are folded per key, an `AppSpec` holds them all. Tables are
+named, not held: a node can only name one that was declared before it. Sites don't count in comparisons:
+moving a line in the user's file changes no plan.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ class WindowSpec:
 
 @dataclass(frozen=True)
 class TopSpec:
-    """Whole rows per key: the first `n` by `order`, which is SQL as after ORDER BY; None is the newest row."""
+    """Whole rows per key: the first `n` by `order`, SQL as after ORDER BY; None is the newest row."""
 
     n: int = 1
     order: str | None = None
