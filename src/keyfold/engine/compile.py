@@ -186,11 +186,14 @@ class Context:
             frame._jdf, self.spec.on_error == "reject", stream, None if csv is None else dict(csv)
         )
 
-    def end(self, pipeline: Any) -> DataFrame:
-        """The rows of a pipeline as a DataFrame, for what only Spark can do to them."""
+    def end(self, pipeline: Any, late: str = "") -> DataFrame:
+        """The rows of a pipeline as a DataFrame, for what only Spark can do to them.
+
+        `late`: those "below" the watermark, or "upto" it, are set aside.
+        """
         for part, text in dict(pipeline.meaning()).items():
             self.meaning[f"{self.stages}:{part}"] = text
-        return self.frame(pipeline.rows())
+        return self.frame(pipeline.rows(late))
 
     def frame(self, java: Any) -> DataFrame:
         from pyspark.sql import DataFrame

@@ -114,8 +114,8 @@ object Lens {
 object Names {
   val Time = "_kf_time"; val Raw = "_kf_raw"; val Bad = "_kf_bad"; val Control = "_kf_control"; val Now = "_kf_now"; val File = "_kf_file"
   val Replay = "_kf_replay"; val Given = "_kf_given"; val Cell = "_cell"; val Start = "_start"; val End = "_end"
-  val Order = "_kf_order"; val Whole = "_kf_row"; val Op = "_op"; val Seen = "_seen"
+  val Weight = "_kf_weight"; val Prev = "_kf_prev"; val Order = "_kf_order"; val Whole = "_kf_row"; val Op = "_op"; val Seen = "_seen"
   /** What a pipeline without a clock says when an expression reads it: it is then built again with one. */
   val NeedsClock = "KEYFOLD_NEEDS_CLOCK"
-  val hidden: Set[String] = Set(Time, Raw, Bad, Control, Now, File, Replay, Given)
+  val hidden: Set[String] = Set(Time, Raw, Bad, Control, Now, File, Replay, Given, Weight, Prev)
 }

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, ObjectConsumer, UnaryNode}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy, UnaryExecNode}
-import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.TransformWithStateExec
+import org.apache.spark.sql.execution.streaming.operators.stateful.{StatefulOperator, WatermarkSupport}
 import org.apache.spark.sql.types.ObjectType
 
 /** What a partition of rows goes through before the shuffle. */
@@ -25,7 +25,7 @@ case class Through(work: RowWork, output: Seq[Attribute], child: LogicalPlan) ex
 }
 
 case class ThroughExec(work: RowWork, output: Seq[Attribute], child: SparkPlan) extends UnaryExecNode {
-  /** Set on the driver, before each batch, by the node above the state. */
+  /** Set on the driver, before each batch, by the node on top. */
   @transient var watermark: Long = Timing.Unknown
   override def producedAttributes: AttributeSet = AttributeSet(output)
   override protected def stringArgs: Iterator[Any] = Iterator(output)
@@ -44,16 +44,33 @@ case class Unwrap(output: Seq[Attribute], child: LogicalPlan) extends ObjectCons
 
 case class UnwrapExec(output: Seq[Attribute], child: SparkPlan) extends UnaryExecNode {
   override def producedAttributes: AttributeSet = AttributeSet(output)
-  override protected def doExecute(): RDD[InternalRow] = {
-    // Spark tells the batch's watermark to its stateful operators alone; what is late must be known before rows are folded together.
-    for (state <- child.collectFirst { case t: TransformWithStateExec => t }; watermark <- state.eventTimeWatermarkForEviction)
-      child.foreach { case through: ThroughExec => through.watermark = Timing.micros(watermark); case _ => }
-    child.execute().mapPartitionsInternal { rows =>
-      val kind = ObjectType(classOf[InternalRow])
-      rows.map(_.get(0, kind).asInstanceOf[InternalRow])
-    }
+  override protected def doExecute(): RDD[InternalRow] = child.execute().mapPartitionsInternal { rows =>
+    val kind = ObjectType(classOf[InternalRow])
+    rows.map(_.get(0, kind).asInstanceOf[InternalRow])
   }
   override protected def withNewChildInternal(c: SparkPlan): UnwrapExec = copy(child = c)
+}
+
+/** The top of a table's plan. Spark tells the batch's watermark to stateful operators alone; what is late must be known before rows reach them. */
+case class Informed(child: LogicalPlan) extends UnaryNode {
+  override def output: Seq[Attribute] = child.output
+  override protected def withNewChildInternal(c: LogicalPlan): Informed = copy(child = c)
+}
+
+case class InformedExec(child: SparkPlan) extends UnaryExecNode {
+  override def output: Seq[Attribute] = child.output
+  override protected def doExecute(): RDD[InternalRow] = { tell(child, Timing.Unknown); child.execute() }
+
+  private def tell(plan: SparkPlan, watermark: Long): Unit = plan match {
+    case through: ThroughExec => through.watermark = watermark; tell(through.child, watermark)
+    case state: WatermarkSupport =>
+      // What comes out of a stateful operator may be older than the watermark that it has just waited for.
+      val derived = state.children.exists(_.exists { case s: StatefulOperator => true; case _ => false })
+      val told = if (derived) state.eventTimeWatermarkForLateEvents else state.eventTimeWatermarkForEviction
+      state.children.foreach(tell(_, told.fold(Timing.Unknown)(Timing.micros)))
+    case other => other.children.foreach(tell(_, watermark))
+  }
+  override protected def withNewChildInternal(c: SparkPlan): InformedExec = copy(child = c)
 }
 
 object KernelStrategy extends SparkStrategy {
@@ -61,6 +78,7 @@ object KernelStrategy extends SparkStrategy {
     case Through(work, output, child) => ThroughExec(work, output, planLater(child)) :: Nil
     case Gather(fold, keys, group, child) => GatherExec(fold, keys, group, planLater(child)) :: Nil
     case Unwrap(output, child) => UnwrapExec(output, planLater(child)) :: Nil
+    case Informed(child) => InformedExec(planLater(child)) :: Nil
     case _ => Nil
   }
 

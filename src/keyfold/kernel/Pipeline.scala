@@ -85,6 +85,7 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
   private def ordered = columns.exists(_.own.isDefined)
   private def gate(source: Seq[Attribute]) = Gate(source, conditions.filterNot { case Touch(c) => c.isEmpty; case _ => false }, keep, zone, origin)
   private def time: Option[Attribute] = lens.source.find(_.name == Names.Time)
+  private def weight: Option[Attribute] = lens.source.find(_.name == Names.Weight)
   /** Whether TTL counts event time here; otherwise it counts the time of batches. */
   def hasTime: Boolean = time.isDefined
 
@@ -95,11 +96,16 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
   }
   def uses: java.util.List[String] = lens.source.filter(a => reads.contains(a) && !Names.hidden(a.name)).map(_.name).asJava
 
-  /** The stream as a DataFrame: what the user sees, then its event time, if it has one, and rejections. */
-  def rows(): DataFrame = {
-    val own = time.map(t => AttributeReference(Names.Time, t.dataType)()) ++ Seq(AttributeReference(Names.Bad, StringType)())
-    val attributes = lens.seen.map(a => AttributeReference(a.name, a.dataType)()) ++ own
-    Dataset.ofRows(spark, Through(Segment(gate(lens.source), lens.exprs, time, Timing(None, lens.source, time)), attributes, plan))
+  /**
+   * The stream as a DataFrame: what the user sees, then its event time and weight, if it has them, and rejections. `late`: "below" the watermark, or "upto" it,
+   * rows are set aside, since the operator that they go to has no more use for them; "" takes all.
+   */
+  def rows(late: String): DataFrame = {
+    val own = time ++ weight
+    val kept = own.map(a => AttributeReference(a.name, a.dataType, a.nullable, a.metadata)()).toSeq :+ AttributeReference(Names.Bad, StringType)()
+    val attributes = lens.seen.map(a => AttributeReference(a.name, a.dataType)()) ++ kept
+    val bound = if (late.isEmpty || time.isEmpty) None else Some(Bound(late == "upto"))
+    Dataset.ofRows(spark, Through(Segment(gate(lens.source), lens.exprs, own.toSeq, Timing(bound, lens.source, time)), attributes, plan))
   }
 
   private lazy val plan: LogicalPlan = { KernelStrategy.install(spark); df.asInstanceOf[Dataset[Row]].logicalPlan }
@@ -117,7 +123,7 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
     val built = processor(source, keyOut, if (ttlMs > 0) Some(ttlMs) else None)
     val sent = Through(built.work, built.input, from)
     val gathered = if (built.gathered) Gather(built.folding.fold, keyOut, built.input.take(built.prefix), sent) else sent
-    Dataset.ofRows(spark, Unwrap(changes(built.folding.fold), stateful(gathered, keyOut, built.folding, built.mode)))
+    Dataset.ofRows(spark, Informed(Unwrap(changes(built.folding.fold), stateful(gathered, keyOut, built.folding, built.mode))))
   }
 
   /** What a table's rows go through before the shuffle, what comes through it, and what they meet there. */
@@ -247,6 +253,13 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
 }
 
 object Api {
+  /** A table's plan that the kernel has not built, with what it must have on top. */
+  def informed(df: DataFrame): DataFrame = {
+    val session = df.sparkSession.asInstanceOf[SparkSession]
+    KernelStrategy.install(session)
+    Dataset.ofRows(session, Informed(df.asInstanceOf[Dataset[Row]].logicalPlan))
+  }
+
   /** How the times in a late row's text are read. */
   def exact: java.util.Map[String, String] = Rejects.exact.asJava
 

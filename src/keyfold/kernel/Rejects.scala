@@ -38,7 +38,9 @@ class Rejects(struct: Expression, input: Seq[Attribute], keep: Boolean, zone: St
     val listed = late.putArray("windows")
     windows.foreach { case (from, to) => listed.addArray().add(from).add(to) }
     val all = if (missed == 1) "its window is" else s"$missed of its windows are"
-    val reason = if (watermark == Timing.Unknown) "older than what is kept of its key" else s"$all closed since ${Timing.text(last)}, the watermark is ${Timing.text(watermark)}"
+    val reason = if (watermark == Timing.Unknown) "older than what is kept of its key"
+      else if (missed == 0) s"older than what can still be waited for, the watermark is ${Timing.text(watermark)}"
+      else s"$all closed since ${Timing.text(last)}, the watermark is ${Timing.text(watermark)}"
     node.put("reason", reason).put("raw", exactly(row).getString(0))
     stream.foreach(node.put("stream", _))
     UTF8String.fromString(node.toString)

@@ -46,14 +46,16 @@ object LiveGate {
   val Replacement: UTF8String = UTF8String.fromString("\uFFFD")
 }
 
-/** where and select alone: rows in; out come the columns a user sees, the event time if there is one, and rejections. */
-case class Segment(gate: Gate, columns: Seq[Expression], time: Option[Expression], timing: Timing) extends RowWork {
+/** where and select alone: rows in; out come the columns a user sees, what of keyfold's own goes with them (the event time), and rejections. */
+case class Segment(gate: Gate, columns: Seq[Expression], own: Seq[Expression], timing: Timing) extends RowWork {
+  override def at(watermark: Long): RowWork = copy(timing = timing.copy(watermark = watermark))
+
   def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = {
     val live = new LiveGate(gate, partition)
     val timed = new LiveTiming(timing, live.rejects)
     val why = AttributeReference("why", StringType)()
-    val good = UnsafeProjection.create(columns ++ time :+ Literal(null, StringType), gate.source)
-    val bad = UnsafeProjection.create(columns.map(c => Literal(null, c.dataType)) ++ time :+ why, gate.source :+ why)
+    val good = UnsafeProjection.create(columns ++ own :+ Literal(null, StringType), gate.source)
+    val bad = UnsafeProjection.create(columns.map(c => Literal(null, c.dataType)) ++ own :+ why, gate.source :+ why)
     val joined = new JoinedRow
     def aside(row: InternalRow, text: UTF8String): InternalRow = bad(joined(row, InternalRow(text)))
     rows.flatMap { row =>
@@ -63,7 +65,10 @@ case class Segment(gate: Gate, columns: Seq[Expression], time: Option[Expression
         if (text != null) Some(aside(row, text))
         else if (!live.passes(row)) None
         else if (untimely != null) Some(aside(row, live.rejects.of(untimely, live.rejects.text(row))))
-        else Some(good(row))
+        else {
+          val late = timed.late(row)
+          Some(if (late == null) good(row) else aside(row, late))
+        }
       } catch { case e if Rejects.isRowError(e) => Some(aside(row, live.rejects.of(row, e))) }
     }
   }

@@ -14,6 +14,8 @@ case class Panes(grid: Grid) extends Window
 case class Sessions(cells: Cells, end: Expression) extends Window
 /** The rows of the last `span` up to the newest, whole or in panes, or the last so many. */
 case class Recently(span: Option[Long], rows: Option[Int], pane: Option[Long]) extends Window
+/** No windows, but what is older than the watermark is late, and with `at` what is as old. */
+case class Bound(at: Boolean) extends Window
 
 /** What a row's event time means to a table that looks at it, before the shuffle: once rows are folded together, their text is gone. */
 case class Timing(window: Option[Window], source: Seq[Attribute], time: Option[Attribute], watermark: Long = Timing.Unknown)
@@ -49,8 +51,9 @@ class LiveTiming(t: Timing, rejects: Rejects) {
     if (replay >= 0 && !row.isNullAt(replay)) return rejects.again(row, row.getLong(time), row.getLong(replay))
     if (t.watermark == Timing.Unknown) return null
     val at = if (time < 0) Long.MaxValue else row.getLong(time)
-    if (at >= t.watermark) return null
+    if (at > t.watermark || (at == t.watermark && !window.isInstanceOf[Bound])) return null
     window match {
+      case Bound(same) => if (at < t.watermark || same) rejects.late(row, at, t.watermark, 0, Nil, at) else null
       case Panes(g) if g.end(g.first(at)) <= t.watermark =>
         val from = g.first(at)
         val closed = math.min(g.last(at), g.ends.index(t.watermark))
