@@ -32,7 +32,7 @@ class Canon(lens: Lens) {
       val mine = Fold.own(lens, keys.map(k => lens.seen.find(_.name.equalsIgnoreCase(k)).get), f)
       val fields = (mine.state ++ mine.right).map(_.exprId).zip(f.fields.map("state." + _) ++ f.fields.map("other." + _)).toMap
       def show(parts: Seq[Expression]) = parts.map(e => apply(Lens.unalias(e), fields)).mkString(", ")
-      s"fold zero(${show(mine.zero)}) update(${show(mine.update)}) merge(${mine.merge.map(show).getOrElse("")}) result(${show(mine.result)})"
+      s"fold zero(${show(mine.zero)}) update(${show(mine.update)}) merge(${mine.merge.map(show).getOrElse("")})${f.retract.map(r => s" retract(${r.mkString(", ")})").getOrElse("")} result(${show(mine.result)})"
   }
 }
 

@@ -10,14 +10,16 @@ import org.apache.spark.sql.types._
 case class Coded(fn: ImperativeAggregate, filter: Option[Expression], at: Int, result: AttributeReference)
 
 /** A fold of the user's own: named state fields with zero, update and perhaps merge, and a result. */
-case class OwnFold(column: String, fields: Seq[String], zero: Seq[Column], update: Seq[Column], merge: Option[Seq[Column]], result: Column)
+case class OwnFold(column: String, fields: Seq[String], zero: Seq[Column], update: Seq[Column], merge: Option[Seq[Column]], retract: Option[Seq[Column]], result: Column)
 
 /**
  * What a table does to a key's state, as expressions: `zero` makes it, `update` folds the row `in` into it, `merge` folds another state (`right`) into it,
  * `result` reads it. Every Spark aggregate already carries these; a fold of the user's own is written the same way.
  */
 case class Fold(in: Seq[Attribute], keys: Seq[Attribute], state: Seq[AttributeReference], right: Seq[AttributeReference], zero: Seq[Expression],
-    update: Seq[Expression], merge: Option[Seq[Expression]], result: Seq[NamedExpression], coded: Seq[Coded]) {
+    update: Seq[Expression], merge: Option[Seq[Expression]], result: Seq[NamedExpression], coded: Seq[Coded], previous: Boolean = false) {
+  /** A row as readers have seen it, for those who must take it back: its operation and its columns. */
+  def seen: StructType = StructType(StructField(Names.Op, StringType) +: result.map(r => StructField(r.name, r.dataType)))
   /** Whether a state is fields of fixed width alone, which can be changed in place. */
   def flat: Boolean = coded.isEmpty && state.forall(a => UnsafeRow.isMutable(a.dataType))
   def schema: StructType = StructType(state.map(a => StructField(a.name, a.dataType, nullable = true)))
@@ -38,10 +40,11 @@ case class Fold(in: Seq[Attribute], keys: Seq[Attribute], state: Seq[AttributeRe
 }
 
 object Fold {
-  /** Any Spark aggregates, by the names of their columns. */
-  def aggregates(lens: Lens, keys: Seq[String], columns: Seq[(String, Column)]): Fold = {
+  /** Any Spark aggregates, by the names of their columns; with a weight, those that can also give back a row. */
+  def aggregates(lens: Lens, keys: Seq[String], columns: Seq[(String, Column)], weight: Option[Attribute] = None): Fold = {
     val analyzed = Lens.aggregate(lens, keys, columns)
-    val outputs = analyzed.aggregateExpressions.drop(keys.length).map(e => distinctAsSet(Lens.plain(e, lens.now)).asInstanceOf[NamedExpression])
+    val plain = analyzed.aggregateExpressions.drop(keys.length).map(e => distinctAsSet(Lens.plain(e, lens.now)).asInstanceOf[NamedExpression])
+    val outputs = weight.fold(plain)(w => plain.map(Weighed(_, w).asInstanceOf[NamedExpression]))
     outputs.foreach(o => if (!o.exists(_.isInstanceOf[AggregateExpression])) throw new Refused(s"${o.name} is no aggregate: say how the rows of a key become one value, as in max(...)"))
     val found = outputs.flatMap(o => o.collect { case x: AggregateExpression => o.name -> x })
     // One buffer for an aggregate that several columns use, named after the first of them.
@@ -89,7 +92,7 @@ object Fold {
   }
 
   /** A fold of the user's own. `state` and `other` are structs to the analyzer and plain fields to the kernel. */
-  def own(lens: Lens, keys: Seq[Attribute], f: OwnFold): Fold = {
+  def own(lens: Lens, keys: Seq[Attribute], f: OwnFold, weight: Option[Attribute] = None): Fold = {
     val zeros = f.fields.zip(f.zero).map { case (n, c) => at(s"zero of $n") { val e = lens.select(Seq(c.as(n))).exprs.head
       if (e.references.nonEmpty) throw new Refused("a zero may not look at the row; it is the state before the first one"); e } }
     zeros.zip(f.fields).foreach { case (z, n) => if (z.dataType == NullType) throw new Refused(s"zero of $n has no type; write cast(null as double) or the type you mean") }
@@ -109,7 +112,10 @@ object Fold {
     def same(what: String)(e: Expression, i: Int): Expression = if (DataType.equalsIgnoreNullability(e.dataType, zeros(i).dataType)) e
       else if (e.dataType == NullType) Cast(e, zeros(i).dataType)
       else throw new Refused(s"$what of ${f.fields(i)} gives ${e.dataType.sql}, its zero is ${zeros(i).dataType.sql}; cast one of them")
-    val update = f.update.zipWithIndex.map { case (c, i) => same("update")(over(Seq("state" -> state), "update", f.fields(i), c, lens.seen), i) }
+    def step(what: String, parts: Seq[Column]) = parts.zipWithIndex.map { case (c, i) => same(what)(over(Seq("state" -> state), what, f.fields(i), c, lens.seen), i) }
+    val (forth, back) = (step("update", f.update), f.retract.map(step("retract", _)))
+    if (weight.isDefined && back.isEmpty) throw new Refused(s"rows of ${f.column} may be taken back; say how with retract=")
+    val update = weight.fold(forth)(w => forth.zip(back.get).map { case (u, r) => If(LessThan(w, Literal(0)), r, u) })
     val merge = f.merge.map(_.zipWithIndex.map { case (c, i) => same("merge")(over(Seq("state" -> state, "other" -> right), "merge", f.fields(i), c, Nil), i) })
     val result = over(Seq("state" -> state), "result", f.column, f.result, keys)
     Fold(lens.seen, keys, state, right, zeros, update, merge, Seq(Alias(result, f.column)()), Nil)
@@ -127,6 +133,24 @@ object Fold {
   private def extreme(name: String, of: Expression, which: Seq[Expression] => Expression): Fold = {
     val s = AttributeReference(name, LongType)(); val r = s.newInstance().asInstanceOf[AttributeReference]
     Fold(Nil, Nil, Seq(s), Seq(r), Seq(Literal(null, LongType)), Seq(which(Seq(s, of))), Some(Seq(which(Seq(s, r)))), Nil, Nil)
+  }
+
+  /** How many rows are left, where rows may be taken back. */
+  def left(weight: Expression): Fold = {
+    val s = AttributeReference(Names.Left, LongType)(); val r = s.newInstance().asInstanceOf[AttributeReference]
+    Fold(Nil, Nil, Seq(s), Seq(r), Seq(Literal(0L)), Seq(Add(s, Cast(weight, LongType))), Some(Seq(Add(s, r))), Nil, Nil)
+  }
+
+  /** The newest row: its columns, kept whole. Rows come in order, so that of equal times the last one counts. */
+  def newest(columns: Seq[(String, Expression)], time: Option[Expression]): Fold = {
+    val at = AttributeReference(Names.Newest, LongType)()
+    val state = columns.map { case (n, e) => AttributeReference(n, e.dataType)() }
+    val now = time.fold(Literal(0L): Expression)(UnixMicros(_))
+    val newer = Or(IsNull(at), Coalesce(Seq(GreaterThanOrEqual(now, at), Literal(false))))
+    val update = (Coalesce(Seq(now, at)) +: columns.map(_._2)).zip(at +: state).map { case (e, s) => If(newer, e, s) }
+    val fields = at +: state
+    Fold(Nil, Nil, fields, fields.map(_.newInstance().asInstanceOf[AttributeReference]), fields.map(f => Literal(null, f.dataType)), update, None,
+      state.map(s => Alias(s, s.name)()), Nil)
   }
 
   /** When the key was last seen, in milliseconds; what TTL counts from. */

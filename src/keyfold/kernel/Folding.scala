@@ -26,7 +26,7 @@ abstract class Folding(val fold: Fold, arriving: Arriving, keeping: Keeping) ext
     else new Rejects(input.init, input, keeping.keep, keeping.zone, keeping.stream)
   }
   @transient private lazy val rejecting = {
-    val blanks = (fold.keys ++ fold.result).map(a => Literal(null, a.dataType))
+    val blanks = ((fold.keys ++ fold.result).map(_.dataType) ++ Seq(fold.seen).filter(_ => fold.previous)).map(Literal(null, _))
     UnsafeProjection.create((Literal("rejected") +: blanks) :+ BoundReference(0, StringType, nullable = false))
   }
   // Reused: Spark takes all of one key's output before it hands in the next key.
@@ -81,7 +81,12 @@ abstract class Forgetful(fold: Fold, arriving: Arriving, keeping: Keeping, ttlMs
   /** At a timer: forgets the key, or waits on if it has been seen since. */
   protected def expire(key: InternalRow, due: Long, times: TimerValues): Iterator[InternalRow] =
     if (due > now(times)) { getHandle.registerTimer(due); Iterator.empty }
-    else { state.clear(); Iterator.single(live.delete(key)) }
+    else { val said = forgotten(key, state.get()); state.clear(); said }
+
+  /** What is said of a key that is forgotten. */
+  protected def forgotten(key: InternalRow, stored: InternalRow): Iterator[InternalRow] = Iterator.single(live.delete(key, before(key, stored)).copy())
+  /** What a reader has seen of a stored state. */
+  protected def before(key: InternalRow, stored: InternalRow): InternalRow
 }
 
 object Folding {
@@ -89,7 +94,7 @@ object Folding {
   def byLong(at: Int): java.util.Comparator[InternalRow] = (x, y) => java.lang.Long.compare(x.getLong(at), y.getLong(at))
 
   /** By event time, rows without one first, then by arrival. */
-  private def byStamp(at: Int): java.util.Comparator[InternalRow] = (x, y) => {
+  def byStamp(at: Int): java.util.Comparator[InternalRow] = (x, y) => {
     val (a, b) = (x.getStruct(at, 2), y.getStruct(at, 2))
     val t = if (a.isNullAt(0) || b.isNullAt(0)) java.lang.Boolean.compare(!a.isNullAt(0), !b.isNullAt(0)) else java.lang.Long.compare(a.getLong(0), b.getLong(0))
     if (t != 0) t else java.lang.Long.compare(a.getLong(1), b.getLong(1))

@@ -8,9 +8,12 @@ import org.apache.spark.sql.types._
 /** Running aggregates: one state and one row per key. */
 class Keyed(fold: Fold, arriving: Arriving, keeping: Keeping, ttlMs: Option[Long]) extends Forgetful(fold, arriving, keeping, ttlMs) {
   private val seen = fold.state.indexWhere(_.name == Names.Seen)
+  /** Where rows may be taken back: how many are left. */
+  private val left = fold.state.indexWhere(_.name == Names.Left)
 
   override def stateSchema: StructType = fold.schema
-  override def shown(key: InternalRow, stored: InternalRow): Iterator[InternalRow] = Iterator.single(live.upsert(key, live.load(stored)))
+  override def shown(key: InternalRow, stored: InternalRow): Iterator[InternalRow] = Iterator.single(live.upsert(key, live.load(stored), null))
+  override protected def before(key: InternalRow, stored: InternalRow): InternalRow = live.before(key, if (stored == null) null else live.read(stored))
 
   override def handleInputRows(key: InternalRow, rows: Iterator[InternalRow], times: TimerValues): Iterator[InternalRow] = {
     if (key.anyNull) return rows.map(r => rejected(r.getUTF8String(arriving.bad)))
@@ -20,13 +23,16 @@ class Keyed(fold: Fold, arriving: Arriving, keeping: Keeping, ttlMs: Option[Long
     val batch = copies(rows)
     out.clear()
     val applied = if (arriving.ordered) foldInOrder(b, batch) else each(batch)(live.merge(b, _))
-    if (applied > 0) {
+    if (applied > 0 && left >= 0 && b.getLong(left) == 0) {
+      if (old != null) { out += live.delete(key, before(key, old)).copy(); state.clear() }
+    } else if (applied > 0) {
       if (ttlMs.isDefined) touch(b, times)
-      val change = try live.upsert(key, b) catch {
+      val was = before(key, old)
+      val change = try live.upsert(key, b, if (expired) null else was) catch {
         case e if Rejects.isRowError(e) => batch.filter(_ != null).foreach(r => out += rejected(rejects.of(r, e))); null
       }
       if (change != null) {
-        if (expired) out += live.delete(key).copy()
+        if (expired) out += live.delete(key, was).copy()
         out += change
         if (ttlMs.isDefined && old == null) getHandle.registerTimer(due(b))
         state.update(live.stored(b))

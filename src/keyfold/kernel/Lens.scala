@@ -3,9 +3,9 @@ package org.apache.spark.sql.keyfold
 import org.apache.spark.sql.{Column, Row}
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.{ReplaceCurrentLike, ReplaceExpressions}
-import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, Filter, LocalRelation, LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, Filter, LocalRelation, LogicalPlan, Project, Sort}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
-import org.apache.spark.sql.classic.{Dataset, SparkSession}
+import org.apache.spark.sql.classic.{Dataset, ExpressionUtils, SparkSession}
 import org.apache.spark.sql.types._
 
 /** An expression that the kernel can't take, with the reason; Python turns it into an error that names the user's line. */
@@ -33,6 +33,16 @@ case class Lens(spark: SparkSession, source: Seq[Attribute], seen: Seq[Attribute
     val twice = named.groupBy(_.name.toLowerCase).collectFirst { case (_, same) if same.size > 1 => same.head.name }
     twice.foreach(n => throw new Refused(s"two columns are called $n"))
     to(named.map(n => (n.name, inSource(Lens.unalias(n)))))
+  }
+
+  /** What is written after ORDER BY in SQL. */
+  def order(by: String): Seq[SortOrder] = {
+    val written = spark.sessionState.sqlParser.parsePlan(s"SELECT * FROM rows ORDER BY $by").collectFirst { case s: Sort => s.order }
+    val columns = written.getOrElse(throw new Refused(s"$by is no order of rows; write it as after ORDER BY in SQL")).map(ExpressionUtils.column(_))
+    frame.sort(columns: _*).queryExecution.analyzed match {
+      case s @ Sort(_, _, `relation`, _) => Lens.ready(s, spark).asInstanceOf[Sort].order.map(o => Lens.plain(o, now).asInstanceOf[SortOrder])
+      case other => throw new Refused(s"not an order of rows by what each of them has: ${other.nodeName}")
+    }
   }
 
   /** The same columns, with one more or with a new meaning for one. */
@@ -114,7 +124,7 @@ object Lens {
 object Names {
   val Time = "_kf_time"; val Raw = "_kf_raw"; val Bad = "_kf_bad"; val Control = "_kf_control"; val Now = "_kf_now"; val File = "_kf_file"
   val Replay = "_kf_replay"; val Given = "_kf_given"; val Cell = "_cell"; val Start = "_start"; val End = "_end"
-  val Weight = "_kf_weight"; val Prev = "_kf_prev"; val Order = "_kf_order"; val Whole = "_kf_row"; val Op = "_op"; val Seen = "_seen"
+  val Weight = "_kf_weight"; val Prev = "_kf_prev"; val Order = "_kf_order"; val Whole = "_kf_row"; val Op = "_op"; val Seen = "_seen"; val Left = "_left"; val Newest = "_newest"; val Rank = "rank"
   /** What a pipeline without a clock says when an expression reads it: it is then built again with one. */
   val NeedsClock = "KEYFOLD_NEEDS_CLOCK"
   val hidden: Set[String] = Set(Time, Raw, Bad, Control, Now, File, Replay, Given, Weight, Prev)

@@ -99,27 +99,46 @@ class Live(f: Fold, prefix: Int) {
     if (mergers.length == 0) merging.target(b)(joined(b, row)) else codedFirst(b, merging(joined(b, row)))(i => mergers(i).merge(b, row))
   }
 
-  /** What a reader sees of a state: `head`, the key, the result columns, and no rejection. */
+  /** What a reader sees of a state: an operation, the key, the result columns, what they were before if that is asked for, and no rejection. */
+  private val was = AttributeReference(Names.Prev, f.seen)()
+  private val rest = f.coded.map(_.result) :+ was
   private def output(op: String, values: Seq[Expression]) =
-    UnsafeProjection.create((Literal(op) +: f.keys) ++ values :+ Literal(null, StringType), f.keys ++ f.state ++ f.coded.map(_.result))
+    UnsafeProjection.create((Literal(op) +: f.keys) ++ values ++ Seq(was).filter(_ => f.previous) :+ Literal(null, StringType), f.keys ++ f.state ++ rest)
   private val upserting = output("upsert", f.result)
   private lazy val ending = output("final", f.result)
   private val deleting = output("delete", f.result.map(r => Literal(null, r.dataType)))
   private val pair = new JoinedRow
   private val triple = new JoinedRow
-  private val results = new GenericInternalRow(f.coded.length)
+  private val results = new GenericInternalRow(f.coded.length + 1)
 
-  def upsert(key: InternalRow, b: InternalRow): UnsafeRow = shown(upserting, key, b)
-  def last(key: InternalRow, b: InternalRow): UnsafeRow = shown(ending, key, b)
-  private def shown(as: UnsafeProjection, key: InternalRow, b: InternalRow): UnsafeRow = {
+  def upsert(key: InternalRow, b: InternalRow, before: InternalRow): UnsafeRow = shown(upserting, key, b, before)
+  def last(key: InternalRow, b: InternalRow, before: InternalRow): UnsafeRow = shown(ending, key, b, before)
+  private def shown(as: UnsafeProjection, key: InternalRow, b: InternalRow, before: InternalRow): UnsafeRow = {
+    evaluate(b, before)
+    as(triple(pair(key, b), results))
+  }
+  private def evaluate(b: InternalRow, before: InternalRow): Unit = {
     var i = 0
     while (i < updaters.length) { results.update(i, updaters(i).eval(b)); i += 1 }
-    as(triple(pair(key, b), results))
+    results.update(i, before)
+  }
+
+  private lazy val recalling = Seq("upsert", "final").map(op => UnsafeProjection.create(Literal(op) +: f.result, f.keys ++ f.state ++ rest))
+  /** What a reader has seen of a state; null where nobody asks for it, or there was none, or it could not be shown. */
+  def before(key: InternalRow, b: => InternalRow, closed: Boolean = false): InternalRow = if (!f.previous) null else {
+    val old = b
+    if (old == null) null else try {
+      evaluate(old, null)
+      recalling(if (closed) 1 else 0)(triple(pair(key, old), results)).copy()
+    } catch { case e if Rejects.isRowError(e) => null }
   }
 
   /** A state as it is stored, to be read and not changed. */
   def read(stored: InternalRow): InternalRow = if (flat) stored else load(stored)
 
-  private lazy val blank = new GenericInternalRow(width + f.coded.length)
-  def delete(key: InternalRow): UnsafeRow = deleting(triple(key, blank))
+  private lazy val blank = new GenericInternalRow(width + f.coded.length + 1)
+  def delete(key: InternalRow, before: InternalRow): UnsafeRow = {
+    blank.update(width + f.coded.length, before)
+    deleting(triple(key, blank))
+  }
 }

@@ -14,6 +14,7 @@ class Paned(fold: Fold, arriving: Arriving, keeping: Keeping, closing: Closing, 
   override protected def add(key: InternalRow, batch: Array[InternalRow]): Unit = {
     if (arriving.ordered) inOrder(batch) else if (batch.length > 1) java.util.Arrays.sort(batch, Folding.byLong(arriving.prefix - 1))
     val touched = new ArrayBuffer[Long](batch.length)
+    val old = if (fold.previous) open.clone() else null
     var i = 0
     var at = 0
     while (i < batch.length) {
@@ -35,18 +36,19 @@ class Paned(fold: Fold, arriving: Arriving, keeping: Keeping, closing: Closing, 
       }
     }
     if (closing.changes) {
-      val windows = new Run
+      val windows = new Run(open)
+      val were = if (old == null) null else new Run(old)
       var k = after(closed)
       touched.foreach { p =>
         k = math.max(k, grid.first(p))
         val last = grid.last(p)
-        while (k <= last) { upsert(key, grid.start(k), grid.end(k), windows(k)); k += 1 }
+        while (k <= last) { upsert(key, grid.start(k), grid.end(k), windows(k), if (were.holds(k)) were(k) else null); k += 1 }
       }
     }
   }
 
   override protected def close(key: InternalRow, watermark: Long): Unit = {
-    val windows = new Run
+    val windows = new Run(open)
     var k = after(closed)
     val until = after(watermark)
     var i = 0
@@ -63,7 +65,7 @@ class Paned(fold: Fold, arriving: Arriving, keeping: Keeping, closing: Closing, 
   override protected def next: Long = grid.end(math.max(grid.first(start(0)), after(closed)))
 
   override protected def openWindows: Iterator[Bounded] = {
-    val windows = new Run
+    val windows = new Run(open)
     open.indices.iterator.flatMap(i => math.max(grid.first(start(i)), after(closed)) to grid.last(start(i))).distinct.map(k => Bounded(grid.start(k), grid.end(k), windows(k)))
   }
 
@@ -75,11 +77,17 @@ class Paned(fold: Fold, arriving: Arriving, keeping: Keeping, closing: Closing, 
   }
 
   /** The panes of windows that follow one another, merged: each pane is merged at most twice and each window once, however many panes a window has. */
-  private class Run {
-    private val panes = open
+  private class Run(panes: ArrayBuffer[InternalRow]) {
+    private def start(i: Int): Long = panes(i).getLong(startAt)
     private val front = new Array[InternalRow](panes.length)
     private var (from, until, turn) = (0, 0, 0)
     private var back: InternalRow = _
+
+    /** Whether the window holds a pane at all. */
+    def holds(k: Long): Boolean = {
+      val i = panes.indexWhere(_.getLong(startAt) >= grid.start(k), from)
+      i >= 0 && start(i) < grid.end(k)
+    }
 
     /** `k` never decreases; the window holds at least one pane. */
     def apply(k: Long): InternalRow = {

@@ -33,6 +33,9 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
   private var window: Option[Window] = None
   private var closing: Option[Closing] = None
   private var gapGiven: Option[Expression] = None
+  private var ranking: Option[Ranking] = None
+  private var shown = Vector.empty[(String, Expression)]
+  private var previous = false
 
   def where(c: Column): Unit = conditions :+= lens.inSource(lens.where(c))
 
@@ -66,23 +69,46 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
     columns :+= Declared(name, Some(c), None)
   }
 
-  def fold(name: String, fields: java.util.List[String], zero: java.util.List[Column], update: java.util.List[Column], merge: java.util.List[Column], result: Column): Unit = {
-    val own = OwnFold(name, fields.asScala.toSeq, zero.asScala.toSeq, update.asScala.toSeq, Option(merge).map(_.asScala.toSeq), result)
-    storable(Fold.own(lens, keyAttributes, own).schema)
+  def fold(name: String, fields: java.util.List[String], zero: java.util.List[Column], update: java.util.List[Column], merge: java.util.List[Column], retract: java.util.List[Column], result: Column): Unit = {
+    def some(parts: java.util.List[Column]) = Option(parts).map(_.asScala.toSeq)
+    val own = OwnFold(name, fields.asScala.toSeq, zero.asScala.toSeq, update.asScala.toSeq, some(merge), some(retract), result)
+    storable(Fold.own(lens, keyAttributes, own, weight).schema)
     columns :+= Declared(name, None, Some(own))
   }
+
+  /** Whole rows: the first `n` by what is written after ORDER BY in SQL; without an order, the newest. */
+  def top(n: Int, by: String): Unit = {
+    val orders = Option(by).map(lens.order).getOrElse(Nil)
+    ranking = Some(Ranking(n, orders))
+  }
+  /** A column of the rows that are shown; without any, all that the stream has beside the key. */
+  def column(name: String, c: Column): Unit = {
+    val e = lens.select(Seq(c.as(name))).exprs.head
+    storable(new StructType().add(name, e.dataType))
+    shown :+= name -> e
+  }
+  private lazy val columnsShown: Seq[(String, Expression)] =
+    if (shown.nonEmpty) shown else lens.seen.zip(lens.exprs).collect { case (a, e) if !keys.exists(_.equalsIgnoreCase(a.name)) => a.name -> e }
+  /** Readers are told, with each change, what the row was before. */
+  def before(): Unit = previous = true
 
   private def keyAttributes: Seq[Attribute] = keys.map(k => lens.seen.find(_.name.equalsIgnoreCase(k)).get)
 
   /** All columns as one fold, in the order of declaration; aggregates share what they can. */
-  private lazy val whole: Fold = {
+  private lazy val whole: Fold = if (ranking.isDefined) Fold.newest(columnsShown, time).copy(keys = keyAttributes) else {
     val aggs = columns.collect { case Declared(n, Some(c), _) => n -> c }
-    val parts = (if (aggs.isEmpty) Nil else Seq(Fold.aggregates(lens, keys, aggs))) ++ columns.flatMap(_.own).map { f => Fold.own(lens, keyAttributes, f) }
+    val weighed = weight.filterNot(_ => refolds)
+    val parts = (if (aggs.isEmpty) Nil else Seq(Fold.aggregates(lens, keys, aggs, weighed))) ++ columns.flatMap(_.own).map { f => Fold.own(lens, keyAttributes, f, weighed) }
     val all = Fold.distinctNames(parts.reduce(_ ++ _)).copy(keys = keyAttributes)
     all.copy(result = columns.map(c => all.result.find(_.name == c.name).get))
   }
 
-  private def ordered = columns.exists(_.own.isDefined)
+  private def ordered = columns.exists(_.own.isDefined) || ranking.isDefined
+  /** Whether rows may be taken back from an aggregate that can't give them back. */
+  private lazy val refolds: Boolean = weight.isDefined && columns.exists(_.aggregate.exists(c =>
+    !Lens.aggregate(lens, keys, Seq("x" -> c)).aggregateExpressions.forall(Weighed.can)))
+  /** Whether a table keeps rows and shows some: one that shows the newest alone, and takes nothing back, keeps no more than that. */
+  private def ranks = ranking.exists(r => weight.isDefined || r.orders.nonEmpty)
   private def gate(source: Seq[Attribute]) = Gate(source, conditions.filterNot { case Touch(c) => c.isEmpty; case _ => false }, keep, zone, origin)
   private def time: Option[Attribute] = lens.source.find(_.name == Names.Time)
   private def weight: Option[Attribute] = lens.source.find(_.name == Names.Weight)
@@ -92,7 +118,8 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
   /** Columns of the source that the table looks at. */
   private def reads: AttributeSet = {
     val fold = all(None).reading(lens.source)(lens.inSource)
-    AttributeSet(conditions ++ keyAttributes.map(lens.inSource)) ++ fold.references
+    val ordering = ranking.toSeq.flatMap(_.orders).map(o => lens.inSource(o.child))
+    AttributeSet(conditions ++ keyAttributes.map(lens.inSource) ++ ordering) ++ fold.references
   }
   def uses: java.util.List[String] = lens.source.filter(a => reads.contains(a) && !Names.hidden(a.name)).map(_.name).asJava
 
@@ -106,6 +133,22 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
     val attributes = lens.seen.map(a => AttributeReference(a.name, a.dataType)()) ++ kept
     val bound = if (late.isEmpty || time.isEmpty) None else Some(Bound(late == "upto"))
     Dataset.ofRows(spark, Through(Segment(gate(lens.source), lens.exprs, own.toSeq, Timing(bound, lens.source, time)), attributes, plan))
+  }
+
+  /** The stream without repeats of the columns; as `rows` gives it. */
+  def distinct(names: java.util.List[String], withinMs: Long, removed: Boolean, step: String): DataFrame = {
+    names.asScala.foreach(n => key(n, org.apache.spark.sql.functions.col(s"`$n`")))
+    val keyExprs = keyAttributes.map(k => Alias(lens.inSource(k), k.name)())
+    val keyOut = keyAttributes.map(k => AttributeReference(k.name, k.dataType)())
+    val work = Single(gate(lens.source), keyExprs, ungrouped.exprs, time, Some(Timing(time.map(_ => Bound(at = false)), lens.source, time)), bare = true)
+    val columns = ungrouped.seen.map(a => AttributeReference(a.name, a.dataType)())
+    val input = keyOut ++ columns :+ AttributeReference(Names.Order, work.added.head)() :+ AttributeReference(Names.Bad, StringType)()
+    val passing = Passing(input, keyOut.length, columns.length, time.isDefined)
+    val processor = new Deduplicated(passing, withinMs * 1000, step, removed, Keeping(keep, zone, origin.stream))
+    val clock = if (time.isDefined) TimeMode.EventTime() else TimeMode.ProcessingTime()
+    val out = columns.map(a => AttributeReference(a.name, a.dataType)()) ++ time.map(t => AttributeReference(t.name, t.dataType, t.nullable, t.metadata)()) :+ AttributeReference(Names.Bad, StringType)()
+    val passed = Unwrap(out, stateful(Through(work, input, plan), keyOut, processor, clock))
+    Dataset.ofRows(spark, Through(Tally(step, out.length - 1), out.map(a => a.newInstance()), passed))
   }
 
   private lazy val plan: LogicalPlan = { KernelStrategy.install(spark); df.asInstanceOf[Dataset[Row]].logicalPlan }
@@ -137,6 +180,7 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
     // The cell of time that rows of a key are folded in before the shuffle, if there are cells.
     val cells = window.collect { case Panes(g) => g; case Sessions(c, _) => c }
     val fold = all(ttl)
+    if (ranks || refolds) return held(source, keyExprs, keyOut, keeping, ttl, clock, timing)
     val asRows = ordered || window.exists(_.isInstanceOf[Recently])
     val (work, input, prefix, folding) = if (asRows) single(fold, keyExprs, keyOut, source, timing) else {
       val onSource = fold.reading(source)(lens.inSource)
@@ -157,9 +201,33 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
     Built(work, input, prefix, stateful, clock, !asRows && folding.flat)
   }
 
-  /** The whole fold, with what TTL and windows need beside the columns; a window's bounds are part of its key. */
-  private def all(ttl: Option[Long]): Fold = window match {
-    case None => if (ttl.isEmpty) whole else whole ++ Fold.seen(time)
+  /** A table that keeps the rows of a key: what it shows of them or folds, what it orders them by, and their weight come through the shuffle. */
+  private def held(source: Seq[Attribute], keyExprs: Seq[Expression], keyOut: Seq[Attribute], keeping: Keeping, ttl: Option[Long], clock: TimeMode, timing: Option[Timing]): Built = {
+    val names = (lens.seen ++ lens.source).filter(whole.references.contains)
+    val orders = ranking.toSeq.flatMap(_.orders)
+    val sent = if (refolds) names.map(n => n.name -> lens.inSource(n)) else columnsShown ++ orders.zipWithIndex.map { case (o, i) => s"_order$i" -> lens.inSource(o.child) }
+    val work = Single(gate(source), keyExprs, sent.map(_._2) ++ weight, time, timing)
+    val out = sent.map { case (n, e) => AttributeReference(n, e.dataType)() }
+    val input = keyOut ++ out ++ weight.map(_.newInstance()) ++ Seq(Names.Order, Names.Whole).zip(work.added).map { case (n, t) => AttributeReference(n, t)() } :+ AttributeReference(Names.Bad, StringType)()
+    val arriving = Arriving(input, keyOut.length, ordered = true)
+    val weightAt = if (weight.isDefined) arriving.stamp - 1 else -1
+    val kept = AttributeReference(Names.Newest, LongType)() +: out
+    val folding = if (refolds) {
+      val renamed = AttributeMap(names.zip(out))
+      new Refolded(whole.reading(kept)(_.transform { case a: AttributeReference if renamed.contains(a) => renamed(a) }).copy(previous = previous), arriving, keeping, kept, weightAt)
+    } else {
+      val ranked = orders.zip(out.drop(columnsShown.length)).map { case (o, a) => o.copy(child = a, sameOrderExpressions = Nil) }
+      val rank = if (orders.isEmpty) Nil else Seq(AttributeReference(Names.Rank, IntegerType, nullable = false)())
+      val rows = Fold(kept, keyAttributes ++ rank, kept, kept.map(_.newInstance()), kept.map(a => Literal(null, a.dataType)), kept, None, out.take(columnsShown.length), Nil, previous)
+      new Ranked(rows, arriving, keeping, kept, weightAt, ttl, ranking.get.copy(orders = ranked))
+    }
+    Built(work, input, keyOut.length, folding, clock, gathered = false)
+  }
+
+  /** The whole fold, with what TTL, windows and rows that may be taken back need beside the columns; a window's bounds are part of its key. */
+  private def all(ttl: Option[Long]): Fold = allOf(ttl).copy(previous = previous)
+  private def allOf(ttl: Option[Long]): Fold = window match {
+    case None => Seq(ttl.map(_ => Fold.seen(time)), weight.filterNot(_ => refolds || ranking.isDefined).map(Fold.left)).flatten.foldLeft(whole)(_ ++ _)
     case Some(Panes(g)) => bounded(whole ++ Fold.start(Cell(time.get, g)))
     case Some(s: Sessions) => bounded(whole ++ Fold.start(UnixMicros(time.get)) ++ Fold.end(s.end))
     case Some(Recently(_, _, Some(width))) => whole ++ Fold.start(Cell(time.get, Grid(width, width, 0, None)))
@@ -198,7 +266,8 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
 
   private def changes(fold: Fold): Seq[Attribute] =
     (AttributeReference(Names.Op, StringType, nullable = false)() +: fold.keys.map(k => AttributeReference(k.name, k.dataType)())) ++
-      fold.result.map(r => AttributeReference(r.name, r.dataType)()) :+ AttributeReference(Names.Bad, StringType)()
+      fold.result.map(r => AttributeReference(r.name, r.dataType)()) ++ Seq(AttributeReference(Names.Prev, fold.seen)()).filter(_ => fold.previous) :+
+      AttributeReference(Names.Bad, StringType)()
 
   /** The rows one by one: for folds that must see them in order, and for what keeps rows. */
   private def single(fold: Fold, keyExprs: Seq[Expression], keyOut: Seq[Attribute], source: Seq[Attribute], timing: Option[Timing]): (RowWork, Seq[Attribute], Int, Fold) = {
@@ -213,13 +282,7 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
     (work, input, keyOut.length, fold.reading(input)(_.transform { case a: AttributeReference if renamed.contains(a) => renamed(a) }))
   }
 
-  private def stateful(child: LogicalPlan, keyOut: Seq[Attribute], processor: Folding, mode: TimeMode): LogicalPlan = {
-    val keySchema = StructType(keyOut.map(k => StructField(k.name, k.dataType)))
-    val obj = AttributeReference("obj", ObjectType(classOf[InternalRow]), nullable = false)()
-    new TransformWithState(WholeRow(), WholeRow(), keyOut, child.output, processor.asInstanceOf[StatefulProcessor[Any, Any, Any]], mode, OutputMode.Update(),
-      Raw.encoder(keySchema).asInstanceOf[org.apache.spark.sql.catalyst.encoders.ExpressionEncoder[Any]], obj, child, false, keyOut, child.output, WholeRow(),
-      LocalRelation(DataTypeUtils.toAttributes(keySchema)))
-  }
+  private def stateful(child: LogicalPlan, keyOut: Seq[Attribute], processor: StatefulProcessor[_, _, _], mode: TimeMode): LogicalPlan = Api.stateful(child, keyOut, processor, mode)
 
   /** The table's rows as the state has them: `state` is what Spark's statestore source reads of the table's state, or of the windows that it keeps. */
   def rebuilt(state: DataFrame, ttlMs: Long, kept: Boolean): DataFrame = {
@@ -238,15 +301,17 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
     val canon = new Canon(lens)
     val m = new java.util.LinkedHashMap[String, String]()
     conditions.filterNot(_.isInstanceOf[Touch]).zipWithIndex.foreach { case (c, i) => m.put(s"where:$i", canon(c)) }
-    if (columns.isEmpty) lens.seen.foreach(a => m.put(s"column:${a.name}", canon(lens.inSource(a))))
+    if (keys.isEmpty) lens.seen.foreach(a => m.put(s"column:${a.name}", canon(lens.inSource(a))))
     else {
       keyAttributes.foreach(k => m.put(s"key:${k.name}", canon(lens.inSource(k))))
       columns.foreach(c => m.put(s"column:${c.name}", canon.column(c, keys)))
+      if (ranking.isDefined) columnsShown.foreach { case (n, e) => m.put(s"column:$n", canon(e)) }
+      ranking.foreach(r => m.put("top", if (r.orders.isEmpty) "newest" else s"${r.n} by ${r.orders.map(o => s"${canon(o.child)} ${o.direction.sql} ${o.nullOrdering.sql}").mkString(", ")}"))
       gapGiven.foreach(g => m.put("gap", canon(g)))
       lens.source.filter(a => reads.contains(a) && !Names.hidden(a.name)).foreach(a => m.put(s"reads:${a.name}", a.dataType.sql))
       // State is laid out in the order of declaration.
       m.put("keys", keys.mkString(", "))
-      m.put("columns", columns.map(_.name).mkString(", "))
+      m.put("columns", (columns.map(_.name) ++ columnsShown.map(_._1).filter(_ => ranking.isDefined)).mkString(", "))
     }
     m
   }
@@ -262,6 +327,40 @@ object Api {
 
   /** How the times in a late row's text are read. */
   def exact: java.util.Map[String, String] = Rejects.exact.asJava
+
+  /** An operator of the kernel's over rows by their key. */
+  def stateful(child: LogicalPlan, keyOut: Seq[Attribute], processor: StatefulProcessor[_, _, _], mode: TimeMode): LogicalPlan = {
+    val keySchema = StructType(keyOut.map(k => StructField(k.name, k.dataType)))
+    val obj = AttributeReference("obj", ObjectType(classOf[InternalRow]), nullable = false)()
+    new TransformWithState(WholeRow(), WholeRow(), keyOut, child.output, processor.asInstanceOf[StatefulProcessor[Any, Any, Any]], mode, OutputMode.Update(),
+      Raw.encoder(keySchema).asInstanceOf[org.apache.spark.sql.catalyst.encoders.ExpressionEncoder[Any]], obj, child, false, keyOut, child.output, WholeRow(),
+      LocalRelation(DataTypeUtils.toAttributes(keySchema)))
+  }
+
+  /**
+   * A stream that meets a table: `both` has the columns of `Meeting`, of which the first so many are keys. `names`: what the columns that go on are called, those of
+   * the row and then those of the value; where values go on alone, a column of the row at `on` is the key's then. Lengths below zero are none.
+   */
+  def meet(both: DataFrame, keys: Int, rows: Boolean, values: Boolean, waitMs: Long, follow: Boolean, keepMs: Long, timed: Boolean, names: java.util.List[String], on: java.util.List[Integer]): DataFrame = {
+    val spark = both.sparkSession.asInstanceOf[SparkSession]
+    KernelStrategy.install(spark)
+    val child = both.asInstanceOf[Dataset[Row]].logicalPlan
+    val in = child.output
+    def some(ms: Long) = Some(ms * 1000).filter(_ >= 0)
+    val (row, value) = (in(keys).dataType.asInstanceOf[StructType], in(keys + 1).dataType.asInstanceOf[StructType])
+    val m = Meeting(keys, row, value, rows, values, some(waitMs), follow, some(keepMs))
+    val over = in.take(keys) ++ Seq(in(m.rowAt), in(m.valueAt), in(m.time), in(m.weight), in(m.bad))
+    val mine = row.indices.map { i =>
+      val field = GetStructField(in(m.rowAt), i)
+      if (values && on.contains(i)) Coalesce(Seq(field, in(on.indexOf(i)))) else field
+    }
+    val fields: Seq[Expression] = mine ++ value.indices.map(GetStructField(in(m.valueAt), _))
+    val own = (if (timed) Seq(Names.Time -> in(m.time)) else Nil) ++ (if (follow) Seq(Names.Weight -> in(m.weight)) else Nil) :+ (Names.Bad -> in(m.bad))
+    val out = names.asScala.toSeq.zip(fields) ++ own
+    val attributes = out.map { case (n, e) => AttributeReference(n, e.dataType)() }
+    val clock = if (waitMs < 0 && keepMs < 0) TimeMode.None() else if (timed) TimeMode.EventTime() else TimeMode.ProcessingTime()
+    Dataset.ofRows(spark, Unwrap(attributes, stateful(child, in.take(keys), new Enriched(m, out.map(_._2), over), clock)))
+  }
 
   /** A stream's time where it is one that can be, else null; `aheadMs` is below zero where no time is too far ahead of the clock. */
   def usable(time: Column, aheadMs: Long): Column =

@@ -12,15 +12,10 @@ import org.apache.spark.sql.types._
  * covers: rows (their time and the columns that the fold reads), or panes, and it is folded anew after each batch. `kept` are the columns of a kept row; the fold
  * reads those.
  */
-class Recent(fold: Fold, arriving: Arriving, keeping: Keeping, what: Recently, kept: Seq[Attribute], ttlMs: Option[Long]) extends Forgetful(fold, arriving, keeping, ttlMs) {
+class Recent(fold: Fold, arriving: Arriving, keeping: Keeping, what: Recently, kept: Seq[Attribute], ttlMs: Option[Long]) extends KeptRows(fold, arriving, keeping, kept, ttlMs) {
   private val inPanes = what.pane.isDefined
   private val startAt = fold.state.indexWhere(_.name == Names.Start)
-  private val packing = Structs(if (inPanes) fold.schema else StructType(kept.map(a => StructField(a.name, a.dataType))))
-  @transient private lazy val keeper = {
-    // The columns as they come through the shuffle, behind the time of the stamp.
-    val time = GetStructField(arriving.input(arriving.stamp), 0)
-    UnsafeProjection.create(Coalesce(Seq(UnixMicros(time), Literal(0L))) +: arriving.input.slice(arriving.prefix, arriving.stamp), arriving.input)
-  }
+  override protected val packing: Structs = Structs(if (inPanes) fold.schema else KeptRows.schema(kept))
 
   override def stateSchema: StructType = new StructType().add("seen", LongType).add(if (inPanes) "panes" else "rows", packing.dataType)
 
@@ -34,9 +29,10 @@ class Recent(fold: Fold, arriving: Arriving, keeping: Keeping, what: Recently, k
     out.clear()
     val (fresh, late) = batch.partition(r => !isLate(old, time(r)))
     late.foreach(r => out += rejected(rejects.late(r, time(r), Timing.Unknown, 1, Seq(range(old)), 0L)))
-    val (all, change) = if (fresh.isEmpty) (old, null) else if (inPanes) panes(key, old, fresh) else whole(key, old, fresh)
+    val was = if (fresh.isEmpty) null else before(key, stored)
+    val (all, change) = if (fresh.isEmpty) (old, null) else if (inPanes) panes(key, old, fresh, if (expired) null else was) else whole(key, old, fresh, if (expired) null else was)
     if (change != null) {
-      if (expired) out += live.delete(key).copy()
+      if (expired) out += live.delete(key, was).copy()
       out += change
       val before = if (stored == null || expired) Long.MinValue else stored.getLong(0)
       val seen = if (arrival) now(times) else math.max(before, Math.floorDiv(time(fresh.last), 1000L))
@@ -46,7 +42,7 @@ class Recent(fold: Fold, arriving: Arriving, keeping: Keeping, what: Recently, k
     out.iterator
   }
 
-  private def at(e: InternalRow): Long = e.getLong(if (inPanes) startAt else 0)
+  override protected def at(e: InternalRow): Long = e.getLong(if (inPanes) startAt else 0)
   private def newest(all: ArrayBuffer[InternalRow]): Long = at(all.last)
   private def pane(t: Long): Long = Math.floorDiv(t, what.pane.get) * what.pane.get
 
@@ -59,40 +55,30 @@ class Recent(fold: Fold, arriving: Arriving, keeping: Keeping, what: Recently, k
     old.nonEmpty && (what.rows match { case Some(n) => old.length >= n && t < at(old.head); case None => !covered(newest(old), t) })
   private def range(old: ArrayBuffer[InternalRow]): (Long, Long) = (if (what.rows.isDefined) at(old.head) else edge(newest(old)), newest(old))
 
-  private def whole(key: InternalRow, old: ArrayBuffer[InternalRow], batch: Array[InternalRow]): (ArrayBuffer[InternalRow], InternalRow) = {
+  private def whole(key: InternalRow, old: ArrayBuffer[InternalRow], batch: Array[InternalRow], was: InternalRow): (ArrayBuffer[InternalRow], InternalRow) = {
     var mine = batch.map(r => (r, keeper(r).copy(): InternalRow))
     while (mine.nonEmpty) {
-      val all = merge(old, mine.map(_._2))
+      val all = covered(merge(old, mine.map(_._2)))
       val b = live.zero()
       val wrong = new java.util.IdentityHashMap[InternalRow, Throwable]
       // A row that throws leaves no trace, so that one pass finds them all.
       all.foreach(e => try live.update(b, e) catch { case t if Rejects.isRowError(t) => wrong.put(e, t) })
       val (bad, fine) = mine.partition(m => wrong.containsKey(m._2))
-      if (wrong.isEmpty) try return (all, live.upsert(key, b)) catch { case t if Rejects.isRowError(t) => return refused(mine.map(_._1), t, old) }
+      if (wrong.isEmpty) try return (all, live.upsert(key, b, was)) catch { case t if Rejects.isRowError(t) => refused(mine.map(_._1), t); return (old, null) }
       // Old ones could be folded before: the new ones are the reason.
-      if (bad.length < wrong.size) return refused(mine.map(_._1), wrong.values().iterator().next(), old)
+      if (bad.length < wrong.size) { refused(mine.map(_._1), wrong.values().iterator().next()); return (old, null) }
       bad.foreach(m => out += rejected(rejects.of(m._1, wrong.get(m._2))))
       mine = fine
     }
     (old, null)
   }
 
-  private def refused(rows: Iterable[InternalRow], why: Throwable, old: ArrayBuffer[InternalRow]): (ArrayBuffer[InternalRow], InternalRow) = {
-    rows.foreach(r => out += rejected(rejects.of(r, why)))
-    (old, null)
-  }
-
-  /** Both in order of time, what came first before what came later; then only what is covered. */
-  private def merge(old: ArrayBuffer[InternalRow], fresh: Array[InternalRow]): ArrayBuffer[InternalRow] = {
-    val all = new ArrayBuffer[InternalRow](old.length + fresh.length)
-    var (i, j) = (0, 0)
-    while (i < old.length || j < fresh.length)
-      if (j >= fresh.length || (i < old.length && at(old(i)) <= at(fresh(j)))) { all += old(i); i += 1 } else { all += fresh(j); j += 1 }
+  private def covered(all: ArrayBuffer[InternalRow]): ArrayBuffer[InternalRow] = {
     val first = what.rows match { case Some(n) => all.length - n; case None => val e = edge(newest(all)); all.indexWhere(at(_) > e) }
     all.drop(first)
   }
 
-  private def panes(key: InternalRow, old: ArrayBuffer[InternalRow], batch: Array[InternalRow]): (ArrayBuffer[InternalRow], InternalRow) = {
+  private def panes(key: InternalRow, old: ArrayBuffer[InternalRow], batch: Array[InternalRow], was: InternalRow): (ArrayBuffer[InternalRow], InternalRow) = {
     val all = old.clone()
     val folded = new ArrayBuffer[InternalRow](batch.length)
     batch.foreach { r =>
@@ -111,8 +97,8 @@ class Recent(fold: Fold, arriving: Arriving, keeping: Keeping, what: Recently, k
     if (folded.isEmpty) return (old, null)
     val e = edge(newest(all))
     val left = all.filter(at(_) >= e)
-    try (left, live.upsert(key, together(left))) catch {
-      case e if Rejects.isRowError(e) => refused(folded, e, old)
+    try (left, live.upsert(key, together(left), was)) catch {
+      case e if Rejects.isRowError(e) => refused(folded, e); (old, null)
     }
   }
 
@@ -122,11 +108,13 @@ class Recent(fold: Fold, arriving: Arriving, keeping: Keeping, what: Recently, k
     b
   }
 
-  override def shown(key: InternalRow, stored: InternalRow): Iterator[InternalRow] = {
+  private def folded(stored: InternalRow): InternalRow = {
     val all = packing.unpack(stored, 1)
-    val b = if (inPanes) together(all) else { val z = live.zero(); all.foreach(live.update(z, _)); z }
-    Iterator.single(live.upsert(key, b))
+    if (inPanes) together(all) else { val z = live.zero(); all.foreach(live.update(z, _)); z }
   }
+
+  override def shown(key: InternalRow, stored: InternalRow): Iterator[InternalRow] = Iterator.single(live.upsert(key, folded(stored), null))
+  override protected def before(key: InternalRow, stored: InternalRow): InternalRow = live.before(key, if (stored == null) null else folded(stored))
 
   override def handleExpiredTimer(key: InternalRow, times: TimerValues, timer: ExpiredTimerInfo): Iterator[InternalRow] = {
     val stored = state.get()

@@ -76,19 +76,19 @@ case class Segment(gate: Gate, columns: Seq[Expression], own: Seq[Expression], t
 
 /**
  * The rows of a table, one by one: the key, what its folds read, an order stamp (event time, then input partition and position), and the whole row, so that
- * one on which a fold throws can be kept as it came.
+ * one on which a fold throws can be kept as it came; `bare` leaves that out.
  */
-case class Single(gate: Gate, keys: Seq[Expression], reads: Seq[Expression], time: Option[Expression], timing: Option[Timing] = None) extends RowWork {
+case class Single(gate: Gate, keys: Seq[Expression], reads: Seq[Expression], time: Option[Expression], timing: Option[Timing] = None, bare: Boolean = false) extends RowWork {
   override def at(watermark: Long): RowWork = copy(timing = timing.map(_.copy(watermark = watermark)))
-  private def whole: Expression = CreateNamedStruct(gate.visible.flatMap(a => Seq(Literal(a.name), a)))
-  def added: Seq[DataType] = Seq(Single.stampType, whole.dataType)
+  private def whole: Seq[Expression] = if (bare) Nil else Seq(CreateNamedStruct(gate.visible.flatMap(a => Seq(Literal(a.name), a))))
+  def added: Seq[DataType] = Single.stampType +: whole.map(_.dataType)
 
   def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = {
     val live = new LiveGate(gate, partition)
     val at = AttributeReference("at", LongType, nullable = false)()
     val stamp = CreateNamedStruct(Seq(Literal("time"), time.getOrElse(Literal(null, TimestampType)), Literal("arrival"), at))
     val carried = AttributeReference("carried", StringType)()
-    val good = UnsafeProjection.create((keys ++ reads :+ stamp :+ whole) :+ carried, gate.source :+ at :+ carried)
+    val good = UnsafeProjection.create(((keys ++ reads :+ stamp) ++ whole) :+ carried, gate.source :+ at :+ carried)
     val timed = timing.map(new LiveTiming(_, live.rejects)).orNull
     val lane = new Lane(keys.map(_.dataType), reads.map(_.dataType) ++ added)
     val key = new KeyCheck(keys)

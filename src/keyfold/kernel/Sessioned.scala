@@ -65,9 +65,9 @@ class Sessioned(fold: Fold, arriving: Arriving, keeping: Keeping, closing: Closi
       val (now, same) = (open.iterator.map(s => (start(s), end(s))).toSet, java.util.Collections.newSetFromMap(new java.util.IdentityHashMap[InternalRow, java.lang.Boolean]))
       old.foreach { o =>
         same.add(o)
-        if (!now((start(o), end(o)))) out += live.delete(bounds(key, start(o), end(o))).copy()
+        if (!now((start(o), end(o)))) gone(key, Bounded(start(o), end(o), o), closed = false)
       }
-      open.foreach(s => if (!same.contains(s)) upsert(key, start(s), end(s), s))
+      open.foreach(s => if (!same.contains(s)) upsert(key, start(s), end(s), s, old.find(o => start(o) == start(s) && end(o) == end(s)).orNull))
     }
   }
 

@@ -107,7 +107,7 @@ abstract class Windowed(fold: Fold, arriving: Arriving, keeping: Keeping, closin
       val over = if (timer.getExpiryTimeInMs() == 1L) everyKept else recall(tick).toSeq
       over.filter(_.end + keep <= watermark).foreach { w =>
         kept.removeKey(at(Windowed.tick(w.end)))
-        out += live.delete(bounds(key, w.start, w.end)).copy()
+        gone(key, w, closed = true)
       }
     }
     out.iterator
@@ -140,14 +140,24 @@ abstract class Windowed(fold: Fold, arriving: Arriving, keeping: Keeping, closin
     wholeKey(key, window)
   }
 
-  protected def upsert(key: InternalRow, start: Long, end: Long, stored: InternalRow): Unit =
-    if (closing.changes) out += live.upsert(bounds(key, start, end), live.read(stored)).copy()
+  protected def upsert(key: InternalRow, start: Long, end: Long, stored: InternalRow, old: => InternalRow): Unit =
+    if (closing.changes) out += live.upsert(bounds(key, start, end), live.read(stored), before(key, start, end, old)).copy()
+
+  private def before(key: InternalRow, start: Long, end: Long, old: => InternalRow, closed: Boolean = false): InternalRow =
+    if (!fold.previous) null else live.before(bounds(key, start, end), Option(old).map(live.read).orNull, closed)
+
+  /** A window that readers have seen is there no more. */
+  protected def gone(key: InternalRow, w: Bounded, closed: Boolean): Unit = {
+    val was = before(key, w.start, w.end, w.state, closed)
+    out += live.delete(bounds(key, w.start, w.end), was).copy()
+  }
 
   /** A window's last word. One whose value can't be computed is rejected as a window, since its rows are gone, and is not kept. */
   protected def finish(key: InternalRow, start: Long, end: Long, watermark: Long)(stored: => InternalRow): Unit = try {
-    val state = stored
-    out += live.last(bounds(key, start, end), live.read(state)).copy()
-    closing.keep.foreach(keep => if (end + keep > watermark) remember(Bounded(start, end, state)) else out += live.delete(bounds(key, start, end)).copy())
+    val w = Bounded(start, end, stored)
+    val was = before(key, start, end, if (closing.changes) w.state else null)
+    out += live.last(bounds(key, start, end), live.read(w.state), was).copy()
+    closing.keep.foreach(keep => if (end + keep > watermark) remember(w) else gone(key, w, closed = true))
   } catch {
     case e if Rejects.isRowError(e) => out += rejected(rejects.of(Rejects.reason(e), s"the window from ${Timing.text(start)} to ${Timing.text(end)}"))
   }
@@ -156,7 +166,7 @@ abstract class Windowed(fold: Fold, arriving: Arriving, keeping: Keeping, closin
   private var corrections: LinkedHashMap[Long, (Bounded, Boolean)] = LinkedHashMap.empty
   protected def renew(key: InternalRow, w: Bounded): Unit = {
     // One that can't be shown is no correction, and its row is refused.
-    live.last(bounds(key, w.start, w.end), live.read(w.state))
+    live.last(bounds(key, w.start, w.end), live.read(w.state), null)
     corrections(Windowed.tick(w.end)) = (w, true)
   }
   protected def undo(w: Bounded): Unit = corrections(Windowed.tick(w.end)) = (w, false)
@@ -166,11 +176,12 @@ abstract class Windowed(fold: Fold, arriving: Arriving, keeping: Keeping, closin
     corrections = LinkedHashMap.empty
     // What a reader has seen goes if its bounds do, as with a session that grew backwards and ends where it did.
     for ((tick, (w, stays)) <- now; old <- recall(tick)) {
-      if (!stays || old.start != w.start) out += live.delete(bounds(key, old.start, old.end)).copy()
+      if (!stays || old.start != w.start) gone(key, old, closed = true)
       if (!stays) kept.removeKey(at(tick))
     }
-    for ((w, stays) <- now.values if stays) {
-      out += live.last(bounds(key, w.start, w.end), live.read(w.state)).copy()
+    for ((tick, (w, stays)) <- now if stays) {
+      val was = before(key, w.start, w.end, recall(tick).filter(_.start == w.start).map(_.state).orNull, closed = true)
+      out += live.last(bounds(key, w.start, w.end), live.read(w.state), was).copy()
       remember(w)
     }
   }
@@ -202,13 +213,13 @@ abstract class Windowed(fold: Fold, arriving: Arriving, keeping: Keeping, closin
   override def shown(key: InternalRow, stored: InternalRow): Iterator[InternalRow] = {
     load(stored)
     out.clear()
-    openWindows.foreach(w => upsert(key, w.start, w.end, w.state))
+    openWindows.foreach(w => upsert(key, w.start, w.end, w.state, null))
     out.iterator
   }
 
   override def shownKept(key: InternalRow, stored: InternalRow): Iterator[InternalRow] = {
     val w = asBounded(stored)
-    Iterator.single(live.last(bounds(key, w.start, w.end), live.read(w.state)))
+    Iterator.single(live.last(bounds(key, w.start, w.end), live.read(w.state), null))
   }
 }
 

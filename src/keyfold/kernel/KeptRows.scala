@@ -1,0 +1,34 @@
+package org.apache.spark.sql.keyfold
+
+import scala.collection.mutable.ArrayBuffer
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.types._
+
+/** Rows that are kept of a key, each its time and the columns `kept`, in order of time and then of arrival; packed into one value, `seen` beside them for TTL. */
+abstract class KeptRows(fold: Fold, arriving: Arriving, keeping: Keeping, kept: Seq[Attribute], ttlMs: Option[Long]) extends Forgetful(fold, arriving, keeping, ttlMs) {
+  protected def packing: Structs
+  protected def at(e: InternalRow): Long
+
+  @transient protected lazy val keeper: UnsafeProjection = {
+    // The columns as they come through the shuffle, behind the time of the stamp.
+    val time = GetStructField(arriving.input(arriving.stamp), 0)
+    UnsafeProjection.create(Coalesce(Seq(UnixMicros(time), Literal(0L))) +: arriving.input.slice(arriving.prefix, arriving.prefix + kept.length - 1), arriving.input)
+  }
+
+  /** Both in order of time, what came first before what came later. */
+  protected def merge(old: ArrayBuffer[InternalRow], fresh: Array[InternalRow]): ArrayBuffer[InternalRow] = {
+    val all = new ArrayBuffer[InternalRow](old.length + fresh.length)
+    var (i, j) = (0, 0)
+    while (i < old.length || j < fresh.length)
+      if (j >= fresh.length || (i < old.length && at(old(i)) <= at(fresh(j)))) { all += old(i); i += 1 } else { all += fresh(j); j += 1 }
+    all
+  }
+
+  protected def refused(rows: Iterable[InternalRow], why: Throwable): Unit = rows.foreach(r => out += rejected(rejects.of(r, why)))
+}
+
+object KeptRows {
+  def schema(kept: Seq[Attribute]): StructType = StructType(kept.map(a => StructField(a.name, a.dataType)))
+}
