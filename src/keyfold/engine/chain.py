@@ -158,10 +158,15 @@ def read_log(home: TableHome, number: int) -> dict[int, tuple[int, int]]:
     found: dict[int, tuple[int, int]] = {}
     for log in home.checkpoint.glob("sources/[0-9]*"):
         for entry in log.glob("[0-9]*"):
-            for use, batch, at in _READ.findall(entry.read_bytes()):
-                if int(use) == number:
-                    found[int(batch)] = int(log.name), int(at)
+            for use, batch, at in logged(entry.read_bytes()):
+                if use == number:
+                    found[batch] = int(log.name), at
     return found
+
+
+def logged(entry: bytes) -> list[tuple[int, int, int]]:
+    """The files of changes in an entry of Spark's log: use, batch and place in the log."""
+    return [(int(use), int(batch), int(at)) for use, batch, at in _READ.findall(entry)]
 
 
 def files(directory: Path) -> dict[int, Path]:

@@ -78,9 +78,17 @@ class TableHome:
 
     def sync_plan(self, batch: int) -> None:
         """Puts what the batch reads on disk before its results: a power cut must not plan it anew."""
-        for path in (self.checkpoint / "offsets" / str(batch), self.checkpoint / "offsets"):
+        before = self.file_logs(batch - 1)
+        logs = [
+            self.checkpoint / "sources" / str(source) / f"{at}{suffix}"
+            for source, at in enumerate(self.file_logs(batch))
+            for suffix in ("", ".compact")
+            if at >= 0 and before[source : source + 1] != [at]
+        ]
+        for path in (*logs, self.checkpoint / "offsets" / str(batch)):
             if path.exists():
                 sync(path)
+                sync(path.parent)
 
     def sweep(self) -> None:
         """Removes what a killed process left half written."""
