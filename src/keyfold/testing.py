@@ -147,6 +147,10 @@ class Driver:
         """Rows of a table that came after their windows had closed: time, late_by, missed, windows, raw."""
         return self.handle.late(table)
 
+    def removed(self, table: str) -> list[dict[str, Any]]:
+        """Repeats that `distinct(..., removed=True)` kept aside: step, raw, batch, at."""
+        return self.handle.removed(table)
+
     def restart(self) -> None:
         """Stops and starts again from the checkpoint."""
         self.handle.stop()

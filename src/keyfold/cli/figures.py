@@ -91,4 +91,6 @@ def status_row(name: str, table: dict[str, Any]) -> dict[str, str]:
         "behind": span(table.get("lag_seconds")),
         "late": count(table.get("late")),
         "rejected": count(table.get("rejected")),
+        # Of what most tables never have, nothing is said.
+        **({"removed": count(table["removed"])} if table.get("removed") else {}),
     }

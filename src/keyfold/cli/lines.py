@@ -36,16 +36,18 @@ def line(name: str, table: dict[str, Any]) -> str:
     """A table's figures as one line of a log."""
     row = figures.status_row(name, table)
     done = f", {table['done']:.0%} done" if table["done"] is not None and table["done"] < 1 else ""
+    removed = f", {row['removed']} removed" if "removed" in row else ""
     watermark = f", watermark {row['watermark']}" if table["watermark"] else ""
     return (
         f"{name}: batch {row['batch']} in {row['took']}, {row['rows/s']} rows/s, {row['keys']} keys, "
-        f"state {row['state']}{watermark}, {row['late']} late, {row['rejected']} rejected{done}"
+        f"state {row['state']}{watermark}, {row['late']} late, {row['rejected']} rejected{removed}{done}"
     )
 
 
 def show(status: dict[str, Any]) -> None:
     """The last figures of a run, as a table on stdout."""
-    columns = ("table", "batch", "rows", "keys", "late", "rejected")
+    removed = any(table.get("removed") for table in status["tables"].values())
+    columns = ("table", "batch", "rows", "keys", "late", "rejected", *(["removed"] if removed else []))
     rows = []
     for name, table in status["tables"].items():
         found = [table.get(column) for column in columns[1:]]

@@ -74,12 +74,14 @@ class Screen:
 
     def _wide(self, tables: dict[str, dict[str, Any]]) -> list[RenderableType]:
         grid = Table(box=None, pad_edge=False, header_style="dim")
-        for name in ("table", "rows/s", "", *_SHOWN):
+        removed = any(table.get("removed") for table in tables.values())
+        shown = (*_SHOWN, "removed") if removed else _SHOWN
+        for name in ("table", "rows/s", "", *shown):
             grid.add_column(name, justify="left" if name in ("table", "") else "right", no_wrap=True)
         for name, table in tables.items():
             row = figures.status_row(name, table)
             spark = Text(self._spark(name, _SPARK), style="cyan")
-            cells = [_cell(column, row[column]) for column in _SHOWN]
+            cells = [_cell(column, row.get(column, "0")) for column in shown]
             grid.add_row(Text(name, style="bold"), row["rows/s"], spark, *cells)
         return [grid]
 
@@ -92,8 +94,8 @@ class Screen:
             line.append(f"{row['rows/s']} rows/s ", style="not bold")
             line.append(self._spark(name, room), style="not bold cyan")
             pairs = Text("  ", style="dim")
-            for label in _SHOWN:
-                if row[label] not in (figures.NONE, "0"):
+            for label in (*_SHOWN, "removed"):
+                if row.get(label, "0") not in (figures.NONE, "0"):
                     pairs.append(f"{label} ").append_text(_cell(label, row[label])).append("  ")
             blocks += [line, pairs]
         return blocks

@@ -28,7 +28,7 @@ def command(
 ) -> None:
     """Show how the apps of a home are, and each table's figures.
 
-    Rows and rows/s are those of the last run; batch, keys, late and rejected rows are of all runs.
+    Rows and rows/s are those of the last run; batch, keys, late, rejected and removed rows are of all runs.
 
     Example: keyfold status shop
     """
@@ -110,4 +110,6 @@ def _show(status: dict[str, Any]) -> None:
     if not status["running"]:
         rows = [{**row, "rows/s": figures.NONE} for row in rows]
     if rows:
-        output.table(tuple(rows[0]), ([*row.values()] for row in rows), right=tuple(rows[0])[1:])
+        columns = tuple(dict.fromkeys(column for row in rows for column in row))
+        cells = ([row.get(column, "0") for column in columns] for row in rows)
+        output.table(columns, cells, right=columns[1:])

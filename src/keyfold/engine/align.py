@@ -7,6 +7,7 @@ ahead belongs to a checkpoint that is gone, and nothing can be right then.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -45,14 +46,19 @@ def align(spark: SparkSession, store: ViewStore, compiled: Compiled, home: Table
 
 
 def _rebuild(spark: SparkSession, store: ViewStore, compiled: Compiled, home: TableHome, batch: int) -> None:
-    """From the state: what closed windows left in the view is not in it, unless they are kept."""
-    wanted = compiled.view.arrow
-    batches = (
-        pa.RecordBatch.from_arrays([b.column(f.name).cast(f.type) for f in wanted], schema=wanted)
-        for kept in ((False,) if compiled.spec.keep_ms is None else (False, True))
-        for b in arrow_batches(compiled.rebuilt(_state(spark, home, batch, kept), kept))
-    )
+    batches = from_state(spark, compiled, home, batch)
     store.rebuild(compiled.spec.name, compiled.view, batches, batch, datetime.now(UTC))
+
+
+def from_state(
+    spark: SparkSession, compiled: Compiled, home: TableHome, batch: int
+) -> Iterator[pa.RecordBatch]:
+    """The table's rows as of a batch: what closed windows left is not among them, unless they are kept."""
+    wanted = compiled.view.arrow
+    for kept in (False,) if compiled.spec.keep_ms is None else (False, True):
+        for found in arrow_batches(compiled.rebuilt(_state(spark, home, batch, kept), kept)):
+            columns = [found.column(field.name).cast(field.type) for field in wanted]
+            yield pa.RecordBatch.from_arrays(columns, schema=wanted)
 
 
 def _state(spark: SparkSession, home: TableHome, batch: int, kept: bool) -> DataFrame:

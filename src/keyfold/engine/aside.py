@@ -71,6 +71,18 @@ class RejectedFile(RowFile):
         super().__init__(home.rejected, batch)
 
 
+class RemovedFile(RowFile):
+    """What `distinct` removed in one batch: how many rows, and the rows themselves on request."""
+
+    def __init__(self, home: TableHome, batch: int) -> None:
+        super().__init__(home.removed, batch)
+
+    def write(self, found: Sequence[Mapping[str, Any]]) -> None:
+        super().write(found)
+        # A line may stand for many rows.
+        self.rows += sum(said["removed"] - 1 for said in found)
+
+
 class LateFile(RowFile):
     """The late rows of one batch: also their time, how late they were and which windows they missed."""
 
@@ -103,6 +115,12 @@ def read_rejected(home: TableHome) -> list[dict[str, Any]]:
     return [row for file in row_files(home.rejected) for row in rows_in(file)]
 
 
+def read_removed(home: TableHome) -> list[dict[str, Any]]:
+    """The rows that `distinct` removed and kept aside, oldest batch first: batch, at, step, raw."""
+    found = (row for file in row_files(home.removed) for row in rows_in(file) if "raw" in row)
+    return [{name: value for name, value in row.items() if name != "removed"} for row in found]
+
+
 def row_files(directory: Path) -> list[Path]:
     """The files of rows put aside, oldest batch first."""
     return sorted(directory.glob("[0-9]*.jsonl"))
@@ -118,6 +136,11 @@ def rows_in(file: Path) -> Iterator[dict[str, Any]]:
 def counts(directory: Path) -> dict[int, int]:
     """How many rows each batch has put aside in a directory."""
     return {int(file.stem): file.read_bytes().count(b"\n") for file in row_files(directory)}
+
+
+def removed_counts(directory: Path) -> dict[int, int]:
+    """How many rows each batch has removed."""
+    return {int(file.stem): sum(row["removed"] for row in rows_in(file)) for file in row_files(directory)}
 
 
 def of_stream(stream: str, per_table: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
@@ -140,22 +163,58 @@ def of_stream(stream: str, per_table: list[list[dict[str, Any]]]) -> list[dict[s
 
 
 class ChangeFile:
-    """The changes of one batch, written as they come."""
+    """The changes of one batch, written as they come.
 
-    def __init__(self, home: TableHome, batch: int, schema: pa.Schema) -> None:
+    With `keep` a file that an earlier try of the batch has put in place stays: other tables may have read it.
+    """
+
+    def __init__(self, home: TableHome, batch: int, schema: pa.Schema, *, keep: bool = False) -> None:
         import pyarrow.parquet as pq
 
         home.changes.mkdir(parents=True, exist_ok=True)
         self.path = home.changes / f"{batch:012d}.parquet"
         self._aside = home.changes / f".{batch:012d}.{os.getpid()}"
-        self._writer = pq.ParquetWriter(self._aside, schema)
+        self.rows = pq.read_metadata(self.path).num_rows if keep and self.path.exists() else 0
+        self._schema = as_parquet(schema)
+        self._writer = None if keep and self.path.exists() else pq.ParquetWriter(self._aside, self._schema)
 
     def write(self, changes: pa.RecordBatch) -> None:
-        self._writer.write_batch(changes)
+        if self._writer is not None:
+            self._writer.write_batch(changes.cast(self._schema))
+            self.rows += changes.num_rows
 
     def close(self) -> None:
-        self._writer.close()
-        rename_durably(self._aside, self.path)
+        if self._writer is not None:
+            self._writer.close()
+            rename_durably(self._aside, self.path)
+
+
+def change_schema(schema: ViewSchema, *, previous: bool) -> pa.Schema:
+    """What a batch's changes are: the view's columns, and with `previous` the row as it was before."""
+    import pyarrow as pa
+
+    if not previous:
+        return schema.arrow
+    before = pa.struct([("_op", pa.string()), *((c.name, c.type.arrow) for c in schema.columns)])
+    return schema.arrow.append(pa.field("_kf_prev", before))
+
+
+def as_parquet(schema: pa.Schema) -> pa.Schema:
+    """The schema with types that Spark reads from Parquet: no times of day in nanoseconds."""
+    import pyarrow as pa
+
+    def held(kind: pa.DataType) -> pa.DataType:
+        if pa.types.is_time64(kind):
+            return pa.time64("us")
+        if pa.types.is_list(kind):
+            return pa.list_(held(kind.value_type))
+        if pa.types.is_map(kind):
+            return pa.map_(held(kind.key_type), held(kind.item_type))
+        if pa.types.is_struct(kind):
+            return pa.struct([(field.name, held(field.type)) for field in kind])
+        return kind
+
+    return pa.schema([(field.name, held(field.type)) for field in schema])
 
 
 def read_changes(home: TableHome, schema: ViewSchema, after: int = -1) -> Iterator[dict[str, Any]]:
@@ -176,7 +235,8 @@ def _rows(file: Path, schema: ViewSchema) -> Iterator[dict[str, Any]]:
         decoded = [changes.column("_op").to_pylist()]
         columns = (*schema.keys, *schema.columns)
         for column in columns:
-            stored = column.type.encode(changes.column(column.name).cast(column.type.stored))
+            values = changes.column(column.name).cast(column.type.arrow)
+            stored = column.type.encode(values.cast(column.type.stored))
             decoded.append([None if value is None else column.type.decode(value) for value in stored])
         names = ("_op", *(column.name for column in columns))
         for values in zip(*decoded, strict=True):

@@ -1,4 +1,8 @@
-"""How much input is left, where that can be known: files in the directory and not yet in Spark's log."""
+"""How much input is left, where that can be known: files that are there and not yet in Spark's log.
+
+Those of a table's streams are counted in their directories; changes of other tables are removed once they are
+read, so that of them the log tells how many there were.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from keyfold.engine import chain
 from keyfold.engine.home import TableHome
 from keyfold.plan import nodes
 from keyfold.plan.nodes import TableSpec
@@ -16,16 +21,19 @@ LOOKING_SHARE = 0.02
 
 
 class Backlog:
-    """The files of one table's streams: how many there are, and how many were read."""
+    """The files that one table reads: how many there are, and how many were read."""
 
     def __init__(self, spec: TableSpec, home: TableHome) -> None:
         self._home = home
         self._beside = home.path.as_uri().encode()
+        self._uses = chain.uses(spec)
         connectors = [source.connector for source in nodes.sources(spec.input)]
         # Other file systems would have to be asked through Spark, which has better things to do.
         self._known = all(c.kind == "files" and "://" not in (c.path or "") for c in connectors)
         self._paths = [connector.path for connector in connectors if connector.path]
         self._lines: dict[Path, int] = {}
+        self._of_tables: set[Path] = set()
+        self._newest: dict[int, int] = {}
         self._found = 0
         self._look_after = 0.0
 
@@ -34,9 +42,18 @@ class Backlog:
         if not self._known:
             return None
         there = self._there()
-        logs = [self._read(log) for log in sorted(self._home.checkpoint.glob("sources/[0-9]*"))]
-        planned, now = sum(all_ for all_, _ in logs), sum(last for _, last in logs)
-        return planned - now, now, max(there, planned)
+        logs = {log: self._read(log) for log in sorted(self._home.checkpoint.glob("sources/[0-9]*"))}
+        planned, now = sum(all_ for all_, _ in logs.values()), sum(last for _, last in logs.values())
+        changes = sum(all_ for log, (all_, _) in logs.items() if log in self._of_tables)
+        return planned - now, now, max(there, planned - changes) + changes + self._waiting()
+
+    def _waiting(self) -> int:
+        """Files with changes of other tables that are newer than all that were read."""
+        return sum(
+            batch > self._newest.get(use.number, -1)
+            for use in self._uses
+            for batch in chain.files(use.directory(self._home))
+        )
 
     def _there(self) -> int:
         """How many files there are; looked for again when that took a small part of the time since."""
@@ -79,11 +96,16 @@ class Backlog:
         # Entries never change, so each is read once.
         if entry not in self._lines:
             try:
-                lines = entry.read_bytes().split(b"\n")[1:]
-                # Not what the table reads beside its streams, which is in its home.
-                self._lines[entry] = sum(1 for line in lines if line and self._beside not in line)
+                content = entry.read_bytes()
             except OSError:
                 return 0
+            # Not what the table reads beside its streams and other tables, which is in its home.
+            lines = sum(1 for line in content.split(b"\n")[1:] if line and self._beside not in line)
+            given = chain.logged(content)
+            self._lines[entry] = lines + len(given)
+            for use, batch, _ in given:
+                self._of_tables.add(entry.parent)
+                self._newest[use] = max(batch, self._newest.get(use, -1))
         return self._lines[entry]
 
 

@@ -1,9 +1,10 @@
 """What each batch of a table does, in an order that survives a crash at any point.
 
-First the files beside the table (late and rejected rows, changes), then view rows and position in one
-transaction, then sinks; Spark commits the batch after that. A batch that runs again writes the same files,
-finds its id in the view and leaves the view alone, and repeats the sinks. The plan is executed once, however
-many outputs there are.
+First the files beside the table (late, rejected and removed rows, changes), then the changes go to the
+tables that read them, then view rows and position in one transaction, then sinks; Spark commits the batch
+after that. A batch that runs again writes the same files, finds what it has given to other tables, finds its
+id in the view and leaves the view alone, and repeats the sinks. The plan is executed once, however many
+outputs there are.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine import aside
+from keyfold.engine.chain import BAD, PREVIOUS, Links
 from keyfold.engine.home import TableHome
 from keyfold.plan.nodes import Connector, TableSpec
 from keyfold.views.contract import ViewSchema, ViewStore
@@ -22,8 +24,6 @@ from keyfold.views.contract import ViewSchema, ViewStore
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
-
-BAD = "_kf_bad"
 
 
 class Stopping(Exception):
@@ -42,15 +42,18 @@ class BatchHook:
         *,
         views: bool,
         changelog: bool,
+        links: Links | None = None,
     ) -> None:
         self.spec, self.home, self.store, self.schema = spec, home, store, schema
         self.views, self.changelog = views, changelog or bool(spec.sinks)
+        self.links = links or Links()
         self.stopping = threading.Event()
         self.idle = threading.Event()
         self.idle.set()
         self.last: int | None = None
         self.late = aside.counts(home.late)
         self.rejected = aside.counts(home.rejected)
+        self.removed = aside.removed_counts(home.removed)
         self.error: Exception | None = None
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
@@ -68,24 +71,33 @@ class BatchHook:
             self.idle.set()
 
     def _run(self, frame: DataFrame, batch: int) -> None:
-        wanted = frame if self.views or self.changelog else frame.where(f"{BAD} is not null")
+        logged = self.changelog or bool(self.links)
+        wanted = frame if self.views or logged else frame.where(f"{BAD} is not null")
+        schema = aside.change_schema(self.schema, previous=PREVIOUS in frame.columns)
         self.home.sync_plan(batch)
         unused = Unused(self.home, batch)
         with self.store.batch(self.spec.name, batch, datetime.now(UTC), self._watermark(batch)) as view:
-            log = aside.ChangeFile(self.home, batch, self.schema.arrow) if self.changelog else None
+            log = aside.ChangeFile(self.home, batch, schema, keep=bool(self.links)) if logged else None
             for mixed in arrow_batches(wanted):
-                changes = _split(mixed, self.schema, unused)
+                changes = _split(mixed, schema, unused)
                 if changes.num_rows:
-                    view.apply(changes)
+                    view.apply(changes.select(self.schema.arrow.names))
                     if log:
                         log.write(changes)
             unused.close()
-            unused.late.count(self.late)
-            unused.rejected.count(self.rejected)
+            unused.count(self)
             if log:
-                log.close()
+                self._give(log, batch)
         for sink in self.spec.sinks:
             self._send(frame, sink, batch)
+        if log and not self.changelog:
+            log.path.unlink(missing_ok=True)
+
+    def _give(self, log: aside.ChangeFile, batch: int) -> None:
+        """To the tables that read the changes; a batch without any is nothing to them."""
+        log.close()
+        if log.rows:
+            self.links.put(log.path, batch)
 
     def _watermark(self, batch: int) -> datetime | None:
         ms = self.home.watermark_ms(batch)
@@ -105,23 +117,31 @@ class BatchHook:
 
 
 class Unused:
-    """The rows of one batch that are not folded: late ones in one file, rejected ones in another."""
+    """The rows of one batch that are not folded: late, removed and rejected ones, each in a file."""
 
     def __init__(self, home: TableHome, batch: int) -> None:
         self.late, self.rejected = aside.LateFile(home, batch), aside.RejectedFile(home, batch)
+        self.removed = aside.RemovedFile(home, batch)
 
     def write(self, texts: Iterable[str]) -> None:
         """`texts`: JSON, as the kernel makes it; what says how late a row is, is of a late one."""
         found = [json.loads(text) for text in texts]
         self.late.write([row for row in found if "late" in row])
-        self.rejected.write([row for row in found if "late" not in row])
+        self.removed.write([row for row in found if "removed" in row])
+        self.rejected.write([row for row in found if "late" not in row and "removed" not in row])
 
     def close(self) -> None:
-        self.late.close()
-        self.rejected.close()
+        for file in (self.late, self.removed, self.rejected):
+            file.close()
+
+    def count(self, hook: BatchHook) -> None:
+        """Enters the rows into the table's counts."""
+        self.late.count(hook.late)
+        self.removed.count(hook.removed)
+        self.rejected.count(hook.rejected)
 
 
-def _split(mixed: pa.RecordBatch, schema: ViewSchema, unused: Unused) -> pa.RecordBatch:
+def _split(mixed: pa.RecordBatch, arrow: pa.Schema, unused: Unused) -> pa.RecordBatch:
     """The changes of a record batch; what it does not fold is written down."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -130,7 +150,6 @@ def _split(mixed: pa.RecordBatch, schema: ViewSchema, unused: Unused) -> pa.Reco
     if why.null_count < len(why):
         unused.write(why.drop_null().to_pylist())
         mixed = mixed.filter(pc.is_null(why))
-    arrow = schema.arrow
     columns = [mixed.column(field.name) for field in arrow]
     return pa.RecordBatch.from_arrays(
         [c if c.type == f.type else c.cast(f.type) for c, f in zip(columns, arrow, strict=True)], schema=arrow

@@ -57,6 +57,7 @@ class TableMonitor:
             **self._work(),
             "late": sum(self._hook.late.values()),
             "rejected": sum(self._hook.rejected.values()),
+            "removed": sum(self._hook.removed.values()),
         }
 
     def _take_progress(self) -> None:

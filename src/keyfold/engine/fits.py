@@ -29,6 +29,7 @@ def _table(compiled: Compiled) -> dict[str, Any]:
         "fingerprint": fingerprint(meaning),
         "meaning": meaning,
         "streams": [s.name for s in nodes.sources(compiled.spec.input)],
+        "tables": list(dict.fromkeys(node.table for node in nodes.reads(compiled.spec.input))),
         "state": json.loads(compiled.state_schema),
     }
 
@@ -44,7 +45,20 @@ def meaning_of(compiled: Compiled) -> dict[str, str]:
     )
     times = {f"time:{s.name}": f"{s.time or 'arrival'}" for s in nodes.sources(spec.input) if timed}
     ttl = {} if spec.ttl_ms is None else {"ttl": f"{spec.ttl_ms} ms"}
-    return {**compiled.meaning, **ttl, **times, **_window(spec)}
+    read = {f"from:{number}": _reading(node) for number, node in enumerate(nodes.reads(spec.input))}
+    return {**compiled.meaning, **ttl, **times, **read, **_window(spec)}
+
+
+def _reading(node: nodes.Changes | nodes.Enrich) -> str:
+    """How another table is read."""
+    if isinstance(node, nodes.Changes):
+        return f"{node.table} changes" + (" with previous" if node.previous else "")
+    spans = {"wait": node.wait_ms, "keep": node.keep_ms}
+    parts = [f"{name} {durations.text(ms)}" for name, ms in spans.items() if ms is not None]
+    followed = ["on update"] if node.on_update else []
+    return ", ".join(
+        [f"{node.table} on {' and '.join(node.on)}", node.how, f"as of {node.as_of}", *followed, *parts]
+    )
 
 
 def _window(spec: nodes.TableSpec) -> dict[str, str]:

@@ -76,9 +76,15 @@ class Handle:
         found = late.table_of(self.spec.name, table, tables, [s.name for s in self.spec.streams])
         return list(late.read(self.home.table(found)))
 
+    def removed(self, table: str) -> list[dict[str, Any]]:
+        """Repeats that `distinct(..., removed=True)` kept aside, with raw text; the status counts all."""
+        self.table(table)  # for its error, if there is no such table
+        return aside.read_removed(self.home.table(table))
+
     def drain(self) -> None:
         """Processes all input that is there now, then returns."""
         self._refuse_endless()
+        # In the order of the declaration, so that a table comes after those it reads.
         for name, query in self.queries.items():
             try:
                 query.processAllAvailable()
@@ -122,7 +128,7 @@ class Handle:
         self._idle = Idle(self.queries, self.hooks)
 
     def status(self, *, count: bool = False) -> dict[str, Any]:
-        """How each table is: batch, rows, speed, keys, bytes of state, watermark, late and rejected rows.
+        """How each table is: batch, rows, speed, keys, bytes of state, watermark, rows put aside.
 
         With `count` the keys are counted now and not a while ago, however long that takes.
         """

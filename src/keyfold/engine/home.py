@@ -8,6 +8,8 @@
 <home>/<app>/streams/<s>/  rows of kf.rows
 <home>/<app>/tables/<t>/   checkpoint/  late/  rejected/  changes/
 <home>/<app>/tables/<t>/   side/ (late rows sent again)  control/ (rows that only move time)
+<home>/<app>/tables/<t>/   removed/ (repeats)  readers.json (the tables that are given its changes)
+<home>/<app>/tables/<t>/   from/<n>-<table>/ (changes of other tables, until they are read)
 ```
 """
 
@@ -47,6 +49,18 @@ class TableHome:
         return self.path / "changes"
 
     @property
+    def removed(self) -> Path:
+        return self.path / "removed"
+
+    @property
+    def incoming(self) -> Path:
+        return self.path / "from"
+
+    @property
+    def readers(self) -> Path:
+        return self.path / "readers.json"
+
+    @property
     def side(self) -> Path:
         return self.path / "side"
 
@@ -64,24 +78,44 @@ class TableHome:
 
     def sync_plan(self, batch: int) -> None:
         """Puts what the batch reads on disk before its results: a power cut must not plan it anew."""
-        for path in (self.checkpoint / "offsets" / str(batch), self.checkpoint / "offsets"):
+        before = self.file_logs(batch - 1)
+        logs = [
+            self.checkpoint / "sources" / str(source) / f"{at}{suffix}"
+            for source, at in enumerate(self.file_logs(batch))
+            for suffix in ("", ".compact")
+            if at >= 0 and before[source : source + 1] != [at]
+        ]
+        for path in (*logs, self.checkpoint / "offsets" / str(batch)):
             if path.exists():
                 sync(path)
+                sync(path.parent)
 
     def sweep(self) -> None:
         """Removes what a killed process left half written."""
-        for directory in (self.late, self.rejected, self.changes, self.side, self.control):
+        rows = (self.late, self.rejected, self.removed)
+        for directory in (*rows, self.changes, self.incoming, self.side, self.control):
             for file in directory.rglob(".*"):
                 file.unlink(missing_ok=True)
 
     def watermark_ms(self, batch: int) -> int | None:
         """The watermark a batch runs with, from the offset log that Spark wrote before it."""
         try:
-            lines = (self.checkpoint / "offsets" / str(batch)).read_text().splitlines()
-            found = int(json.loads(lines[1]).get("batchWatermarkMs", 0))
+            found = int(self._plan(batch)[0].get("batchWatermarkMs", 0))
         except (OSError, ValueError, IndexError):
             return None
         return found or None
+
+    def file_logs(self, batch: int) -> list[int]:
+        """How far a batch is in the log of each of its sources; -1 for one that does not read files."""
+        try:
+            return [int((source or {}).get("logOffset", -1)) for source in self._plan(batch)[1:]]
+        except (OSError, ValueError, AttributeError):
+            return []
+
+    def _plan(self, batch: int) -> list[Any]:
+        """Spark's own words on a batch: on its watermark, then on what it reads of each source."""
+        lines = (self.checkpoint / "offsets" / str(batch)).read_text().splitlines()[1:]
+        return [None if line == "-" else json.loads(line) for line in lines]
 
 
 @dataclass(frozen=True)

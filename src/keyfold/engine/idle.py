@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from keyfold.engine.home import replace_file
+from keyfold.engine.home import TableHome, replace_file
 from keyfold.plan import nodes
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Silence:
         return datetime.fromisoformat(self._report).timestamp() if self._report else 0.0
 
     def _take(self, report: Mapping[str, Any]) -> None:
-        for stream, rows in _rows(report, self._hook.home.control).items():
+        for stream, rows in _rows(report, self._hook.home).items():
             # While it waits, Spark reports the batch to come, without rows.
             if rows and report["batchId"] > self._heard.get(stream, -1):
                 self._heard[stream] = report["batchId"]
@@ -105,11 +105,13 @@ class Silence:
                 self._spoken = True
 
 
-def _rows(report: Mapping[str, Any], control: Path) -> dict[str, int]:
+def _rows(report: Mapping[str, Any], home: TableHome) -> dict[str, int]:
     """How many rows of a batch came from each stream: its source comes before the one that moves its time."""
     found, rows = {}, 0
     for source in report["sources"]:
-        _, beside, stream = source["description"].partition(f"{control}/")
+        if f"{home.incoming}/" in source["description"]:
+            continue
+        _, beside, stream = source["description"].partition(f"{home.control}/")
         if beside:
             found[stream.rstrip("]")] = rows
         rows = 0 if beside else rows + source["numInputRows"]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keyfold.engine import fits, rows, session
+from keyfold.engine import catch_up, fits, rows, session
 from keyfold.engine.align import align
 from keyfold.engine.batch import BatchHook
 from keyfold.engine.compile import Compiled, compile_app
@@ -81,13 +81,16 @@ def _started(
         tell("views")
         for one in compiled:
             align(spark, store, one, place.table(one.spec.name))
+        links = catch_up.prepare(spark, spec, compiled, place, store)
         place.write_plan(_merged(stored, fits.plan_of(spec, compiled, partitions)))
         tell("queries")
         for one in compiled:
             name, views = one.spec.name, settings.views != "none"
             home = place.table(name)
             home.sweep()
-            hook = BatchHook(one.spec, home, store, one.view, views=views, changelog=changelog)
+            hook = BatchHook(
+                one.spec, home, store, one.view, views=views, changelog=changelog, links=links[name]
+            )
             handle.hooks[name] = hook
             handle.queries[name] = _query(spark, spec, one, hook, partitions[name])
         handle._up()
