@@ -147,11 +147,11 @@ class App:
             problem = f"{what} takes {kind}s of one app, and {name!r} belongs to {other.name!r}"
             raise BadOption(problem, where=where, hint=f"declare the {kind} in {self._name!r} too")
 
-    def _use(self, lookup: Lookup, where: object) -> Lookup:
-        """The lookup, unless another one of its name is used in the app: both would be called the same."""
+    def _use(self, lookup: Lookup, where: object) -> None:
+        """Refuses a lookup if another one of its name is used in the app: both would be called the same."""
         first = self._lookups.setdefault(lookup.name.lower(), lookup)
         if first == lookup:
-            return lookup
+            return
         raise NameTaken(
             f"lookup {lookup.name!r} can't be used: another one of that name is declared at {first.site}",
             where=where,

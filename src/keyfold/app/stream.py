@@ -135,7 +135,8 @@ class Stream:
         where = self._place(site)
         options = enriching.Options(how, wait, as_of, on_update, keep)
         if isinstance(table, Lookup):
-            found = enriching.look_up(self.node, self.app._use(table, where), on, options, where)
+            found = enriching.look_up(self.node, table, on, options, where)
+            self.app._use(table, where)
             return Stream(self.app, replace(found, site=site))
         spec = self._table(table, where).spec
         node = enriching.enrich(self.node, spec, on, options, where)

@@ -33,12 +33,14 @@ _SECRET: Final = re.compile(r"secret|password|passwd|token|credential|access[._]
 
 
 def expr_words(value: Expr | Any) -> str:
-    """SQL as it is; a function as `<function name at file:line>`."""
+    """SQL as it is; a function as `<function name at file:line>`, a class as `<class name>`."""
     if isinstance(value, str):
         return value
     while isinstance(value, functools.partial):
         value = value.func
     name = getattr(value, "__qualname__", None) or type(value).__qualname__
+    if isinstance(value, type):
+        return f"<class {name.rpartition('<locals>.')[2]}>"
     code = getattr(value, "__code__", None) or getattr(_call_of(value), "__code__", None)
     place = f" at {os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code else ""
     return f"<function {name.rpartition('<locals>.')[2]}{place}>"
