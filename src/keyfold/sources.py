@@ -13,9 +13,12 @@ from typing import Any, Final, NoReturn, cast
 from keyfold.errors import BadOption
 from keyfold.plan import checks, durations
 from keyfold.plan.nodes import Connector, Duplicates, Lookup
-from keyfold.plan.site import here
+from keyfold.plan.schema import columns
+from keyfold.plan.site import here, place
 
 FORMATS: Final = ("json", "csv", "parquet")
+# Formats that Spark can only stream.
+_ENDLESS: Final = frozenset({"rate", "rate-micro-batch", "socket"})
 
 
 def files(path: str | os.PathLike[str], format: str = "json", **options: object) -> Connector:
@@ -60,21 +63,26 @@ def spark(format: str, path: str | os.PathLike[str] | None = None, **options: ob
 def lookup(
     name: str,
     source: Connector,
-    schema: str,
+    schema: str | None = None,
     refresh: str | timedelta | None = None,
     duplicates: Duplicates = "error",
     help: str = "",
 ) -> Lookup:
     """A static side for `enrich`: read as a whole at the start, and again every `refresh`.
 
+    >>> prices = kf.lookup("prices", kf.files("prices.csv", format="csv"), "sku string, price double")
+    >>> prices.name
+    'prices'
+
     A reload that fails keeps the last good version. `duplicates` says what to do with rows of one key:
     an error that names some, or the first or the last of them.
     """
     site = here()
-    checks.identifier(name, "a lookup", site)
-    checked = cast(Duplicates, checks.one_of(duplicates, ("error", "first", "last"), "duplicates", site))
-    every = None if refresh is None else durations.millis(refresh, "refresh", where=site)
-    return Lookup(name, source, schema, every, checked, checks.help_text(help, site), site)
+    where = place(checks.identifier(name, "a lookup", site), site)
+    ddl = _lookup_schema(name, schema, where)
+    checked = cast(Duplicates, checks.one_of(duplicates, ("error", "first", "last"), "duplicates", where))
+    every = None if refresh is None else durations.millis(refresh, "refresh", where=where)
+    return Lookup(name, _whole(source, where), ddl, every, checked, checks.help_text(help, where), site)
 
 
 class FrozenRow(dict[str, Any]):
@@ -92,6 +100,24 @@ class FrozenRow(dict[str, Any]):
     def __reduce__(self) -> tuple[Any, ...]:
         # The default would rebuild the dict item by item, through the refused __setitem__.
         return FrozenRow, (dict(self),)
+
+
+def _lookup_schema(name: str, schema: object, where: object) -> str:
+    if schema is None:
+        problem, hint = f"lookup {name!r} needs a schema", "schema='sku string, price double'"
+        raise BadOption(problem, where=where, hint=hint)
+    columns(schema, where)
+    return str(schema).strip()
+
+
+def _whole(source: object, where: object) -> Connector:
+    """The source, if it has an end."""
+    advice = 'kf.files("prices.csv", format="csv"), kf.rows([...]) or kf.spark("delta", "path")'
+    checked = checks.instance(source, Connector, "the source of a lookup must be a source", advice, where)
+    if checked.kind == "rate" or checked.format.lower() in _ENDLESS:
+        problem = "a lookup is read as a whole, and its source has no end"
+        raise BadOption(problem, where=where, given=checked.format, hint=advice)
+    return checked
 
 
 def _path(path: object, what: str) -> str:

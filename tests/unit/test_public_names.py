@@ -28,6 +28,7 @@ def test_the_public_names_are_these():
         "__version__",
         "files",
         "fold",
+        "lookup",
         "rate",
         "rows",
         "spark",
@@ -53,7 +54,20 @@ def test_the_version_is_that_of_the_project():
     assert tomllib.loads(project.read_text())["project"]["version"] == kf.__version__
 
 
-@pytest.mark.parametrize("module", ["app", "errors", "folds", "sources", "plan.durations", "plan.schema"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "app.app",
+        "app.keyed",
+        "app.stream",
+        "app.table",
+        "errors",
+        "folds",
+        "sources",
+        "plan.durations",
+        "plan.schema",
+    ],
+)
 def test_the_examples_of_the_docstrings_run(module):
     result = doctest.testmod(importlib.import_module(f"keyfold.{module}"), extraglobs={"kf": kf})
     assert result.attempted
@@ -67,7 +81,11 @@ import keyfold as kf
 app = kf.App("shop", every="1 second")
 rows = app.stream("orders", kf.rows([]), schema="region string, at timestamp", time="at", late="1 hour")
 fold = kf.fold(zero={{"n": "0"}}, update={{"n": "1"}})
-rows.where("true").by("region").table("totals", n="count(*)", ttl="1 day", f=fold)
+totals = rows.where("true").by("region").table("totals", n="count(*)", ttl="1 day", f=fold)
+regions = kf.lookup("regions", kf.files("regions"), "region string, name string")
+rows.join(rows, on="region", within="1 hour").enrich(totals).by("region").latest().table("newest")
+rows.enrich(regions, on="region").distinct("region", within="1 day").by("region").top(3, by="at").table("top")
+totals.join_table(totals, "both")
 app.describe(), app.describe("json"), app.describe("mermaid")
 print(json.dumps([name for name in {HEAVY!r} if name in sys.modules]))
 """

@@ -117,6 +117,13 @@ def positive(value: object, what: str, where: object = None) -> int:
     return value
 
 
+def flag(value: object, what: str, where: object = None) -> bool:
+    """The value, if it is True or False."""
+    if isinstance(value, bool):
+        return value
+    raise BadOption(f"{what} must be True or False", where=where, given=f"{what}={value!r}")
+
+
 def one_of(value: object, choices: Iterable[str], what: str, where: object = None) -> str:
     """The value, if it is one of the choices; otherwise the nearest is suggested."""
     known = tuple(choices)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple, NoReturn, cast
 
 from keyfold.errors import BadName, BadOption
-from keyfold.plan import checks
-from keyfold.plan.nodes import Emit, Expr, FoldSpec, Named, WindowSpec
+from keyfold.plan import checks, retracting
+from keyfold.plan.nodes import Emit, Expr, FoldSpec, Join, Named, Node, WindowSpec, walk
 from keyfold.plan.options import length, refuse_aggregate
 
 CLOSING: Final = ("tumbling", "sliding", "session")
@@ -41,9 +41,15 @@ class Stay(NamedTuple):
 
 
 def stay(
-    window: WindowSpec | None, ttl: object, emit: object, keep: object, idle: object, where: object = None
+    window: WindowSpec | None,
+    node: Node,
+    ttl: object,
+    emit: object,
+    keep: object,
+    idle: object,
+    where: object = None,
 ) -> Stay:
-    """The options, if they have a meaning with such windows, or without any."""
+    """The options, if they have a meaning with such windows, or without any, on such a stream."""
     refuse_aggregate(emit, "emit", where)
     found = Stay(
         length(ttl, "ttl", where),
@@ -57,7 +63,9 @@ def stay(
             hint = f"keep={ttl!r} says how long a closed window stays"
             raise BadOption(problem, where=where, given=f"ttl={ttl!r}", hint=hint)
         return found
-    for name, value in (("emit", emit), ("keep", keep), ("idle", idle)):
+    retracting.refuse_ttl(node, ttl, where)
+    joined = any(isinstance(each, Join) for each in walk(node))
+    for name, value in (("emit", emit), ("keep", keep), ("idle", None if joined else idle)):
         if value not in (None, "changes"):
             _refuse_endless(window, name, value, where)
     return found
@@ -116,5 +124,7 @@ def _refuse_endless(window: WindowSpec | None, name: str, value: object, where: 
     hint = f"leave {name} out, or tumbling(...), sliding(...) or session(...)"
     if name == "keep":
         hint += "; ttl= forgets a key that is silent"
+    if name == "idle":
+        hint += "; it is for joins of streams too"
     problem = f"{name} is for windows that close: {_ENDLESS[kind]}"
     raise BadOption(problem, where=where, given=f"{name}={value!r}", hint=hint)

@@ -9,10 +9,16 @@ from keyfold.plan import durations
 from keyfold.plan.nodes import (
     AppSpec,
     Connector,
+    Distinct,
+    Enrich,
     Expr,
     FoldSpec,
+    Join,
+    LookUp,
+    Lookup,
     Named,
     Node,
+    ProcessSpec,
     Select,
     Site,
     Source,
@@ -21,9 +27,10 @@ from keyfold.plan.nodes import (
     Union,
     Where,
     WindowSpec,
+    app_lookups,
     steps,
 )
-from keyfold.plan.words import expr_words, shown_options, step_words
+from keyfold.plan.words import expr_words, shown_options
 
 
 def to_dict(spec: AppSpec) -> dict[str, Any]:
@@ -34,6 +41,7 @@ def to_dict(spec: AppSpec) -> dict[str, Any]:
         "every": _length(spec.every_ms),
         "snapshot_every": spec.snapshot_every,
         "streams": [_stream_dict(stream) for stream in spec.streams],
+        "lookups": [_lookup_dict(lookup) for lookup in app_lookups(spec)],
         "tables": [_table_dict(table) for table in spec.tables],
     }
 
@@ -51,6 +59,18 @@ def _stream_dict(stream: Source) -> dict[str, Any]:
     }
 
 
+def _lookup_dict(lookup: Lookup) -> dict[str, Any]:
+    return {
+        "name": lookup.name,
+        "help": lookup.help,
+        "source": _connector_dict(lookup.connector),
+        "schema": lookup.schema,
+        "refresh": _length(lookup.refresh_ms),
+        "duplicates": lookup.duplicates,
+        "at": _text(lookup.site),
+    }
+
+
 def _table_dict(table: TableSpec) -> dict[str, Any]:
     return {
         "name": table.name,
@@ -58,6 +78,8 @@ def _table_dict(table: TableSpec) -> dict[str, Any]:
         "input": _pipeline(table.input),
         "key": _named_dict(table.keys),
         "window": None if table.window is None else _window_dict(table.window),
+        "top": None if table.top is None else {"n": table.top.n, "by": table.top.order},
+        "process": None if table.process is None else _process_dict(table.process),
         "columns": {name: _column_value(value) for name, value in table.columns},
         "ttl": _length(table.ttl_ms),
         "emit": table.emit,
@@ -83,6 +105,15 @@ def _window_dict(window: WindowSpec) -> dict[str, Any]:
     }
 
 
+def _process_dict(process: ProcessSpec) -> dict[str, Any]:
+    return {
+        "processor": expr_words(process.processor),
+        "output": process.output,
+        "mode": process.mode,
+        "initial": None if process.initial is None else expr_words(process.initial),
+    }
+
+
 def _pipeline(node: Node) -> list[dict[str, Any]]:
     return [_step(step) for step in steps(node)]
 
@@ -98,7 +129,39 @@ def _step(node: Node) -> dict[str, Any]:
         return {"select": [{"name": name, "expression": expr_words(item)} for name, item in node.items]}
     if isinstance(node, Transform):
         return {"transform": expr_words(node.fn)}
-    return {type(node).__name__.lower(): step_words(node)}
+    if isinstance(node, Join):
+        return {"join": _join_dict(node)}
+    if isinstance(node, Enrich):
+        return {"enrich": _enrich_dict(node)}
+    if isinstance(node, LookUp):
+        return {"lookup": {"name": node.lookup.name, "on": list(node.on), "how": node.how}}
+    if isinstance(node, Distinct):
+        found = {"columns": list(node.columns), "within": durations.text(node.within_ms)}
+        return {"distinct": {**found, "removed": node.removed}}
+    return {"changes": {"table": node.table, "previous": node.previous}}
+
+
+def _join_dict(node: Join) -> dict[str, Any]:
+    return {
+        "left": _pipeline(node.left),
+        "right": _pipeline(node.right),
+        "on": list(node.on) if node.condition is None else expr_words(node.condition),
+        "before": durations.text(node.before_ms),
+        "after": durations.text(node.after_ms),
+        "how": node.how,
+    }
+
+
+def _enrich_dict(node: Enrich) -> dict[str, Any]:
+    return {
+        "table": node.table,
+        "on": list(node.on),
+        "how": node.how,
+        "wait": _length(node.wait_ms),
+        "as_of": node.as_of,
+        "on_update": node.on_update,
+        "keep": _length(node.keep_ms),
+    }
 
 
 def _connector_dict(connector: Connector) -> dict[str, Any]:
@@ -122,6 +185,8 @@ def _column_value(value: Expr | FoldSpec) -> Any:
     fold: dict[str, Any] = {"zero": _named_dict(value.zero), "update": _named_dict(value.update)}
     if value.merge is not None:
         fold["merge"] = _named_dict(value.merge)
+    if value.retract is not None:
+        fold["retract"] = _named_dict(value.retract)
     return {"fold": {**fold, "result": None if value.result is None else expr_words(value.result)}}
 
 

@@ -9,9 +9,29 @@ from typing import TypeAlias
 from keyfold.plan import checks, durations
 from keyfold.plan.data import to_dict
 from keyfold.plan.mermaid import mermaid
-from keyfold.plan.nodes import AppSpec, FoldSpec, Node, Site, Source, TableSpec, Union, name_of, steps
+from keyfold.plan.nodes import (
+    AppSpec,
+    FoldSpec,
+    Join,
+    Lookup,
+    Node,
+    Site,
+    Source,
+    TableSpec,
+    app_lookups,
+    inputs,
+    steps,
+)
 from keyfold.plan.streams import FUTURE_MS
-from keyfold.plan.words import connector_words, expr_words, named_words, step_words, window_words
+from keyfold.plan.words import (
+    connector_words,
+    expr_words,
+    named_words,
+    process_words,
+    step_words,
+    top_words,
+    window_words,
+)
 
 _Row: TypeAlias = tuple[str, Sequence[str | int | None]]
 """A label and its lines; empty ones are left out."""
@@ -29,7 +49,12 @@ def describe(spec: AppSpec, format: str = "text") -> str:
 
 def text(spec: AppSpec) -> str:
     """The app as an aligned tree."""
-    blocks = [_app_block(spec), *map(_stream_block, spec.streams), *map(_table_block, spec.tables)]
+    blocks = [
+        _app_block(spec),
+        *map(_stream_block, spec.streams),
+        *map(_lookup_block, app_lookups(spec)),
+        *map(_table_block, spec.tables),
+    ]
     return "\n\n".join("\n".join(line.rstrip() for line in block) for block in blocks) + "\n"
 
 
@@ -55,6 +80,17 @@ def _stream_block(stream: Source) -> list[str]:
     return _block("stream", stream.name, stream.help, rows)
 
 
+def _lookup_block(lookup: Lookup) -> list[str]:
+    rows: list[_Row] = [
+        ("source", [connector_words(lookup.connector)]),
+        ("schema", [lookup.schema]),
+        ("refresh", [_length(lookup.refresh_ms)]),
+        ("duplicates", [lookup.duplicates]),
+        ("at", [_text(lookup.site)]),
+    ]
+    return _block("lookup", lookup.name, lookup.help, rows)
+
+
 def _time(stream: Source) -> str:
     if stream.time is None:
         return "arrival"
@@ -68,6 +104,9 @@ def _table_block(table: TableSpec) -> list[str]:
         ("from", _pipeline(table.input)),
         ("key", named_words(table.keys)),
         ("window", [None if table.window is None else window_words(table.window)]),
+        ("keeps", [None if table.top is None else top_words(table.top)]),
+        ("process", [None if table.process is None else process_words(table.process)]),
+        ("output", [None if table.process is None else table.process.output]),
         ("columns", _columns(table)),
         ("ttl", [_length(table.ttl_ms)]),
         ("emit", [None if table.emit == "changes" else table.emit]),
@@ -91,13 +130,11 @@ def _block(kind: str, name: str, help: str, rows: Iterable[_Row]) -> list[str]:
 
 
 def _pipeline(node: Node) -> list[str]:
-    """The steps from the sources down to the node, one per line; the arms of a union are indented."""
+    """The steps from the sources down to the node, one per line; the arms of a union or join are indented."""
     first, *rest = steps(node)
-    if isinstance(first, Union):
-        arms = [line for arm in first.inputs for line in _arm(_pipeline(arm))]
-        head = ["union of", *arms]
-    else:
-        head = [name_of(first)]
+    arms = [line for arm in inputs(first) for line in _arm(_pipeline(arm))]
+    of = ", of" if isinstance(first, Join) else " of" if arms else ""
+    head = [f"{step_words(first)}{of}", *arms]
     return [*head, *(step_words(step) for step in rest)]
 
 
@@ -106,7 +143,7 @@ def _arm(lines: list[str]) -> list[str]:
 
 
 def _columns(table: TableSpec) -> list[str]:
-    width = max(len(name) for name, _ in table.columns)
+    width = max((len(name) for name, _ in table.columns), default=0)
     lines = []
     for name, value in table.columns:
         first, *rest = _fold_lines(value) if isinstance(value, FoldSpec) else expr_words(value).splitlines()
@@ -115,9 +152,14 @@ def _columns(table: TableSpec) -> list[str]:
 
 
 def _fold_lines(fold: FoldSpec) -> list[str]:
-    parts = [("zero", fold.zero), ("update", fold.update), ("merge", fold.merge)]
-    lines = [f"{label:<6}  {', '.join(named_words(named, '='))}" for label, named in parts if named]
-    return ["fold", *lines, *([f"result  {expr_words(fold.result)}"] if fold.result is not None else [])]
+    parts = [("zero", fold.zero), ("update", fold.update), ("merge", fold.merge), ("retract", fold.retract)]
+    width = max(len(label) for label, named in parts if named)
+    lines = [f"{label:<{width}}  {', '.join(named_words(named, '='))}" for label, named in parts if named]
+    return [
+        "fold",
+        *lines,
+        *([f"{'result':<{width}}  {expr_words(fold.result)}"] if fold.result is not None else []),
+    ]
 
 
 def _text(site: Site | None) -> str | None:

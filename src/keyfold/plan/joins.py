@@ -1,78 +1,96 @@
-"""Checks of joins, enrichment, distinct and changes, made when they are declared."""
+"""Checks of joins of streams and of distinct, made when they are declared."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, cast, get_args
+import re
+from typing import Any, Final, cast, get_args
 
 from keyfold.errors import BadOption
-from keyfold.plan import checks, durations
-from keyfold.plan.nodes import AsOf, Distinct, Enrich, Expr, Join, JoinHow, LookUp, Lookup, Node, TableSpec
-from keyfold.plan.options import key_column
+from keyfold.plan import checks, durations, known, retracting, times
+from keyfold.plan.nodes import Distinct, Expr, Join, JoinHow, Node
 
-HOWS = get_args(JoinHow)
+HOWS: Final = get_args(JoinHow)
+# What Spark and SQL call them elsewhere.
+_OTHER_WORDS: Final = {
+    "outer": "full",
+    "semi": "left_semi",
+    "leftsemi": "left_semi",
+    "anti": "left_anti",
+    "leftanti": "left_anti",
+    "cross": "inner",
+}
+_LIST: Final = re.compile(r"\s*\w+\s*(,\s*\w+\s*)+")
+_COLUMN: Final = re.compile(r"\s*\w+\s*")
 
 
-def join(left: Node, right: Node, on: Any, within: Any, how: object, where: object) -> Join:
+def join(left: Node, right: Node, on: Any, within: Any, how: object, where: object = None) -> Join:
     """Two streams by equal columns, or by a condition, and by time."""
     before, after = _within(within, where)
-    checked = cast(JoinHow, checks.one_of(how, HOWS, "how", where))
+    checked = join_how(how, HOWS, where)
     columns, condition = _on(on, where)
+    for node in (left, right):
+        retracting.refuse_join(node, where)
+        times.require(node, "a join of two streams", where)
+        known.require_in_stream(columns, node, "on", where)
     return Join(left, right, columns, condition, before, after, checked)
+
+
+def distinct(
+    node: Node, columns: tuple[object, ...], within: object, removed: object, where: object = None
+) -> Distinct:
+    """A stream without repeats."""
+    example = 'distinct("id", within="1 day")'
+    if not columns:
+        raise BadOption("distinct needs at least one column", where=where, hint=example)
+    names = known.columns(columns, "distinct", where)
+    if within is None:
+        problem = "distinct needs a bound: without one every row's columns would be kept for ever"
+        raise BadOption(problem, where=where, hint=example)
+    ms = durations.millis(within, "within", where=where)
+    kept = checks.flag(removed, "removed", where)
+    retracting.refuse_distinct(node, where)
+    times.require(node, "distinct", where)
+    known.require_in_stream(names, node, "distinct", where)
+    return Distinct(node, names, ms, kept)
+
+
+def join_how(how: object, choices: tuple[str, ...], where: object = None) -> JoinHow:
+    """The kind of a join; words of other tools are translated for the hint."""
+    meant = how.lower().replace(" ", "_").removesuffix("_outer") if isinstance(how, str) else None
+    meant = _OTHER_WORDS.get(meant or "", meant)
+    if how not in choices and meant in choices:
+        problem = f"how must be one of: {', '.join(choices)}"
+        raise BadOption(problem, where=where, given=repr(how), hint=f"how={meant!r}")
+    return cast(JoinHow, checks.one_of(how, choices, "how", where))
 
 
 def _within(within: Any, where: object) -> tuple[int, int]:
     if within is None:
-        raise BadOption("a join of two streams needs a bound", where=where, hint='within="1 hour"')
-    if isinstance(within, tuple | list):
-        before, after = within
-        return tuple(durations.millis(w, "within", zero=True, where=where) for w in (before, after))  # type: ignore[return-value]
-    ms = durations.millis(within, "within", zero=True, where=where)
-    return ms, ms
-
-
-def _on(on: Any, where: object) -> tuple[tuple[str, ...], Expr | None]:
-    if isinstance(on, str) and not on.isidentifier():
-        return (), checks.expression(on, "on", where)
-    return columns_of(on, where), None
-
-
-def columns_of(on: Any, where: object) -> tuple[str, ...]:
-    """Column names, given as one or as several."""
-    return tuple(key_column(c, where) for c in ([on] if isinstance(on, str) else on))
-
-
-def enrich(
-    node: Node,
-    table: TableSpec,
-    on: Any,
-    how: object,
-    wait: object,
-    as_of: object,
-    on_update: bool,
-    keep: object,
-    where: object,
-) -> Enrich:
-    """A stream with a table."""
-    return Enrich(
-        node,
-        table.name,
-        columns_of([n for n, _ in table.keys] if on is None else on, where),
-        cast(JoinHow, checks.one_of(how, ("left", "inner"), "how", where)),
-        None if wait is None else durations.millis(wait, "wait", zero=True, where=where),
-        cast(AsOf, checks.one_of(as_of, ("arrival", "event"), "as_of", where)),
-        on_update,
-        None if keep is None else durations.millis(keep, "keep", where=where),
+        problem = "a join of two streams needs a bound: without one every row would be kept for ever"
+        hint = 'within="1 hour", or within=("1 hour", "10 minutes") for older and newer'
+        raise BadOption(problem, where=where, hint=hint)
+    if not isinstance(within, tuple | list):
+        ms = durations.millis(within, "within", zero=True, where=where)
+        return ms, ms
+    if len(within) != 2:
+        problem = "within must be one length of time, or two: how much older, how much newer"
+        hint = 'within="1 hour", or within=("1 hour", "10 minutes")'
+        raise BadOption(problem, where=where, given=f"within={within!r}", hint=hint)
+    before, after = within
+    return (
+        durations.millis(before, "the first of within", zero=True, where=where),
+        durations.millis(after, "the second of within", zero=True, where=where),
     )
 
 
-def look_up(node: Node, lookup: Lookup, on: Any, how: object, where: object) -> LookUp:
-    """A stream with a static side."""
-    checked = cast(JoinHow, checks.one_of(how, ("left", "inner"), "how", where))
-    return LookUp(node, lookup, columns_of(on, where), checked)
-
-
-def distinct(node: Node, columns: Sequence[str], within: object, removed: bool, where: object) -> Distinct:
-    """A stream without repeats."""
-    checked = tuple(key_column(c, where) for c in columns)
-    return Distinct(node, checked, durations.millis(within, "within", where=where), removed)
+def _on(on: Any, where: object) -> tuple[tuple[str, ...], Expr | None]:
+    """Columns that both have, or a condition."""
+    if isinstance(on, str) and _LIST.fullmatch(on):
+        names = [name.strip() for name in on.split(",")]
+        raise BadOption("on is a list in one text", where=where, given=f"on={on!r}", hint=f"on={names!r}")
+    if callable(on) or (isinstance(on, str) and on.strip() and not _COLUMN.fullmatch(on)):
+        return (), checks.expression(on, "on", where)
+    if on is None or (isinstance(on, str) and not on.strip()):
+        hint = 'on="id", or on="orders.id = payments.order_id"'
+        raise BadOption("on says what rows have in common", where=where, given=f"on={on!r}", hint=hint)
+    return known.columns(on, "on", where), None

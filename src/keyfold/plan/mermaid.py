@@ -1,12 +1,38 @@
-"""Draws an app as a Mermaid flowchart: streams as stadiums, steps as boxes, tables as cylinders."""
+"""Draws an app as a Mermaid flowchart.
+
+Streams are stadiums, steps boxes, lookups boxes with double sides, tables cylinders, and sinks slanted.
+"""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-from keyfold.plan.nodes import AppSpec, Expr, FoldSpec, Node, Source, TableSpec, inputs, steps
-from keyfold.plan.words import connector_words, expr_words, named_words, step_words, window_words
+from keyfold.plan.nodes import (
+    AppSpec,
+    Changes,
+    Enrich,
+    Expr,
+    FoldSpec,
+    LookUp,
+    Lookup,
+    Node,
+    Source,
+    TableSpec,
+    app_lookups,
+    inputs,
+    steps,
+)
+from keyfold.plan.words import (
+    connector_words,
+    expr_words,
+    lookup_words,
+    named_words,
+    process_words,
+    step_words,
+    top_words,
+    window_words,
+)
 
 # Mermaid reads quotes, markup and backticks inside of labels; as character codes they are only shown.
 _SPECIAL: Final = re.compile(r"[\"#&<>`{}\[\]|\\;]")
@@ -31,6 +57,8 @@ class _Drawing:
         self._ids: dict[int, str] = {}
         for stream in spec.streams:
             self._draw(stream)
+        for lookup in app_lookups(spec):
+            self.lines.append(f"{_lookup_id(lookup)}[[{label(lookup.name, lookup_words(lookup))}]]")
         for table in spec.tables:
             self._table(table)
 
@@ -45,8 +73,9 @@ class _Drawing:
             name = f"stream_{node.name}"
             self.lines.append(f"{name}([{label(node.name, connector_words(node.connector))}])")
             return name
-        # Only a union has inputs that are not drawn yet, so this doesn't recurse along a chain.
+        # Only unions and joins have inputs that are not drawn yet, so this doesn't recurse along a chain.
         origins = [self._ids.get(id(origin)) or self._draw(origin) for origin in inputs(node)]
+        origins += _sides(node)
         name = f"step_{len(self._ids)}"
         self.lines.append(f"{name}[{label(step_words(node))}]")
         self.lines += [f"{origin} --> {name}" for origin in origins]
@@ -62,11 +91,26 @@ class _Drawing:
             self.lines.append(f"{name} --> {name}_sink_{number}")
 
 
+def _sides(node: Node) -> list[str]:
+    """The tables and lookups that a step reads; they are drawn before it, as they are declared before it."""
+    if isinstance(node, Changes | Enrich):
+        return [f"table_{node.table}"]
+    return [_lookup_id(node.lookup)] if isinstance(node, LookUp) else []
+
+
+def _lookup_id(lookup: Lookup) -> str:
+    return f"lookup_{lookup.name.lower()}"
+
+
 def _edge(table: TableSpec) -> list[str]:
     """The key and the windows; options that say how long rows stay are left to the text."""
     lines = [f"by {', '.join(named_words(table.keys))}"]
     if table.window is not None:
         lines.append(window_words(table.window))
+    if table.top is not None:
+        lines.append(top_words(table.top))
+    if table.process is not None:
+        lines.append(f"process {process_words(table.process)}")
     return lines if table.emit == "changes" else [*lines, f"emit {table.emit}"]
 
 

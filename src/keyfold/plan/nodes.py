@@ -313,6 +313,12 @@ def sources(node: Node) -> tuple[Source, ...]:
     return tuple({n.name: n for n in walk(node) if isinstance(n, Source)}.values())
 
 
+def app_lookups(spec: AppSpec) -> tuple[Lookup, ...]:
+    """The lookups that tables of an app read, each once, in the order of the declaration."""
+    used = (n.lookup for table in spec.tables for n in walk(table.input) if isinstance(n, LookUp))
+    return tuple({lookup.name.lower(): lookup for lookup in used}.values())
+
+
 def reads(node: Node) -> tuple[Changes | Enrich, ...]:
     """The nodes that read another table, in the order of the declaration."""
     return tuple(n for n in walk(node) if isinstance(n, Changes | Enrich))

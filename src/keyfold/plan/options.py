@@ -22,15 +22,23 @@ AS_COLUMN: Final = "to name a column so, pass a dict"
 
 
 def table_columns(
-    given: object, keywords: Mapping[str, object], keys: Named, where: object = None
+    given: object,
+    keywords: Mapping[str, object],
+    keys: Named,
+    where: object = None,
+    *,
+    needed: bool = True,
 ) -> tuple[tuple[str, Expr | FoldSpec], ...]:
-    """The columns of a table, from its dict and its keyword arguments, in that order."""
+    """The columns of a table, from its dict and its keyword arguments, in that order.
+
+    `needed`: whether there must be one; tables of whole rows have those of the stream.
+    """
     columns = _mapping(given, where)
     for name, value in keywords.items():
         _refuse_option(name, value, where)
     checks.unique([*columns, *keywords], "column", where)
     columns |= keywords
-    if not columns:
+    if needed and not columns:
         raise BadOption("a table needs at least one column", where=where, hint='n="count(*)"')
     _refuse_keys(columns, keys, where)
     return tuple(

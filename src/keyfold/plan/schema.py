@@ -14,18 +14,18 @@ _OPEN: Final = {"<": ">", "(": ")"}
 _HINT: Final = "names and types: 'id string, amount decimal(10,2), at timestamp'"
 
 
-def columns(ddl: object, where: object = None) -> dict[str, str]:
-    """Types by column name. The types themselves are Spark's to judge.
+def columns(ddl: object, where: object = None, what: str = "schema") -> dict[str, str]:
+    """Types by column name. The types themselves are Spark's to judge. `what` names the option in errors.
 
     >>> columns("id string, m map<string,int>")
     {'id': 'string', 'm': 'map<string,int>'}
     """
     if not isinstance(ddl, str):
-        raise BadOption("schema must be a string", where=where, given=repr(ddl), hint=_HINT)
+        raise BadOption(f"{what} must be a string", where=where, given=repr(ddl), hint=_HINT)
     if not ddl.strip():
-        raise BadOption("schema is empty", where=where, given=repr(ddl), hint=_HINT)
-    pairs = [_column(piece.strip(), where) for piece in _pieces(ddl, where)]
-    checks.unique((name for name, _ in pairs), "schema column", where)
+        raise BadOption(f"{what} is empty", where=where, given=repr(ddl), hint=_HINT)
+    pairs = [_column(piece.strip(), where, what) for piece in _pieces(ddl, where, what)]
+    checks.unique((name for name, _ in pairs), f"{what} column", where)
     return dict(pairs)
 
 
@@ -48,18 +48,18 @@ def time_column(time: object, known: dict[str, str], where: object = None) -> st
     return found
 
 
-def _column(piece: str, where: object) -> tuple[str, str]:
+def _column(piece: str, where: object, what: str) -> tuple[str, str]:
     match = _COLUMN.fullmatch(piece)
     if match is None:
         problem = (
-            f"schema column {piece!r} has no type" if piece else "schema has an empty place between commas"
+            f"{what} column {piece!r} has no type" if piece else f"{what} has an empty place between commas"
         )
         raise BadOption(problem, where=where, hint=_HINT)
     quoted, plain, kind = match.groups()
     return (quoted.replace("``", "`") if quoted else plain), kind.strip()
 
 
-def _pieces(ddl: str, where: object) -> Iterator[str]:
+def _pieces(ddl: str, where: object, what: str) -> Iterator[str]:
     """Splits at the commas that stand outside of brackets, backticks and quoted comments."""
     start, expected, quote = 0, list[str](), ""
     for position, char in enumerate(ddl):
@@ -71,11 +71,11 @@ def _pieces(ddl: str, where: object) -> Iterator[str]:
             expected.append(_OPEN[char])
         elif char in ">)":
             if not expected or expected.pop() != char:
-                raise BadOption(f"schema has a {char!r} too many", where=where, given=repr(ddl), hint=_HINT)
+                raise BadOption(f"{what} has a {char!r} too many", where=where, given=repr(ddl), hint=_HINT)
         elif char == "," and not expected:
             yield ddl[start:position]
             start = position + 1
     if quote or expected:
         missing = quote or expected[-1]
-        raise BadOption(f"schema lacks a closing {missing!r}", where=where, given=repr(ddl), hint=_HINT)
+        raise BadOption(f"{what} lacks a closing {missing!r}", where=where, given=repr(ddl), hint=_HINT)
     yield ddl[start:]

@@ -8,9 +8,8 @@ from datetime import timedelta
 from typing import Final, NoReturn
 
 from keyfold.errors import BadOption, near
-from keyfold.plan import checks, durations
-from keyfold.plan.nodes import Node, WindowSpec, sources
-from keyfold.plan.words import window_words
+from keyfold.plan import checks, durations, times
+from keyfold.plan.nodes import Node, WindowSpec
 
 _DAY: Final = durations.millis("1 day")
 # Names that Python lists and Java refuses, since they say no place: what they mean depends on who is asked.
@@ -70,19 +69,10 @@ def last(n: object, where: object = None) -> WindowSpec:
     return WindowSpec("last", rows=rows)
 
 
-def refuse_second(window: WindowSpec | None, where: object = None) -> None:
-    """Refuses windows on top of others."""
-    if window is not None:
-        problem = f"the stream has windows already: {window_words(window)}, declared at {window.site}"
-        _refuse(problem, where, None, "by(...) once more, for a table with other windows")
-
-
 def require_time(window: WindowSpec, node: Node, where: object = None) -> None:
     """Refuses a stream without event time, where the windows go by it."""
-    for source in sources(node):
-        if source.time is None and window.kind != "last":
-            problem = f"{window.kind} needs event time: stream {source.name!r} at {source.site} has none"
-            _refuse(problem, where, None, 'time="<a timestamp column>"')
+    if window.kind != "last":
+        times.require(node, window.kind, where)
 
 
 def _is_length(gap: object) -> bool:

@@ -10,18 +10,37 @@ from typing import Any, Final
 
 from keyfold.errors import masked
 from keyfold.plan import durations
-from keyfold.plan.nodes import Connector, Expr, Node, Select, Transform, Where, WindowSpec
+from keyfold.plan.nodes import (
+    Changes,
+    Connector,
+    Distinct,
+    Enrich,
+    Expr,
+    Join,
+    LookUp,
+    Lookup,
+    Node,
+    ProcessSpec,
+    Select,
+    Source,
+    TopSpec,
+    Transform,
+    Where,
+    WindowSpec,
+)
 
 _SECRET: Final = re.compile(r"secret|password|passwd|token|credential|access[._]?key|jaas", re.IGNORECASE)
 
 
 def expr_words(value: Expr | Any) -> str:
-    """SQL as it is; a function as `<function name at file:line>`."""
+    """SQL as it is; a function as `<function name at file:line>`, a class as `<class name>`."""
     if isinstance(value, str):
         return value
     while isinstance(value, functools.partial):
         value = value.func
     name = getattr(value, "__qualname__", None) or type(value).__qualname__
+    if isinstance(value, type):
+        return f"<class {name.rpartition('<locals>.')[2]}>"
     code = getattr(value, "__code__", None) or getattr(_call_of(value), "__code__", None)
     place = f" at {os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code else ""
     return f"<function {name.rpartition('<locals>.')[2]}{place}>"
@@ -42,7 +61,36 @@ def step_words(node: Node) -> str:
         return f"select {', '.join(named_words(node.items))}"
     if isinstance(node, Transform):
         return f"transform {expr_words(node.fn)}"
-    return type(node).__name__.lower()
+    if isinstance(node, Join):
+        return f"{node.how} join {_on_words(node)}, {_near_words(node)}"
+    if isinstance(node, Enrich):
+        return f"enrich with {node.table} {_matching(node)}{_enrich_options(node)}"
+    if isinstance(node, LookUp):
+        return f"enrich with lookup {node.lookup.name} {_matching(node)}"
+    if isinstance(node, Distinct):
+        removed = ", removed rows kept aside" if node.removed else ""
+        return f"distinct {', '.join(node.columns)} within {durations.text(node.within_ms)}{removed}"
+    if isinstance(node, Changes):
+        return f"changes of {node.table}{', with the row before' if node.previous else ''}"
+    return node.name if isinstance(node, Source) else "union"
+
+
+def top_words(top: TopSpec) -> str:
+    """Which rows of a key are kept: "latest row", "top 10 by price desc"."""
+    return "latest row" if top.order is None else f"top {top.n} by {top.order}"
+
+
+def process_words(process: ProcessSpec) -> str:
+    """A processor on one line."""
+    begins = "" if process.initial is None else f", initial {expr_words(process.initial)}"
+    return f"{expr_words(process.processor)}, mode {process.mode}{begins}"
+
+
+def lookup_words(lookup: Lookup) -> str:
+    """A lookup's source and how it is read, on one line."""
+    again = "" if lookup.refresh_ms is None else f", refresh {durations.text(lookup.refresh_ms)}"
+    twice = "" if lookup.duplicates == "error" else f", {lookup.duplicates} of duplicates"
+    return f"{connector_words(lookup.connector)}{again}{twice}"
 
 
 def window_words(window: WindowSpec) -> str:
@@ -81,3 +129,27 @@ def _aliased(name: str | None, value: str) -> str:
 def _call_of(value: object) -> object:
     """The method that runs when an object of a class of the user's is called."""
     return vars(type(value)).get("__call__")
+
+
+def _on_words(node: Join) -> str:
+    return f"on {', '.join(node.on) if node.condition is None else expr_words(node.condition)}"
+
+
+def _near_words(node: Join) -> str:
+    if node.before_ms == node.after_ms:
+        return f"within {durations.text(node.before_ms)}"
+    return f"within {durations.text(node.before_ms)} before and {durations.text(node.after_ms)} after"
+
+
+def _matching(node: Enrich | LookUp) -> str:
+    return f"on {', '.join(node.on)}{'' if node.how == 'left' else f', {node.how}'}"
+
+
+def _enrich_options(node: Enrich) -> str:
+    options = [
+        f"wait {durations.text(node.wait_ms)}" if node.wait_ms is not None else "",
+        "as of event time" if node.as_of == "event" else "",
+        "on update" if node.on_update else "",
+        f"keep {durations.text(node.keep_ms)}" if node.keep_ms is not None else "",
+    ]
+    return "".join(f", {option}" for option in options if option)
