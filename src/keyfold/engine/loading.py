@@ -1,4 +1,4 @@
-"""The rows of a lookup, read as a whole and strictly: what doesn't fit its schema is an error, never a null."""
+"""The rows of a lookup, read as a whole and strictly: what does not fit its schema is an error, no null."""
 
 from __future__ import annotations
 

@@ -36,14 +36,14 @@ def looked_up(context: Any, node: nodes.LookUp) -> Any:
     with explained(context.spark, f"lookup {lookup.name}", where, f"on {', '.join(node.on)}"):
         java = side.kernel.looked(before._jdf, theirs.json(), list(node.on), names, node.how == "inner")
     columns = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in theirs.fields)
-    context.meaning[f"{context.stages}:lookup:{lookup.name}"] = f"{node.how} on {', '.join(node.on)}: {columns}"
+    context.meaning[f"{context.stages}:lookup:{lookup.name}"] = (
+        f"{node.how} on {', '.join(node.on)}: {columns}"
+    )
     streams = nodes.sources(node)
     return context.begin(node, context.frame(java), streams[0].name if len(streams) == 1 else None)
 
 
-def _check_keys(
-    node: nodes.LookUp, mine: Mapping[str, str], theirs: Mapping[str, str], where: str
-) -> None:
+def _check_keys(node: nodes.LookUp, mine: Mapping[str, str], theirs: Mapping[str, str], where: str) -> None:
     for column in node.on:
         for side, columns in (("the stream", mine), (f"lookup {node.lookup.name}", theirs)):
             if column.lower() not in (name.lower() for name in columns):
