@@ -45,11 +45,15 @@ class Compiled:
 
 
 def compile_app(
-    spark: SparkSession, spec: AppSpec, feeds: Mapping[str, Path] | None = None, place: AppHome | None = None
+    spark: SparkSession,
+    spec: AppSpec,
+    feeds: Mapping[str, Path] | None = None,
+    place: AppHome | None = None,
+    sides: lookups.Lookups | None = None,
 ) -> list[Compiled]:
     """Every table of the app; starts nothing. Without a place nothing is read but the streams."""
     analyses = [
-        analyze(spark, table, feeds or {}, None if place is None else place.table(table.name))
+        analyze(spark, table, feeds or {}, None if place is None else place.table(table.name), sides)
         for table in spec.tables
     ]
     return [build(one, analyses) for one in analyses]
@@ -72,16 +76,20 @@ class Analysis:
 
 
 def analyze(
-    spark: SparkSession, spec: TableSpec, feeds: Mapping[str, Path], home: TableHome | None = None
+    spark: SparkSession,
+    spec: TableSpec,
+    feeds: Mapping[str, Path],
+    home: TableHome | None = None,
+    sides: lookups.Lookups | None = None,
 ) -> Analysis:
     """Hands every expression of the table to Spark's analyzer."""
     try:
-        return _analyzed(Context(spark, spec, feeds, home, clock=False))
+        return _analyzed(Context(spark, spec, feeds, home, sides, clock=False))
     except BadExpression as error:
         # The batch's time costs a column in every row: only tables that read the clock have it.
         if NEEDS_CLOCK not in error.what:
             raise
-    return _analyzed(Context(spark, spec, feeds, home, clock=True))
+    return _analyzed(Context(spark, spec, feeds, home, sides, clock=True))
 
 
 def _analyzed(context: Context) -> Analysis:
@@ -143,17 +151,19 @@ class Context:
         spec: TableSpec,
         feeds: Mapping[str, Path],
         home: TableHome | None,
+        sides: lookups.Lookups | None = None,
         *,
         clock: bool,
     ) -> None:
         self.spark, self.spec, self.feeds, self.home, self.clock = spark, spec, feeds, home, clock
         self.api = session.kernel(spark)
+        self.lookups = sides or lookups.Lookups(spark, self.api)
         self.timed = spec.ttl_ms is not None or spec.window is not None
         # Where the stage begins that the table is made of.
         self.base = next(
             step
             for step in reversed(nodes.steps(spec.input))
-            if isinstance(step, nodes.Source | nodes.Union | nodes.Transform)
+            if isinstance(step, nodes.Source | nodes.Union | nodes.Transform | nodes.LookUp)
         )
         self.stages = 0
         self.meaning: dict[str, str] = {}

@@ -12,6 +12,7 @@ import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.util.UnsafeRowUtils
 import org.apache.spark.sql.classic.{Dataset, ExpressionUtils, SparkSession}
+import org.apache.spark.sql.execution.keyfold.Held
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 
@@ -253,6 +254,9 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
 }
 
 object Api {
+  /** A lookup, without rows yet. */
+  def lookup(): Held = new Held
+
   /** A table's plan that the kernel has not built, with what it must have on top. */
   def informed(df: DataFrame): DataFrame = {
     val session = df.sparkSession.asInstanceOf[SparkSession]
