@@ -86,13 +86,16 @@ def _feeds(spec: AppSpec, directory: Path) -> dict[str, Path]:
 def _findings(
     spark: SparkSession, spec: AppSpec, feeds: dict[str, Path], stored: dict[str, Any] | None, place: AppHome
 ) -> list[Finding]:
+    from keyfold.engine import session
     from keyfold.engine.compile import Analysis, analyze
+    from keyfold.engine.lookups import Lookups
 
     # What goes wrong with a table is said of that table, and the others are looked at all the same.
+    sides = Lookups(spark, session.kernel(spark))
     analyzed: dict[str, Analysis | Exception] = {}
     for table in spec.tables:
         try:
-            analyzed[table.name] = analyze(spark, table, feeds)
+            analyzed[table.name] = analyze(spark, table, feeds, sides=sides)
         except Exception as error:
             analyzed[table.name] = error
     good = [found for found in analyzed.values() if isinstance(found, Analysis)]

@@ -73,6 +73,7 @@ def _status(place: AppHome) -> dict[str, Any]:
         "started": written.get("started"),
         "seen": written.get("at"),
         "ended": None if pid is not None else "killed" if was_running else "stopped",
+        "lookups": written.get("lookups", {}),
         "tables": {
             name: {**table, "running": pid is not None and bool(table.get("running"))}
             for name, table in tables.items()
@@ -113,3 +114,13 @@ def _show(status: dict[str, Any]) -> None:
         columns = tuple(dict.fromkeys(column for row in rows for column in row))
         cells = ([row.get(column, "0") for column in columns] for row in rows)
         output.table(columns, cells, right=columns[1:])
+    for name, lookup in status["lookups"].items():
+        print(_lookup_line(name, lookup))
+
+
+def _lookup_line(name: str, lookup: dict[str, Any]) -> str:
+    from keyfold.cli import figures
+
+    rows = f"{figures.count(lookup['rows'])} row{'' if lookup['rows'] == 1 else 's'}"
+    line = f"lookup {name}: {rows}, version {lookup['version']}, loaded {figures.moment(lookup['loaded'])}"
+    return line if lookup["error"] is None else f"{line}; a newer one is not used: {lookup['error']}"

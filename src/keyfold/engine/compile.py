@@ -14,9 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keyfold.engine import inputs, joining, lookups, session, side
+from keyfold.engine import inputs, joining, lookups, meeting, session, side
 from keyfold.engine.failures import explained
 from keyfold.engine.home import AppHome, TableHome
+from keyfold.engine.meeting import Shape, Upstream
 from keyfold.errors import BadExpression
 from keyfold.plan import nodes, words
 from keyfold.plan.closing import BOUNDS, closes
@@ -28,6 +29,19 @@ if TYPE_CHECKING:
 
 COLUMNAR = ("parquet", "orc")
 NEEDS_CLOCK = "KEYFOLD_NEEDS_CLOCK"
+OWN = ("_op", "_kf_prev", "_kf_bad")
+"""Columns of a table's changes that are keyfold's own."""
+STAGES = (
+    nodes.Source,
+    nodes.Union,
+    nodes.Transform,
+    nodes.LookUp,
+    nodes.Join,
+    nodes.Enrich,
+    nodes.Distinct,
+    nodes.Changes,
+)
+"""Nodes that begin a stage of their own; others are part of the stage below them."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +59,19 @@ class Compiled:
 
 
 def compile_app(
-    spark: SparkSession, spec: AppSpec, feeds: Mapping[str, Path] | None = None, place: AppHome | None = None
+    spark: SparkSession,
+    spec: AppSpec,
+    feeds: Mapping[str, Path] | None = None,
+    place: AppHome | None = None,
+    sides: lookups.Lookups | None = None,
 ) -> list[Compiled]:
     """Every table of the app; starts nothing. Without a place nothing is read but the streams."""
-    analyses = [
-        analyze(spark, table, feeds or {}, None if place is None else place.table(table.name))
-        for table in spec.tables
-    ]
+    upstream = Upstream(spec, {})
+    analyses = []
+    for table in spec.tables:
+        home = None if place is None else place.table(table.name)
+        analyses.append(analyze(spark, table, feeds or {}, home, sides, upstream))
+        upstream.shapes[table.name] = analyses[-1].shape
     return [build(one, analyses) for one in analyses]
 
 
@@ -67,35 +87,62 @@ class Analysis:
     def columnar(self) -> str | None:
         """The stream whose files hold columns that can be read one by one, if that is all the table reads."""
         found = nodes.sources(self.spec.input)
-        direct = self.context.stages == 1 and found[0].name not in self.context.feeds
-        return found[0].name if direct and found[0].connector.format in COLUMNAR else None
+        if self.context.stages != 1 or not found or found[0].name in self.context.feeds:
+            return None
+        return found[0].name if found[0].connector.format in COLUMNAR else None
+
+    @property
+    def shape(self) -> Shape:
+        """What tables that read this one see of it."""
+        from pyspark.sql.types import StructType
+
+        schema: Any = StructType.fromJson(json.loads(self.pipeline.schema(self.spec.ttl_ms or 0)))
+        return Shape(schema, tuple(schema.names[1 : 1 + key_columns(self.spec)]))
 
 
 def analyze(
-    spark: SparkSession, spec: TableSpec, feeds: Mapping[str, Path], home: TableHome | None = None
+    spark: SparkSession,
+    spec: TableSpec,
+    feeds: Mapping[str, Path],
+    home: TableHome | None = None,
+    sides: lookups.Lookups | None = None,
+    upstream: Upstream | None = None,
 ) -> Analysis:
     """Hands every expression of the table to Spark's analyzer."""
+    upstream = upstream or Upstream(AppSpec(spec.app, tables=(spec,)), {})
     try:
-        return _analyzed(Context(spark, spec, feeds, home, clock=False))
+        return _analyzed(Context(spark, spec, feeds, home, sides, upstream, clock=False))
     except BadExpression as error:
         # The batch's time costs a column in every row: only tables that read the clock have it.
         if NEEDS_CLOCK not in error.what:
             raise
-    return _analyzed(Context(spark, spec, feeds, home, clock=True))
+    return _analyzed(Context(spark, spec, feeds, home, sides, upstream, clock=True))
+
+
+def key_columns(spec: TableSpec) -> int:
+    """How many columns of a table's row tell it from others."""
+    ranked = spec.top is not None and spec.top.order is not None
+    return len(spec.keys) + (len(BOUNDS) if closes(spec.window) else 0) + ranked
 
 
 def _analyzed(context: Context) -> Analysis:
     spec = context.spec
     pipeline = context.rows(spec.input)
+    if context.upstream.taken_back(spec.name):
+        pipeline.before()
     if spec.window is not None:
         _window(context, pipeline, spec.window)
     for name, expression in spec.keys:
         context.at(f"key {name}", expression, spec.site, partial(pipeline.key, name))
+    take = pipeline.aggregate if spec.top is None else pipeline.column
     for name, column in spec.columns:
         if isinstance(column, FoldSpec):
             _fold(context, pipeline, name, column)
         else:
-            context.at(f"column {name}", column, spec.site, partial(pipeline.aggregate, name))
+            context.at(f"column {name}", column, spec.site, partial(take, name))
+    if spec.top is not None:
+        with explained(context.spark, "top", context.where("top", spec.top.site), spec.top.order or "latest"):
+            pipeline.top(spec.top.n, spec.top.order)
     return Analysis(spec, context, pipeline)
 
 
@@ -114,13 +161,13 @@ def build(analysis: Analysis, all_tables: list[Analysis]) -> Compiled:
     types = tuple((f["name"], json.dumps(f["type"])) for f in schema)
     changes = _sendable(changes, types)
     meaning = {**analysis.context.meaning, **dict(pipeline.meaning())}
-    keys = len(spec.keys) + (len(BOUNDS) if closes(spec.window) else 0)
-    view = ViewSchema.from_spark(spec.name, keys, {"fields": schema[1:-1]}, spec.help)
+    shown = [f for f in schema if f["name"] not in OWN]
+    view = ViewSchema.from_spark(spec.name, key_columns(spec), {"fields": shown}, spec.help)
 
     def rebuilt(state: DataFrame, kept: bool) -> DataFrame:
         return _sendable(analysis.context.frame(pipeline.rebuilt(state._jdf, ttl, kept)), types)
 
-    timed = bool((ttl or closes(spec.window)) and pipeline.hasTime())
+    timed = bool((ttl or closes(spec.window)) and pipeline.hasTime()) or analysis.context.waits
     return Compiled(spec, changes, meaning, pipeline.stateSchema(ttl), view, timed, rebuilt)
 
 
@@ -134,6 +181,18 @@ def _sendable(changes: DataFrame, types: tuple[tuple[str, str], ...]) -> DataFra
     )
 
 
+def _waits(spec: TableSpec) -> bool:
+    """Whether a step within the table's streams waits for event time to pass."""
+    return any(
+        isinstance(n, nodes.Join | nodes.Distinct)
+        or (
+            isinstance(n, nodes.Enrich)
+            and (n.wait_ms is not None or n.keep_ms is not None or n.as_of == "event")
+        )
+        for n in nodes.walk(spec.input)
+    )
+
+
 class Context:
     """What the functions for the nodes share while one table is compiled."""
 
@@ -143,18 +202,19 @@ class Context:
         spec: TableSpec,
         feeds: Mapping[str, Path],
         home: TableHome | None,
+        sides: lookups.Lookups | None,
+        upstream: Upstream,
         *,
         clock: bool,
     ) -> None:
         self.spark, self.spec, self.feeds, self.home, self.clock = spark, spec, feeds, home, clock
         self.api = session.kernel(spark)
-        self.timed = spec.ttl_ms is not None or spec.window is not None
+        self.lookups = sides or lookups.Lookups(spark, self.api)
+        self.upstream = upstream
+        self.waits = _waits(spec)
+        self.timed = spec.ttl_ms is not None or spec.window is not None or self.waits
         # Where the stage begins that the table is made of.
-        self.base = next(
-            step
-            for step in reversed(nodes.steps(spec.input))
-            if isinstance(step, nodes.Source | nodes.Union | nodes.Transform)
-        )
+        self.base = next(step for step in reversed(nodes.steps(spec.input)) if isinstance(step, STAGES))
         self.stages = 0
         self.meaning: dict[str, str] = {}
 
@@ -191,9 +251,13 @@ class Context:
 
         `late`: those "below" the watermark, or "upto" it, are set aside.
         """
+        self.mean(pipeline)
+        return self.frame(pipeline.rows(late))
+
+    def mean(self, pipeline: Any) -> None:
+        """Writes down what a stage means that ends here."""
         for part, text in dict(pipeline.meaning()).items():
             self.meaning[f"{self.stages}:{part}"] = text
-        return self.frame(pipeline.rows(late))
 
     def frame(self, java: Any) -> DataFrame:
         from pyspark.sql import DataFrame
@@ -283,6 +347,16 @@ def _union(context: Context, node: nodes.Union) -> Any:
     return context.begin(node, together)
 
 
+def _distinct(context: Context, node: nodes.Distinct) -> Any:
+    pipeline = context.rows(node.input)
+    context.mean(pipeline)
+    step = words.step_words(node)
+    with explained(context.spark, "distinct", context.where("distinct", node.site), ", ".join(node.columns)):
+        kept = pipeline.distinct(list(node.columns), node.within_ms, node.removed, step)
+    context.meaning[f"{context.stages}:distinct"] = step
+    return context.begin(node, context.frame(kept))
+
+
 STEPS: dict[type, Callable[[Context, Any], Any]] = {
     nodes.Source: _source,
     nodes.Where: _where,
@@ -291,6 +365,9 @@ STEPS: dict[type, Callable[[Context, Any], Any]] = {
     nodes.Union: _union,
     nodes.Join: joining.joined,
     nodes.LookUp: lookups.looked_up,
+    nodes.Distinct: _distinct,
+    nodes.Changes: meeting.changed,
+    nodes.Enrich: meeting.enriched,
 }
 
 
@@ -317,7 +394,12 @@ def _fold(context: Context, pipeline: Any, name: str, spec: FoldSpec) -> None:
         by_name = dict(named)
         return [column(by_name[n])._jc for n, _ in spec.zero]
 
-    parts = {"zero": spec.zero, "update": spec.update, "merge": spec.merge or ()}
+    parts = {
+        "zero": spec.zero,
+        "update": spec.update,
+        "merge": spec.merge or (),
+        "retract": spec.retract or (),
+    }
     shown = [f"{part}={ {n: spelled(e) for n, e in named} }" for part, named in parts.items() if named]
     where = context.where(f"column {name}", spec.site)
     assert spec.result is not None
@@ -325,8 +407,10 @@ def _fold(context: Context, pipeline: Any, name: str, spec: FoldSpec) -> None:
         context.spark, f"fold {name}", where, f"{', '.join(shown)}, result={spelled(spec.result)!r}"
     ):
         fields = [n for n, _ in spec.zero]
-        merge = None if spec.merge is None else columns(spec.merge)
-        pipeline.fold(name, fields, columns(spec.zero), columns(spec.update), merge, column(spec.result)._jc)
+        merge, retract = (None if part is None else columns(part) for part in (spec.merge, spec.retract))
+        pipeline.fold(
+            name, fields, columns(spec.zero), columns(spec.update), merge, retract, column(spec.result)._jc
+        )
 
 
 def column(expression: Expr) -> Any:

@@ -16,6 +16,7 @@ from keyfold.engine.figures import reported
 from keyfold.engine.home import AppHome, wait_until
 from keyfold.engine.idle import Idle
 from keyfold.engine.lock import Lock
+from keyfold.engine.lookups import Lookups
 from keyfold.engine.monitor import Monitor
 from keyfold.engine.reading import LiveTable
 from keyfold.errors import BadOption, QueryError, QueryFailed, did_you_mean
@@ -38,14 +39,16 @@ class Handle:
         home: AppHome,
         lock: Lock,
         store: ViewStore,
+        sides: Lookups,
         feeds: Collection[str] = (),
     ) -> None:
         self.spec, self.spark, self.home, self.store = spec, spark, home, store
         self.queries: dict[str, StreamingQuery] = {}
         self.hooks: dict[str, BatchHook] = {}
         self.feeds = feeds
+        self._lookups = sides
         self._lock: Lock | None = lock
-        self._monitor = Monitor(spec.name, home)
+        self._monitor = Monitor(spec.name, home, sides.status)
         self._idle: Idle | None = None
 
     def __enter__(self) -> Handle:
@@ -126,9 +129,19 @@ class Handle:
         """Called when every query has been started."""
         self._monitor.watch(self.queries, self.hooks, self.store)
         self._idle = Idle(self.queries, self.hooks)
+        self._lookups.watch()
+
+    def refresh(self, lookup: str) -> dict[str, Any]:
+        """Reads a lookup again now, for the batches to come; returns how it is, as `status` has it.
+
+        If it can't be read, the version before it stays, and `error` says why.
+        """
+        return self._lookups.refresh(lookup)
 
     def status(self, *, count: bool = False) -> dict[str, Any]:
         """How each table is: batch, rows, speed, keys, bytes of state, watermark, rows put aside.
+
+        And each lookup: rows, when they were loaded, which version they are, why a newer one is not used.
 
         With `count` the keys are counted now and not a while ago, however long that takes.
         """
@@ -138,6 +151,7 @@ class Handle:
         """Lets the batch under way finish, for so long, then stops every query and lets go of the home."""
         if self._idle is not None:
             self._idle.close()
+        self._lookups.close()
         for hook in self.hooks.values():
             hook.stopping.set()
         try:

@@ -136,7 +136,7 @@ def _load(reader: Any, source: Source, schema: Any = None, path: str | None = No
 
     try:
         reader = reader if schema is None else reader.schema(schema)
-        place = path or _absolute(source.connector)
+        place = path or absolute(source.connector)
         frame: DataFrame = reader.load(place) if place else reader.load()
     except (PySparkException, Py4JJavaError) as error:
         said = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else str(error)
@@ -149,7 +149,7 @@ def _load(reader: Any, source: Source, schema: Any = None, path: str | None = No
     return frame
 
 
-def _absolute(connector: Connector) -> str | None:
+def absolute(connector: Connector) -> str | None:
     """Paths are meant from where Python is, which may have changed since the JVM was started there."""
     path = connector.path
     if path is None or connector.kind != "files" or ":" in path.partition("/")[0]:

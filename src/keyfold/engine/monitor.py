@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -28,8 +28,10 @@ SAMPLE_SECONDS: Final = 1.0
 class Monitor:
     """The figures of an app, and the thread that keeps them."""
 
-    def __init__(self, app: str, home: AppHome) -> None:
-        self._app, self._home = app, home
+    def __init__(
+        self, app: str, home: AppHome, lookups: Callable[[], dict[str, dict[str, Any]]] = dict
+    ) -> None:
+        self._app, self._home, self._lookups = app, home, lookups
         self._tables: dict[str, TableMonitor] = {}
         self._lock = threading.Lock()
         self._over = threading.Event()
@@ -57,6 +59,7 @@ class Monitor:
                 "started": self._started,
                 "at": datetime.now(UTC),
                 "tables": tables,
+                "lookups": self._lookups(),
             }
             return self._last
 

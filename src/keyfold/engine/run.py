@@ -14,6 +14,7 @@ from keyfold.engine.compile import Compiled, compile_app
 from keyfold.engine.handle import Handle
 from keyfold.engine.home import AppHome, app_home
 from keyfold.engine.lock import Lock, jvm_pid
+from keyfold.engine.lookups import Lookups
 from keyfold.engine.steps import Tell, brief
 from keyfold.plan import checks
 from keyfold.plan.nodes import AppSpec
@@ -69,14 +70,16 @@ def _started(
 ) -> Handle:
     stored = place.read_plan()
     tell("tables")
-    compiled = compile_app(spark, spec, {**rows.directories(spec, place), **feeds}, place)
+    sides = Lookups(spark, session.kernel(spark))
+    compiled = compile_app(spark, spec, {**rows.directories(spec, place), **feeds}, place, sides)
     for one in compiled:
         fits.check(spec.name, stored, one, place)
     rows.check(spec, place)
+    sides.load()
     rows.write(spec, place)
     partitions = {c.spec.name: _partitions(spark, c, stored) for c in compiled}
     store = open_store(place.views, read_only=False) if settings.views == "sqlite" else NoViews()
-    handle = Handle(spec, spark, place, lock, store, frozenset(feeds))
+    handle = Handle(spec, spark, place, lock, store, sides, frozenset(feeds))
     try:
         tell("views")
         for one in compiled:

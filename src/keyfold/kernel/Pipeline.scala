@@ -12,6 +12,7 @@ import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.util.UnsafeRowUtils
 import org.apache.spark.sql.classic.{Dataset, ExpressionUtils, SparkSession}
+import org.apache.spark.sql.execution.keyfold.Held
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 
@@ -292,6 +293,9 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
     Dataset.ofRows(spark, Through(Rebuild(folding, keys.length, kept), changes(folding.fold), read))
   }
 
+  /** The columns of the table's changes. */
+  def schema(ttlMs: Long): String = StructType(changes(stateOf(ttlMs).fold).init.map(a => StructField(a.name, a.dataType))).json
+
   /** The state's fields and which aggregate each group belongs to; part of what is written beside the state. */
   def stateSchema(ttlMs: Long): String = stateOf(ttlMs).stateSchema.json
   private def stateOf(ttlMs: Long): Folding = processor(lens.source, keyAttributes.map(k => AttributeReference(k.name, k.dataType)()), Some(ttlMs).filter(_ > 0)).folding
@@ -318,6 +322,9 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
 }
 
 object Api {
+  /** A lookup, without rows yet. */
+  def lookup(): Held = new Held
+
   /** A table's plan that the kernel has not built, with what it must have on top. */
   def informed(df: DataFrame): DataFrame = {
     val session = df.sparkSession.asInstanceOf[SparkSession]
