@@ -322,7 +322,10 @@ names that begin with `kf.`, and `kf.__version__`, the version as text. `app.sta
 `handle.table(t)` a table to read. [Declaring](declaring.md) is the same in short, with the rules.
 
 Words in the signatures: `Expr` is Spark SQL as text, or a function without arguments that returns a `Column`.
-`Connector` is what `kf.files`, `kf.rate`, `kf.rows` and `kf.spark` give. `Where` and `OrderBy` are those of
+`Connector` is what `kf.files`, `kf.rate`, `kf.rows` and `kf.spark` give, `Lookup` what `kf.lookup` gives.
+`Length` is a time such as "30 minutes", a `timedelta` or 0; `Within` is one, or a tuple of two. `JoinHow` is
+"inner", "left", "right", "full", "left_semi" or "left_anti", `AsOf` "arrival" or "event", `Duplicates`
+"error", "first" or "last", `ProcessMode` "update" or "append". `Where` and `OrderBy` are those of
 [filters of reads](filters.md). `Wait` is seconds, or text such as "5 s".
 """
 

@@ -112,6 +112,11 @@ def test_the_name_of_the_rank_is_taken_in_top_tables(keyed, orders):
         keyed.top(3, by="amount").table("t", Rank="amount")
     with pytest.raises(BadName, match="key 'rank' has the name"):
         orders.by(rank="1").top(3, by="amount").table("t")
+    ranked = orders.app.stream("ranked", kf.rows([]), "region string, RANK int").where("true").by("region")
+    with pytest.raises(BadName, match="column 'RANK' has the name"):
+        ranked.top(3, by="region").table("t")
+    assert ranked.top(3, by="region").table("t", place="RANK").spec.columns == (("place", "RANK"),)
+    assert ranked.latest().table("newest").spec.columns == ()
 
 
 def test_options_of_windows_are_refused_for_whole_rows(keyed):

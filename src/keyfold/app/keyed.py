@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from keyfold.plan import processes, ranks, retracting, windows
+from keyfold.plan import known, processes, ranks, retracting, windows
 from keyfold.plan.closing import check_columns, stay
 from keyfold.plan.nodes import (
     Emit,
@@ -137,7 +137,7 @@ class Keyed:
         life = stay(self.window, self.node, ttl, emit, keep, idle, where)
         checked = table_columns(columns, named, self.keys, where, needed=self.ranked is None)
         check_columns(self.window, self.keys, checked, where)
-        ranks.check_columns(self.ranked, self.keys, checked, where)
+        ranks.check_columns(self.ranked, self.keys, checked, known.of_stream(self.node), where)
         retracting.check_folds(self.node, checked, where)
         spec = TableSpec(
             app=self.app.name,

@@ -98,7 +98,7 @@ def join_table(
             f" {right.name!r} that has no match would have no key",
             where=where,
             given=f"on={list(columns)!r}; the key is {', '.join(own)}",
-            hint=f"how='left' or 'inner', or {right.name}.join_table({left.name}, how='left')",
+            hint="how='left' or how='inner', or the whole key in on",
         )
     plain = Select(Changes(left.name, False, site), ((None, _WITHOUT_OP),), site)
     node = Enrich(plain, right.name, columns, kind, on_update=True, site=site)

@@ -46,9 +46,13 @@ def check_columns(
     ranked: TopSpec | None,
     keys: Named,
     columns: tuple[tuple[str, Expr | FoldSpec], ...],
+    whole: tuple[str, ...] | None,
     where: object = None,
 ) -> None:
-    """Refuses the name of the rank, and folds: what is kept of a row is an expression on it."""
+    """Refuses the name of the rank, and folds: what is kept of a row is an expression on it.
+
+    `whole` are the columns of the stream, if they are known: without expressions they are the table's.
+    """
     if ranked is None:
         return
     for name, value in columns:
@@ -58,7 +62,7 @@ def check_columns(
             raise BadOption(problem, where=where, given=f"kf.fold(...) at {value.site}", hint=hint)
     if ranked.order is not None:
         _refuse_rank("key", [name for name, _ in keys], where)
-        _refuse_rank("column", [name for name, _ in columns], where)
+        _refuse_rank("column", [name for name, _ in columns] or list(whole or ()), where)
 
 
 def key_names(table: TableSpec) -> tuple[str, ...]:
