@@ -21,7 +21,7 @@ from keyfold.engine.meeting import Shape, Upstream
 from keyfold.errors import BadExpression
 from keyfold.plan import nodes, words
 from keyfold.plan.closing import BOUNDS, closes
-from keyfold.plan.nodes import AppSpec, Expr, FoldSpec, TableSpec, WindowSpec
+from keyfold.plan.nodes import AppSpec, Expr, FoldSpec, TableSpec, TopSpec, WindowSpec
 from keyfold.views.contract import ViewSchema
 
 if TYPE_CHECKING:
@@ -127,23 +127,15 @@ def key_columns(spec: TableSpec) -> int:
 
 def _analyzed(context: Context) -> Analysis:
     spec = context.spec
-    pipeline = context.rows(spec.input)
+    pipeline = context.declared(spec)
     if context.upstream.taken_back(spec.name):
         pipeline.before()
-    if spec.window is not None:
-        _window(context, pipeline, spec.window)
-    for name, expression in spec.keys:
-        context.at(f"key {name}", expression, spec.site, partial(pipeline.key, name))
-    take = pipeline.aggregate if spec.top is None else pipeline.column
-    for name, column in spec.columns:
-        if isinstance(column, FoldSpec):
-            _fold(context, pipeline, name, column)
-        else:
-            context.at(f"column {name}", column, spec.site, partial(take, name))
-    if spec.top is not None:
-        with explained(context.spark, "top", context.where("top", spec.top.site), spec.top.order or "latest"):
-            pipeline.top(spec.top.n, spec.top.order)
     return Analysis(spec, context, pipeline)
+
+
+def _top(context: Context, pipeline: Any, top: TopSpec) -> None:
+    with explained(context.spark, "top", context.where("top", top.site), top.order or "latest"):
+        pipeline.top(top.n, top.order)
 
 
 def build(analysis: Analysis, all_tables: list[Analysis]) -> Compiled:
@@ -226,6 +218,23 @@ class Context:
                 f"{type(node).__name__} can't be compiled by this version", where=self.spec.site
             )
         return step(self, node)
+
+    def declared(self, spec: TableSpec) -> Any:
+        """The kernel's pipeline of a table: its rows, windows, keys and columns."""
+        pipeline = self.rows(spec.input)
+        if spec.window is not None:
+            _window(self, pipeline, spec.window)
+        for name, expression in spec.keys:
+            self.at(f"key {name}", expression, spec.site, partial(pipeline.key, name))
+        take = pipeline.aggregate if spec.top is None else pipeline.column
+        for name, column in spec.columns:
+            if isinstance(column, FoldSpec):
+                _fold(self, pipeline, name, column)
+            else:
+                self.at(f"column {name}", column, spec.site, partial(take, name))
+        if spec.top is not None:
+            _top(self, pipeline, spec.top)
+        return pipeline
 
     def begin(
         self,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from keyfold.engine import chain
 from keyfold.errors import BadExpression
 from keyfold.plan import nodes
-from keyfold.plan.nodes import AppSpec
+from keyfold.plan.nodes import AppSpec, TableSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,6 +40,10 @@ class Upstream:
 
     def __getitem__(self, table: str) -> StructType:
         return self.shapes[table].schema
+
+    def table(self, name: str) -> TableSpec:
+        """The declaration of a table."""
+        return next(table for table in self.app.tables if table.name == name)
 
     def taken_back(self, table: str) -> bool:
         """Whether a table's changes must say what its rows were before."""
@@ -79,8 +83,11 @@ def _text(quoted: str) -> str:
 
 def enriched(context: Context, node: nodes.Enrich) -> Any:
     """Rows of a stream with the row that a table has for their key; both sides go to one state by the key."""
-    rows = context.end(context.rows(node.input))
+    as_of_event = node.as_of == "event"
+    rows = context.end(context.rows(node.input), "below" if as_of_event else "")
     shape = context.upstream.shapes[node.table]
+    if as_of_event:
+        return _as_of_event(context, node, rows, shape)
     values = chain.frame(context, node.table, _use(context, node))
     own = [n for n in rows.columns if not n.startswith("_kf_") and n != "_op"]
     on = [_found(context, node, name, own) for name in node.on]
@@ -98,6 +105,31 @@ def enriched(context: Context, node: nodes.Enrich) -> Any:
         timed,
         own + _others(context, node, own, shape.columns),
         [own.index(name) for name in on],
+    )
+    return context.begin(node, context.frame(met))
+
+
+def _as_of_event(context: Context, node: nodes.Enrich, rows: DataFrame, shape: Shape) -> Any:
+    """The table's own rows are folded beside the stream's, into versions by event time."""
+    from pyspark.sql import functions as F
+
+    own = [n for n in rows.columns if not n.startswith("_kf_")]
+    on = [_found(context, node, name, own) for name in node.on]
+    _same_types(context, node, rows, on, shape)
+    good = F.col("_kf_bad").isNull()
+    asking = rows.select(
+        *(F.when(good, _plain(rows, name)).alias(f"k{i}") for i, name in enumerate(on)),
+        F.struct(*(F.col(f"`{name}`") for name in own)).alias("row"),
+        F.col("_kf_time"),
+        F.col("_kf_bad"),
+    )
+    table = context.upstream.table(node.table)
+    met = context.declared(table).asOf(
+        asking._jdf,
+        node.how == "left",
+        -1 if node.wait_ms is None else node.wait_ms,
+        table.ttl_ms or 0,
+        own + _others(context, node, own, shape.columns),
     )
     return context.begin(node, context.frame(met))
 

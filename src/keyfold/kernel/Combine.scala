@@ -94,7 +94,7 @@ class Combining(c: Combine, part: Int, rows: Iterator[InternalRow]) extends Iter
     val untimely = if (timing == null) null else timing.wrong(row)
     val key = if (untimely == null) keys(row) else null
     val wrong = if (untimely != null) untimely else check.missing(key)
-    if (wrong != null) aside += lane(gated.rejects.of(wrong, gated.rejects.text(row)))
+    if (wrong != null) { if (!gated.takenBack(row)) aside += lane(gated.rejects.of(wrong, gated.rejects.text(row))) }
     else if (timing == null || onTime(row, key)) return key
     null
   }
@@ -114,11 +114,11 @@ class Combining(c: Combine, part: Int, rows: Iterator[InternalRow]) extends Iter
   /** Looked at once a key and batch, not once a row. */
   private def sound(key: UnsafeRow, row: InternalRow): Boolean = {
     val why = check.garbled(key)
-    if (why != null) aside += lane(gated.rejects.of(why, gated.rejects.text(row)))
+    if (why != null && !gated.takenBack(row)) aside += lane(gated.rejects.of(why, gated.rejects.text(row)))
     why == null
   }
 
-  private def reject(row: InternalRow, e: Throwable): Unit = aside += lane(gated.rejects.of(row, e))
+  private def reject(row: InternalRow, e: Throwable): Unit = if (!gated.takenBack(row)) aside += lane(gated.rejects.of(row, e))
 }
 
 object Combine {

@@ -49,10 +49,9 @@ class Deduplicated(passing: Passing, within: Long, step: String, removed: Boolea
     out.clear()
     if (stored == null) {
       // Most keys come once.
-      val first = rows.next()
-      val (t, passed) = (at(first, clock), good(first).copy())
-      if (!rows.hasNext) { out += passed; keep(Array(t), null); return out.iterator }
-      several(ArrayBuffer(first.copy()), rows, Array.empty, null, clock)
+      val first = rows.next().copy()
+      if (!rows.hasNext) { out += good(first); keep(Array(at(first, clock)), null); return out.iterator }
+      several(ArrayBuffer(first), rows, Array.empty, null, clock)
     } else several(new ArrayBuffer[InternalRow](2), rows, stored.getArray(0).toLongArray(), stored, clock)
     out.iterator
   }

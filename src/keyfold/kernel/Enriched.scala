@@ -53,7 +53,7 @@ class Enriched(m: Meeting, out: Seq[Expression], over: Seq[Attribute]) extends S
       var change: InternalRow = null
       while (rows.hasNext) {
         val r = rows.next()
-        if (r.getInt(m.side) == 0) { if (rows.hasNext || mine.nonEmpty || holds) mine += r.copy() else mine += r }
+        if (r.getInt(m.side) == 0) mine += r.copy()
         else if (change == null || change.getLong(m.order) < r.getLong(m.order)) change = r.copy()
       }
       val value = if (change == null) old else if (change.getInt(m.side) == 1) change.getStruct(m.valueAt, m.value.length) else null

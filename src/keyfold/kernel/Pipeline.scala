@@ -7,7 +7,7 @@ import org.apache.spark.sql.{Column, DataFrame, Row, SparkSession => AnySession}
 import org.apache.spark.sql.avro.SchemaConverters
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, Project, TransformWithState}
+import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, Project, TransformWithState, Union}
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.util.UnsafeRowUtils
@@ -150,6 +150,36 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
     val out = columns.map(a => AttributeReference(a.name, a.dataType)()) ++ time.map(t => AttributeReference(t.name, t.dataType, t.nullable, t.metadata)()) :+ AttributeReference(Names.Bad, StringType)()
     val passed = Unwrap(out, stateful(Through(work, input, plan), keyOut, processor, clock))
     Dataset.ofRows(spark, Through(Tally(step, out.length - 1), out.map(a => a.newInstance()), passed))
+  }
+
+  /**
+   * A stream that meets this table as it was at the time of each row. `asking`: key, row and time of the stream's rows, and the text of those set aside; other
+   * arguments are those of `Api.meet`.
+   */
+  def asOf(asking: DataFrame, without: Boolean, waitMs: Long, ttlMs: Long, names: java.util.List[String]): DataFrame = {
+    val keyOut = keyAttributes.map(k => AttributeReference(k.name, k.dataType)())
+    val keyExprs = keyAttributes.map(k => Alias(lens.inSource(k), k.name)())
+    val (work, input, prefix, fold) = single(whole, keyExprs, keyOut, lens.source, Some(Timing(None, lens.source, time)))
+    val told = Through(work, input, plan)
+    val reads = input.slice(prefix, input.length - 3)
+    val stamp = input(input.length - 3)
+    val from = asking.asInstanceOf[Dataset[Row]].logicalPlan
+    val k = keyOut.length
+    val row = from.output(k).dataType
+    val value = StructType(reads.map(a => StructField(a.name, a.dataType)))
+    def named(parts: Seq[(String, Expression)]) = parts.map { case (n, e) => Alias(e, n)() }
+    val columns = Seq("row", "value", "side", "time", "order", "weight", "bad")
+    val telling = Project(input.take(k) ++ named(columns.zip(Seq(Literal(null, row), CreateNamedStruct(reads.flatMap(a => Seq(Literal(a.name), a))), Literal(1),
+      GetStructField(stamp, 0), GetStructField(stamp, 1), Literal(1), input.last))), told)
+    val asks = Project(from.output.take(k) ++ named(columns.zip(Seq(from.output(k), Literal(null, value), Literal(0), from.output(k + 1), Literal(0L), Literal(1), from.output(k + 2)))), from)
+    val both = Dataset.ofRows(spark, Union(Seq(asks, telling))).queryExecution.analyzed
+    val m = Meeting(k, row.asInstanceOf[StructType], value, without, values = false, Some(waitMs * 1000).filter(_ >= 0), follow = false, None)
+    val folding = fold.copy(previous = true, in = reads)
+    val over = both.output.take(k) ++ Seq(both.output(k), AttributeReference("value", folding.seen)(), both.output(m.time), both.output(m.weight), both.output(m.bad))
+    val fields = row.asInstanceOf[StructType].indices.map(GetStructField(over(k), _)) ++ folding.result.indices.map(i => GetStructField(over(k + 1), i + 1))
+    val out = names.asScala.toSeq.zip(fields) ++ Seq(Names.Time -> over(k + 2), Names.Bad -> over(k + 4))
+    val attributes = out.map { case (n, e) => AttributeReference(n, e.dataType)() }
+    Dataset.ofRows(spark, Unwrap(attributes, stateful(both, both.output.take(k), new AsOf(m, folding, Some(ttlMs).filter(_ > 0), out.map(_._2), over), TimeMode.EventTime())))
   }
 
   private lazy val plan: LogicalPlan = { KernelStrategy.install(spark); df.asInstanceOf[Dataset[Row]].logicalPlan }

@@ -19,6 +19,9 @@ class LiveGate(gate: Gate, partition: Int) {
   private val tests = gate.conditions.map(c => Predicate.create(BindReferences.bindReference(c, AttributeSeq(gate.source)))).toArray
   tests.foreach(_.initialize(partition))
   private val (bad, raw, control) = (gate.index(Names.Bad), gate.index(Names.Raw), gate.index(Names.Control))
+  private val weight = gate.index(Names.Weight)
+  /** Whether a row is taken back: one that can't be used was refused when it came, and is not refused again. */
+  def takenBack(row: InternalRow): Boolean = weight >= 0 && row.getInt(weight) < 0
   private val headers = if (gate.index(Names.File) < 0) null else new Headers(gate)
 
   /** Why the row was set aside before it came here, or null. */
@@ -64,12 +67,13 @@ case class Segment(gate: Gate, columns: Seq[Expression], own: Seq[Expression], t
         val untimely = if (text == null) timed.wrong(row) else null
         if (text != null) Some(aside(row, text))
         else if (!live.passes(row)) None
+        else if (untimely != null && live.takenBack(row)) None
         else if (untimely != null) Some(aside(row, live.rejects.of(untimely, live.rejects.text(row))))
         else {
           val late = timed.late(row)
           Some(if (late == null) good(row) else aside(row, late))
         }
-      } catch { case e if Rejects.isRowError(e) => Some(aside(row, live.rejects.of(row, e))) }
+      } catch { case e if Rejects.isRowError(e) => if (live.takenBack(row)) None else Some(aside(row, live.rejects.of(row, e))) }
     }
   }
 }
@@ -108,12 +112,13 @@ case class Single(gate: Gate, keys: Seq[Expression], reads: Seq[Expression], tim
           position.update(1, if (text != null && timed.alone(row)) text else null)
           val r = good(joined(row, position))
           val wrong = if (untimely != null) untimely else key.wrong(r)
-          if (wrong != null) Some(lane(live.rejects.of(wrong, live.rejects.text(row))))
+          if (wrong != null && live.takenBack(row)) None
+          else if (wrong != null) Some(lane(live.rejects.of(wrong, live.rejects.text(row))))
           else if (text == null || timed.alone(row)) Some(r)
           else if (timed.open(row)) Seq(lane(text), r)
           else Some(lane(text))
         }
-      } catch { case e if Rejects.isRowError(e) => Some(lane(live.rejects.of(row, e))) }
+      } catch { case e if Rejects.isRowError(e) => if (live.takenBack(row)) None else Some(lane(live.rejects.of(row, e))) }
     }
   }
 }

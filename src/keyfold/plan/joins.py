@@ -49,7 +49,6 @@ def distinct(
     ms = durations.millis(within, "within", where=where)
     kept = checks.flag(removed, "removed", where)
     retracting.refuse_distinct(node, where)
-    times.require(node, "distinct", where)
     known.require_in_stream(names, node, "distinct", where)
     return Distinct(node, names, ms, kept)
 

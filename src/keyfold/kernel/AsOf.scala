@@ -1,0 +1,124 @@
+package org.apache.spark.sql.keyfold
+
+import scala.collection.mutable.ArrayBuffer
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.streaming._
+import org.apache.spark.sql.types._
+
+/** What a key's state was from a time on, in microseconds. */
+case class Version(from: Long, state: InternalRow)
+
+/**
+ * A stream that meets a table as it was at the time of each row. The table's own rows come here (`side` 1, what its fold reads of them as `value`) and are folded into
+ * versions, one for each time at which the key had a row; kept are those that a row of the stream that is not late can ask for. A row that waits is answered when the
+ * watermark has passed it by so much: no older version can come then.
+ */
+class AsOf(m: Meeting, fold: Fold, ttlMs: Option[Long], out: Seq[Expression], over: Seq[Attribute]) extends StatefulProcessor[InternalRow, InternalRow, InternalRow] {
+  @transient private var state: ValueState[InternalRow] = _
+  @transient private var waiting: ListState[InternalRow] = _
+  @transient private lazy val live = new Live(fold)
+  @transient private lazy val project = UnsafeProjection.create(out, over)
+  @transient private lazy val (joined, rest, said) = (new JoinedRow, new GenericInternalRow(5), new ArrayBuffer[InternalRow](8))
+  private val width = fold.state.length
+  private val packing = Structs(new StructType().add("from", LongType).add("state", fold.schema))
+  private def stateSchema = new StructType().add("pruned", BooleanType).add("versions", packing.dataType)
+  private def heldSchema = new StructType().add("row", m.row).add("time", LongType)
+
+  override def init(mode: OutputMode, time: TimeMode): Unit = {
+    state = getHandle.getValueState[InternalRow]("state", Raw.encoder(stateSchema), TTLConfig.NONE)
+    if (m.waits.isDefined) waiting = getHandle.getListState[InternalRow]("rows", Raw.encoder(heldSchema), TTLConfig.NONE)
+  }
+
+  override def handleInputRows(key: InternalRow, rows: Iterator[InternalRow], times: TimerValues): Iterator[InternalRow] = {
+    said.clear()
+    if (key.anyNull) rows.foreach(r => if (r.isNullAt(m.bad)) { if (r.getInt(m.side) == 0) answer(key, rowOf(r), r.getLong(m.time), null) } else aside(key, r))
+    else {
+      val clock = Timing.micros(times.getCurrentWatermarkInMs())
+      val all = new ArrayBuffer[InternalRow](4)
+      rows.foreach(r => all += r.copy())
+      val (asking, telling) = all.partition(_.getInt(m.side) == 0)
+      var known = load()
+      if (telling.nonEmpty) known = store(fold(key, known, telling.filterNot(_.isNullAt(m.time)).sortBy(r => (r.getLong(m.time), r.getLong(m.order)))), clock)
+      asking.foreach { r =>
+        val due = m.waits.map(_ + r.getLong(m.time))
+        if (due.forall(_ <= clock)) answer(key, rowOf(r), r.getLong(m.time), known)
+        else {
+          waiting.appendValue(new GenericInternalRow(Array[Any](rowOf(r), r.getLong(m.time))))
+          getHandle.registerTimer(math.max(1L, Windowed.tick(due.get)))
+        }
+      }
+    }
+    said.iterator
+  }
+
+  private def rowOf(r: InternalRow): InternalRow = r.getStruct(m.rowAt, m.row.length)
+
+  /** The versions of a key, oldest first, and whether there were older ones. */
+  private case class Known(pruned: Boolean, versions: ArrayBuffer[Version])
+  private def load(): Known = {
+    val stored = state.get()
+    if (stored == null) Known(pruned = false, new ArrayBuffer[Version])
+    else Known(stored.getBoolean(0), packing.unpack(stored, 1).map(v => Version(v.getLong(0), v.getStruct(1, width).copy())))
+  }
+
+  /** A row is part of the version of its time and of all later ones. */
+  private def fold(key: InternalRow, known: Known, rows: ArrayBuffer[InternalRow]): Known = {
+    val versions = known.versions.clone()
+    rows.foreach { r =>
+      try {
+        val (at, value) = (r.getLong(m.time), r.getStruct(m.valueAt, m.value.length))
+        var i = versions.lastIndexWhere(_.from <= at)
+        val next = versions.indices.drop(i + 1).map(j => Version(versions(j).from, plus(versions(j).state, value)))
+        val mine = Version(at, plus(if (i < 0) null else versions(i).state, value))
+        next.indices.foreach(j => versions(i + 1 + j) = next(j))
+        if (i >= 0 && versions(i).from == at) versions(i) = mine else if (i >= 0 || !known.pruned) { i += 1; versions.insert(i, mine) }
+      } catch { case e if Rejects.isRowError(e) => () } // The table itself has it among its rejected rows.
+    }
+    Known(known.pruned, versions)
+  }
+
+  private def plus(stored: InternalRow, row: InternalRow): InternalRow = {
+    val b = if (stored == null) live.zero() else live.load(stored)
+    val old = live.renew(b)
+    live.update(b, row)
+    live.settle(b, old)
+    live.stored(b)
+  }
+
+  /** Of the versions up to the watermark only the newest can still be asked for. */
+  private def store(known: Known, clock: Long): Known = {
+    val first = if (clock == Timing.Unknown) 0 else math.max(0, known.versions.lastIndexWhere(_.from <= clock))
+    val left = Known(known.pruned || first > 0, known.versions.drop(first))
+    state.update(new GenericInternalRow(Array[Any](left.pruned, packing.pack(left.versions.map(v => new GenericInternalRow(Array[Any](v.from, v.state)): InternalRow)))))
+    // Rows of this batch may be older than what is pruned for the next.
+    known
+  }
+
+  private def answer(key: InternalRow, row: InternalRow, at: Long, known: Known): Unit = {
+    val found = if (known == null) None else known.versions.reverseIterator.find(_.from <= at).filter(v => ttlMs.forall(t => v.from + t * 1000 > at))
+    val value = found.map(v => live.before(key, live.read(v.state))).orNull
+    if (value != null || m.rows) say(key, row, value, at, null)
+  }
+
+  private def say(key: InternalRow, row: InternalRow, value: InternalRow, time: Any, bad: Any): Unit = {
+    rest.update(0, row); rest.update(1, value); rest.update(2, time); rest.update(3, 1); rest.update(4, bad)
+    said += project(joined(key, rest)).copy()
+  }
+  private def aside(key: InternalRow, r: InternalRow): Unit = if (r.getInt(m.side) == 0) say(key, null, null, if (r.isNullAt(m.time)) null else r.getLong(m.time), r.getUTF8String(m.bad))
+
+  override def handleExpiredTimer(key: InternalRow, times: TimerValues, timer: ExpiredTimerInfo): Iterator[InternalRow] = {
+    said.clear()
+    val clock = Timing.micros(times.getCurrentWatermarkInMs())
+    val all = new ArrayBuffer[InternalRow]
+    waiting.get().foreach(h => all += h.copy())
+    val (over, left) = all.partition(_.getLong(1) + m.waits.get <= clock)
+    if (over.nonEmpty) {
+      val known = load()
+      over.sortBy(_.getLong(1)).foreach(h => answer(key, h.getStruct(0, m.row.length), h.getLong(1), known))
+      if (left.isEmpty) waiting.clear() else waiting.put(left.toArray)
+    }
+    said.iterator
+  }
+}
