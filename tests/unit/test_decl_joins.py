@@ -268,9 +268,8 @@ def test_distinct_takes_columns_that_there_are_each_once(orders):
         orders.distinct("idd", within="1 day")
 
 
-def test_distinct_needs_event_time(untimed):
-    with pytest.raises(BadOption, match="distinct needs event time: stream 'clicks'"):
-        untimed.distinct("id", within="1 day")
+def test_distinct_goes_by_arrival_where_there_is_no_event_time(untimed):
+    assert untimed.distinct("id", within="1 day").node.within_ms == 86_400_000
 
 
 @pytest.mark.parametrize("removed", [None, 1, "yes"])

@@ -22,6 +22,7 @@ from keyfold.errors import BadExpression
 from keyfold.plan import nodes, words
 from keyfold.plan.closing import BOUNDS, closes
 from keyfold.plan.nodes import AppSpec, Expr, FoldSpec, TableSpec, TopSpec, WindowSpec
+from keyfold.plan.times import timeless
 from keyfold.views.contract import ViewSchema
 
 if TYPE_CHECKING:
@@ -159,7 +160,9 @@ def build(analysis: Analysis, all_tables: list[Analysis]) -> Compiled:
     def rebuilt(state: DataFrame, kept: bool) -> DataFrame:
         return _sendable(analysis.context.frame(pipeline.rebuilt(state._jdf, ttl, kept)), types)
 
-    timed = bool((ttl or closes(spec.window)) and pipeline.hasTime()) or analysis.context.waits
+    timed = bool((ttl or closes(spec.window)) and pipeline.hasTime()) or bool(_waiting(spec, timed=True))
+    # By the clock something is always due: Spark would run empty batches for ever.
+    timed = timed and not _waiting(spec, timed=False)
     return Compiled(spec, changes, meaning, pipeline.stateSchema(ttl), view, timed, rebuilt)
 
 
@@ -173,16 +176,16 @@ def _sendable(changes: DataFrame, types: tuple[tuple[str, str], ...]) -> DataFra
     )
 
 
-def _waits(spec: TableSpec) -> bool:
-    """Whether a step within the table's streams waits for event time to pass."""
-    return any(
-        isinstance(n, nodes.Join | nodes.Distinct)
-        or (
-            isinstance(n, nodes.Enrich)
-            and (n.wait_ms is not None or n.keep_ms is not None or n.as_of == "event")
-        )
-        for n in nodes.walk(spec.input)
-    )
+def _waiting(spec: TableSpec, *, timed: bool) -> list[nodes.Node]:
+    """The steps within the table's streams that wait for time to pass: event time, or that of batches."""
+    steps = [n for n in nodes.walk(spec.input) if isinstance(n, nodes.Join | nodes.Distinct | nodes.Enrich)]
+    return [n for n in steps if _waits(n) and (timeless(n) is None) == timed]
+
+
+def _waits(step: nodes.Join | nodes.Distinct | nodes.Enrich) -> bool:
+    if not isinstance(step, nodes.Enrich):
+        return True
+    return step.wait_ms is not None or step.keep_ms is not None or step.as_of == "event"
 
 
 class Context:
@@ -203,8 +206,8 @@ class Context:
         self.api = session.kernel(spark)
         self.lookups = sides or lookups.Lookups(spark, self.api)
         self.upstream = upstream
-        self.waits = _waits(spec)
-        self.timed = spec.ttl_ms is not None or spec.window is not None or self.waits
+        waiting = _waiting(spec, timed=True)
+        self.timed = spec.ttl_ms is not None or spec.window is not None or bool(waiting)
         # Where the stage begins that the table is made of.
         self.base = next(step for step in reversed(nodes.steps(spec.input)) if isinstance(step, STAGES))
         self.stages = 0
