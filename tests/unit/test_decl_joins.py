@@ -276,3 +276,15 @@ def test_distinct_goes_by_arrival_where_there_is_no_event_time(untimed):
 def test_removed_is_yes_or_no(orders, removed):
     with pytest.raises(BadOption, match="removed must be True or False"):
         orders.distinct("id", within="1 day", removed=removed)
+
+
+def test_rows_that_have_waited_are_too_late_for_windows_joins_and_distinct(app, orders, payments):
+    held = orders.enrich(payments.by("id").latest().table("paid"), on="id", wait="1 minute")
+    for use in (
+        lambda: held.by("id").tumbling("1 hour"),
+        lambda: held.join(payments, on="id", within="1 hour"),
+        lambda: held.distinct("id", within="1 hour"),
+    ):
+        with pytest.raises(BadOption, match=rf"(?s)can't follow enrich\(wait=...\), at {LINE}.*first"):
+            use()
+    assert held.by("id").rolling("1 hour").window.size_ms == HOUR

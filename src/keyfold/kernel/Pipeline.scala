@@ -172,13 +172,13 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
     val telling = Project(input.take(k) ++ named(columns.zip(Seq(Literal(null, row), CreateNamedStruct(reads.flatMap(a => Seq(Literal(a.name), a))), Literal(1),
       GetStructField(stamp, 0), GetStructField(stamp, 1), Literal(1), input.last))), told)
     val asks = Project(from.output.take(k) ++ named(columns.zip(Seq(from.output(k), Literal(null, value), Literal(0), from.output(k + 1), Literal(0L), Literal(1), from.output(k + 2)))), from)
-    val both = Dataset.ofRows(spark, Union(Seq(asks, telling))).queryExecution.analyzed
+    val both = Api.unmarked(Dataset.ofRows(spark, Union(Seq(asks, telling))).queryExecution.analyzed)
     val m = Meeting(k, row.asInstanceOf[StructType], value, without, values = false, Some(waitMs * 1000).filter(_ >= 0), follow = false, None)
     val folding = fold.copy(previous = true, in = reads)
     val over = both.output.take(k) ++ Seq(both.output(k), AttributeReference("value", folding.seen)(), both.output(m.time), both.output(m.weight), both.output(m.bad))
     val fields = row.asInstanceOf[StructType].indices.map(GetStructField(over(k), _)) ++ folding.result.indices.map(i => GetStructField(over(k + 1), i + 1))
     val out = names.asScala.toSeq.zip(fields) ++ Seq(Names.Time -> over(k + 2), Names.Bad -> over(k + 4))
-    val attributes = out.map { case (n, e) => AttributeReference(n, e.dataType)() }
+    val attributes = out.map { case (n, e) => AttributeReference(n, e.dataType, nullable = true, if (n == Names.Time) from.output(k + 1).metadata else Metadata.empty)() }
     Dataset.ofRows(spark, Unwrap(attributes, stateful(both, both.output.take(k), new AsOf(m, folding, Some(ttlMs).filter(_ > 0), out.map(_._2), over), TimeMode.EventTime())))
   }
 
@@ -365,6 +365,10 @@ object Api {
   /** How the times in a late row's text are read. */
   def exact: java.util.Map[String, String] = Rejects.exact.asJava
 
+  /** The same columns without marks of event time, by which Spark's operators drop late rows in silence. */
+  def unmarked(child: LogicalPlan): LogicalPlan =
+    Project(child.output.map(a => if (a.metadata == Metadata.empty) a else Alias(a, a.name)(explicitMetadata = Some(Metadata.empty))), child)
+
   /** An operator of the kernel's over rows by their key. */
   def stateful(child: LogicalPlan, keyOut: Seq[Attribute], processor: StatefulProcessor[_, _, _], mode: TimeMode): LogicalPlan = {
     val keySchema = StructType(keyOut.map(k => StructField(k.name, k.dataType)))
@@ -381,7 +385,7 @@ object Api {
   def meet(both: DataFrame, keys: Int, rows: Boolean, values: Boolean, waitMs: Long, follow: Boolean, keepMs: Long, timed: Boolean, names: java.util.List[String], on: java.util.List[Integer]): DataFrame = {
     val spark = both.sparkSession.asInstanceOf[SparkSession]
     KernelStrategy.install(spark)
-    val child = both.asInstanceOf[Dataset[Row]].logicalPlan
+    val child = unmarked(both.asInstanceOf[Dataset[Row]].logicalPlan)
     val in = child.output
     def some(ms: Long) = Some(ms * 1000).filter(_ >= 0)
     val (row, value) = (in(keys).dataType.asInstanceOf[StructType], in(keys + 1).dataType.asInstanceOf[StructType])
@@ -394,7 +398,8 @@ object Api {
     val fields: Seq[Expression] = mine ++ value.indices.map(GetStructField(in(m.valueAt), _))
     val own = (if (timed) Seq(Names.Time -> in(m.time)) else Nil) ++ (if (follow) Seq(Names.Weight -> in(m.weight)) else Nil) :+ (Names.Bad -> in(m.bad))
     val out = names.asScala.toSeq.zip(fields) ++ own
-    val attributes = out.map { case (n, e) => AttributeReference(n, e.dataType)() }
+    val mark = both.asInstanceOf[Dataset[Row]].logicalPlan.output(m.time).metadata
+    val attributes = out.map { case (n, e) => AttributeReference(n, e.dataType, nullable = true, if (n == Names.Time) mark else Metadata.empty)() }
     val clock = if (waitMs < 0 && keepMs < 0) TimeMode.None() else if (timed) TimeMode.EventTime() else TimeMode.ProcessingTime()
     Dataset.ofRows(spark, Unwrap(attributes, stateful(child, in.take(keys), new Enriched(m, out.map(_._2), over), clock)))
   }

@@ -31,6 +31,7 @@ def join(left: Node, right: Node, on: Any, within: Any, how: object, where: obje
     for node in (left, right):
         retracting.refuse_join(node, where)
         times.require(node, "a join of two streams", where)
+        times.refuse_waiting(node, "join", where)
         known.require_in_stream(columns, node, "on", where)
     return Join(left, right, columns, condition, before, after, checked)
 
@@ -49,6 +50,7 @@ def distinct(
     ms = durations.millis(within, "within", where=where)
     kept = checks.flag(removed, "removed", where)
     retracting.refuse_distinct(node, where)
+    times.refuse_waiting(node, "distinct", where)
     known.require_in_stream(names, node, "distinct", where)
     return Distinct(node, names, ms, kept)
 

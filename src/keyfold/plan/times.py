@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from keyfold.errors import BadOption
-from keyfold.plan.nodes import Changes, Node, Source, walk
+from keyfold.plan.nodes import Changes, Enrich, Node, Source, walk
 
 
 def timeless(node: Node) -> Source | Changes | None:
@@ -26,3 +26,11 @@ def require(node: Node, what: str, where: object = None) -> None:
     if found is not None:
         problem = f"{what} needs event time: stream {found.name!r} at {found.site} has none"
         raise BadOption(problem, where=where, hint='time="<a timestamp column>"')
+
+
+def refuse_waiting(node: Node, what: str, where: object = None) -> None:
+    """Refuses rows that have waited: event time has passed them by, and they would all be late."""
+    for each in walk(node):
+        if isinstance(each, Enrich) and each.wait_ms is not None:
+            problem = f"{what} can't follow enrich(wait=...), at {each.site}: its rows come late on purpose"
+            raise BadOption(problem, where=where, hint=f"{what} first, or enrich without wait")

@@ -73,6 +73,8 @@ def require_time(window: WindowSpec, node: Node, where: object = None) -> None:
     """Refuses a stream without event time, where the windows go by it."""
     if window.kind != "last":
         times.require(node, window.kind, where)
+    if window.kind in ("tumbling", "sliding", "session"):
+        times.refuse_waiting(node, window.kind, where)
 
 
 def _is_length(gap: object) -> bool:
