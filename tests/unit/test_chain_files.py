@@ -140,3 +140,14 @@ def test_a_stream_beside_changes_makes_the_files_left_unknown_unless_it_is_files
 
     source = Source("rows", Connector("rows", "json"), "k string", None, 0)
     assert Backlog(reader(Union((source, Changes("sums")))), TableHome(tmp_path)).files() is None
+
+
+def test_times_of_day_are_kept_in_what_spark_reads_at_any_depth() -> None:
+    import pyarrow as pa
+
+    nested = pa.struct([("l", pa.list_(pa.time64("ns"))), ("m", pa.map_(pa.string(), pa.time64("ns")))])
+    held = aside.as_parquet(pa.schema([("t", pa.time64("ns")), ("s", nested), ("n", pa.int64())]))
+    assert "ns" not in str(held)
+    value = {"l": [1_000, None], "m": [("a", 86_399_999_999_000)]}
+    kept = pa.array([value], nested).cast(held.field("s").type).cast(nested)
+    assert kept.to_pylist() == pa.array([value], nested).to_pylist()
