@@ -118,7 +118,11 @@ def _names(left: Side, right: Side, node: nodes.Join, where: str) -> list[list[s
     clashing = (_lower(left.columns) & _lower(right.columns)) - keys
     names = [
         [
-            None if side is right and c.lower() in keys else f"{side.name}_{c}" if c.lower() in clashing else c
+            None
+            if side is right and c.lower() in keys
+            else f"{side.name}_{c}"
+            if c.lower() in clashing
+            else c
             for c in side.columns
         ]
         for side in (left, right)

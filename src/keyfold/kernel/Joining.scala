@@ -33,7 +33,7 @@ class Joining(left: DataFrame, right: DataFrame, leftName: String, rightName: St
 
   /** A condition over `<stream>.<column>`, or `left.<column>` and `right.<column>`. */
   def where(c: Column): Unit = {
-    val spelt = ExpressionUtils.expression(c).transform {
+    val spelt = spark.converter(c.node).transform {
       case a: UnresolvedAttribute if a.nameParts.length > 1 && !names.exists(_.equalsIgnoreCase(a.nameParts.head)) =>
         val at = Seq("left", "right").indexWhere(_.equalsIgnoreCase(a.nameParts.head))
         if (at < 0) a else UnresolvedAttribute(names(at) +: a.nameParts.tail)
