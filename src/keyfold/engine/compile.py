@@ -208,6 +208,7 @@ class Context:
         self.upstream = upstream
         waiting = _waiting(spec, timed=True)
         self.timed = spec.ttl_ms is not None or spec.window is not None or bool(waiting)
+        self.joins = any(isinstance(node, nodes.Join) for node in nodes.walk(spec.input))
         # Where the stage begins that the table is made of.
         self.base = next(step for step in reversed(nodes.steps(spec.input)) if isinstance(step, STAGES))
         self.stages = 0
@@ -289,7 +290,7 @@ class Context:
 
 def _source(context: Context, node: nodes.Source) -> Any:
     control = context.home.control / node.name if context.home and context.spec.idle_ms is not None else None
-    frame = inputs.read(context.spark, node, context.feeds, context.timed, control)
+    frame = inputs.read(context.spark, node, context.feeds, context.timed, control, joins=context.joins)
     fed = node.name in context.feeds
     return context.begin(node, frame, node.name, None if fed else inputs.csv_options(node))
 

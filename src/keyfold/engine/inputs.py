@@ -29,10 +29,12 @@ def read(
     feeds: Mapping[str, Path],
     watermark: bool,
     control: Path | None = None,
+    *,
+    joins: bool = False,
 ) -> DataFrame:
     """The stream, with its hidden columns; with `watermark`, event time moves Spark's watermark.
 
-    `control`: a directory of rows that only move it.
+    `control`: a directory of rows that only move it. `joins`: whether it is read to be joined.
     """
     from pyspark.sql import functions as F
     from pyspark.sql.classic.column import Column
@@ -51,7 +53,8 @@ def read(
     frame = frame.withColumns({"_kf_given": F.col(time), "_kf_time": usable})
     if control is not None:
         frame = side.with_control(frame, control)
-    return frame.withWatermark("_kf_time", f"{source.late_ms} milliseconds")
+    # Spark's join drops what is as old as the watermark, and late is only what is older.
+    return frame.withWatermark("_kf_time", f"{source.late_ms + joins} milliseconds")
 
 
 def schema_of(spark: SparkSession, source: Source) -> Any:

@@ -7,6 +7,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, ObjectConsumer, UnaryNode}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy, UnaryExecNode}
 import org.apache.spark.sql.execution.streaming.operators.stateful.{StatefulOperator, WatermarkSupport}
+import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinExec
 import org.apache.spark.sql.types.ObjectType
 
 /** What a partition of rows goes through before the shuffle. */
@@ -63,12 +64,15 @@ case class InformedExec(child: SparkPlan) extends UnaryExecNode {
 
   private def tell(plan: SparkPlan, watermark: Long): Unit = plan match {
     case through: ThroughExec => through.watermark = watermark; tell(through.child, watermark)
-    case state: WatermarkSupport =>
-      // What comes out of a stateful operator may be older than the watermark that it has just waited for.
-      val derived = state.children.exists(_.exists { case s: StatefulOperator => true; case _ => false })
-      val told = if (derived) state.eventTimeWatermarkForLateEvents else state.eventTimeWatermarkForEviction
-      state.children.foreach(tell(_, told.fold(Timing.Unknown)(Timing.micros)))
+    case state: WatermarkSupport => below(state, state.eventTimeWatermarkForLateEvents, state.eventTimeWatermarkForEviction)
+    case join: StreamingSymmetricHashJoinExec => below(join, join.eventTimeWatermarkForLateEvents, join.eventTimeWatermarkForEviction)
     case other => other.children.foreach(tell(_, watermark))
+  }
+  private def below(state: SparkPlan, forLate: Option[Long], forEviction: Option[Long]): Unit = {
+    // What comes out of a stateful operator may be older than the watermark that it has just waited for.
+    val derived = state.children.exists(_.exists { case s: StatefulOperator => true; case _ => false })
+    val told = if (derived) forLate else forEviction
+    state.children.foreach(tell(_, told.fold(Timing.Unknown)(Timing.micros)))
   }
   override protected def withNewChildInternal(c: SparkPlan): InformedExec = copy(child = c)
 }

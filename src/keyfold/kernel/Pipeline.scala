@@ -362,6 +362,9 @@ object Api {
     Dataset.ofRows(session, Informed(df.asInstanceOf[Dataset[Row]].logicalPlan))
   }
 
+  /** A join of two streams, of which `left` and `right` show the columns; they are called by these names in its condition. */
+  def joining(left: DataFrame, right: DataFrame, leftName: String, rightName: String): Joining = new Joining(left, right, leftName, rightName)
+
   /** How the times in a late row's text are read. */
   def exact: java.util.Map[String, String] = Rejects.exact.asJava
 
