@@ -89,13 +89,15 @@ def _findings(
     from keyfold.engine import session
     from keyfold.engine.compile import Analysis, analyze
     from keyfold.engine.lookups import Lookups
+    from keyfold.engine.meeting import Upstream
 
     # What goes wrong with a table is said of that table, and the others are looked at all the same.
     sides = Lookups(spark, session.kernel(spark))
+    upstream = Upstream(spec, {})
     analyzed: dict[str, Analysis | Exception] = {}
     for table in spec.tables:
         try:
-            analyzed[table.name] = analyze(spark, table, feeds, sides=sides)
+            analyzed[table.name] = analyze(spark, table, feeds, sides, upstream)
         except Exception as error:
             analyzed[table.name] = error
     good = [found for found in analyzed.values() if isinstance(found, Analysis)]

@@ -69,7 +69,7 @@ def frame(context: Any, table: str, use: int) -> DataFrame:
     `use` is the position of the node that reads it in `nodes.reads`. Batch and row give the order of changes.
     """
     spec: TableSpec = context.spec
-    schema = readable(context.upstream[table], table, context.where(f"changes of {table}", spec.site))
+    schema = readable(context.upstream[table].schema, table, context.where(f"changes of {table}", spec.site))
     directory = Path(_nowhere())
     if context.home is not None:
         directory = Use(spec.name, use, table).directory(context.home)

@@ -17,7 +17,7 @@ from keyfold.plan import nodes
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from keyfold.engine.compile import Context
+    from keyfold.engine.context import Context
 
 ONE_SIDED = ("left_semi", "left_anti")
 

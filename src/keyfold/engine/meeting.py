@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from keyfold.engine.compile import Context
+    from keyfold.engine.context import Context
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,10 @@ class Upstream:
     app: AppSpec
     shapes: dict[str, Shape]
 
-    def __getitem__(self, table: str) -> StructType:
-        return self.shapes[table].schema
+    def __getitem__(self, table: str) -> Shape:
+        if table not in self.shapes:
+            raise BadExpression(f"{table}, which this table reads, can't be compiled", where=self.app.name)
+        return self.shapes[table]
 
     def table(self, name: str) -> TableSpec:
         """The declaration of a table."""
@@ -53,7 +55,7 @@ class Upstream:
 
 def changed(context: Context, node: nodes.Changes) -> Any:
     """A table's rows as they change: each a row of weight 1, and before it what it was, of weight -1."""
-    shape = context.upstream.shapes[node.table]
+    shape = context.upstream[node.table]
     frame = chain.frame(context, node.table, _use(context, node))
     keys, columns = ([f"`{name}`" for name in names] for names in (shape.keys, shape.columns))
     if node.previous:
@@ -85,7 +87,7 @@ def enriched(context: Context, node: nodes.Enrich) -> Any:
     """Rows of a stream with the row that a table has for their key; both sides go to one state by the key."""
     as_of_event = node.as_of == "event"
     rows = context.end(context.rows(node.input), "below" if as_of_event else "")
-    shape = context.upstream.shapes[node.table]
+    shape = context.upstream[node.table]
     if as_of_event:
         return _as_of_event(context, node, rows, shape)
     values = chain.frame(context, node.table, _use(context, node))
