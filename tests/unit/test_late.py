@@ -14,6 +14,7 @@ import keyfold as kf
 from keyfold.engine import aside, late
 from keyfold.engine.handle import Handle
 from keyfold.engine.home import AppHome, TableHome
+from keyfold.engine.lookups import Lookups
 from keyfold.errors import QueryError, RunError
 from keyfold.views.none import NoViews
 
@@ -146,7 +147,9 @@ class TestNames:
         orders.by("region").table("totals", n="count(*)")
         place = AppHome(tmp_path / "shop")
         put(place.table("totals"), 3, said("a", START, START))
-        handle = Handle(app.spec(), cast(Any, None), place, cast(Any, None), NoViews())
+        handle = Handle(
+            app.spec(), cast(Any, None), place, cast(Any, None), NoViews(), Lookups(cast(Any, None), None)
+        )
         assert [row["raw"] for row in handle.late("totals")] == ["a"]
         with pytest.raises(QueryError, match="a table that reads it: totals"):
             handle.late("orders")

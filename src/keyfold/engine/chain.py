@@ -112,25 +112,25 @@ def readable(schema: StructType, table: str, where: object) -> StructType:
             given=f"{months[0]} {schema[months[0]].dataType.simpleString()}",
             hint=f"a number in {table}: cast({months[0]} as int)",
         )
-    return StructType([StructField(f.name, _plain(f.dataType)) for f in schema.fields if f.name != BAD])
+    return StructType([StructField(f.name, f.dataType) for f in schema.fields if f.name != BAD])
 
 
 def _kind(field: Any) -> str:
     return str(field.dataType.simpleString())
 
 
-def _plain(kind: DataType) -> DataType:
+def plain(kind: DataType) -> DataType:
     """The type as Parquet holds it: it knows no type of a bare null, and takes any for it."""
     from pyspark.sql import types as T
 
     if isinstance(kind, T.NullType):
         return T.ByteType()
     if isinstance(kind, T.ArrayType):
-        return T.ArrayType(_plain(kind.elementType))
+        return T.ArrayType(plain(kind.elementType))
     if isinstance(kind, T.MapType):
-        return T.MapType(_plain(kind.keyType), _plain(kind.valueType))
+        return T.MapType(plain(kind.keyType), plain(kind.valueType))
     if isinstance(kind, T.StructType):
-        return T.StructType([T.StructField(f.name, _plain(f.dataType)) for f in kind.fields])
+        return T.StructType([T.StructField(f.name, plain(f.dataType)) for f in kind.fields])
     return kind
 
 

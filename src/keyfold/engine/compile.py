@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keyfold.engine import lookups, session
+from keyfold.engine import chain, lookups, session
 from keyfold.engine.context import Context, waiting
 from keyfold.engine.home import AppHome, TableHome
 from keyfold.engine.meeting import Shape, Upstream
@@ -85,7 +85,8 @@ class Analysis:
         """What tables that read this one see of it."""
         from pyspark.sql.types import StructType
 
-        schema: Any = StructType.fromJson(json.loads(self.pipeline.schema(self.spec.ttl_ms or 0)))
+        given: Any = StructType.fromJson(json.loads(self.pipeline.schema(self.spec.ttl_ms or 0)))
+        schema: Any = chain.plain(given)
         return Shape(schema, tuple(schema.names[1 : 1 + key_columns(self.spec)]))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,6 +68,7 @@ class Context:
         # Where the stage begins that the table is made of.
         self.base = next(step for step in reversed(nodes.steps(spec.input)) if isinstance(step, STAGES))
         self.stages = 0
+        self.taken: Counter[int] = Counter()
         self.meaning: dict[str, str] = {}
 
     def rows(self, node: nodes.Node) -> Any:

@@ -137,7 +137,10 @@ def _as_of_event(context: Context, node: nodes.Enrich, rows: DataFrame, shape: S
 
 
 def _use(context: Context, node: nodes.Changes | nodes.Enrich) -> int:
-    return next(i for i, n in enumerate(nodes.reads(context.spec.input)) if n is node)
+    """Which reading of another table this is; one node that stands in several places is as many."""
+    places = [i for i, n in enumerate(nodes.reads(context.spec.input)) if n is node]
+    context.taken[id(node)] += 1
+    return places[(context.taken[id(node)] - 1) % len(places)]
 
 
 def _rows_side(rows: DataFrame, on: list[str], own: list[str], shape: Shape) -> DataFrame:

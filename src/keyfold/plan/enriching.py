@@ -19,6 +19,7 @@ from keyfold.plan.nodes import (
     Site,
     TableSpec,
     TopSpec,
+    reads,
     retracts,
     walk,
 )
@@ -49,6 +50,8 @@ def enrich(node: Node, table: TableSpec, on: Any, options: Options, where: objec
     wait = (
         durations.millis(options.wait, "wait", zero=True, where=where) if options.wait is not None else None
     )
+    if wait is not None:
+        times.require(node, "wait", where)
     as_of = cast(AsOf, checks.one_of(options.as_of, ("arrival", "event"), "as_of", where))
     on_update = checks.flag(options.on_update, "on_update", where)
     keep = durations.millis(options.keep, "keep", where=where) if options.keep is not None else None
@@ -159,10 +162,12 @@ def _check_event(node: Node, table: TableSpec, where: object) -> None:
         why = "it has windows"
     elif table.process is not None:
         why = "a processor fills it"
-    elif table.top is not None and table.top.n > 1:
+    elif table.top is not None and table.top.order is not None:
         why = f"it keeps {top_words(table.top)}"
     elif (first := retracting.origin(table.input)) is not None:
         why = f"rows of {retracting.words(first)} may be taken back, at no event time"
+    elif reads(table.input):
+        why = "its rows have met other tables"
     if why is not None:
         problem = f"as_of='event' can't be had of table {table.name!r}: {why}"
         _refuse(problem, where, "as_of", "event", "as_of='arrival'")

@@ -1,0 +1,80 @@
+package org.apache.spark.sql.keyfold
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.{Column, DataFrame, Row}
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, Project, TransformWithState}
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.classic.{Dataset, ExpressionUtils, SparkSession}
+import org.apache.spark.sql.execution.keyfold.LookedUp
+import org.apache.spark.sql.streaming._
+import org.apache.spark.sql.types._
+
+/** What Python calls beside a table's pipeline. */
+object Api {
+  /** A lookup, without rows yet. */
+  def lookup(): LookedUp = new LookedUp
+
+  /** A table's plan that the kernel has not built, with what it must have on top. */
+  def informed(df: DataFrame): DataFrame = {
+    val session = df.sparkSession.asInstanceOf[SparkSession]
+    KernelStrategy.install(session)
+    Dataset.ofRows(session, Informed(df.asInstanceOf[Dataset[Row]].logicalPlan))
+  }
+
+  /** A join of two streams, of which `left` and `right` show the columns; they are called by these names in its condition. */
+  def joining(left: DataFrame, right: DataFrame, leftName: String, rightName: String): Joining = new Joining(left, right, leftName, rightName)
+
+  /** How the times in a late row's text are read. */
+  def exact: java.util.Map[String, String] = Rejects.exact.asJava
+
+  /** The same columns without marks of event time, by which Spark's operators drop late rows in silence. */
+  def unmarked(child: LogicalPlan): LogicalPlan =
+    Project(child.output.map(a => if (a.metadata == Metadata.empty) a else Alias(a, a.name)(explicitMetadata = Some(Metadata.empty))), child)
+
+  /** An operator of the kernel's over rows by their key. */
+  def stateful(child: LogicalPlan, keyOut: Seq[Attribute], processor: StatefulProcessor[_, _, _], mode: TimeMode): LogicalPlan = {
+    val keySchema = StructType(keyOut.map(k => StructField(k.name, k.dataType)))
+    val obj = AttributeReference("obj", ObjectType(classOf[InternalRow]), nullable = false)()
+    new TransformWithState(WholeRow(), WholeRow(), keyOut, child.output, processor.asInstanceOf[StatefulProcessor[Any, Any, Any]], mode, OutputMode.Update(),
+      Raw.encoder(keySchema).asInstanceOf[ExpressionEncoder[Any]], obj, child, false, keyOut, child.output, WholeRow(),
+      LocalRelation(DataTypeUtils.toAttributes(keySchema)))
+  }
+
+  /**
+   * A stream that meets a table: `both` has the columns of `Meeting`, of which the first so many are keys. `names`: what the columns that go on are called, those of
+   * the row and then those of the value; where values go on alone, a column of the row at `on` is the key's then. Lengths below zero are none.
+   */
+  def meet(both: DataFrame, keys: Int, rows: Boolean, values: Boolean, waitMs: Long, follow: Boolean, keepMs: Long, timed: Boolean, names: java.util.List[String], on: java.util.List[Integer]): DataFrame = {
+    val spark = both.sparkSession.asInstanceOf[SparkSession]
+    KernelStrategy.install(spark)
+    val child = unmarked(both.asInstanceOf[Dataset[Row]].logicalPlan)
+    val in = child.output
+    def some(ms: Long) = Some(ms * 1000).filter(_ >= 0)
+    val (row, value) = (in(keys).dataType.asInstanceOf[StructType], in(keys + 1).dataType.asInstanceOf[StructType])
+    val m = Meeting(keys, row, value, rows, values, some(waitMs), follow, some(keepMs))
+    val over = in.take(keys) ++ Seq(in(m.rowAt), in(m.valueAt), in(m.time), in(m.weight), in(m.bad))
+    val mine = row.indices.map { i =>
+      val field = GetStructField(in(m.rowAt), i)
+      if (values && on.contains(i)) Coalesce(Seq(field, in(on.indexOf(i)))) else field
+    }
+    val fields: Seq[Expression] = mine ++ value.indices.map(GetStructField(in(m.valueAt), _))
+    val own = (if (timed) Seq(Names.Time -> in(m.time)) else Nil) ++ (if (follow) Seq(Names.Weight -> in(m.weight)) else Nil) :+ (Names.Bad -> in(m.bad))
+    val out = names.asScala.toSeq.zip(fields) ++ own
+    val mark = both.asInstanceOf[Dataset[Row]].logicalPlan.output(m.time).metadata
+    val attributes = out.map { case (n, e) => AttributeReference(n, e.dataType, nullable = true, if (n == Names.Time) mark else Metadata.empty)() }
+    val clock = if (waitMs < 0 && keepMs < 0) TimeMode.None() else if (timed) TimeMode.EventTime() else TimeMode.ProcessingTime()
+    Dataset.ofRows(spark, Unwrap(attributes, stateful(child, in.take(keys), new Enriched(m, out.map(_._2), over), clock)))
+  }
+
+  /** A stream's time where it is one that can be, else null; `aheadMs` is below zero where no time is too far ahead of the clock. */
+  def usable(time: Column, aheadMs: Long): Column =
+    ExpressionUtils.column(Usable(ExpressionUtils.expression(time), CurrentTimestamp(), Some(aheadMs * 1000).filter(_ >= 0)))
+
+  /** `keep`: rows that can't be used are kept aside; `stream` and `csv`, the options of CSV files, may be null. */
+  def pipeline(df: DataFrame, keep: Boolean, stream: String, csv: java.util.Map[String, String]): Pipeline =
+    new Pipeline(df, keep, Origin(Option(stream), Option(csv).map(_.asScala.toMap)))
+}
