@@ -170,9 +170,6 @@ def test_a_row_may_meet_the_table_as_of_its_event_time(orders, customers, news):
     assert orders.enrich(customers, on="customer", as_of="event", wait=0).node.as_of == "event"
     totals = news.by("customer").table("totals", COUNT)
     assert orders.enrich(totals, on="customer", as_of="event").node.table == "totals"
-    best = news.by("customer").top(1, by="city").table("best")
-    ranked = orders.select("*", one="1")
-    assert ranked.enrich(best, on=["customer", "one"], as_of="event").node.as_of == "event"
 
 
 def test_event_time_is_needed_on_both_sides(orders, clicks, customers, news):

@@ -123,7 +123,7 @@ class Stream:
         >>> news = app.stream("news", kf.rows([]), "customer string, city string")
         >>> customers = news.by("customer").latest().table("customers")
         >>> orders = app.stream("orders", kf.rows([]), "id string, buyer string")
-        >>> orders.enrich(customers, on="buyer", wait="1 minute")
+        >>> orders.enrich(customers, on="buyer", how="inner")
         <stream orders of shop>
 
         `on` are columns of this stream, in the order of the table's key; by default those of its names. A

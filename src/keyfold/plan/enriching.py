@@ -50,8 +50,6 @@ def enrich(node: Node, table: TableSpec, on: Any, options: Options, where: objec
     wait = (
         durations.millis(options.wait, "wait", zero=True, where=where) if options.wait is not None else None
     )
-    if wait is not None:
-        times.require(node, "wait", where)
     as_of = cast(AsOf, checks.one_of(options.as_of, ("arrival", "event"), "as_of", where))
     on_update = checks.flag(options.on_update, "on_update", where)
     keep = durations.millis(options.keep, "keep", where=where) if options.keep is not None else None
@@ -60,6 +58,8 @@ def enrich(node: Node, table: TableSpec, on: Any, options: Options, where: objec
     # Rows that may be taken back must be kept: only so is it known what they were enriched with.
     follows = on_update or retracts(node)
     _check_follows(node, options, follows, where)
+    if wait is not None:
+        times.require(node, "wait", where)
     if keep is not None:
         _check_keep(node, keep, options.keep, where)
     return Enrich(node, table.name, columns, how, wait, as_of, follows, keep)
