@@ -16,6 +16,15 @@ FILES_PER_BATCH = 2
 def events(keys: int, rows: int, batch: int, hot: bool = False, step_us: int = 1000) -> Path:
     """A directory of events over so many keys, a step of time apart; with `hot`, one key holds half."""
     place = HOME / f"{keys}-{rows}-{batch}{'-hot' if hot else ''}{'' if step_us == 1000 else f'-{step_us}us'}"
+    return _made(place, keys, rows, batch, hot, step_us)
+
+
+def each(keys: int, batch: int) -> Path:
+    """A directory of one event per key."""
+    return _made(HOME / f"each-{keys}-{batch}", keys, keys, batch, None, 1000)
+
+
+def _made(place: Path, keys: int, rows: int, batch: int, hot: bool | None, step_us: int) -> Path:
     if not place.exists():
         aside = place.with_name(f".{place.name}")
         aside.mkdir(parents=True, exist_ok=True)
@@ -31,13 +40,14 @@ def events(keys: int, rows: int, batch: int, hot: bool = False, step_us: int = 1
     return place
 
 
-def _write(place: Path, keys: int, rows: int, batch: int, hot: bool, step_us: int) -> None:
+def _write(place: Path, keys: int, rows: int, batch: int, hot: bool | None, step_us: int) -> None:
+    """`hot` of None: each key once."""
     random = np.random.default_rng(1)
     names = pa.array([f"key-{i:07d}" for i in range(keys)])
     size = batch // FILES_PER_BATCH
     start = np.datetime64("2026-01-01T00:00:00", "us")
     for number in range(rows // size):
-        chosen = random.integers(0, keys, size)
+        chosen = np.arange(size) + number * size if hot is None else random.integers(0, keys, size)
         if hot:
             chosen[random.random(size) < 0.5] = 7 % keys
         key = pa.DictionaryArray.from_arrays(pa.array(chosen, type=pa.int32()), names).cast(pa.string())
