@@ -47,7 +47,7 @@ def _folded(frame: Any, group: str = GROUP) -> Any:
 
 
 def _rates(query: Any) -> Result:
-    """Events per second from the second batch with rows to the last, batches without rows between included."""
+    """Events per second from the second batch with rows to the last, with those between that have none."""
     batches = [p for p in query.recentProgress if p["durationMs"].get("addBatch")]
     first = next(i for i, p in enumerate(batches) if p["numInputRows"])
     counted = batches[first + 1 :]
