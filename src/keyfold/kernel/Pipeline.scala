@@ -12,7 +12,7 @@ import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.util.UnsafeRowUtils
 import org.apache.spark.sql.classic.{Dataset, ExpressionUtils, SparkSession}
-import org.apache.spark.sql.execution.keyfold.Held
+import org.apache.spark.sql.execution.keyfold.Reference
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 
@@ -57,6 +57,9 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
     storable(new StructType().add(name, e.dataType))
     keys :+= name
   }
+
+  /** From here on rows have a key, or are rejected. */
+  def keyed(): Unit = conditions ++= keyAttributes.map(k => UsableKey(lens.inSource(k), k.name))
 
   /** Spark's state store writes its schema down in Avro, which has no word for some types. */
   private def storable(schema: StructType): Unit = schema.foreach { f =>
@@ -334,8 +337,8 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
   def meaning: java.util.Map[String, String] = {
     val canon = new Canon(lens)
     val m = new java.util.LinkedHashMap[String, String]()
-    conditions.filterNot(_.isInstanceOf[Touch]).zipWithIndex.foreach { case (c, i) => m.put(s"where:$i", canon(c)) }
-    if (keys.isEmpty) lens.seen.foreach(a => m.put(s"column:${a.name}", canon(lens.inSource(a))))
+    conditions.filterNot(c => c.isInstanceOf[Touch] || c.isInstanceOf[UsableKey]).zipWithIndex.foreach { case (c, i) => m.put(s"where:$i", canon(c)) }
+    if (keys.isEmpty || (columns.isEmpty && ranking.isEmpty)) lens.seen.foreach(a => m.put(s"column:${a.name}", canon(lens.inSource(a))))
     else {
       keyAttributes.foreach(k => m.put(s"key:${k.name}", canon(lens.inSource(k))))
       columns.foreach(c => m.put(s"column:${c.name}", canon.column(c, keys)))
@@ -352,8 +355,11 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
 }
 
 object Api {
+  /** Rows of a stage in the order that folds see them in, for an operator of Spark's own. */
+  def ordered(df: DataFrame, keys: java.util.List[String]): DataFrame = Ordered.rows(df, keys)
+
   /** A lookup, without rows yet. */
-  def lookup(): Held = new Held
+  def lookup(): Reference = new Reference
 
   /** A table's plan that the kernel has not built, with what it must have on top. */
   def informed(df: DataFrame): DataFrame = {
