@@ -34,7 +34,7 @@ class Join:
     together: bool = False
     """Whether both sides are of one stream, whose rows move the time of both."""
     floor: int | None = None
-    """If given, the join's condition asks for more: the left's `v` above it, and another one than the right's."""
+    """If given, the condition asks for more: the left's `v` above it, and another than the right's."""
     newest: list[int | None] = field(default_factory=lambda: [None, None])
     watermark: int | None = None
     sides: tuple[list[Row], list[Row]] = field(default_factory=lambda: ([], []))

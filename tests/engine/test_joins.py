@@ -55,8 +55,8 @@ def of(*rows: tuple[Any, ...] | str) -> Counter[tuple[Any, ...]]:
 
 def test_k15_k16_an_interval_join_of_one_key() -> None:
     """K15, K16. Null values produce nothing: `where` leaves them out. A window of a millisecond shows the
-    joined row's time. Kafka emits per record; here all rows of a side come in two batches, and the outer rows when
-    the watermark has passed.
+    joined row's time. Kafka emits per record; here all rows of a side come in two batches, and the outer
+    rows when the watermark has passed.
     """
     app = kf.App("k15")
     left, right = (s.where("v is not null") for s in sides(app))

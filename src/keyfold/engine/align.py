@@ -54,6 +54,14 @@ def from_state(
     spark: SparkSession, compiled: Compiled, home: TableHome, batch: int
 ) -> Iterator[pa.RecordBatch]:
     """The table's rows as of a batch: what closed windows left is not among them, unless they are kept."""
+    if compiled.rebuilt is None:
+        raise HomeUnusable(
+            f"the view of {compiled.spec.app}.{compiled.spec.name} is behind its state, of which only its "
+            "processor knows what it means, so that it can't be made again",
+            given=f"{home.path}, batch {batch}",
+            hint="go on without views; or bring views.db back; or give the table a new name, which starts "
+            "from the first row",
+        )
     wanted = compiled.view.arrow
     for kept in (False,) if compiled.spec.keep_ms is None else (False, True):
         for found in arrow_batches(compiled.rebuilt(_state(spark, home, batch, kept), kept)):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keyfold.engine import chain, lookups, session
+from keyfold.engine import chain, lookups, processing, session
 from keyfold.engine.context import Context, waiting
 from keyfold.engine.home import AppHome, TableHome
 from keyfold.engine.meeting import Shape, Upstream
@@ -41,8 +41,11 @@ class Compiled:
     state_schema: str
     view: ViewSchema
     event_time: bool
-    rebuilt: Callable[[DataFrame, bool], DataFrame]
-    """The table's rows, from its state as Spark's statestore source reads it, or from windows it keeps."""
+    rebuilt: Callable[[DataFrame, bool], DataFrame] | None
+    """The table's rows, from its state as Spark's statestore source reads it, or from windows it keeps.
+
+    None: what the state means is known to a processor of the user's alone.
+    """
 
 
 def compile_app(
@@ -71,12 +74,19 @@ class Analysis:
     spec: TableSpec
     context: Context
     pipeline: Any
+    made: Compiled | None = None
+    """The table, if the kernel has not folded it."""
 
     @property
     def columnar(self) -> str | None:
         """The stream whose files hold columns that can be read one by one, if that is all the table reads."""
         found = nodes.sources(self.spec.input)
-        if self.context.stages != 1 or not found or found[0].name in self.context.feeds:
+        if (
+            self.made is not None
+            or self.context.stages != 1
+            or not found
+            or found[0].name in self.context.feeds
+        ):
             return None
         return found[0].name if found[0].connector.format in COLUMNAR else None
 
@@ -85,7 +95,11 @@ class Analysis:
         """What tables that read this one see of it."""
         from pyspark.sql.types import StructType
 
-        given: Any = StructType.fromJson(json.loads(self.pipeline.schema(self.spec.ttl_ms or 0)))
+        given: Any = (
+            StructType.fromJson(json.loads(self.pipeline.schema(self.spec.ttl_ms or 0)))
+            if self.made is None
+            else StructType(self.made.changes.schema.fields[:-1])
+        )
         schema: Any = chain.plain(given)
         return Shape(schema, tuple(schema.names[1 : 1 + key_columns(self.spec)]))
 
@@ -116,12 +130,15 @@ def _with_clock(analyzed: Callable[[bool], Analysis]) -> Analysis:
 
 def key_columns(spec: TableSpec) -> int:
     """How many columns of a table's row tell it from others."""
+    appends = spec.process is not None and spec.process.mode == "append"
     ranked = spec.top is not None and spec.top.order is not None
-    return len(spec.keys) + (len(BOUNDS) if closes(spec.window) else 0) + ranked
+    return len(spec.keys) + (len(BOUNDS) if closes(spec.window) else 0) + ranked + appends
 
 
 def _analyzed(context: Context) -> Analysis:
     spec = context.spec
+    if spec.process is not None:
+        return Analysis(spec, context, None, processing.processed(context, spec))
     pipeline = context.declared(spec)
     if context.upstream.taken_back(spec.name):
         pipeline.before()
@@ -130,6 +147,8 @@ def _analyzed(context: Context) -> Analysis:
 
 def build(analysis: Analysis, all_tables: list[Analysis]) -> Compiled:
     """The table's plan. Tables of one stream read the same columns, so a row is rejected in the same text."""
+    if analysis.made is not None:
+        return analysis.made
     spec, pipeline = analysis.spec, analysis.pipeline
     stream = analysis.columnar
     only = (

@@ -63,7 +63,8 @@ class Context:
         self.lookups = sides
         self.upstream = upstream
         waits = waiting(spec, timed=True)
-        self.timed = spec.ttl_ms is not None or spec.window is not None or bool(waits)
+        folded = spec.ttl_ms is not None or spec.window is not None
+        self.timed = folded or spec.process is not None or bool(waits)
         self.joins = any(isinstance(node, nodes.Join) for node in nodes.walk(spec.input))
         # Where the stage begins that the table is made of.
         self.base = next(step for step in reversed(nodes.steps(spec.input)) if isinstance(step, STAGES))

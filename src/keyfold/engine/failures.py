@@ -97,7 +97,7 @@ def _functions(spark: Any) -> list[str]:
 
 def failed(app: str, table: str, batch: int | None, error: Any, home: Path) -> QueryFailed:
     """Why a query stopped, without Java's trace."""
-    text = innermost(error)
+    text = _innermost(error)
     stopped = partial(QueryFailed, app=app, table=table, batch=batch)
     bad = re.search(r"\[KEYFOLD_BAD_ROW\] (.*?); row: (.*)", text)
     if bad:
@@ -125,7 +125,7 @@ def failed(app: str, table: str, batch: int | None, error: Any, home: Path) -> Q
     )
 
 
-def innermost(error: Any) -> str:
+def _innermost(error: Any) -> str:
     """The words of the last cause in the JVM's chain that has an error class, or of the last at all."""
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     if java is None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from keyfold.engine.failures import innermost, plain
+from keyfold.engine.failures import plain
 from keyfold.engine.feeding import encode
 from keyfold.engine.inputs import TEXT_FORMATS, absolute
 from keyfold.errors import BadExpression, BadOption, KeyfoldError
@@ -72,14 +72,23 @@ def unread(lookup: Lookup) -> Iterator[None]:
         raise
     except (PySparkException, Py4JJavaError) as error:
         raise BadOption(
-            f"lookup {lookup.name} can't be read: {_words(innermost(error))}",
+            f"lookup {lookup.name} can't be read: {_words(error)}",
             where=place(lookup),
             given=_source(lookup),
             hint="correct the file, the path or the schema",
         ) from None
 
 
-def _words(text: str) -> str:
+def _words(error: Any) -> str:
+    """What Spark says of the file, and not that it could not read it."""
+    java, chain = getattr(error, "java_exception", None) or getattr(error, "_origin", None), []
+    while java is not None:
+        chain.append(str(java.getMessage() or java.toString()))
+        java = java.getCause()
+    named = [text for text in chain if re.match(r"\[(?!FAILED_READ_FILE)[A-Z][A-Z_.0-9]+\]", text)]
+    text = (named or chain or [str(error)])[-1]
+    if "CSV header" in text:
+        return " ".join(line.strip() for line in text.splitlines() if not line.startswith("CSV file"))
     return re.sub(r"\s*(Parse Mode: FAILFAST|To process malformed records).*$", "", plain(text))
 
 
@@ -134,7 +143,7 @@ def _declared(found: DataFrame, lookup: Lookup, schema: Any) -> DataFrame:
 def _refuse_empty(found: DataFrame, lookup: Lookup) -> None:
     """No file, or files without a byte, are taken for ones that are being written, not for no rows."""
     plan: Any = found._jdf.queryExecution().optimizedPlan()
-    if plan.stats().sizeInBytes().toString() == "0":
+    if str(plan.stats().sizeInBytes()) == "0":
         raise BadOption(
             f"lookup {lookup.name} can't be read: there is no file, or nothing in it",
             where=place(lookup),

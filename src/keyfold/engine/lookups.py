@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from keyfold.engine import loading
 from keyfold.engine.failures import explained
-from keyfold.errors import BadExpression, BadOption, KeyfoldError, NameTaken, QueryError, did_you_mean
+from keyfold.errors import BadExpression, BadOption, KeyfoldError, QueryError, did_you_mean
 from keyfold.plan import nodes
 
 if TYPE_CHECKING:
@@ -45,10 +45,9 @@ def looked_up(context: Any, node: nodes.LookUp) -> Any:
 
 def _check_keys(node: nodes.LookUp, mine: Mapping[str, str], theirs: Mapping[str, str], where: str) -> None:
     for column in node.on:
-        for side, columns in (("the stream", mine), (f"lookup {node.lookup.name}", theirs)):
-            if column.lower() not in (name.lower() for name in columns):
-                hint = did_you_mean(column, columns, f"one of {', '.join(columns)}")
-                raise BadExpression(f"{side} has no column {column}", where=where, given=column, hint=hint)
+        if column.lower() not in (name.lower() for name in mine):
+            hint = did_you_mean(column, mine, f"one of {', '.join(mine)}")
+            raise BadExpression(f"the stream has no column {column}", where=where, given=column, hint=hint)
         kinds = [next(k for n, k in c.items() if n.lower() == column.lower()) for c in (mine, theirs)]
         if kinds[0] != kinds[1]:
             raise BadExpression(
@@ -147,13 +146,6 @@ class Lookups:
     def of(self, lookup: nodes.Lookup, on: tuple[str, ...]) -> Side:
         """The lookup, to be looked up by these columns."""
         known = self._sides.setdefault(lookup.name.lower(), Side(self._spark, lookup, self._api.lookup()))
-        if known.lookup != lookup:
-            raise NameTaken(
-                f"two lookups of the app are called {lookup.name}",
-                where=loading.place(lookup),
-                given=f"the other is declared at {known.lookup.site}",
-                hint="another name, or one lookup for both",
-            )
         known.ons.add(on)
         return known
 

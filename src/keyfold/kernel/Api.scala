@@ -9,14 +9,17 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, Project, TransformWithState}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.classic.{Dataset, ExpressionUtils, SparkSession}
-import org.apache.spark.sql.execution.keyfold.LookedUp
+import org.apache.spark.sql.execution.keyfold.Reference
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 
 /** What Python calls beside a table's pipeline. */
 object Api {
+  /** Rows of a stage in the order that folds see them in, for an operator of Spark's own. */
+  def ordered(df: DataFrame, keys: java.util.List[String]): DataFrame = Ordered.rows(df, keys)
+
   /** A lookup, without rows yet. */
-  def lookup(): LookedUp = new LookedUp
+  def lookup(): Reference = new Reference
 
   /** A table's plan that the kernel has not built, with what it must have on top. */
   def informed(df: DataFrame): DataFrame = {

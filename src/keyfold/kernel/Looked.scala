@@ -24,7 +24,7 @@ class Read(val rows: Long, val unkeyed: Boolean, val repeated: JavaList[String],
  * A lookup on the driver: its newest rows, by the columns they are looked up by. Tables hold this object and not the rows, so that a batch that begins after
  * a reload meets the new ones.
  */
-class LookedUp {
+class Reference {
   @volatile private var newest: Map[Seq[String], Broadcast[HashedRelation]] = Map.empty
   private var digest: Option[(Long, Long, Long)] = None
 
@@ -33,8 +33,8 @@ class LookedUp {
     val frame = df.asInstanceOf[Dataset[Row]]
     val rows = SQLExecution.withNewExecutionId(frame.queryExecution)(frame.queryExecution.executedPlan.executeCollect()).map(_.asInstanceOf[UnsafeRow])
     val sides = ons.asScala.map(_.asScala.toSeq).map(on => on -> Side(frame.schema, on, rows, keep)).toSeq
-    new Read(rows.length, rows.nonEmpty && sides.exists(_._2.chosen.isEmpty), sides.flatMap(_._2.repeated).distinct.take(LookedUp.Named).asJava,
-      sides.map { case (on, s) => on -> s.relation }.toMap, LookedUp.digest(sides.flatMap(_._2.chosen)))
+    new Read(rows.length, rows.nonEmpty && sides.exists(_._2.chosen.isEmpty), sides.flatMap(_._2.repeated).distinct.take(Reference.Named).asJava,
+      sides.map { case (on, s) => on -> s.relation }.toMap, Reference.digest(sides.flatMap(_._2.chosen)))
   }
 
   /** Makes what was read what tables see; whether that is something new. */
@@ -68,7 +68,7 @@ class LookedUp {
   }
 }
 
-object LookedUp {
+object Reference {
   /** An error names so many keys that have several rows. */
   val Named = 3
 
@@ -107,7 +107,7 @@ object Side {
       if (!k.anyNull) {
         val known = at.get(k)
         if (known == null) at.put(k.copy(), i) else {
-          if (keep == "error" && repeated.size < LookedUp.Named) repeated.add(k.copy())
+          if (keep == "error" && repeated.size < Reference.Named) repeated.add(k.copy())
           if (keep == "last") at.put(k.copy(), i)
         }
       }
@@ -122,8 +122,8 @@ object Side {
 }
 
 /** Each row with what the lookup has for its key: the version that was newest when the batch began. */
-case class Looked(@transient held: LookedUp, on: Seq[String], input: Seq[Attribute], keys: Seq[Int], theirs: StructType, taken: Seq[Int], inner: Boolean, side: Broadcast[HashedRelation] = null) extends RowWork {
-  override def at(watermark: Long): RowWork = copy(held = null, side = held.version(on))
+case class Looked(@transient reference: Reference, on: Seq[String], input: Seq[Attribute], keys: Seq[Int], theirs: StructType, taken: Seq[Int], inner: Boolean, side: Broadcast[HashedRelation] = null) extends RowWork {
+  override def at(watermark: Long): RowWork = copy(reference = null, side = reference.version(on))
 
   def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = {
     val relation = side.value.asReadOnlyCopy()

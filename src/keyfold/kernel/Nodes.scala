@@ -82,6 +82,7 @@ object KernelStrategy extends SparkStrategy {
     case Through(work, output, child) => ThroughExec(work, output, planLater(child)) :: Nil
     case Gather(fold, keys, group, child) => GatherExec(fold, keys, group, planLater(child)) :: Nil
     case Unwrap(output, child) => UnwrapExec(output, planLater(child)) :: Nil
+    case Ordered(keys, by, child) => OrderedExec(keys, by, planLater(child)) :: Nil
     case Informed(child) => InformedExec(planLater(child)) :: Nil
     case _ => Nil
   }

@@ -55,6 +55,9 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
     keys :+= name
   }
 
+  /** From here on rows have a key, or are rejected. */
+  def keyed(): Unit = conditions ++= keyAttributes.map(k => UsableKey(lens.inSource(k), k.name))
+
   /** Spark's state store writes its schema down in Avro, which has no word for some types. */
   private def storable(schema: StructType): Unit = schema.foreach { f =>
     try SchemaConverters.toAvroTypeWithDefaults(new StructType().add(f)) catch {
@@ -331,8 +334,8 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
   def meaning: java.util.Map[String, String] = {
     val canon = new Canon(lens)
     val m = new java.util.LinkedHashMap[String, String]()
-    conditions.filterNot(_.isInstanceOf[Touch]).zipWithIndex.foreach { case (c, i) => m.put(s"where:$i", canon(c)) }
-    if (keys.isEmpty) lens.seen.foreach(a => m.put(s"column:${a.name}", canon(lens.inSource(a))))
+    conditions.filterNot(c => c.isInstanceOf[Touch] || c.isInstanceOf[UsableKey]).zipWithIndex.foreach { case (c, i) => m.put(s"where:$i", canon(c)) }
+    if (keys.isEmpty || (columns.isEmpty && ranking.isEmpty)) lens.seen.foreach(a => m.put(s"column:${a.name}", canon(lens.inSource(a))))
     else {
       keyAttributes.foreach(k => m.put(s"key:${k.name}", canon(lens.inSource(k))))
       columns.foreach(c => m.put(s"column:${c.name}", canon.column(c, keys)))

@@ -20,10 +20,12 @@ def process(
     made = checks.function(processor, 0, "the processor of process", where)
     columns = schema.columns(output, where, "output")
     for name in columns:
-        checks.identifier(name, "a column of output", where)
+        # A processor may say of each row whether it is one or is none any more.
+        if name != "_op":
+            checks.identifier(name, "a column of output", where)
     known.require((name for name, _ in keys), columns, "by", "output, which holds the table's key", where)
     chosen = checks.one_of(mode, ("update", "append"), "mode of process", where)
     if initial is not None and not callable(initial):
-        hint = "a function that gives a DataFrame: lambda: spark.read.parquet(...)"
+        hint = "a function that gives a DataFrame: lambda spark: spark.read.parquet(...)"
         raise BadOption("initial must be a function", where=where, given=repr(initial), hint=hint)
     return ProcessSpec(made, str(output).strip(), cast(ProcessMode, chosen), initial)

@@ -1,0 +1,71 @@
+package org.apache.spark.sql.keyfold
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.{DataFrame, Row}
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
+import org.apache.spark.sql.catalyst.plans.physical.{Distribution, Partitioning, StatefulOpClusteredDistribution}
+import org.apache.spark.sql.classic.{Dataset, SparkSession}
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+
+/** Rows of a key side by side, by event time and then arrival, for a stateful operator of Spark's own: Spark refuses to sort a stream, and gives it in any order. */
+case class Ordered(keys: Seq[Attribute], by: Seq[Attribute], child: LogicalPlan) extends UnaryNode {
+  override def output: Seq[Attribute] = child.output
+  override protected def withNewChildInternal(c: LogicalPlan): Ordered = copy(child = c)
+}
+
+case class OrderedExec(keys: Seq[Attribute], by: Seq[Attribute], child: SparkPlan) extends UnaryExecNode {
+  override def output: Seq[Attribute] = child.output
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+  private val order = (keys ++ by).map(SortOrder(_, Ascending))
+  override def outputOrdering: Seq[SortOrder] = order
+  override def requiredChildDistribution: Seq[Distribution] = StatefulOpClusteredDistribution(keys, conf.numShufflePartitions) :: Nil
+  override def requiredChildOrdering: Seq[Seq[SortOrder]] = order :: Nil
+  override protected def doExecute(): RDD[InternalRow] = child.execute()
+  override protected def withNewChildInternal(c: SparkPlan): OrderedExec = copy(child = c)
+}
+
+/** Each row with its place in what arrived: input partition and position. */
+case class Stamped(types: Seq[DataType]) extends RowWork {
+  def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = {
+    val project = UnsafeProjection.create((types :+ LongType).toArray[DataType])
+    val joined = new JoinedRow
+    val at = new GenericInternalRow(1)
+    var n = 0L
+    rows.map { row => n += 1; at.setLong(0, (partition.toLong << 40) | n); project(joined(row, at)) }
+  }
+}
+
+/** True if a key can be one; if not, the row is rejected with the reason. */
+case class UsableKey(child: Expression, name: String) extends UnaryExpression with CodegenFallback {
+  override def dataType: DataType = BooleanType
+  override def nullable: Boolean = false
+  override def eval(row: InternalRow): Any = child.eval(row) match {
+    case null => throw new IllegalArgumentException(s"key $name is null")
+    case text: UTF8String if !text.isValid => throw new IllegalArgumentException(s"key $name is no UTF-8 text")
+    case _ => true
+  }
+  override protected def withNewChildInternal(c: Expression): Expression = copy(child = c)
+}
+
+object Ordered {
+  val Arrival = "_kf_arrival"
+
+  /** The rows of a stage in order; one more column says when they arrived. */
+  def rows(df: DataFrame, keys: java.util.List[String]): DataFrame = {
+    val frame = df.asInstanceOf[Dataset[Row]]
+    val spark = df.sparkSession.asInstanceOf[SparkSession]
+    KernelStrategy.install(spark)
+    val input = frame.logicalPlan.output
+    val out = input.map(a => AttributeReference(a.name, a.dataType, nullable = true, a.metadata)()) :+ AttributeReference(Arrival, LongType, nullable = false)()
+    def named(n: String) = out.find(_.name.equalsIgnoreCase(n)).get
+    val by = out.find(_.name == Names.Time).toSeq :+ named(Arrival)
+    Dataset.ofRows(spark, Ordered(keys.asScala.toSeq.map(named), by, Through(Stamped(input.map(_.dataType)), out, frame.logicalPlan)))
+  }
+}
