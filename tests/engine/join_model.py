@@ -34,7 +34,7 @@ class Join:
     together: bool = False
     """Whether both sides are of one stream, whose rows move the time of both."""
     floor: int | None = None
-    """If given, the join's condition asks for more: the left's `v` above it, and another one than the right's."""
+    """If given, the condition asks for more: the left's `v` above it, and another than the right's."""
     newest: list[int | None] = field(default_factory=lambda: [None, None])
     watermark: int | None = None
     sides: tuple[list[Row], list[Row]] = field(default_factory=lambda: ([], []))
@@ -86,7 +86,8 @@ class Join:
         met = {pair[side] for pair in self.pairs()}
         reach = (self.after, self.before)[side]
         for row in self.sides[side]:
-            never = side == 0 and self.floor is not None and row.v <= self.floor
+            low = side == 0 and self.floor is not None and row.v <= self.floor
+            never = low or row.k is None
             gone = self.watermark is not None and row.t + reach < self.watermark
             if row not in met and (gone or never):
                 yield row
