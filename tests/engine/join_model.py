@@ -86,7 +86,8 @@ class Join:
         met = {pair[side] for pair in self.pairs()}
         reach = (self.after, self.before)[side]
         for row in self.sides[side]:
-            never = side == 0 and self.floor is not None and row.v <= self.floor
+            low = side == 0 and self.floor is not None and row.v <= self.floor
+            never = low or row.k is None
             gone = self.watermark is not None and row.t + reach < self.watermark
             if row not in met and (gone or never):
                 yield row

@@ -1,4 +1,4 @@
-"""NEXMark queries 5, 7 and 17 on a small input with known results, from `shared/oracles/nexmark`."""
+"""NEXMark queries 5, 7, 8 and 17 on a small input with known results, from `shared/oracles/nexmark`."""
 
 from __future__ import annotations
 
@@ -141,3 +141,31 @@ def test_q17_statistics_of_auctions(bids: list[dict[str, Any]]) -> None:
         assert found == [
             [pytest.approx(v, rel=1e-9) if isinstance(v, float) else v for v in r] for r in wanted
         ]
+
+
+def test_q8_new_users_who_sell(bids: list[dict[str, Any]]) -> None:
+    """Persons with an auction of theirs in the same ten seconds: the window's start is a column of both."""
+    app = kf.App("q8")
+    start = "timestamp_seconds(unix_seconds(date_time) div 10 * 10)"
+    persons, auctions = (
+        app.stream(name, kf.rows([]), schema=schema, time="date_time")
+        for name, schema in (
+            ("person", "id bigint, name string, date_time timestamp"),
+            ("auction", "seller bigint, date_time timestamp"),
+        )
+    )
+    sold = auctions.select(id="seller", starttime=start)
+    joined = persons.select("id", "name", starttime=start).join(
+        sold, on=["id", "starttime"], within="10 seconds", how="left_semi"
+    )
+    joined.by("id", "name", "starttime").table("sellers", n="count(*)")
+    with drive(app) as d:
+        for stream in ("auction", "person"):
+            rows = [
+                json.loads(line) for line in (oracles() / f"{stream}.jsonl").read_text("utf-8").splitlines()
+            ]
+            for first in range(0, len(rows), 20):
+                d.push(stream, rows[first : first + 20])
+        found = Counter((r["id"], r["name"], r["starttime"], r["n"]) for r in d.rows("sellers"))
+        assert found == Counter((i, n, datetime.fromisoformat(t), 1) for i, n, t in expected("q8"))
+        assert d.late("sellers") == []

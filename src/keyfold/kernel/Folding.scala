@@ -32,6 +32,9 @@ abstract class Folding(val fold: Fold, arriving: Arriving, keeping: Keeping) ext
   // Reused: Spark takes all of one key's output before it hands in the next key.
   @transient protected lazy val out = new ArrayBuffer[InternalRow](4)
 
+  /** Where rows come out of another stateful operator: the watermark that they were held by, which the batch's own is ahead of. Told on the driver, before each batch. */
+  var lagging: Option[Long] = None
+
   /** What a reader sees of a stored state. */
   def shown(key: InternalRow, stored: InternalRow): Iterator[InternalRow]
   def stateSchema: StructType
@@ -74,8 +77,11 @@ abstract class Forgetful(fold: Fold, arriving: Arriving, keeping: Keeping, ttlMs
 
   protected def now(times: TimerValues): Long = if (arrival) times.getCurrentProcessingTimeInMs() else times.getCurrentWatermarkInMs()
 
-  /** Whether a key last seen then is over. Before the first watermark, which Spark says is zero, none is. */
-  protected def over(seenMs: Long, times: TimerValues): Boolean = ttlMs.exists(t => now(times) > 0 && seenMs + t <= now(times))
+  /** Whether a key last seen then is over when rows come. Before the first watermark, which Spark says is zero, none is. */
+  protected def over(seenMs: Long, times: TimerValues): Boolean = {
+    val at = if (arrival) now(times) else lagging.getOrElse(now(times))
+    ttlMs.exists(t => at > 0 && seenMs + t <= at)
+  }
   protected def due(seenMs: Long): Long = math.max(1L, seenMs + ttlMs.get)
 
   /** At a timer: forgets the key, or waits on if it has been seen since. */

@@ -91,11 +91,13 @@ class Joining(left: DataFrame, right: DataFrame, leftName: String, rightName: St
     val same = condition.transform { case a: Attribute => val i = sideOf(a); seen(i)(sides(i).output.indexWhere(_.exprId == a.exprId)) }
     def moved(ms: Long) = TimestampAddInterval(leftTime, Literal(ms * 1000, DayTimeIntervalType()), Some("UTC"))
     val near = And(GreaterThanOrEqual(rightTime, moved(-before)), LessThanOrEqual(rightTime, moved(after)))
+    // In a full outer join Spark finds a null by a null; here a row without a key meets none, and needn't wait to come alone.
+    val keyed = Joining.conjuncts(same).collect { case EqualTo(l, r) => Seq(IsNotNull(l), IsNotNull(r)) }.flatten
     val id = NamedExpression.newExprId.id
     val alone = how == "left_semi" || how == "left_anti"
     val needed = same.references + rightTime
     val other = if (alone) Project(plans(1).output.filter(a => needed.contains(a) || a.name == Names.Bad), plans(1)) else plans(1)
-    val join = Join(Sieve(id, Nil, 0, plans.head), Sieve(id, Nil, 0, other), Joining.Kinds(how), Some(And(same, near)), JoinHint.NONE)
+    val join = Join(Sieve(id, Nil, 0, plans.head), Sieve(id, Nil, 0, other), Joining.Kinds(how), Some((keyed :+ near).foldLeft(same)(And(_, _))), JoinHint.NONE)
     val shown = columns(seen, how, Seq(leftNames, if (alone) seen(1).map(_ => null: String).asJava else rightNames))
     val time = if (alone) leftTime else Greatest(Seq(leftTime, rightTime))
     val test = if (how == "left_anti") Some(IsNull(rightTime)) else None
@@ -112,7 +114,8 @@ class Joining(left: DataFrame, right: DataFrame, leftName: String, rightName: St
     }
 }
 
-object Joining {
+object Joining extends PredicateHelper {
+  private def conjuncts(e: Expression): Seq[Expression] = splitConjunctivePredicates(e)
   val Kinds: Map[String, JoinType] =
     Map("inner" -> Inner, "left" -> LeftOuter, "right" -> RightOuter, "full" -> FullOuter, "left_semi" -> LeftSemi, "left_anti" -> LeftOuter)
 }

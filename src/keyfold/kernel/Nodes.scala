@@ -8,6 +8,8 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, ObjectConsumer,
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy, UnaryExecNode}
 import org.apache.spark.sql.execution.streaming.operators.stateful.{StatefulOperator, WatermarkSupport}
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinExec
+import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.TransformWithStateExec
+import org.apache.spark.sql.streaming.StatefulProcessor
 import org.apache.spark.sql.types.ObjectType
 
 /** What a partition of rows goes through before the shuffle. */
@@ -72,6 +74,10 @@ case class InformedExec(child: SparkPlan) extends UnaryExecNode {
     // What comes out of a stateful operator may be older than the watermark that it has just waited for.
     val derived = state.children.exists(_.exists { case s: StatefulOperator => true; case _ => false })
     val told = if (derived) forLate else forEviction
+    state match {
+      case t: TransformWithStateExec => t.statefulProcessor.asInstanceOf[StatefulProcessor[_, _, _]] match { case f: Folding => f.lagging = if (derived) forLate else None; case _ => }
+      case _ =>
+    }
     state.children.foreach(tell(_, told.fold(Timing.Unknown)(Timing.micros)))
   }
   override protected def withNewChildInternal(c: SparkPlan): InformedExec = copy(child = c)

@@ -56,7 +56,7 @@ abstract class Windowed(fold: Fold, arriving: Arriving, keeping: Keeping, closin
 
   override def handleInputRows(key: InternalRow, rows: Iterator[InternalRow], times: TimerValues): Iterator[InternalRow] = {
     if (key.anyNull) return rows.map(r => rejected(r.getUTF8String(arriving.bad)))
-    val watermark = Timing.micros(times.getCurrentWatermarkInMs())
+    val watermark = Timing.micros(lagging.getOrElse(times.getCurrentWatermarkInMs()))
     load(state.get())
     out.clear()
     val was = armed
