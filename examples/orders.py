@@ -1,4 +1,4 @@
-"""Orders of a store: with prices and customers, totals per tier, best sellers, and what is not paid after an hour.
+"""Orders of a store with prices and customers: totals per tier, best sellers, and what is not paid in time.
 
     $ python examples/orders.py data --rows 3000
     $ keyfold run examples/orders.py --drain
@@ -32,14 +32,15 @@ app = kf.App("store", help="Orders of a store, and what belongs to them")
 # A file is a batch here, so that a history is read as it came; without it, all of it would be one batch.
 ONE_BY_ONE = {"format": "json", "maxFilesPerTrigger": 1}
 
-orders = app.stream(
+sent = app.stream(
     "orders",
     kf.files("data/orders", **ONE_BY_ONE),
     schema="id string, customer string, sku string, quantity int, at timestamp",
     time="at",
     late="10 minutes",
     help="one row per order; a row may be sent twice",
-).distinct("id", within="1 day")
+)
+orders = sent.distinct("id", within="1 day")
 
 payments = app.stream(
     "payments",
@@ -67,12 +68,16 @@ prices = kf.lookup(
     help="what things cost",
 )
 
-customers = profiles.by("customer").latest().table("customers", tier="tier", since="at", help="their newest tier")
+customers = (
+    profiles.by("customer").latest().table("customers", tier="tier", since="at", help="their newest tier")
+)
 
 priced = orders.enrich(prices, on="sku", how="inner").select("*", amount="quantity * price")
 
-# An order counts for the tier that its customer has now: when that changes, it moves from one tier to the other.
-priced.enrich(customers, on="customer", on_update=True, keep="30 days").by(tier="coalesce(tier, 'unknown')").table(
+# An order counts for the tier that its customer has now: when that changes, it moves to the other tier.
+priced.enrich(customers, on="customer", on_update=True, keep="30 days").by(
+    tier="coalesce(tier, 'unknown')"
+).table(
     "tiers",
     orders="count(*)",
     revenue="sum(amount)",
@@ -84,11 +89,15 @@ sales = priced.by("category", "product").table(
 )
 
 sales.changes().by("category").top(2, by="revenue desc, product").table(
-    "best_sellers", product="product", revenue="revenue", help="the two products of a category that bring most"
+    "best_sellers",
+    product="product",
+    revenue="revenue",
+    help="the two products of a category that bring most",
 )
 
-# Nothing is paid before it is ordered. The row comes once the hour is over and nothing more can arrive.
-orders.join(payments, on="id", within=("0 seconds", "1 hour"), how="left_anti").by("id").latest().table(
+# Nothing is paid before it is ordered. The row comes once the hour is over and nothing more can arrive; one
+# that was sent twice is one row here without distinct.
+sent.join(payments, on="id", within=("0 seconds", "1 hour"), how="left_anti").by("id").latest().table(
     "unpaid", ttl="30 days", idle="1 hour", help="orders that nobody paid within an hour"
 )
 
@@ -107,7 +116,7 @@ PRODUCTS = {
 
 
 def generate(directory: Path, rows: int = 3000, seed: int = 7) -> None:
-    """Writes a directory per stream, with files in the order of arrival; the same seed gives the same rows."""
+    """Writes a directory per stream, its files in order of arrival; the same seed gives the same rows."""
     chance = random.Random(seed)
     skus = _prices(directory, chance)
     made = list(_orders(rows, skus, chance))
