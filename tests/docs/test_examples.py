@@ -1,8 +1,9 @@
-"""The examples with windows: what they tell a reader to type is typed, and the result recounted."""
+"""The examples with windows and joins: what they tell a reader to type is typed, and the result recounted."""
 
 from __future__ import annotations
 
 import ast
+import csv
 import io
 import json
 import runpy
@@ -13,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -60,7 +62,7 @@ def batches(directory: Path) -> Iterator[tuple[datetime, Rows]]:
     for file in sorted(directory.glob("*.json")):
         rows = [row for row in map(_parsed, file.read_text("utf-8").splitlines()) if row]
         yield newest, rows
-        newest = max(newest, *(row["at"] for row in rows))
+        newest = max([newest, *(row["at"] for row in rows)])
 
 
 def _parsed(line: str) -> dict[str, Any] | None:
@@ -227,3 +229,87 @@ def kept(found: list[tuple[datetime, Rows]], covered: Any) -> tuple[dict[str, Ro
 
 def ordered(rows: Rows) -> Rows:
     return sorted(rows, key=lambda row: row["at"])
+
+
+# Orders
+
+
+def test_the_orders_are_what_a_recount_gives(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = run_example("orders.py", place, monkeypatch)
+    data = place / "data"
+    found = {name: list(batches(data / name)) for name in ("orders", "payments", "profiles")}
+    sent = [row for _, rows in found["orders"] for row in rows]
+    orders = {row["id"]: row for row in sent}
+    repeats = len(sent) - len(orders)
+    assert repeats > 20
+    with (data / "prices.csv").open(encoding="utf-8") as file:
+        prices = {row["sku"]: row for row in csv.DictReader(file)}
+    priced = [(row, prices[row["sku"]]) for row in orders.values() if row["sku"] in prices]
+    assert len(priced) < len(orders)
+
+    rows = {r["tier"]: (r["orders"], Decimal(r["revenue"])) for r in read("rows", "store.tiers")}
+    tiers = newest_tiers(row for _, rows in found["profiles"] for row in rows)
+    assert rows == totals((tiers.get(row["customer"], "unknown"), row, price) for row, price in priced)
+    assert rows.keys() == {"basic", "silver", "gold", "unknown"}
+
+    sold = totals(((price["category"], price["product"]), row, price) for row, price in priced)
+    best = {
+        (r["category"], r["rank"]): (r["product"], Decimal(r["revenue"]))
+        for r in read("rows", "store.best_sellers")
+    }
+    assert best == best_two(sold)
+    assert len(printed_rows(printed, "best_sellers")) == 6
+
+    unpaid, late = not_paid(orders, found["orders"], found["payments"])
+    assert {r["id"]: r["customer"] for r in read("rows", "store.unpaid")} == {
+        id: orders[id]["customer"] for id in unpaid
+    }
+    assert len(unpaid) > 100
+    told = read("late", "show", "store.unpaid")
+    assert sorted(json.loads(r["raw"])["id"] for r in told) == sorted(late)
+    assert {r["stream"] for r in told} == {"payments"}
+    assert len(late) > 10
+    (status,) = read("status", "store")
+    assert status["tables"]["tiers"]["removed"] == status["tables"]["sales"]["removed"] == repeats
+    assert status["lookups"]["prices"]["rows"] == len(prices)
+
+
+def newest_tiers(profiles: Any) -> dict[str, str]:
+    """The tier that each customer has at last, by time."""
+    return {row["customer"]: row["tier"] for row in sorted(profiles, key=lambda row: row["at"])}
+
+
+def totals(given: Any) -> dict[Any, tuple[int, Decimal]]:
+    """Orders and revenue of each group."""
+    found: dict[Any, tuple[int, Decimal]] = {}
+    for group, row, price in given:
+        n, revenue = found.get(group, (0, Decimal(0)))
+        found[group] = n + 1, revenue + row["quantity"] * Decimal(price["price"])
+    return found
+
+
+def best_two(sold: dict[Any, tuple[int, Decimal]]) -> dict[Any, Any]:
+    """The two products of each category with the highest revenue."""
+    found = {}
+    for category in {category for category, _ in sold}:
+        mine = [(-revenue, product) for (c, product), (_, revenue) in sold.items() if c == category]
+        for rank, (revenue, product) in enumerate(sorted(mine)[:2], 1):
+            found[category, rank] = product, -revenue
+    return found
+
+
+def not_paid(
+    orders: dict[str, Any], ordered: list[tuple[datetime, Rows]], paid: list[tuple[datetime, Rows]]
+) -> tuple[set[str], list[str]]:
+    """Orders that no payment came for in time, and orders whose payment came after the watermark."""
+    allowed, known, late = 10 * MINUTE, set(), []
+    for (a, _), (b, rows) in zip(ordered, paid, strict=True):
+        before = min(a, b)
+        for row in rows:
+            if before.year > 1 and row["at"] < before - allowed:
+                late.append(row["id"])
+            elif timedelta(0) <= row["at"] - orders[row["id"]]["at"] <= 60 * MINUTE:
+                known.add(row["id"])
+    watermark = min(max(r["at"] for _, rows in side for r in rows) for side in (ordered, paid)) - allowed
+    over = {id for id, row in orders.items() if row["at"] + 60 * MINUTE < watermark}
+    return over - known, late
