@@ -174,8 +174,9 @@ def _write(aside: Path, file: Path, gone: int | None) -> tuple[int, int]:
         for row in rows_in(file):
             rows += 1
             watermark = _micros(row["watermark"])
-            # Without a watermark the row missed no window that closes, and nothing is kept of what it missed.
-            if watermark is not None and (gone is None or _end(row) > gone):
+            # Without a watermark, or windows, nothing is kept of what the row missed: a join it was too late for.
+            kept_for = watermark is not None and row["missed"] > 0
+            if kept_for and (gone is None or _end(row) > gone):
                 kept += 1
                 line = {"raw": row["raw"], "time_us": _micros(row["time"]), "watermark_us": watermark}
                 side.write(json.dumps(line) + "\n")
