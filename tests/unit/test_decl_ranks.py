@@ -161,8 +161,8 @@ def test_the_output_of_a_processor_is_ddl(keyed, output):
 
 
 def test_the_columns_of_the_output_are_names_and_hold_the_key(keyed):
-    with pytest.raises(BadName, match="'_op' can't be the name of a column of output"):
-        keyed.process("p", Processor, output="region string, _op string")
+    with pytest.raises(BadName, match="'_x' can't be the name of a column of output"):
+        keyed.process("p", Processor, output="region string, _x string")
     with pytest.raises(BadName, match="output column 'A' is given twice"):
         keyed.process("p", Processor, output="region string, a int, A int")
     with pytest.raises(BadOption, match=r"(?s)by names 'region', .* output.*did you mean 'regions'"):

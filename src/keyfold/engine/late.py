@@ -174,7 +174,7 @@ def _write(aside: Path, file: Path, gone: int | None) -> tuple[int, int]:
         for row in rows_in(file):
             rows += 1
             watermark = _micros(row["watermark"])
-            # Without a watermark, or windows, nothing is kept of what the row missed: a join it was too late for.
+            # Without a watermark or a window nothing is kept of what the row missed.
             kept_for = watermark is not None and row["missed"] > 0
             if kept_for and (gone is None or _end(row) > gone):
                 kept += 1
