@@ -79,10 +79,15 @@ def _meaning_of_function(fn: Callable[..., Any], empty: DataFrame) -> str:
 
 
 def _union(context: Context, node: nodes.Union) -> Any:
+    from pyspark.sql import functions as F
+
     frames = [context.end(context.rows(branch)) for branch in node.inputs]
     where = context.where("union", node.site)
     if not all("_kf_time" in frame.columns for frame in frames):
         frames = [frame.drop("_kf_time") for frame in frames]
+    if any("_kf_weight" in frame.columns for frame in frames):
+        # Rows that are never taken back, beside rows that may be.
+        frames = [f if "_kf_weight" in f.columns else f.withColumn("_kf_weight", F.lit(1)) for f in frames]
     together = frames[0]
     with explained(context.spark, "union", where, " and ".join(map(nodes.name_of, node.inputs))):
         for frame in frames[1:]:

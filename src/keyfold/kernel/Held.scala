@@ -78,7 +78,8 @@ class Refolded(fold: Fold, arriving: Arriving, keeping: Keeping, kept: Seq[Attri
     mine.foreach { case (row, e) => if (wrong.containsKey(e)) out += rejected(rejects.of(row, wrong.get(e))) }
     if (left.isEmpty) { if (old.nonEmpty) out += live.delete(key, was).copy(); left }
     else try { out += live.upsert(key, b, was).copy(); left } catch {
-      case t if Rejects.isRowError(t) => refused(mine.map(_._1), t); null
+      // What is taken back later must be there, shown or not.
+      case t if Rejects.isRowError(t) => refused(mine.map(_._1), t); if (old.nonEmpty) out += live.delete(key, was).copy(); left
     }
   }
 

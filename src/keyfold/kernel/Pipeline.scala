@@ -82,14 +82,14 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
     val orders = Option(by).map(lens.order).getOrElse(Nil)
     ranking = Some(Ranking(n, orders))
   }
-  /** A column of the rows that are shown; without any, all that the stream has beside the key. */
+  /** A column of the rows that are shown; without any, all that the stream has beside the key and the operation of a change. */
   def column(name: String, c: Column): Unit = {
     val e = lens.select(Seq(c.as(name))).exprs.head
     storable(new StructType().add(name, e.dataType))
     shown :+= name -> e
   }
   private lazy val columnsShown: Seq[(String, Expression)] =
-    if (shown.nonEmpty) shown else lens.seen.zip(lens.exprs).collect { case (a, e) if !keys.exists(_.equalsIgnoreCase(a.name)) => a.name -> e }
+    if (shown.nonEmpty) shown else lens.seen.zip(lens.exprs).collect { case (a, e) if a.name != Names.Op && !keys.exists(_.equalsIgnoreCase(a.name)) => a.name -> e }
   /** Readers are told, with each change, what the row was before. */
   def before(): Unit = previous = true
 

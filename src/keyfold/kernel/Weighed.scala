@@ -15,16 +15,27 @@ object Weighed {
     def count(known: Expression, filter: Option[Expression]) =
       Coalesce(Seq(sum(If(known, Cast(weight, LongType), Literal(0L)), filter), Literal(0L)))
     def signed(x: Expression) = If(LessThan(weight, Literal(0)), UnaryMinus(x), x)
+    def more(n: Expression) = GreaterThan(n, Literal(0L))
     def some(x: Expression, filter: Option[Expression])(value: Expression) =
-      If(GreaterThan(count(IsNotNull(x), filter), Literal(0L)), value, Literal(null, value.dataType))
+      If(more(count(IsNotNull(x), filter)), value, Literal(null, value.dataType))
+    // What is no number, or endless, would stay in a sum for good: such are counted.
+    def total(x: Expression, filter: Option[Expression]) = if (x.dataType != DoubleType) sum(signed(x), filter) else {
+      def each(test: Expression) = more(count(test, filter))
+      val (up, down) = (each(EqualTo(x, Literal(Double.PositiveInfinity))), each(EqualTo(x, Literal(Double.NegativeInfinity))))
+      val finite = LessThanOrEqual(Abs(x), Literal(Double.MaxValue))
+      CaseWhen(Seq(Or(each(IsNaN(x)), And(up, down)) -> Literal(Double.NaN), up -> Literal(Double.PositiveInfinity), down -> Literal(Double.NegativeInfinity)),
+        Some(sum(signed(If(finite, x, Literal(0.0))), filter)))
+    }
     e.transformUp {
       case AggregateExpression(Count(given), _, false, filter, _) =>
         count(given.filter(_.nullable).map(IsNotNull(_): Expression).reduceOption(And(_, _)).getOrElse(Literal(true)), filter)
-      case AggregateExpression(s: Sum, _, false, filter, _) => some(s.child, filter)(sum(signed(wide(s.child)), filter))
+      case AggregateExpression(s: Sum, _, false, filter, _) => some(s.child, filter)(total(wide(s.child), filter))
       case AggregateExpression(a: Average, _, false, filter, _) if !a.dataType.isInstanceOf[AnsiIntervalType] =>
-        val (total, n) = (sum(signed(if (a.dataType == DoubleType) Cast(a.child, DoubleType) else a.child), filter), count(IsNotNull(a.child), filter))
-        val exact = if (a.dataType == DoubleType) DoubleType else DecimalType.LongDecimal
-        some(a.child, filter)(Cast(Divide(total, Cast(n, exact)), a.dataType))
+        // In a sum of doubles a large whole number would leave a trace.
+        val exact = a.child.dataType match { case LongType => Cast(a.child, DecimalType.LongDecimal); case _ => wide(a.child) }
+        val whole = total(exact, filter)
+        val n = count(IsNotNull(a.child), filter)
+        some(a.child, filter)(if (a.dataType == DoubleType) Divide(Cast(whole, DoubleType), Cast(n, DoubleType)) else Cast(Divide(whole, Cast(n, DecimalType.LongDecimal)), a.dataType))
       case x: AggregateExpression => throw new Refused(s"${x.aggregateFunction.prettyName} can't give back a row")
     }
   }
