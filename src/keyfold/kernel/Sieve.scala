@@ -35,7 +35,7 @@ case class SieveExec(join: Long, keys: Seq[Expression], partitions: Int, child: 
     val (from, to, at) = (child.output, output, join)
     child.execute().mapPartitionsInternal { rows =>
       val bad = from.indexWhere(_.name == Names.Bad)
-      val held = Held.by(at)
+      val held = SetAside.by(at)
       val (good, text) = (UnsafeProjection.create(to, from), UnsafeProjection.create(Seq(from(bad)), from))
       rows.filter(r => r.isNullAt(bad) || { held.add(text(r)); false }).map(good)
     }
@@ -61,7 +61,7 @@ case class BesideExec(join: Long, columns: Seq[Expression], test: Option[Express
       val good = UnsafeProjection.create(shown :+ Literal(null, StringType))
       val bad = UnsafeProjection.create(shown.map(c => Literal(null, c.dataType)) :+ BoundReference(0, StringType, nullable = false))
       val kept = wanted.fold(rows) { e => val p = Predicate.create(e); p.initialize(i); rows.filter(p.eval) }
-      kept.map(good) ++ Held.by(at).generateIterator().map(bad)
+      kept.map(good) ++ SetAside.by(at).generateIterator().map(bad)
     }
   }
   private def sieves(plan: SparkPlan): Int = plan match {
@@ -73,7 +73,7 @@ case class BesideExec(join: Long, columns: Seq[Expression], test: Option[Express
 }
 
 /** Rows that a task has set aside at one of its joins; many of them go to disk. */
-object Held {
+object SetAside {
   private val all = new ConcurrentHashMap[(Long, Long), ExternalAppendOnlyUnsafeRowArray]()
   def by(join: Long): ExternalAppendOnlyUnsafeRowArray = {
     val task = TaskContext.get()
