@@ -31,7 +31,7 @@ def at(seconds: float) -> datetime:
 
 def stream(app: kf.App, name: str, schema: str, late: Any = 0) -> kf.Stream:
     return app.stream(
-        name, kf.rows([]), schema=schema, time="t" if " timestamp" in schema else None, late=late
+        name, kf.rows([]), schema=schema, time="t" if ", t timestamp" in schema else None, late=late
     )
 
 
@@ -301,9 +301,9 @@ def test_rows_set_aside_go_through_and_windows_close_behind_it(tmp_path: Path) -
         app = kf.App("aside")
         counts = stream(app, "news", NEWS).by("p").tumbling("10 seconds").table("counts", n="count(*)")
         made = stream(app, "orders", ORDERS).select(
-            "*", part="100 div (x - 70)", start="window(t, '10 seconds')"
+            "*", part="100 div (x - 70)", since="timestamp_seconds(unix_seconds(t) div 10 * 10)"
         )
-        there = made.select("*", since="start.start", until="start.end").enrich(
+        there = made.select("*", until="since + interval 10 seconds").enrich(
             counts, on=["p", "since", "until"]
         )
         keyed = there.select("id", "p", "n", more="n div (x - 80)").by("p")
