@@ -61,8 +61,8 @@ def timers(d: Driver, table: str) -> int:
 
 
 def test_s7_rows_within_the_lateness_of_each_other() -> None:
-    """S7, where the span is the watermark's delay: a value is the key, and the row's time in seconds. Its
-    rows of state are the keys remembered.
+    """S7, where the span is the watermark's delay: a value is the key, and the row's time in seconds. Rows of
+    its state are the keys remembered.
     """
     app, rows = app_of("10 seconds")
     whole(rows.distinct("k", within="10 seconds"), "kept")

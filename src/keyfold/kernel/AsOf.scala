@@ -12,8 +12,8 @@ case class Version(from: Long, state: InternalRow)
 
 /**
  * A stream that meets a table as it was at the time of each row. The table's own rows come here (`side` 1, what its fold reads of them as `value`) and are folded into
- * versions, one for each time at which the key had a row; kept are those that a row of the stream that is not late can ask for. A row that waits is answered when the
- * watermark has passed it by so much: no older version can come then.
+ * versions, one for each time at which the key had a row; kept are those that a row of the stream that is not late, or that waits, can ask for. A row that waits is
+ * answered when the watermark has passed it by more than that: no version up to its time can come then.
  */
 class AsOf(m: Meeting, fold: Fold, ttlMs: Option[Long], out: Seq[Expression], over: Seq[Attribute]) extends StatefulProcessor[InternalRow, InternalRow, InternalRow] {
   @transient private var state: ValueState[InternalRow] = _
@@ -40,19 +40,27 @@ class AsOf(m: Meeting, fold: Fold, ttlMs: Option[Long], out: Seq[Expression], ov
       rows.foreach(r => all += r.copy())
       val (asking, telling) = all.partition(_.getInt(m.side) == 0)
       var known = load()
-      if (telling.nonEmpty) known = store(fold(key, known, telling.filterNot(_.isNullAt(m.time)).sortBy(r => (r.getLong(m.time), r.getLong(m.order)))), clock)
+      if (telling.nonEmpty) {
+        known = fold(key, known, telling.filterNot(_.isNullAt(m.time)).sortBy(r => (r.getLong(m.time), r.getLong(m.order))))
+        // Those that are due ask for what is pruned next.
+        if (m.waits.isDefined) release(key, known, clock)
+        store(known, clock)
+      }
       asking.foreach { r =>
-        val due = m.waits.map(_ + r.getLong(m.time))
-        if (due.forall(_ <= clock)) answer(key, rowOf(r), r.getLong(m.time), known)
+        val at = r.getLong(m.time)
+        if (passed(at, clock)) answer(key, rowOf(r), at, known)
         else {
-          waiting.appendValue(new GenericInternalRow(Array[Any](rowOf(r), r.getLong(m.time))))
-          getHandle.registerTimer(math.max(1L, Windowed.tick(due.get)))
+          waiting.appendValue(new GenericInternalRow(Array[Any](rowOf(r), at)))
+          getHandle.registerTimer(math.max(1L, Windowed.tick(at + patience + 1)))
         }
       }
     }
     said.iterator
   }
 
+  private val patience = m.waits.getOrElse(0L)
+  /** Whether a row of a time need not wait. A version of the watermark's own time is not late yet. */
+  private def passed(at: Long, clock: Long): Boolean = m.waits.forall(_ + at < clock)
   private def rowOf(r: InternalRow): InternalRow = r.getStruct(m.rowAt, m.row.length)
 
   /** The versions of a key, oldest first, and whether there were older ones. */
@@ -87,17 +95,19 @@ class AsOf(m: Meeting, fold: Fold, ttlMs: Option[Long], out: Seq[Expression], ov
     live.stored(b)
   }
 
-  /** Of the versions up to the watermark only the newest can still be asked for. */
-  private def store(known: Known, clock: Long): Known = {
-    val first = if (clock == Timing.Unknown) 0 else math.max(0, known.versions.lastIndexWhere(_.from <= clock))
-    val left = Known(known.pruned || first > 0, known.versions.drop(first))
-    state.update(new GenericInternalRow(Array[Any](left.pruned, packing.pack(left.versions.map(v => new GenericInternalRow(Array[Any](v.from, v.state)): InternalRow)))))
-    // Rows of this batch may be older than what is pruned for the next.
-    known
+  /** Of the versions up to the watermark, or as far behind it as rows wait, only the newest can still be asked for. */
+  private def store(known: Known, clock: Long): Unit = if (known.versions.nonEmpty) {
+    val first = if (clock == Timing.Unknown) 0 else math.max(0, known.versions.lastIndexWhere(_.from <= clock - patience))
+    val left = known.versions.drop(first)
+    if (ttlMs.isDefined && !state.exists()) expire(left.last)
+    state.update(new GenericInternalRow(Array[Any](known.pruned || first > 0, packing.pack(left.map(v => new GenericInternalRow(Array[Any](v.from, v.state)): InternalRow)))))
   }
 
+  private def end(newest: Version): Long = newest.from + ttlMs.get * 1000
+  private def expire(newest: Version): Unit = getHandle.registerTimer(math.max(1L, Windowed.tick(end(newest) + patience)))
+
   private def answer(key: InternalRow, row: InternalRow, at: Long, known: Known): Unit = {
-    val found = if (known == null) None else known.versions.reverseIterator.find(_.from <= at).filter(v => ttlMs.forall(t => v.from + t * 1000 > at))
+    val found = if (known == null) None else known.versions.reverseIterator.find(_.from <= at).filter(v => ttlMs.isEmpty || end(v) > at)
     val value = found.map(v => live.before(key, live.read(v.state))).orNull
     if (value != null || m.rows) say(key, row, value, at, null)
   }
@@ -111,14 +121,20 @@ class AsOf(m: Meeting, fold: Fold, ttlMs: Option[Long], out: Seq[Expression], ov
   override def handleExpiredTimer(key: InternalRow, times: TimerValues, timer: ExpiredTimerInfo): Iterator[InternalRow] = {
     said.clear()
     val clock = Timing.micros(times.getCurrentWatermarkInMs())
+    val known = load()
+    if (m.waits.isDefined) release(key, known, clock)
+    if (ttlMs.isDefined && known.versions.nonEmpty) { if (end(known.versions.last) + patience <= clock) state.clear() else expire(known.versions.last) }
+    said.iterator
+  }
+
+  /** Rows that have waited long enough are answered. */
+  private def release(key: InternalRow, known: Known, clock: Long): Unit = {
     val all = new ArrayBuffer[InternalRow]
     waiting.get().foreach(h => all += h.copy())
-    val (over, left) = all.partition(_.getLong(1) + m.waits.get <= clock)
+    val (over, left) = all.partition(h => passed(h.getLong(1), clock))
     if (over.nonEmpty) {
-      val known = load()
       over.sortBy(_.getLong(1)).foreach(h => answer(key, h.getStruct(0, m.row.length), h.getLong(1), known))
       if (left.isEmpty) waiting.clear() else waiting.put(left.toArray)
     }
-    said.iterator
   }
 }
