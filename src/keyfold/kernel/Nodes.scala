@@ -72,13 +72,15 @@ case class InformedExec(child: SparkPlan) extends UnaryExecNode {
   }
   private def below(state: SparkPlan, forLate: Option[Long], forEviction: Option[Long]): Unit = {
     // What comes out of a stateful operator may be older than the watermark that it has just waited for.
-    val derived = state.children.exists(_.exists { case s: StatefulOperator => true; case _ => false })
-    val told = if (derived) forLate else forEviction
+    def derived(from: SparkPlan) = from.exists { case _: StatefulOperator => true; case _ => false }
     state match {
-      case t: TransformWithStateExec => t.statefulProcessor.asInstanceOf[StatefulProcessor[_, _, _]] match { case f: Folding => f.lagging = if (derived) forLate else None; case _ => }
+      case t: TransformWithStateExec => t.statefulProcessor.asInstanceOf[StatefulProcessor[_, _, _]] match {
+        case f: Folding => f.lagging = forLate.filter(_ => t.children.exists(derived))
+        case _ =>
+      }
       case _ =>
     }
-    state.children.foreach(tell(_, told.fold(Timing.Unknown)(Timing.micros)))
+    state.children.foreach(from => tell(from, (if (derived(from)) forLate else forEviction).fold(Timing.Unknown)(Timing.micros)))
   }
   override protected def withNewChildInternal(c: SparkPlan): InformedExec = copy(child = c)
 }
