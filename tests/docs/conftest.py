@@ -33,8 +33,9 @@ def place(_directory: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The current directory, empty, with no setting in the environment."""
     from pyspark.sql import SparkSession
 
-    shutil.rmtree(_directory)
-    _directory.mkdir()
+    # Emptied, not made anew: it is where the JVM is, and its Python workers begin.
+    for left in _directory.iterdir():
+        shutil.rmtree(left) if left.is_dir() else left.unlink()
     # Commands and pages stop the session that they believe their own; all pages share this one.
     monkeypatch.setattr(SparkSession, "stop", lambda self: None)
     monkeypatch.chdir(_directory)
