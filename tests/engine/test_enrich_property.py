@@ -196,11 +196,11 @@ def test_rows_that_wait_have_one_answer_in_whatever_order_both_streams_come(seed
     case = Case(chance, (late, late))
     last, sums = case.table("last", newest, chance.choice([None, 9])), case.table("sums", totals, None)
     models = {
-        "latest": Event("left", newest, (late, late), 0, last.spec.ttl_ms and last.spec.ttl_ms // 1000),
-        "sums": Event("left", totals, (late, late), 0),
+        "latest_met": Event("left", newest, (late, late), 0, last.spec.ttl_ms and last.spec.ttl_ms // 1000),
+        "sums_met": Event("left", totals, (late, late), 0),
     }
-    case.reader("latest", last, newest, as_of="event", wait="0 seconds")
-    case.reader("sums", sums, totals, as_of="event", wait="0 seconds")
+    case.reader("latest_met", last, newest, as_of="event", wait="0 seconds")
+    case.reader("sums_met", sums, totals, as_of="event", wait="0 seconds")
     # A key has no two rows of one time, of which the one that comes last would win.
     times = {k: chance.sample(range(60), k=14) for k in "ab"}
     told = [Row(k, START + t, chance.randrange(9), 100 + n) for k in "ab" for n, t in enumerate(times[k])]
