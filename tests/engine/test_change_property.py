@@ -154,7 +154,7 @@ def ranks(d: Driver, name: str, *columns: str) -> dict[Any, list[tuple[Any, ...]
 
 
 @settings(
-    max_examples=3,
+    max_examples=2,
     derandomize=True,
     deadline=None,
     database=None,
