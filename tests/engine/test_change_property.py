@@ -154,7 +154,7 @@ def ranks(d: Driver, name: str, *columns: str) -> dict[Any, list[tuple[Any, ...]
 
 
 @settings(
-    max_examples=3,
+    max_examples=2,
     derandomize=True,
     deadline=None,
     database=None,
@@ -165,10 +165,10 @@ def ranks(d: Driver, name: str, *columns: str) -> dict[Any, list[tuple[Any, ...]
 def test_tables_of_changes_equal_brute_force_through_crashes_and_restarts(seed: int) -> None:
     case = Case(seed)
     with drive(declared(), spark=case.chance.choice([None, TINY])) as d:
-        for then in ["", *case.chance.choices(["", "restart", "crash", "crash twice"], k=4)]:
+        # A start of eight queries costs more than all the rest.
+        for then in ["", *case.chance.sample(["", "", "restart", "crash"], k=4)]:
             case.push(d)
-            for _ in range(2 if "twice" in then else 1):
-                {"restart": d.restart, "crash": d.crash}.get(then.split(" ")[0], lambda: None)()
+            {"restart": d.restart, "crash": d.crash}.get(then, lambda: None)()
             case.check(d)
         # Rows without a group are rejected where it is the key, and nothing else is.
         assert [len(d.rejected(t)) for t in ("items", "totals", "sums", "extremes", "leaders", "mixed")] == [

@@ -130,6 +130,22 @@ def test_a_number_that_is_none_or_endless_leaves_no_trace_when_it_is_taken_back(
         assert values(d, "real")["a"] == (1.5, 1.5, 1)
 
 
+def test_a_sum_that_is_too_large_for_its_type_is_there_again_when_it_is_not() -> None:
+    app, items = items_of("large", "id string, g string, x bigint")
+    items.changes().by("g").table("sums", total="sum(x)", n="count(*)")
+    items.changes().by("g").table("tried", total="try_sum(x)", n="count(*)")
+    with drive(app) as d:
+        d.push("rows", [{"id": i, "g": "a", "x": 2**62} for i in "123"])
+        assert values(d, "tried") == {"a": (None, 3)}
+        assert d.rows("sums") == []
+        assert "overflow" in d.rejected("sums")[0]["reason"].lower()
+        d.push("rows", [{"id": i, "g": "b", "x": -(2**63)} for i in "12"])
+        assert values(d, "sums") == {"a": (2**62, 1)}
+        assert values(d, "tried") == {"a": (2**62, 1), "b": (None, 2)}
+        d.push("rows", [{"id": "1", "g": "a", "x": 1}])
+        assert values(d, "sums") == values(d, "tried") == {"a": (2**62 + 1, 2), "b": (-(2**63), 1)}
+
+
 def test_a_row_whose_sum_can_not_be_shown_can_still_be_taken_back() -> None:
     app, items = items_of("overflow", "id string, g string, d decimal(38,0)")
     rows = items.changes()
@@ -352,6 +368,7 @@ def test_a_reader_that_comes_later_takes_back_what_it_began_with(tmp_path: Path)
             windows.changes().by(all="1").table(reader, n="count(*)", total="sum(total)", most="max(total)")
             # Whole rows, which would not be found if anything of them was told in another way.
             windows.changes().by(all="1").top(3, by="total").table(f"{reader}_rows")
+            windows.changes().where("_op = 'final'").by(all="1").table(f"{reader}_closed", n="count(*)")
         return app
 
     def row(k: str, at: float, x: int) -> Row:
@@ -361,8 +378,10 @@ def test_a_reader_that_comes_later_takes_back_what_it_began_with(tmp_path: Path)
         d.push("rows", [row("a", 1, 1), row("b", 2, 2), row("c", 15, 8)])
     with drive(declared("log"), home=tmp_path) as d:
         assert values(d, "log", "all") == {1: (3, 11, 8)}
+        assert values(d, "log_closed", "all") == {1: (2,)}
         d.push("rows", [row("c", 16, 1), row("d", 31, 5)])
         # The windows of a and b had closed before the reader began, and go.
         assert values(d, "log", "all") == {1: (2, 14, 9)}
         assert [(r["rank"], r["k"], r["total"]) for r in d.rows("log_rows")] == [(1, "d", 5), (2, "c", 9)]
+        assert values(d, "log_closed", "all") == {1: (1,)}
         assert d.rejected("log") == d.rejected("log_rows") == []

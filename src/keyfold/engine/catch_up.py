@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from keyfold.engine import aside, chain
@@ -23,6 +25,7 @@ from keyfold.engine.chain import Links, Use
 from keyfold.engine.compile import Compiled
 from keyfold.engine.home import AppHome, TableHome, rename_durably, replace_file
 from keyfold.errors import StateMismatch
+from keyfold.plan.closing import BOUNDS, closes
 from keyfold.plan.nodes import AppSpec
 from keyfold.views.contract import ViewSchema, ViewStore
 from keyfold.views.none import NoViews
@@ -97,7 +100,9 @@ def _upto(spark: SparkSession, upstream: Compiled, use: Use, place: AppHome, sto
     home = place.table(upstream.spec.name)
     position = store.position(upstream.spec.name)
     if not isinstance(store, NoViews):
-        batch, rows = None if position is None else position.batch, from_view(store, upstream.view)
+        batch = None if position is None else position.batch
+        closed = position.watermark if position and closes(upstream.spec.window) else None
+        rows = from_view(store, upstream.view, closed)
     else:
         batch = home.committed()
         rows = iter(()) if batch is None else from_state(spark, upstream, home, batch)
@@ -107,16 +112,28 @@ def _upto(spark: SparkSession, upstream: Compiled, use: Use, place: AppHome, sto
     return batch
 
 
-def from_view(store: ViewStore, schema: ViewSchema) -> Iterator[pa.RecordBatch]:
-    """All rows of a view, as changes."""
+def from_view(
+    store: ViewStore, schema: ViewSchema, closed: datetime | None = None
+) -> Iterator[pa.RecordBatch]:
+    """All rows of a view, as changes; windows that ended up to `closed` are final."""
     columns, scan = (*schema.keys, *schema.columns), store.scan(schema.table)
     while rows := list(islice(scan, _ROWS_AT_ONCE)):
-        arrays = [pa.array(["upsert"] * len(rows))]
+        arrays = {}
         for column in columns:
             read = column.type.read
             values = [None if row[column.name] is None else read(row[column.name]) for row in rows]
-            arrays.append(pa.array(values, column.type.stored).cast(column.type.arrow))
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema.arrow)
+            arrays[column.name] = pa.array(values, column.type.stored).cast(column.type.arrow)
+        yield pa.RecordBatch.from_arrays(
+            [_operations(arrays, len(rows), closed), *arrays.values()], schema=schema.arrow
+        )
+
+
+def _operations(arrays: dict[str, pa.Array], n: int, closed: datetime | None) -> pa.Array:
+    """What was said last of each row: who takes it back later will say the same."""
+    if closed is None:
+        return pa.array(["upsert"] * n)
+    ends = arrays[BOUNDS[1]]
+    return pc.if_else(pc.less_equal(ends, pa.scalar(closed, ends.type)), "final", "upsert")
 
 
 def _write(rows: Iterator[pa.RecordBatch], schema: ViewSchema, path: Path) -> None:

@@ -29,20 +29,22 @@ object Weighed {
     e.transformUp {
       case AggregateExpression(Count(given), _, false, filter, _) =>
         count(given.filter(_.nullable).map(IsNotNull(_): Expression).reduceOption(And(_, _)).getOrElse(Literal(true)), filter)
-      case AggregateExpression(s: Sum, _, false, filter, _) => some(s.child, filter)(total(wide(s.child), filter))
+      case AggregateExpression(s: Sum, _, false, filter, _) => 
+        val all = total(wide(s.child), filter)
+        some(s.child, filter)(if (s.child.dataType == LongType) Cast(all, LongType, None, s.evalContext.evalMode) else all)
       case AggregateExpression(a: Average, _, false, filter, _) if !a.dataType.isInstanceOf[AnsiIntervalType] =>
-        // In a sum of doubles a large whole number would leave a trace.
-        val exact = a.child.dataType match { case LongType => Cast(a.child, DecimalType.LongDecimal); case _ => wide(a.child) }
-        val whole = total(exact, filter)
+        // Of whole numbers, not of doubles, in which a large one would leave a trace.
+        val whole = total(wide(a.child), filter)
         val n = count(IsNotNull(a.child), filter)
         some(a.child, filter)(if (a.dataType == DoubleType) Divide(Cast(whole, DoubleType), Cast(n, DoubleType)) else Cast(Divide(whole, Cast(n, DecimalType.LongDecimal)), a.dataType))
       case x: AggregateExpression => throw new Refused(s"${x.aggregateFunction.prettyName} can't give back a row")
     }
   }
 
-  /** Of the type of its sum, in which the least number has an opposite too. */
+  /** Of a type in which the least number has an opposite too, and whose sum overflows for no row: the sum without that row could not be told from one with it. */
   private def wide(x: Expression): Expression = x.dataType match {
     case ByteType | ShortType | IntegerType => Cast(x, LongType)
+    case LongType => Cast(x, DecimalType.LongDecimal)
     case FloatType => Cast(x, DoubleType)
     case _ => x
   }
