@@ -9,87 +9,127 @@ import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-/** What comes through the shuffle to a step within a stream: the key, the row's columns, when it was, and the text of a row set aside. */
+/** What comes through the shuffle to a step within a stream: a bucket, the key, the row's columns, when it was, and the text of a row set aside. */
 case class Passing(input: Seq[Attribute], keys: Int, columns: Int, timed: Boolean) {
-  val (stamp, bad) = (keys + columns, keys + columns + 1)
+  private val first = 1 + keys
+  val (stamp, bad) = (first + columns, first + columns + 1)
+  def key: Seq[Attribute] = input.slice(1, first)
+  def row: Seq[Attribute] = input.slice(first, stamp)
+  private def time = if (timed) Seq(GetStructField(input(stamp), 0)) else Nil
   /** The row as the stream goes on with it: its columns, its time if it has one, and no rejection. */
-  def good: Seq[Expression] = input.slice(keys, stamp) ++ (if (timed) Seq(GetStructField(input(stamp), 0)) else Nil) :+ Literal(null, StringType)
-  def aside: Seq[Expression] = input.slice(keys, stamp).map(a => Literal(null, a.dataType)) ++ (if (timed) Seq(GetStructField(input(stamp), 0)) else Nil) :+ input(bad)
+  def good: Seq[Expression] = row ++ time :+ Literal(null, StringType)
+  def aside: Seq[Expression] = row.map(a => Literal(null, a.dataType)) ++ time :+ input(bad)
 }
 
 /**
  * Rows of which none with the same key was kept less than `within` before or after. Kept of a key are the times of the rows that went on, for as long as a row that is
- * not late can be near one of them. `removed`: rows that don't go on are kept aside whole; else they are counted.
+ * not late can be near one of them. Keys share buckets: a timer costs more than a key, and there is one for all keys of a bucket that a batch brought. `removed`: rows
+ * that don't go on are kept aside whole; else they are counted.
  */
 class Deduplicated(passing: Passing, within: Long, step: String, removed: Boolean, keeping: Keeping) extends StatefulProcessor[InternalRow, InternalRow, InternalRow] {
-  @transient private var state: ValueState[InternalRow] = _
+  @transient private var state: MapState[InternalRow, InternalRow] = _
+  /** By the time at which they may be over: keys. */
+  @transient private var ends: MapState[InternalRow, InternalRow] = _
   @transient private var arrival: Boolean = _
   @transient private lazy val good = UnsafeProjection.create(passing.good, passing.input)
   @transient private lazy val aside = UnsafeProjection.create(passing.aside, passing.input)
-  @transient private lazy val rejects = new Rejects(passing.input.slice(passing.keys, passing.stamp), passing.input, keep = true, keeping.zone, keeping.stream)
+  @transient private lazy val keyOf = UnsafeProjection.create(passing.key, passing.input)
+  @transient private lazy val rejects = new Rejects(passing.row, passing.input, keep = true, keeping.zone, keeping.stream)
   @transient private lazy val out = new ArrayBuffer[InternalRow](4)
   @transient private lazy val said = new GenericInternalRow(1)
   @transient private lazy val marked = {
     val text = AttributeReference("text", StringType)()
     UnsafeProjection.create(passing.aside.init :+ text, passing.input :+ text)
   }
+  private def keySchema = StructType(passing.key.map(a => StructField(a.name, a.dataType)))
 
   override def init(mode: OutputMode, time: TimeMode): Unit = {
-    state = getHandle.getValueState[InternalRow]("state", Raw.encoder(new StructType().add("times", ArrayType(LongType, containsNull = false))), TTLConfig.NONE)
+    val times = new StructType().add("times", ArrayType(LongType, containsNull = false))
+    val keys = new StructType().add("keys", ArrayType(keySchema, containsNull = false))
+    state = getHandle.getMapState[InternalRow, InternalRow]("state", Raw.encoder(keySchema), Raw.encoder(times), TTLConfig.NONE)
+    ends = getHandle.getMapState[InternalRow, InternalRow]("ends", Raw.encoder(Windowed.tickSchema), Raw.encoder(keys), TTLConfig.NONE)
     arrival = time == TimeMode.ProcessingTime()
   }
 
   private def now(times: TimerValues): Long = if (arrival) times.getCurrentProcessingTimeInMs() * 1000 else Timing.micros(times.getCurrentWatermarkInMs())
-  private def due(t: Long): Long = math.max(1L, Windowed.tick(t + within))
+  private def one(value: Any): InternalRow = new GenericInternalRow(Array[Any](value))
 
-  override def handleInputRows(key: InternalRow, rows: Iterator[InternalRow], times: TimerValues): Iterator[InternalRow] = {
-    if (key.anyNull) return rows.map(aside(_))
+  override def handleInputRows(bucket: InternalRow, rows: Iterator[InternalRow], times: TimerValues): Iterator[InternalRow] = {
+    if (bucket.anyNull) return rows.map(aside(_))
     val clock = now(times)
-    val stored = state.get()
     out.clear()
-    if (stored == null) {
-      // Most keys come once.
-      val first = rows.next().copy()
-      if (!rows.hasNext) { out += good(first); keep(Array(at(first, clock)), null); return out.iterator }
-      several(ArrayBuffer(first), rows, Array.empty, null, clock)
-    } else several(new ArrayBuffer[InternalRow](2), rows, stored.getArray(0).toLongArray(), stored, clock)
+    val byKey = new java.util.LinkedHashMap[InternalRow, ArrayBuffer[InternalRow]]
+    rows.foreach { r =>
+      val key = keyOf(r)
+      val known = byKey.get(key)
+      if (known == null) byKey.put(key.copy(), ArrayBuffer(r.copy())) else known += r.copy()
+    }
+    val fresh = new ArrayBuffer[Any](byKey.size)
+    var newest = Long.MinValue
+    byKey.forEach { (key, batch) =>
+      val last = pass(key, batch.toArray, clock)
+      if (last != Timing.Unknown) { fresh += key; newest = math.max(newest, last) }
+    }
+    if (fresh.nonEmpty) remember(fresh, Windowed.fires(newest + within))
     out.iterator
   }
 
   private def at(row: InternalRow, clock: Long): Long = if (arrival) clock else row.getStruct(passing.stamp, 2).getLong(0)
 
-  private def several(batch: ArrayBuffer[InternalRow], rows: Iterator[InternalRow], before: Array[Long], stored: InternalRow, clock: Long): Unit = {
-    rows.foreach(r => batch += r.copy())
-    val all = batch.toArray
-    if (all.length > 1) java.util.Arrays.sort(all, Folding.byStamp(passing.stamp))
-    var kept = before
-    var repeats = 0
-    all.foreach { row =>
+  /** Lets rows of one key go on, or not; the newest time that is kept more than before. */
+  private def pass(key: InternalRow, batch: Array[InternalRow], clock: Long): Long = {
+    if (batch.length > 1) java.util.Arrays.sort(batch, Folding.byStamp(passing.stamp))
+    val stored = state.getValue(key)
+    val before = if (stored == null) Array.empty[Long] else stored.getArray(0).toLongArray()
+    var (kept, repeats, last) = (before, 0, Timing.Unknown)
+    batch.foreach { row =>
       val t = at(row, clock)
-      if (!kept.exists(k => math.abs(t - k) < within)) { out += good(row).copy(); kept :+= t }
+      if (!kept.exists(k => math.abs(t - k) < within)) { out += good(row).copy(); kept :+= t; last = math.max(last, t) }
       else if (removed) out += mark(row, text(row))
       else repeats += 1
     }
-    if (repeats > 0) out += mark(all(0), UTF8String.fromString(Tally.Mark + repeats))
-    if (kept ne before) keep(kept.filter(t => clock == Timing.Unknown || t + within > clock || t == kept.max), stored)
+    if (repeats > 0) out += mark(batch(0), UTF8String.fromString(Tally.Mark + repeats))
+    if (last != Timing.Unknown) state.updateValue(key, one(new GenericArrayData(kept.filter(t => t == last || !over(t, clock)))))
+    last
   }
 
+  private def over(t: Long, clock: Long): Boolean = clock != Timing.Unknown && t + within <= clock
   private def mark(row: InternalRow, text: UTF8String): InternalRow = { said.update(0, text); marked(new JoinedRow(row, said)).copy() }
   private def text(row: InternalRow): UTF8String = UTF8String.fromString(Tally.json(step, 1).put("raw", rejects.text(row)).toString)
 
-  private def keep(kept: Array[Long], stored: InternalRow): Unit = {
-    if (stored == null) getHandle.registerTimer(due(kept.max))
-    state.update(new GenericInternalRow(Array[Any](new GenericArrayData(kept))))
+  private def remember(keys: ArrayBuffer[Any], tick: Long): Unit = {
+    val known = ends.getValue(one(tick))
+    if (known == null) getHandle.registerTimer(tick)
+    else { val all = known.getArray(0); (0 until all.numElements()).foreach(i => keys += all.getStruct(i, passing.keys).copy()) }
+    ends.updateValue(one(tick), one(new GenericArrayData(keys.toArray)))
   }
 
-  override def handleExpiredTimer(key: InternalRow, times: TimerValues, timer: ExpiredTimerInfo): Iterator[InternalRow] = {
-    val stored = state.get()
-    if (stored != null) {
-      val left = stored.getArray(0).toLongArray().filter(_ + within > now(times))
-      if (left.isEmpty) state.clear() else { getHandle.registerTimer(due(left.max)); state.update(new GenericInternalRow(Array[Any](new GenericArrayData(left)))) }
+  override def handleExpiredTimer(bucket: InternalRow, times: TimerValues, timer: ExpiredTimerInfo): Iterator[InternalRow] = {
+    val tick = one(timer.getExpiryTimeInMs())
+    val due = ends.getValue(tick)
+    if (due != null) {
+      val keys = due.copy().getArray(0)
+      (0 until keys.numElements()).foreach(i => end(keys.getStruct(i, passing.keys), now(times)))
+      ends.removeKey(tick)
     }
     Iterator.empty
   }
+
+  private def end(key: InternalRow, clock: Long): Unit = {
+    val stored = state.getValue(key)
+    if (stored != null) {
+      val all = stored.getArray(0).toLongArray()
+      // Those that came later are remembered for later.
+      val left = all.filterNot(over(_, clock))
+      if (left.isEmpty) state.removeKey(key) else if (left.length < all.length) state.updateValue(key, one(new GenericArrayData(left)))
+    }
+  }
+}
+
+object Deduplicated {
+  /** Fixed: it is how state is laid out. */
+  val Buckets = 1024
+  def bucket(keys: Seq[Expression]): Expression = Pmod(new Murmur3Hash(keys), Literal(Buckets))
 }
 
 /** How many rows a step has removed, one line for each partition instead of one for each key. */
