@@ -70,7 +70,7 @@ object Api {
     val mark = both.asInstanceOf[Dataset[Row]].logicalPlan.output(m.time).metadata
     val attributes = out.map { case (n, e) => AttributeReference(n, e.dataType, nullable = true, if (n == Names.Time) mark else Metadata.empty)() }
     val clock = if (waitMs < 0 && keepMs < 0) TimeMode.None() else if (timed) TimeMode.EventTime() else TimeMode.ProcessingTime()
-    Dataset.ofRows(spark, Unwrap(attributes, stateful(child, in.take(keys), new Enriched(m, out.map(_._2), over), clock)))
+    Dataset.ofRows(spark, Unwrap(attributes, stateful(Gather(None, in.take(keys), in.take(keys), child), in.take(keys), new Enriched(m, out.map(_._2), over), clock)))
   }
 
   /** A stream's time where it is one that can be, else null; `aheadMs` is below zero where no time is too far ahead of the clock. */

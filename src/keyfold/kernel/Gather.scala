@@ -16,9 +16,9 @@ import org.apache.spark.util.collection.unsafe.sort.RadixSort
 
 /**
  * After the shuffle: the partial states of each group (a key, or a key and a cell of time) merged into one row, rows of a key side by side, in the order the state
- * store keeps keys.
+ * store keeps keys. Without a fold, rows as they are, put together by their key.
  */
-case class Gather(fold: Fold, keys: Seq[Attribute], group: Seq[Attribute], child: LogicalPlan) extends UnaryNode {
+case class Gather(fold: Option[Fold], keys: Seq[Attribute], group: Seq[Attribute], child: LogicalPlan) extends UnaryNode {
   override def output: Seq[Attribute] = child.output
   override protected def stringArgs: Iterator[Any] = Iterator(keys)
   override protected def withNewChildInternal(c: LogicalPlan): Gather = copy(child = c)
@@ -33,7 +33,7 @@ object Gather {
  * Stands in for the sort that Spark's stateful operator asks for. Sorting every row by its key was half of all Java time at a million keys; merging first
  * and sorting the merged rows by eight telling bytes of the key is a tenth of that.
  */
-case class GatherExec(fold: Fold, keys: Seq[Attribute], group: Seq[Attribute], child: SparkPlan) extends UnaryExecNode {
+case class GatherExec(fold: Option[Fold], keys: Seq[Attribute], group: Seq[Attribute], child: SparkPlan) extends UnaryExecNode {
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
   private val order = keys.map(SortOrder(_, Ascending))
@@ -51,17 +51,19 @@ case class GatherExec(fold: Fold, keys: Seq[Attribute], group: Seq[Attribute], c
   override protected def withNewChildInternal(c: SparkPlan): GatherExec = copy(child = c)
 }
 
-class Gathering(fold: Fold, nKeys: Int, nGroup: Int, schema: Seq[Attribute], limit: Long, sorter: () => UnsafeExternalRowSorter) {
+class Gathering(fold: Option[Fold], nKeys: Int, nGroup: Int, schema: Seq[Attribute], limit: Long, sorter: () => UnsafeExternalRowSorter) {
   private val keyOf = UnsafeProjection.create(schema.take(nKeys), schema)
   private val groupOf = if (nGroup == nKeys) keyOf else UnsafeProjection.create(schema.take(nGroup), schema)
   private val bad = schema.length - 1
-  private val merging = {
+  // Whether one row stands for all of a key.
+  private val single = fold.isDefined && nGroup == nKeys
+  private val merging = fold.map { fold =>
     val others = schema.map(_.newInstance())
     val left = fold.state.zip(schema.slice(nGroup, nGroup + fold.state.length)).map { case (a, b) => a.exprId -> b }.toMap
     val right = fold.right.zip(others.slice(nGroup, nGroup + fold.state.length)).map { case (a, b) => a.exprId -> b }.toMap
     val merge = fold.merge.get.map(_.transform { case a: AttributeReference => left.getOrElse(a.exprId, right.getOrElse(a.exprId, a)) })
     MutableProjection.create(Seq.fill(nGroup)(NoOp) ++ merge :+ NoOp, schema ++ others)
-  }
+  }.orNull
   private val joined = new JoinedRow
   private val first = new java.util.HashMap[UnsafeRow, UnsafeRow]
   // By key, where a group is less than a key: the first row of each group. And rows that stay by themselves: late or replayed ones, and those that could not be
@@ -75,7 +77,7 @@ class Gathering(fold: Fold, nKeys: Int, nGroup: Int, schema: Seq[Attribute], lim
     while (rows.hasNext && bytes <= limit) {
       val row = rows.next().asInstanceOf[UnsafeRow]
       val key = keyOf(row)
-      if (key.anyNull) { val c = row.copy(); bytes += c.getSizeInBytes; aside += c } else if (row.isNullAt(bad)) add(groupOf(row), row) else apart(row, row.copy())
+      if (key.anyNull) { val c = row.copy(); bytes += c.getSizeInBytes; aside += c } else if (fold.isDefined && row.isNullAt(bad)) add(groupOf(row), row) else apart(row, row.copy())
     }
     if (rows.hasNext) spilled(aside.iterator ++ held ++ rows) else aside.iterator ++ inOrder
   }
@@ -86,7 +88,7 @@ class Gathering(fold: Fold, nKeys: Int, nGroup: Int, schema: Seq[Attribute], lim
       val c = row.copy()
       bytes += c.getSizeInBytes + group.getSizeInBytes + Gather.Entry
       first.put(group.copy(), c)
-      if (nGroup > nKeys) apart(row, c)
+      if (!single) apart(row, c)
     } else try merging.target(known)(joined(known, row)) catch {
       case e if Rejects.isRowError(e) => apart(row, row.copy())
     }
@@ -102,7 +104,7 @@ class Gathering(fold: Fold, nKeys: Int, nGroup: Int, schema: Seq[Attribute], lim
 
   private def held: Iterator[InternalRow] = {
     import scala.jdk.CollectionConverters._
-    (if (nGroup > nKeys) Iterator.empty else first.values().iterator().asScala) ++ more.values().iterator().asScala.flatMap(_.iterator)
+    (if (!single) Iterator.empty else first.values().iterator().asScala) ++ more.values().iterator().asScala.flatMap(_.iterator)
   }
 
   /** More than memory should hold: Spark's sorter, which goes to disk, does the rest. */
@@ -110,7 +112,7 @@ class Gathering(fold: Fold, nKeys: Int, nGroup: Int, schema: Seq[Attribute], lim
 
   /** By the bytes of the key, as the state store keeps them: neighbours are read and written together. */
   private def inOrder: Iterator[InternalRow] = {
-    val keys = (if (nGroup > nKeys) more else first).keySet().toArray(new Array[UnsafeRow](0))
+    val keys = (if (!single) more else first).keySet().toArray(new Array[UnsafeRow](0))
     val skip = commonPrefix(keys)
     val array = new LongArray(MemoryBlock.fromLongArray(new Array[Long](math.max(4, keys.length * 4))))
     var i = 0
@@ -118,7 +120,7 @@ class Gathering(fold: Fold, nKeys: Int, nGroup: Int, schema: Seq[Attribute], lim
     val start = RadixSort.sortKeyPrefixArray(array, 0, keys.length, 0, 7, false, false)
     Iterator.range(0, keys.length).flatMap { n =>
       val key = keys(array.get(start + n * 2).toInt)
-      if (nGroup > nKeys) more.get(key).iterator
+      if (!single) more.get(key).iterator
       else {
         val one = Iterator.single(first.get(key))
         if (more.isEmpty || !more.containsKey(key)) one else one ++ more.get(key).iterator

@@ -181,7 +181,7 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
     val fields = row.asInstanceOf[StructType].indices.map(GetStructField(over(k), _)) ++ folding.result.indices.map(i => GetStructField(over(k + 1), i + 1))
     val out = names.asScala.toSeq.zip(fields) ++ Seq(Names.Time -> over(k + 2), Names.Bad -> over(k + 4))
     val attributes = out.map { case (n, e) => AttributeReference(n, e.dataType, nullable = true, if (n == Names.Time) from.output(k + 1).metadata else Metadata.empty)() }
-    Dataset.ofRows(spark, Unwrap(attributes, stateful(both, both.output.take(k), new AsOf(m, folding, Some(ttlMs).filter(_ > 0), out.map(_._2), over), TimeMode.EventTime())))
+    Dataset.ofRows(spark, Unwrap(attributes, stateful(Gather(None, both.output.take(k), both.output.take(k), both), both.output.take(k), new AsOf(m, folding, Some(ttlMs).filter(_ > 0), out.map(_._2), over), TimeMode.EventTime())))
   }
 
   private lazy val plan: LogicalPlan = { KernelStrategy.install(spark); df.asInstanceOf[Dataset[Row]].logicalPlan }
@@ -198,7 +198,7 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
     val keyOut = keyAttributes.map(k => AttributeReference(k.name, k.dataType)())
     val built = processor(source, keyOut, if (ttlMs > 0) Some(ttlMs) else None)
     val sent = Through(built.work, built.input, from)
-    val gathered = if (built.gathered) Gather(built.folding.fold, keyOut, built.input.take(built.prefix), sent) else sent
+    val gathered = if (built.gathered) Gather(Some(built.folding.fold), keyOut, built.input.take(built.prefix), sent) else sent
     Dataset.ofRows(spark, Informed(Unwrap(changes(built.folding.fold), stateful(gathered, keyOut, built.folding, built.mode))))
   }
 
