@@ -213,28 +213,6 @@ def test_rows_wait_for_the_table_and_meet_what_it_has_forgotten_no_more() -> Non
         assert sum(len(d.late(t)) + len(d.rejected(t)) for t in ("at_once", "left_wait", "inner_wait")) == 0
 
 
-def test_without_event_time_rows_wait_by_the_time_of_batches() -> None:
-    app = kf.App("clock")
-    people = stream(app, "news", "p string, name string").by("p").latest().table("people")
-    made = stream(app, "orders", "id int, p string, x int")
-    made.enrich(people, wait="1 hour").by("id").latest().table("long", name="name")
-    made.enrich(people, wait="1 second").by("id").latest().table("short", name="name")
-    with drive(app) as d:
-        orders(d, (0, "a"))
-        d.restart()
-        assert met(d, "long") == {}
-        pushes = 0
-        while 0 not in met(d, "short"):
-            pushes += 1
-            assert pushes < 50
-            orders(d, (pushes, None))
-        assert met(d, "short")[0] is None
-        news(d, ("a", "Ann"))
-        assert met(d, "long")[0] == "Ann"
-        assert met(d, "short")[0] is None
-        assert held(d, "long") == 0
-
-
 def groups(d: Driver, table: str) -> dict[Any, tuple[int, int]]:
     return {r["name"]: (r["n"], r["total"]) for r in d.rows(table)}
 

@@ -334,3 +334,8 @@ def test_rows_that_may_be_taken_back_meet_only_lookups_that_stay(places):
     ):
         places.changes().enrich(moving, on="city")
     assert places.changes(previous=True).enrich(moving, on="city").node.lookup == moving
+
+
+def test_waiting_needs_event_time(clicks, customers):
+    with pytest.raises(BadOption, match=rf"wait needs event time: stream 'clicks' at {LINE}"):
+        clicks.enrich(customers, wait="1 s")
