@@ -79,7 +79,7 @@ def test_what_was_sent_is_known_from_what_waits_and_from_what_was_read(tmp_path:
     assert chain.sent(use, place) == 6
 
 
-def test_files_read_in_committed_batches_are_tidied_away_and_no_others(tmp_path: Path) -> None:
+def test_files_read_before_the_newest_committed_batch_are_tidied_away_and_no_others(tmp_path: Path) -> None:
     place, use = AppHome(tmp_path), Use("reader", 0, "sums")
     home = place.table("reader")
     put(use.directory(home), 1, 2, 3, 4)
@@ -88,9 +88,10 @@ def test_files_read_in_committed_batches_are_tidied_away_and_no_others(tmp_path:
     log(home, 1, 2, source=1)
     log(home, 2, 3, source=1)
     # The other source is further on, which says nothing of this one.
-    committed(home, 5, 9, 1)
+    committed(home, 5, 9, 0)
+    committed(home, 6, 9, 1)
     chain.tidy(use, home)
-    assert sorted(chain.files(use.directory(home))) == [3, 4]
+    assert sorted(chain.files(use.directory(home))) == [2, 3, 4], "batch 6 may have to run again"
 
 
 def test_changes_that_wait_count_as_files_left(tmp_path: Path) -> None:

@@ -181,9 +181,10 @@ def sent(use: Use, place: AppHome) -> int:
 
 
 def tidy(use: Use, home: TableHome) -> None:
-    """Removes files that were read in committed batches, and that Spark was not left the time to remove."""
+    """Removes files that Spark was not left the time to remove. Those of the newest committed batch stay: its
+    commit may be lost with the machine's power, and the batch that then runs again would find nothing."""
     committed = home.committed()
-    upto = [] if committed is None else home.file_logs(committed)
+    upto = [] if committed is None else home.file_logs(committed - 1)
     log = read_log(home, use.number)
     for batch, file in files(use.directory(home)).items():
         source, at = log.get(batch, (0, sys.maxsize))
