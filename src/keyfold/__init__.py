@@ -14,6 +14,7 @@ from __future__ import annotations
 from keyfold.app import App, Keyed, Stream, Table
 from keyfold.errors import DeclarationError, KeyfoldError, QueryError, RunError
 from keyfold.folds import fold
+from keyfold.patterns import Pattern, no, step
 from keyfold.sources import files, lookup, rate, rows, spark
 
 __version__ = "0.1.0"
@@ -23,6 +24,7 @@ __all__ = [
     "DeclarationError",
     "Keyed",
     "KeyfoldError",
+    "Pattern",
     "QueryError",
     "RunError",
     "Stream",
@@ -31,7 +33,9 @@ __all__ = [
     "files",
     "fold",
     "lookup",
+    "no",
     "rate",
     "rows",
     "spark",
+    "step",
 ]

@@ -21,6 +21,7 @@ def test_the_public_names_are_these():
         "DeclarationError",
         "Keyed",
         "KeyfoldError",
+        "Pattern",
         "QueryError",
         "RunError",
         "Stream",
@@ -29,9 +30,11 @@ def test_the_public_names_are_these():
         "files",
         "fold",
         "lookup",
+        "no",
         "rate",
         "rows",
         "spark",
+        "step",
     ]
 
 

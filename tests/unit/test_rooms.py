@@ -13,6 +13,7 @@ ORDER = [
     "settings",
     "plan",
     "folds",
+    "patterns",
     "sources",
     "app",
     "views",

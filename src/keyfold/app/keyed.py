@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from keyfold.plan import known, processes, ranks, retracting, windows
+from keyfold.patterns import Pattern
+from keyfold.plan import checks, known, matching, processes, ranks, retracting, windows
 from keyfold.plan.closing import check_columns, stay
 from keyfold.plan.nodes import (
     Emit,
@@ -23,7 +24,8 @@ from keyfold.plan.nodes import (
     WindowSpec,
     name_of,
 )
-from keyfold.plan.options import table_columns
+from keyfold.plan.options import length, table_columns
+from keyfold.plan.sequences import Order
 from keyfold.plan.site import StreamPlace, here
 from keyfold.plan.words import top_words, window_words
 
@@ -180,6 +182,62 @@ class Keyed:
         made = processes.process(processor, output, mode, initial, self.keys, where)
         spec = TableSpec(
             self.app.name, name, self.node, self.keys, (), process=replace(made, site=site), site=site
+        )
+        return self.app._declare(spec, partitions, on_error, help, where)
+
+    def pattern(
+        self,
+        name: str,
+        steps: Pattern,
+        *,
+        within: str | timedelta | None = None,
+        skip: str = "past_last",
+        order: Order = "event",
+        returns: Mapping[str, Expr] | None = None,
+        timeouts: bool = False,
+        limit: int = 10_000,
+        ttl: str | timedelta | None = None,
+        idle: str | timedelta | None = None,
+        partitions: int | None = None,
+        on_error: OnError = "reject",
+        help: str = "",
+    ) -> Table:
+        """Declares a table of matches: a row for each sequence of a key's rows that fits the steps.
+
+        >>> schema = "card int, amount double, at timestamp"
+        >>> cards = kf.App("bank").stream("cards", kf.rows([]), schema, time="at")
+        >>> probes, strike = kf.step("probe", "amount < 1", times=3), kf.step("strike", "amount > 500")
+        >>> returns = {"lost": "strike[0].amount"}
+        >>> cards.by("card").pattern("card_testing", probes >> strike, within="10 minutes", returns=returns)
+        <table bank.card_testing>
+
+        A match has `match_id`, `started`, `ended` and what `returns` makes of the steps' rows. Its last row
+        is less than `within` after its first. `skip` says which other matches one rules out: those that begin
+        before its end ("past_last"), with the same row ("next"), before a step's first or last row
+        ("to_first(step)", "to_last(step)"), or none ("none"). Rows wait until the watermark has passed them,
+        unless `order="arrival"`. With `timeouts` partial matches whose time ran out are given too, marked
+        `timed_out`. A key has at most `limit` partial matches; matches go after `ttl`.
+        """
+        site = here()
+        where = self.app._table_place(name, site)
+        ranks.refuse_second(self.window, self.ranked, "pattern", where)
+        retracting.refuse_pattern(self.node, where)
+        checks.instance(
+            steps, Pattern, "pattern takes steps", 'kf.step("a", ...) >> kf.step("b", ...)', where
+        )
+        made = matching.pattern(
+            steps.sequence, within, skip, order, returns, timeouts, limit, self.keys, self.node, where
+        )
+        spec = TableSpec(
+            self.app.name,
+            name,
+            self.node,
+            self.keys,
+            (),
+            ttl_ms=length(ttl, "ttl", where),
+            idle_ms=length(idle, "idle", where),
+            pattern=replace(made, site=site),
+            site=site,
         )
         return self.app._declare(spec, partitions, on_error, help, where)
 

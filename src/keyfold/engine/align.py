@@ -56,8 +56,8 @@ def from_state(
     """The table's rows as of a batch: what closed windows left is not among them, unless they are kept."""
     if compiled.rebuilt is None:
         raise HomeUnusable(
-            f"the view of {compiled.spec.app}.{compiled.spec.name} is behind its state, of which only its "
-            "processor knows what it means, so that it can't be made again",
+            f"the view of {compiled.spec.app}.{compiled.spec.name} is behind its state, "
+            f"{_unknown(compiled)}, so that it can't be made again",
             given=f"{home.path}, batch {batch}",
             hint="go on without views; or bring views.db back; or give the table a new name, which starts "
             "from the first row",
@@ -67,6 +67,12 @@ def from_state(
         for found in arrow_batches(compiled.rebuilt(_state(spark, home, batch, kept), kept)):
             columns = [found.column(field.name).cast(field.type) for field in wanted]
             yield pa.RecordBatch.from_arrays(columns, schema=wanted)
+
+
+def _unknown(compiled: Compiled) -> str:
+    if compiled.spec.pattern is not None:
+        return "which has partial matches, and not those that were found"
+    return "of which only its processor knows what it means"
 
 
 def _state(spark: SparkSession, home: TableHome, batch: int, kept: bool) -> DataFrame:

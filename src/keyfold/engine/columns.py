@@ -5,10 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from keyfold.engine import sequences
+from keyfold.engine.expressions import column, spelled
 from keyfold.engine.failures import explained
 from keyfold.plan import nodes, words
 from keyfold.plan.closing import closes
-from keyfold.plan.nodes import Expr, FoldSpec, TableSpec, TopSpec, WindowSpec
+from keyfold.plan.nodes import FoldSpec, TableSpec, TopSpec, WindowSpec
 
 if TYPE_CHECKING:
     from keyfold.engine.context import Context
@@ -28,6 +30,8 @@ def tell(context: Context, pipeline: Any, spec: TableSpec) -> None:
             context.at(f"column {name}", given, spec.site, partial(take, name))
     if spec.top is not None:
         _top(context, pipeline, spec.top)
+    if spec.pattern is not None:
+        sequences.tell(context, pipeline, spec, spec.pattern)
 
 
 def _top(context: Context, pipeline: Any, top: TopSpec) -> None:
@@ -75,14 +79,3 @@ def _fold(context: Context, pipeline: Any, name: str, spec: FoldSpec) -> None:
         pipeline.fold(
             name, fields, columns(spec.zero), columns(spec.update), merge, retract, column(spec.result)._jc
         )
-
-
-def column(expression: Expr) -> Any:
-    """A Spark column from SQL text, or from the user's function."""
-    from pyspark.sql import functions as F
-
-    return F.expr(expression) if isinstance(expression, str) else expression()
-
-
-def spelled(expression: Expr) -> str:
-    return expression if isinstance(expression, str) else f"<function {getattr(expression, '__name__', '?')}>"

@@ -18,8 +18,9 @@ from keyfold.engine.home import AppHome, TableHome
 from keyfold.engine.meeting import Shape, Upstream
 from keyfold.errors import BadExpression
 from keyfold.plan import nodes
-from keyfold.plan.closing import BOUNDS, closes
+from keyfold.plan.closing import closes
 from keyfold.plan.nodes import AppSpec, TableSpec
+from keyfold.plan.ranks import key_names
 from keyfold.views.contract import ViewSchema
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Compiled:
     rebuilt: Callable[[DataFrame, bool], DataFrame] | None
     """The table's rows, from its state as Spark's statestore source reads it, or from windows it keeps.
 
-    None: what the state means is known to a processor of the user's alone.
+    None: what the state means is known to a processor of the user's alone, or it is no rows.
     """
 
 
@@ -101,7 +102,7 @@ class Analysis:
             else StructType(self.made.changes.schema.fields[:-1])
         )
         schema: Any = chain.plain(given)
-        return Shape(schema, tuple(schema.names[1 : 1 + key_columns(self.spec)]))
+        return Shape(schema, tuple(schema.names[1 : 1 + len(key_names(self.spec))]))
 
 
 def analyze(
@@ -126,13 +127,6 @@ def _with_clock(analyzed: Callable[[bool], Analysis]) -> Analysis:
         if NEEDS_CLOCK not in error.what:
             raise
     return analyzed(True)
-
-
-def key_columns(spec: TableSpec) -> int:
-    """How many columns of a table's row tell it from others."""
-    appends = spec.process is not None and spec.process.mode == "append"
-    ranked = spec.top is not None and spec.top.order is not None
-    return len(spec.keys) + (len(BOUNDS) if closes(spec.window) else 0) + ranked + appends
 
 
 def _analyzed(context: Context) -> Analysis:
@@ -163,15 +157,18 @@ def build(analysis: Analysis, all_tables: list[Analysis]) -> Compiled:
     changes = _sendable(changes, types)
     meaning = {**analysis.context.meaning, **dict(pipeline.meaning())}
     shown = [f for f in schema if f["name"] not in OWN]
-    view = ViewSchema.from_spark(spec.name, key_columns(spec), {"fields": shown}, spec.help)
+    view = ViewSchema.from_spark(spec.name, len(key_names(spec)), {"fields": shown}, spec.help)
 
     def rebuilt(state: DataFrame, kept: bool) -> DataFrame:
         return _sendable(analysis.context.frame(pipeline.rebuilt(state._jdf, ttl, kept)), types)
 
-    timed = bool((ttl or closes(spec.window)) and pipeline.hasTime()) or bool(waiting(spec, timed=True))
+    ends = ttl or closes(spec.window) or spec.pattern is not None
+    timed = bool(ends and pipeline.hasTime()) or bool(waiting(spec, timed=True))
     # By the clock something is always due: Spark would run empty batches for ever.
     timed = timed and not waiting(spec, timed=False)
-    return Compiled(spec, changes, meaning, pipeline.stateSchema(ttl), view, timed, rebuilt)
+    return Compiled(
+        spec, changes, meaning, pipeline.stateSchema(ttl), view, timed, None if spec.pattern else rebuilt
+    )
 
 
 def _sendable(changes: DataFrame, types: tuple[tuple[str, str], ...]) -> DataFrame:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine import columns, lookups, session, side
+from keyfold.engine.expressions import column, spelled
 from keyfold.engine.failures import explained
 from keyfold.engine.home import TableHome
 from keyfold.engine.meeting import Upstream
@@ -64,7 +65,7 @@ class Context:
         self.upstream = upstream
         waits = waiting(spec, timed=True)
         folded = spec.ttl_ms is not None or spec.window is not None
-        self.timed = folded or spec.process is not None or bool(waits)
+        self.timed = folded or spec.process is not None or spec.pattern is not None or bool(waits)
         self.joins = any(isinstance(node, nodes.Join) for node in nodes.walk(spec.input))
         # Where the stage begins that the table is made of.
         self.base = next(step for step in reversed(nodes.steps(spec.input)) if isinstance(step, STAGES))
@@ -131,5 +132,5 @@ class Context:
     def at(self, what: str, expression: Expr, site: object, act: Callable[[Any], None]) -> None:
         """Hands one expression of the user's to the kernel; what Spark says of it names the place."""
         where = self.where(what, site)
-        with explained(self.spark, what, where, columns.spelled(expression)):
-            act(columns.column(expression)._jc)
+        with explained(self.spark, what, where, spelled(expression)):
+            act(column(expression)._jc)

@@ -15,6 +15,7 @@ from keyfold.engine.failures import explained, plain
 from keyfold.engine.wrapping import for_workers, wrap
 from keyfold.errors import BadExpression, BadOption, did_you_mean
 from keyfold.plan.nodes import ProcessSpec, TableSpec
+from keyfold.plan.ranks import SEQ, key_names
 from keyfold.views.contract import ViewSchema
 
 if TYPE_CHECKING:
@@ -22,14 +23,12 @@ if TYPE_CHECKING:
 
     from keyfold.engine.compile import Compiled
 
-SEQ = "seq"
-"""The last key column of a table in append mode."""
 BAD = "_kf_bad"
 
 
 def processed(context: Any, spec: TableSpec) -> Compiled:
     """The table, compiled."""
-    from keyfold.engine.compile import OWN, Compiled, key_columns
+    from keyfold.engine.compile import OWN, Compiled
 
     process = spec.process
     assert process is not None
@@ -42,7 +41,7 @@ def processed(context: Any, spec: TableSpec) -> Compiled:
     changes = context.frame(context.api.informed(_changes(found, spec, process)._jdf))
     fields = json.loads(changes.schema.json())["fields"]
     shown = [f for f in fields if f["name"] not in OWN]
-    view = ViewSchema.from_spark(spec.name, key_columns(spec), {"fields": shown}, spec.help)
+    view = ViewSchema.from_spark(spec.name, len(key_names(spec)), {"fields": shown}, spec.help)
     meaning = {**context.meaning, **_meaning(spec, process, output, previous)}
     return Compiled(spec, changes, meaning, "null", view, timed, None)
 

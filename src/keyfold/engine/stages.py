@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine import inputs, joining, lookups, meeting
-from keyfold.engine.columns import column, spelled
+from keyfold.engine.expressions import column, spelled
 from keyfold.engine.failures import explained
 from keyfold.errors import BadExpression
 from keyfold.plan import nodes, words

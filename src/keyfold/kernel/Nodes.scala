@@ -75,6 +75,7 @@ case class InformedExec(child: SparkPlan) extends UnaryExecNode {
     def derived(from: SparkPlan) = from.exists { case _: StatefulOperator => true; case _ => false }
     state match {
       case t: TransformWithStateExec => t.statefulProcessor.asInstanceOf[StatefulProcessor[_, _, _]] match {
+        case p: Patterned => p.version = t.stateInfo.fold(0L)(_.storeVersion)
         case f: Folding => f.lagging = forLate.filter(_ => t.children.exists(derived))
         case _ =>
       }

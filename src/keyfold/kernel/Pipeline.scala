@@ -34,6 +34,7 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
   private var ranking: Option[Ranking] = None
   private var shown = Vector.empty[(String, Expression)]
   private var previous = false
+  private var pattern: Option[Patterns] = None
 
   def where(c: Column): Unit = conditions :+= lens.inSource(lens.where(c))
 
@@ -90,13 +91,15 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
   }
   private lazy val columnsShown: Seq[(String, Expression)] =
     if (shown.nonEmpty) shown else lens.seen.zip(lens.exprs).collect { case (a, e) if a.name != Names.Op && !keys.exists(_.equalsIgnoreCase(a.name)) => a.name -> e }
+  /** The table's rows are matches of a pattern, as plan/automaton.py writes it; all else about it is told to what comes back. */
+  def sequences(automaton: String): Patterns = { pattern = Some(new Patterns(lens, keyAttributes, Automaton.parse(automaton))); pattern.get }
   /** Readers are told, with each change, what the row was before. */
   def before(): Unit = previous = true
 
   private def keyAttributes: Seq[Attribute] = keys.map(k => lens.seen.find(_.name.equalsIgnoreCase(k)).get)
 
   /** All columns as one fold, in the order of declaration; aggregates share what they can. */
-  private lazy val whole: Fold = if (ranking.isDefined) Fold.newest(columnsShown, time).copy(keys = keyAttributes) else {
+  private lazy val whole: Fold = if (pattern.isDefined) pattern.get.shown else if (ranking.isDefined) Fold.newest(columnsShown, time).copy(keys = keyAttributes) else {
     val aggs = columns.collect { case Declared(n, Some(c), _) => n -> c }
     val weighed = weight.filterNot(_ => refolds)
     val parts = (if (aggs.isEmpty) Nil else Seq(Fold.aggregates(lens, keys, aggs, weighed))) ++ columns.flatMap(_.own).map { f => Fold.own(lens, keyAttributes, f, weighed) }
@@ -117,7 +120,7 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
   def hasTime: Boolean = time.isDefined
 
   /** Columns of the source that the table looks at. */
-  private def reads: AttributeSet = {
+  private def reads: AttributeSet = if (pattern.isDefined) AttributeSet(conditions ++ keyAttributes.map(lens.inSource) ++ pattern.get.reads) else {
     val fold = all(None).reading(lens.source)(lens.inSource)
     val ordering = ranking.toSeq.flatMap(_.orders).map(o => lens.inSource(o.child))
     AttributeSet(conditions ++ keyAttributes.map(lens.inSource) ++ ordering) ++ fold.references
@@ -198,17 +201,18 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
     val keyOut = keyAttributes.map(k => AttributeReference(k.name, k.dataType)())
     val built = processor(source, keyOut, if (ttlMs > 0) Some(ttlMs) else None)
     val sent = Through(built.work, built.input, from)
-    val gathered = if (built.gathered) Gather(Some(built.folding.fold), keyOut, built.input.take(built.prefix), sent) else sent
+    val gathered = built.gather.fold(sent: LogicalPlan)(Gather(_, keyOut, built.input.take(built.prefix), sent))
     Dataset.ofRows(spark, Informed(Unwrap(changes(built.folding.fold), stateful(gathered, keyOut, built.folding, built.mode))))
   }
 
-  /** What a table's rows go through before the shuffle, what comes through it, and what they meet there. */
-  private case class Built(work: RowWork, input: Seq[Attribute], prefix: Int, folding: Folding, mode: TimeMode, gathered: Boolean)
+  /** What a table's rows go through before the shuffle, what comes through it, and what they meet there; `gather`: rows of a key are put together without a sort, and folded. */
+  private case class Built(work: RowWork, input: Seq[Attribute], prefix: Int, folding: Folding, mode: TimeMode, gather: Option[Option[Fold]])
 
   private def processor(source: Seq[Attribute], keyOut: Seq[Attribute], ttl: Option[Long]): Built = {
     val keyExprs = keyAttributes.map(k => Alias(lens.inSource(k), k.name)())
     val clock = if (ttl.isEmpty && closing.isEmpty) TimeMode.None() else if (time.isEmpty) TimeMode.ProcessingTime() else TimeMode.EventTime()
     val keeping = Keeping(keep, zone, origin.stream)
+    if (pattern.isDefined) return matched(pattern.get, source, keyExprs, keyOut, keeping)
     val timing = if (window.isEmpty && ttl.isEmpty) None else Some(Timing(window, source, time))
     // The cell of time that rows of a key are folded in before the shuffle, if there are cells.
     val cells = window.collect { case Panes(g) => g; case Sessions(c, _) => c }
@@ -231,7 +235,7 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
         val kept = AttributeReference(Names.Time, LongType)() +: input.slice(prefix, arriving.stamp)
         new Recent(if (r.pane.isDefined) folding else folding.reading(kept)(identity), arriving, keeping, r, kept, ttl)
     }
-    Built(work, input, prefix, stateful, clock, !asRows && folding.flat)
+    Built(work, input, prefix, stateful, clock, Some(Some(folding)).filter(_ => !asRows && folding.flat))
   }
 
   /** A table that keeps the rows of a key: what it shows of them or folds, what it orders them by, and their weight come through the shuffle. */
@@ -254,7 +258,17 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
       val rows = Fold(kept, keyAttributes ++ rank, kept, kept.map(_.newInstance()), kept.map(a => Literal(null, a.dataType)), kept, None, out.take(columnsShown.length), Nil, previous)
       new Ranked(rows, arriving, keeping, kept, weightAt, ttl, ranking.get.copy(orders = ranked))
     }
-    Built(work, input, keyOut.length, folding, clock, gathered = false)
+    Built(work, input, keyOut.length, folding, clock, None)
+  }
+
+  /** Matches of a pattern: what is kept of a row and which conditions are true for it come through the shuffle. */
+  private def matched(p: Patterns, source: Seq[Attribute], keyExprs: Seq[Expression], keyOut: Seq[Attribute], keeping: Keeping): Built = {
+    val timing = Timing(time.map(_ => if (p.how.held) Bound(at = false) else Timed), source, time)
+    val all = gate(source)
+    val work = Single(all.copy(conditions = all.conditions ++ p.relevant), keyExprs, Seq(p.kept, p.mask), time, Some(timing), bare = true)
+    val input = keyOut ++ Seq("row" -> p.kept.dataType, "mask" -> LongType, Names.Order -> work.added.head, Names.Bad -> StringType).map { case (n, t) => AttributeReference(n, t)() }
+    val folding = new Patterned(whole.copy(previous = previous), Arriving(input, keyOut.length, ordered = true), keeping, p.how)
+    Built(work, input, keyOut.length, folding, if (time.isEmpty) TimeMode.ProcessingTime() else TimeMode.EventTime(), Some(None))
   }
 
   /** The whole fold, with what TTL, windows and rows that may be taken back need beside the columns; a window's bounds are part of its key. */
@@ -337,17 +351,18 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
     val canon = new Canon(lens)
     val m = new java.util.LinkedHashMap[String, String]()
     conditions.filterNot(c => c.isInstanceOf[Touch] || c.isInstanceOf[UsableKey]).zipWithIndex.foreach { case (c, i) => m.put(s"where:$i", canon(c)) }
-    if (keys.isEmpty || (columns.isEmpty && ranking.isEmpty)) lens.seen.foreach(a => m.put(s"column:${a.name}", canon(lens.inSource(a))))
+    if (keys.isEmpty || (columns.isEmpty && ranking.isEmpty && pattern.isEmpty)) lens.seen.foreach(a => m.put(s"column:${a.name}", canon(lens.inSource(a))))
     else {
       keyAttributes.foreach(k => m.put(s"key:${k.name}", canon(lens.inSource(k))))
       columns.foreach(c => m.put(s"column:${c.name}", canon.column(c, keys)))
       if (ranking.isDefined) columnsShown.foreach { case (n, e) => m.put(s"column:$n", canon(e)) }
       ranking.foreach(r => m.put("top", if (r.orders.isEmpty) "newest" else s"${r.n} by ${r.orders.map(o => s"${canon(o.child)} ${o.direction.sql} ${o.nullOrdering.sql}").mkString(", ")}"))
       gapGiven.foreach(g => m.put("gap", canon(g)))
+      pattern.foreach(_.meaning(canon(_)).foreach { case (part, text) => m.put(part, text) })
       lens.source.filter(a => reads.contains(a) && !Names.hidden(a.name)).foreach(a => m.put(s"reads:${a.name}", a.dataType.sql))
       // State is laid out in the order of declaration.
       m.put("keys", keys.mkString(", "))
-      m.put("columns", (columns.map(_.name) ++ columnsShown.map(_._1).filter(_ => ranking.isDefined)).mkString(", "))
+      if (pattern.isEmpty) m.put("columns", (columns.map(_.name) ++ columnsShown.map(_._1).filter(_ => ranking.isDefined)).mkString(", "))
     }
     m
   }

@@ -98,7 +98,7 @@ object JoinStrategy extends SparkStrategy {
       val conf = plan.conf
       val partitions = conf.getConf(SQLConf.STATEFUL_SHUFFLE_PARTITIONS_INTERNAL).getOrElse(conf.numShufflePartitions)
       def by(side: LogicalPlan, keys: Seq[Expression]): SparkPlan = planLater(side.transform { case s: Sieve if s.join == join => s.copy(keys = keys, partitions = partitions) })
-      new StreamingSymmetricHashJoinExec(leftKeys, rightKeys, how, other, conf.getConf(SQLConf.STREAMING_JOIN_STATE_FORMAT_VERSION), by(left, leftKeys), by(right, rightKeys))
+      new StreamingSymmetricHashJoinExec(leftKeys, rightKeys, how, other, 4, by(left, leftKeys), by(right, rightKeys))
     case other => planLater(other)
   }
 

@@ -17,6 +17,9 @@ case class Recently(span: Option[Long], rows: Option[Int], pane: Option[Long]) e
 /** No windows, but what is older than the watermark is late, and with `at` what is as old. */
 case class Bound(at: Boolean) extends Window
 
+/** No windows, and no row is late, but each has a time. */
+case object Timed extends Window
+
 /** What a row's event time means to a table that looks at it, before the shuffle: once rows are folded together, their text is gone. */
 case class Timing(window: Option[Window], source: Seq[Attribute], time: Option[Attribute], watermark: Long = Timing.Unknown)
 

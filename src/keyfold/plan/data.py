@@ -6,6 +6,7 @@ from typing import Any
 
 from keyfold.errors import masked
 from keyfold.plan import durations
+from keyfold.plan.automaton import automaton
 from keyfold.plan.nodes import (
     AppSpec,
     Connector,
@@ -30,7 +31,8 @@ from keyfold.plan.nodes import (
     app_lookups,
     steps,
 )
-from keyfold.plan.words import expr_words, shown_options
+from keyfold.plan.sequences import PatternSpec
+from keyfold.plan.words import expr_words, sequence_words, shown_options
 
 
 def to_dict(spec: AppSpec) -> dict[str, Any]:
@@ -80,6 +82,7 @@ def _table_dict(table: TableSpec) -> dict[str, Any]:
         "window": None if table.window is None else _window_dict(table.window),
         "top": None if table.top is None else {"n": table.top.n, "by": table.top.order},
         "process": None if table.process is None else _process_dict(table.process),
+        "pattern": None if table.pattern is None else _pattern_dict(table.pattern),
         "columns": {name: _column_value(value) for name, value in table.columns},
         "ttl": _length(table.ttl_ms),
         "emit": table.emit,
@@ -111,6 +114,20 @@ def _process_dict(process: ProcessSpec) -> dict[str, Any]:
         "output": process.output,
         "mode": process.mode,
         "initial": None if process.initial is None else expr_words(process.initial),
+    }
+
+
+def _pattern_dict(pattern: PatternSpec) -> dict[str, Any]:
+    found = automaton(pattern).conditions
+    return {
+        "steps": sequence_words(pattern.sequence),
+        "conditions": {c.name: None if c.expression is None else expr_words(c.expression) for c in found},
+        "within": _length(pattern.within_ms),
+        "skip": pattern.skip if pattern.skip_to is None else f"{pattern.skip}({pattern.skip_to})",
+        "order": pattern.order,
+        "returns": _named_dict(pattern.returns),
+        "timeouts": pattern.timeouts,
+        "limit": pattern.limit,
     }
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from keyfold.plan import checks, durations
+from keyfold.plan.automaton import automaton
 from keyfold.plan.data import to_dict
 from keyfold.plan.mermaid import mermaid
 from keyfold.plan.nodes import (
@@ -27,6 +28,7 @@ from keyfold.plan.words import (
     connector_words,
     expr_words,
     named_words,
+    pattern_words,
     process_words,
     step_words,
     top_words,
@@ -107,6 +109,8 @@ def _table_block(table: TableSpec) -> list[str]:
         ("keeps", [None if table.top is None else top_words(table.top)]),
         ("process", [None if table.process is None else process_words(table.process)]),
         ("output", [None if table.process is None else table.process.output]),
+        ("pattern", [None if table.pattern is None else pattern_words(table.pattern)]),
+        ("steps", _steps(table)),
         ("columns", _columns(table)),
         ("ttl", [_length(table.ttl_ms)]),
         ("emit", [None if table.emit == "changes" else table.emit]),
@@ -143,12 +147,23 @@ def _arm(lines: list[str]) -> list[str]:
 
 
 def _columns(table: TableSpec) -> list[str]:
-    width = max((len(name) for name, _ in table.columns), default=0)
+    columns = table.columns if table.pattern is None else table.pattern.returns
+    width = max((len(name) for name, _ in columns), default=0)
     lines = []
-    for name, value in table.columns:
+    for name, value in columns:
         first, *rest = _fold_lines(value) if isinstance(value, FoldSpec) else expr_words(value).splitlines()
         lines += [f"{name:<{width}}  {first}", *(f"{'':<{width}}  {line}" for line in rest)]
     return lines
+
+
+def _steps(table: TableSpec) -> list[str]:
+    """The conditions of a pattern, and what its matches show."""
+    if table.pattern is None:
+        return []
+    found = automaton(table.pattern).conditions
+    lines = [(c.name if c.kind != "no" else f"no {c.name}", c.expression) for c in found if c.kind != "until"]
+    width = max(len(name) for name, _ in lines)
+    return [f"{name:<{width}}  {'any row' if e is None else expr_words(e)}" for name, e in lines]
 
 
 def _fold_lines(fold: FoldSpec) -> list[str]:

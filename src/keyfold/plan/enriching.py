@@ -162,6 +162,8 @@ def _check_event(node: Node, table: TableSpec, where: object) -> None:
         why = "it has windows"
     elif table.process is not None:
         why = "a processor fills it"
+    elif table.pattern is not None:
+        why = "its rows are matches"
     elif table.top is not None and table.top.order is not None:
         why = f"it keeps {top_words(table.top)}"
     elif (first := retracting.origin(table.input)) is not None:

@@ -25,6 +25,9 @@ def of_table(table: TableSpec) -> tuple[str, ...] | None:
     if table.process is not None:
         taken = {name.lower() for name in keys}
         return (*keys, *(name for name in schema.columns(table.process.output) if name.lower() not in taken))
+    if table.pattern is not None:
+        own = ("started", "ended", *(["timed_out"] if table.pattern.timeouts else []))
+        return (*keys, *own, *(name for name, _ in table.pattern.returns))
     return (*keys, *(name for name, _ in table.columns)) if table.columns else None
 
 

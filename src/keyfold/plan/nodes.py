@@ -11,7 +11,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from keyfold.plan.sequences import PatternSpec
 
 Expr: TypeAlias = str | Callable[[], Any]
 """A Spark SQL expression, or a function without arguments that returns a Spark `Column`."""
@@ -253,7 +256,7 @@ class TableSpec:
     """Keyed state: one row per key, or per key and window, folded from the input.
 
     With `top` the columns are expressions on a row, all of the stream's columns if there are none; with
-    `process` there are none.
+    `process` or `pattern` there are none.
     """
 
     app: str
@@ -272,6 +275,7 @@ class TableSpec:
     idle_ms: int | None = None
     top: TopSpec | None = None
     process: ProcessSpec | None = None
+    pattern: PatternSpec | None = None
     site: Site | None = field(default=None, compare=False)
 
 

@@ -12,6 +12,10 @@ from keyfold.plan.words import top_words, window_words
 
 RANK: Final = "rank"
 """The last column of a top table's key: the place of a row, from 1."""
+SEQ: Final = "seq"
+"""The last key column of a processor's table in append mode."""
+MATCH_ID: Final = "match_id"
+"""The last key column of a pattern's table."""
 
 
 def top(n: object, by: object, where: object = None) -> TopSpec:
@@ -66,10 +70,12 @@ def check_columns(
 
 
 def key_names(table: TableSpec) -> tuple[str, ...]:
-    """The columns by which a row of a table is found: its key, and the bounds of its window or its rank."""
+    """The columns by which a row of a table is found: its key, and what else tells its rows apart."""
     bounds = BOUNDS if closes(table.window) else ()
     rank = () if table.top is None or table.top.order is None else (RANK,)
-    return (*(name for name, _ in table.keys), *bounds, *rank)
+    appended = (SEQ,) if table.process is not None and table.process.mode == "append" else ()
+    match = () if table.pattern is None else (MATCH_ID,)
+    return (*(name for name, _ in table.keys), *bounds, *rank, *appended, *match)
 
 
 def _refuse_rank(what: str, names: list[str], where: object) -> None:

@@ -18,6 +18,12 @@ def refuse_process(node: Node, where: object = None) -> None:
     _refuse(node, "process", why, where, "table(...)", events=True)
 
 
+def refuse_pattern(node: Node, where: object = None) -> None:
+    """A match that has been found stays found."""
+    why = "a match can't be made without a row that it has taken"
+    _refuse(node, "pattern", why, where, "a pattern of the stream itself", events=True)
+
+
 def refuse_join(node: Node, where: object = None) -> None:
     """Spark's join has no way to take back what it has joined."""
     why = "what was joined stays joined"

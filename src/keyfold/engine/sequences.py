@@ -1,0 +1,48 @@
+"""A table's pattern, told to the kernel: its automaton, each condition, and what a match returns."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from keyfold.engine.failures import explained
+from keyfold.plan import words
+from keyfold.plan.automaton import Condition, automaton
+from keyfold.plan.nodes import TableSpec
+from keyfold.plan.sequences import PatternSpec
+
+if TYPE_CHECKING:
+    from keyfold.engine.context import Context
+
+
+def tell(context: Context, pipeline: Any, spec: TableSpec, pattern: PatternSpec) -> None:
+    """Hands the pattern to the pipeline of the table's rows, item by item."""
+    made = automaton(pattern)
+    shown = words.pattern_words(pattern)
+    with explained(context.spark, "pattern", context.where("pattern", pattern.site), shown):
+        kernel = pipeline.sequences(json.dumps(made.plain()))
+    for condition in made.conditions:
+        _condition(context, kernel, condition, pattern)
+    for name, expression in pattern.returns:
+        context.at(f"returns {name}", expression, pattern.site, partial(kernel.returns, name))
+    kernel.matching(
+        -1 if pattern.within_ms is None else pattern.within_ms,
+        pattern.skip,
+        made.steps.index(pattern.skip_to) if pattern.skip_to else -1,
+        pattern.order == "event",
+        pattern.timeouts,
+        pattern.limit,
+        -1 if spec.ttl_ms is None else spec.ttl_ms,
+        f"partial matches beyond limit {pattern.limit}",
+    )
+    context.meaning["pattern"] = f"{shown}, limit {pattern.limit}"
+
+
+def _condition(context: Context, kernel: Any, condition: Condition, pattern: PatternSpec) -> None:
+    never = condition.kind == "step"
+    if condition.expression is None:
+        kernel.condition(None, never)
+        return
+    what = condition.name if condition.kind == "until" else f"{condition.kind} {condition.name}"
+    context.at(what, condition.expression, pattern.site, lambda c: kernel.condition(c, never))

@@ -1,0 +1,227 @@
+package org.apache.spark.sql.keyfold
+
+import scala.collection.mutable.ArrayBuffer
+
+import org.apache.spark.sql.catalyst.InternalRow
+
+/** What a match rules out: those that began before its end, that began with it, or before the first or last row of a step. */
+case class Skip(kind: String, step: Int)
+
+/** How a pattern is matched; `within` in microseconds. */
+case class Matching(automaton: Automaton, within: Option[Long], skip: Skip, timeouts: Boolean, limit: Int) {
+  /** Whether something is said when the time of a partial match is over. */
+  val ends: Boolean = timeouts || automaton.waits.exists(_ != 0)
+}
+
+/** A match, or a partial match that ran out of time: its last node, and when it ended. */
+case class Found(node: Int, start: Int, ended: Long, timedOut: Boolean)
+
+/** Conditions that a row alone does not decide; `node` is the last one of the partial match, below zero where there is none yet. */
+trait Looking { def holds(condition: Int, row: InternalRow, taken: Taken, node: Int): Boolean }
+
+/** Is told what happens, for `keyfold pattern explain`. */
+trait Telling {
+  def took(node: Int, position: Int): Unit
+  def ended(node: Int, why: String): Unit
+  def found(f: Found): Unit
+}
+
+/**
+ * One key's partial matches. Rows come in order. Partial matches are kept in groups that differ in nothing that a row's own conditions (`mask`) can tell, so that a
+ * row that means nothing to a group costs one look at it, however many are in it.
+ */
+class Matcher(m: Matching, own: Long, looking: Looking, telling: Telling = null) {
+  import m.automaton
+
+  val taken = new Taken
+  var groups = new ArrayBuffer[Group]
+  var dropped = 0L
+  private val found = new ArrayBuffer[Found]
+  /** No partial match began before; and how many there were after the last sweep. */
+  private var (oldest, swept) = (Long.MaxValue, 0)
+
+  def count: Int = groups.foldLeft(0)(_ + _.length)
+  private def begun(start: Int): Long = taken.times(start)
+  private def over(start: Int, time: Long): Boolean = m.within.exists(w => time - begun(start) >= w)
+
+  /** Partial matches that are loaded from state. */
+  def load(at: Int, alive: Long, node: Int, start: Int): Unit = { group(at, alive).add(node, start); oldest = math.min(oldest, begun(start)) }
+  private def group(at: Int, alive: Long): Group = groups.find(g => g.at == at && g.alive == alive).getOrElse { val g = new Group(at, alive); groups += g; g }
+
+  /** What a row does: `taken` ways, and those that are left. */
+  private case class Outcome(taken: Long, left: Long)
+  private def outcome(ways: Array[Way], alive: Long, holds: Int => Boolean): Outcome = {
+    val fresh = (alive & Automaton.Fresh) != 0
+    var (took, left, i) = (0L, alive & ~Automaton.Fresh, 0)
+    while (i < ways.length) {
+      val (w, bit) = (ways(i), 1L << i)
+      if ((left & bit) != 0) {
+        if (w.ends.exists(holds) || (fresh && w.atOnce.exists(holds)) || w.after.exists(j => (took & (1L << j)) != 0)) left &= ~bit
+        else if (!w.out && holds(automaton.positions(w.target))) { took |= bit; if (w.link != Link.Any) left &= ~bit }
+        else if (w.link == Link.Strict && !w.out) left &= ~bit
+      }
+      i += 1
+    }
+    Outcome(took, left)
+  }
+
+  /** The next row; what it completes is handed to `emit`. A row that a condition throws on leaves no trace. */
+  def row(r: InternalRow, mask: Long, time: Long, mark: Long)(emit: Found => Unit): Unit = {
+    if (m.ends) expire(time)(emit)
+    else if (m.within.isDefined && count > swept * 2 + 64) sweep(time)
+    val (rowsBefore, nodesBefore) = (taken.rows.length, taken.row.length)
+    found.clear()
+    val i = taken.add(r, time, mark)
+    val (fresh, changed) = (new ArrayBuffer[(Int, Int, Int)], new ArrayBuffer[(Group, ArrayBuffer[Group])])
+    try {
+      groups.foreach { g =>
+        val after = carried(g, i, mask, fresh)
+        if (after != null) changed += (g -> after)
+      }
+      begin(i, mask, fresh)
+    } catch { case e: Throwable => taken.cut(rowsBefore, nodesBefore); throw e }
+    if (changed.nonEmpty) {
+      val gone = java.util.Collections.newSetFromMap(new java.util.IdentityHashMap[Group, java.lang.Boolean])
+      changed.foreach(c => gone.add(c._1))
+      groups = groups.filterNot(gone.contains)
+      changed.foreach(_._2.foreach(g => if (g.length > 0) join(g)))
+    }
+    fresh.foreach { case (at, node, start) => group(at, automaton.full(at)).add(node, start); oldest = math.min(oldest, begun(start)) }
+    if (found.nonEmpty) settle(found.toArray, emit)
+    if (count > m.limit) drop(time)
+    if (taken.row.length == nodesBefore) taken.cut(rowsBefore, nodesBefore)
+  }
+
+  private def join(g: Group): Unit = {
+    val same = groups.find(o => o.at == g.at && o.alive == g.alive)
+    if (same.isEmpty) groups += g else { var i = 0; while (i < g.length) { same.get.add(g.nodes(i), g.starts(i)); i += 1 } }
+  }
+
+  /** What becomes of a group; null if nothing. Those that go on to another position are added to `fresh`. */
+  private def carried(g: Group, i: Int, mask: Long, fresh: ArrayBuffer[(Int, Int, Int)]): ArrayBuffer[Group] = {
+    val ways = automaton.ways(g.at)
+    val alone = automaton.looks(g.at).forall(c => (own & (1L << c)) != 0)
+    val all = if (alone) outcome(ways, g.alive, c => (mask & (1L << c)) != 0) else null
+    if (alone && all.taken == 0 && all.left == g.alive) return null
+    val after = new ArrayBuffer[Group](1)
+    var k = 0
+    while (k < g.length) {
+      val (node, start) = (g.nodes(k), g.starts(k))
+      if (!over(start, taken.times(i))) {
+        val o = if (alone) all else outcome(ways, g.alive, holds(_, i, mask, node))
+        take(ways, o.taken, i, node, start, fresh)
+        if (o.left != 0) after.find(_.alive == o.left).getOrElse { val a = new Group(g.at, o.left); after += a; a }.add(node, start)
+        if (telling != null && (g.alive & ~o.left & ~o.taken & ~Automaton.Fresh) != 0) tell(g, node, i, mask, o)
+      }
+      k += 1
+    }
+    after
+  }
+
+  private def holds(c: Int, i: Int, mask: Long, node: Int): Boolean =
+    if ((own & (1L << c)) != 0) (mask & (1L << c)) != 0 else looking.holds(c, taken.rows(i), taken, node)
+
+  private def begin(i: Int, mask: Long, fresh: ArrayBuffer[(Int, Int, Int)]): Unit = {
+    val o = outcome(automaton.begin, Automaton.bits(automaton.begin.indices), holds(_, i, mask, -1))
+    take(automaton.begin, o.taken, i, -1, i, fresh)
+  }
+
+  private def take(ways: Array[Way], bits: Long, i: Int, before: Int, start: Int, fresh: ArrayBuffer[(Int, Int, Int)]): Unit = if (bits != 0) {
+    var w = 0
+    while (w < ways.length) {
+      if ((bits & (1L << w)) != 0) {
+        val at = ways(w).target
+        val node = taken.node(i, at, before)
+        if (telling != null) telling.took(node, at)
+        if (automaton.accepts(at)) found += Found(node, start, taken.times(i), timedOut = false)
+        if (automaton.full(at) != 0) fresh += ((at, node, start))
+      }
+      w += 1
+    }
+  }
+
+  private def tell(g: Group, node: Int, i: Int, mask: Long, o: Outcome): Unit = {
+    val (ways, fresh) = (automaton.ways(g.at), (g.alive & Automaton.Fresh) != 0)
+    ways.indices.filter(w => (g.alive & ~o.left & ~o.taken & (1L << w)) != 0).foreach { w =>
+      val end = (ways(w).ends ++ (if (fresh) ways(w).atOnce else Array.empty[Int])).find(holds(_, i, mask, node))
+      val waited = if (ways(w).out) "the end" else automaton.name(ways(w).target)
+      telling.ended(node, end.fold(if (ways(w).link == Link.Strict) s"$waited must be the very next row" else s"$waited waits until the steps before it have taken all they can")(c => s"condition:$c:$waited"))
+    }
+  }
+
+  /** Matches that end together: the earliest is given, and the others if it does not rule them out. */
+  private def settle(ending: Array[Found], emit: Found => Unit): Unit = {
+    val sorted = if (ending.length == 1) ending else ending.sortWith { (a, b) => if (a.start != b.start) a.start < b.start else taken.compare(a.node, b.node) < 0 }
+    var left = sorted.toList
+    while (left.nonEmpty) {
+      val f = left.head
+      emit(f)
+      if (telling != null) telling.found(f)
+      val ruled = ruledOut(f)
+      left = if (ruled == null) left.tail else left.tail.filterNot(o => ruled(o.start))
+      if (ruled != null) prune(ruled)
+    }
+  }
+
+  /** Which partial matches, by where they began, can't be one beside a match; null if all can. */
+  private def ruledOut(f: Found): Int => Boolean = m.skip.kind match {
+    case "past_last" => val last = taken.row(f.node); _ <= last
+    case "next" => _ == f.start
+    case "none" => null
+    case to =>
+      val rows = taken.path(f.node).filter(n => automaton.positions(taken.position(n)) == m.skip.step).map(taken.row(_))
+      if (rows.isEmpty) null else { val bound = if (to == "to_first") rows.head else rows.last; _ < bound }
+  }
+
+  private def prune(ruled: Int => Boolean): Unit = {
+    if (telling != null) groups.foreach(g => (0 until g.length).foreach(k => if (ruled(g.starts(k))) telling.ended(g.nodes(k), s"skip ${m.skip.kind}")))
+    groups = groups.map(_.filtered((_, start) => !ruled(start))).filter(_.length > 0)
+  }
+
+  /** Time has passed: partial matches that can go on no more end, the earliest first. */
+  def expire(time: Long)(emit: Found => Unit): Unit = if (m.within.exists(w => oldest != Long.MaxValue && time - oldest >= w)) {
+    val done = new ArrayBuffer[Found]
+    groups.foreach { g =>
+      val waits = (g.alive & automaton.waits(g.at)) != 0
+      if (waits || m.timeouts || telling != null) (0 until g.length).foreach { k =>
+        if (over(g.starts(k), time)) {
+          if (telling != null && !waits) telling.ended(g.nodes(k), "within")
+          if (waits || m.timeouts) done += Found(g.nodes(k), g.starts(k), begun(g.starts(k)) + m.within.get, timedOut = !waits)
+        }
+      }
+    }
+    sweep(time)
+    // One after the other in time: a match rules out what would have ended later.
+    var left = done.sortWith { (a, b) => if (a.start != b.start) a.start < b.start else taken.compare(a.node, b.node) < 0 }.toList
+    while (left.nonEmpty) {
+      val f = left.head
+      left = left.tail
+      emit(f)
+      if (telling != null) telling.found(f)
+      val ruled = if (f.timedOut) null else ruledOut(f)
+      if (ruled != null) { left = left.filterNot(o => ruled(o.start)); prune(ruled) }
+    }
+  }
+
+  private def sweep(time: Long): Unit = {
+    groups = groups.map(_.filtered((_, start) => !over(start, time))).filter(_.length > 0)
+    oldest = groups.foldLeft(Long.MaxValue)((o, g) => (0 until g.length).foldLeft(o)((x, k) => math.min(x, begun(g.starts(k)))))
+    swept = count
+  }
+
+  /** More than there may be: those that began first go. */
+  private def drop(time: Long): Unit = {
+    sweep(time)
+    val starts = groups.toArray.flatMap(g => (0 until g.length).map(g.starts(_)))
+    if (starts.length > m.limit) {
+      java.util.Arrays.sort(starts)
+      // Those that began with one row go together, or there would be matches that a larger limit does not give.
+      val first = starts(starts.length - m.limit)
+      val bound = if (starts(starts.length - m.limit - 1) == first) first + 1 else first
+      val before = count
+      if (telling != null) groups.foreach(g => (0 until g.length).foreach(k => if (g.starts(k) < bound) telling.ended(g.nodes(k), "limit")))
+      groups = groups.map(_.filtered((_, start) => start >= bound)).filter(_.length > 0)
+      dropped += before - count
+    }
+  }
+}

@@ -1,0 +1,118 @@
+package org.apache.spark.sql.keyfold
+
+import org.apache.spark.sql.Column
+import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.optimizer.{BooleanSimplification, ConstantFolding}
+import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation}
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.types._
+
+/** A pattern as it was declared: its expressions, analyzed one by one against the columns of a row and what a match has taken so far. */
+class Patterns(lens: Lens, keys: Seq[Attribute], automaton: Automaton) {
+  private val row = lens.seen
+  private val struct = StructType(row.map(a => StructField(a.name, a.dataType)))
+  private val steps = automaton.steps.toSeq.map(n => AttributeReference(n, ArrayType(struct, containsNull = false), nullable = false)())
+  private val (last, first) = (AttributeReference("last", struct)(), AttributeReference("first", struct)())
+  steps.foreach(s => row.find(_.name.equalsIgnoreCase(s.name)).foreach(_ => throw new Refused(s"a step and a column are both called ${s.name}; give the step another name")))
+  Patterns.functions(lens.spark)
+
+  private var conditions = Vector.empty[Expression]
+  private var returned = Vector.empty[(String, Expression)]
+  private var options: () => Patterning = _
+
+  /** How it is matched: lengths in milliseconds, below zero where there is none; `step` is a number, below zero where `skip` names none. */
+  def matching(within: Long, skip: String, step: Int, held: Boolean, timeouts: Boolean, limit: Int, ttl: Long, label: String): Unit = {
+    def some(ms: Long) = Some(ms * 1000).filter(_ >= 0)
+    options = () => Patterning(Matching(automaton, some(within), Skip(skip, step), timeouts, limit), looks, held, some(ttl), label)
+  }
+  def how: Patterning = options()
+
+  /** The columns that an expression sees; a column of the row's hides what a match calls the same. */
+  private def over(columns: Seq[Attribute], others: Seq[(String, Attribute)]): (Lens, AttributeMap[Attribute]) = {
+    val named = others.filterNot { case (n, _) => columns.exists(_.name.equalsIgnoreCase(n)) }.map { case (n, a) => a.withName(n).newInstance() -> a }
+    val visible = columns ++ named.map(_._1)
+    (lens.copy(seen = visible, exprs = visible), AttributeMap(named))
+  }
+  private def restored(e: Expression, names: AttributeMap[Attribute]): Expression = e.transform {
+    case a: AttributeReference if names.contains(a) => names(a)
+    // There may be fewer rows than asked for.
+    case g: GetArrayItem => g.copy(failOnError = false)
+  }
+
+  /** A condition, in the order of the automaton's numbers; null is any row. `never` says what it must not be for all rows. */
+  def condition(c: Column, never: Boolean): Unit = conditions :+= (if (c == null) Literal(true) else {
+    val (wide, names) = over(row, steps.map(s => s.name -> s) ++ Seq("prev" -> last, "first" -> first))
+    val e = restored(wide.where(c), names)
+    BooleanSimplification(ConstantFolding(Filter(e, LocalRelation(row)))).asInstanceOf[Filter].condition match {
+      case Literal(value, _) if value != true && never => throw new Refused("no row can fit: the condition is never true")
+      case Literal(true, _) if !never => throw new Refused("nothing can come after it: the condition is true for every row")
+      case _ => e
+    }
+  })
+
+  def returns(name: String, c: Column): Unit = {
+    val (wide, names) = over(keys, steps.map(s => s.name -> s) ++ Seq("first" -> first, "last" -> last))
+    returned :+= name -> restored(wide.select(Seq(c.as(name))).exprs.head, names)
+  }
+
+  private def ofRow(e: Expression): Boolean = e.references.forall(a => row.exists(_.exprId == a.exprId))
+  private lazy val (own, others) = conditions.zipWithIndex.partition(c => ofRow(c._1))
+
+  /** What a condition looks at, for the kernel. */
+  def looks: Conditions = Conditions(Automaton.bits(own.map(_._2)), others.map(_.swap).toMap, row, steps, last, first)
+
+  /** A bit for each condition that a row alone decides. */
+  def mask: Expression = own.foldLeft(Literal(0L): Expression) { case (all, (c, i)) => BitwiseOr(all, If(lens.inSource(c), Literal(1L << i), Literal(0L))) }
+
+  /** Whether a row makes a difference: if none of the conditions is true for it, and it need not be the very next one, it does not. */
+  def relevant: Option[Expression] = if (automaton.strict || others.nonEmpty) None else Some(own.map(c => lens.inSource(c._1)).reduce(Or(_, _)))
+
+  /** The columns of a row that are kept; those that nothing reads are null. */
+  def kept: Expression = {
+    val read = if (others.nonEmpty) row.indices.toSet else returned.flatMap(r => used(r._2)).toSet
+    CreateNamedStruct(row.zipWithIndex.flatMap { case (a, i) => Seq(Literal(a.name), if (read(i)) lens.inSource(a) else Literal(null, a.dataType)) })
+  }
+  private def taken(e: Expression): Boolean = e match { case a: Attribute => (steps ++ Seq(last, first)).exists(_.exprId == a.exprId); case _ => false }
+  private def used(e: Expression): Set[Int] = e match {
+    case GetArrayStructFields(a, _, i, _, _) if taken(a) => Set(i)
+    case GetStructField(GetArrayItem(a, n, _), i, _) if taken(a) => Set(i) ++ used(n)
+    case GetStructField(a, i, _) if taken(a) => Set(i)
+    case Size(a, _) if taken(a) => Set.empty
+    case a if taken(a) => row.indices.toSet
+    case other => other.children.flatMap(used).toSet
+  }
+
+  /** Columns of the source that are read. */
+  def reads: Seq[Expression] = conditions.map(lens.inSource) :+ kept
+
+  /** What a match shows: its identity is part of its key. */
+  def shown: Fold = {
+    val (started, ended, out) = (AttributeReference("started", TimestampType)(), AttributeReference("ended", TimestampType)(), AttributeReference("timed_out", BooleanType)())
+    val state = Seq(started, ended, out) ++ looks.match_.map(_.asInstanceOf[AttributeReference])
+    val result = Seq(started, ended) ++ (if (how.matching.timeouts) Seq(out) else Nil) ++ returned.map { case (n, e) => Alias(e, n)() }
+    Fold(Nil, keys :+ AttributeReference("match_id", StringType, nullable = false)(), state, state.map(_.newInstance().asInstanceOf[AttributeReference]),
+      state.map(s => Literal(null, s.dataType)), state, None, result, Nil)
+  }
+
+  def meaning(canon: Expression => String): Seq[(String, String)] =
+    conditions.zipWithIndex.map { case (c, i) => s"condition:$i" -> canon(c) } ++ returned.map { case (n, e) => s"column:$n" -> canon(e) } :+ ("columns" -> returned.map(_._1).mkString(", "))
+}
+
+object Patterns {
+  private val lines = Map(
+    "array_sum" -> "aggregate(filter(x, v -> v is not null), 0D, (s, v) -> s + v)",
+    "array_avg" -> "aggregate(filter(x, v -> v is not null), named_struct('s', 0D, 'n', 0), (a, v) -> named_struct('s', a.s + v, 'n', a.n + 1), a -> a.s / nullif(a.n, 0))")
+
+  /** Sums and averages of what a step's rows have, which Spark has no short words for. */
+  def functions(spark: SparkSession): Unit = {
+    val registry = spark.sessionState.functionRegistry
+    lines.foreach { case (name, line) =>
+      val parsed = spark.sessionState.sqlParser.parseExpression(line)
+      registry.createOrReplaceTempFunction(name, {
+        case Seq(x) => parsed.transform { case UnresolvedAttribute(Seq("x")) => x }
+        case _ => throw new Refused(s"$name takes one array")
+      }, "scala_udf")
+    }
+  }
+}
