@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from keyfold.cli import check, demo, describe, doctor, get, init, late, rejected, rows, run, status
+from keyfold.cli import check, demo, describe, doctor, get, init, late, pattern, rejected, rows, run, status
 
 app = typer.Typer(
     name="keyfold",
@@ -45,6 +45,7 @@ app.command("demo")(demo.command)
 app.command("status")(status.command)
 app.command("rejected")(rejected.command)
 app.add_typer(late.app, name="late")
+app.add_typer(pattern.app, name="pattern")
 app.command("describe")(describe.command)
 app.command("check")(check.command)
 app.command("doctor")(doctor.command)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.engine.failures import explained
 from keyfold.plan import words
@@ -14,6 +17,9 @@ from keyfold.plan.sequences import PatternSpec
 
 if TYPE_CHECKING:
     from keyfold.engine.context import Context
+
+
+_traces: Final[ContextVar[dict[str, Any] | None]] = ContextVar("traces", default=None)
 
 
 def tell(context: Context, pipeline: Any, spec: TableSpec, pattern: PatternSpec) -> None:
@@ -36,7 +42,20 @@ def tell(context: Context, pipeline: Any, spec: TableSpec, pattern: PatternSpec)
         -1 if spec.ttl_ms is None else spec.ttl_ms,
         f"partial matches beyond limit {pattern.limit}",
     )
+    if (traces := _traces.get()) is not None:
+        traces[spec.name] = kernel.traced()
     context.meaning["pattern"] = f"{shown}, limit {pattern.limit}"
+
+
+@contextmanager
+def traced() -> Iterator[Callable[[str], list[dict[str, Any]]]]:
+    """Patterns that are compiled inside write down what each row does; gives the lines of a table."""
+    traces: dict[str, Any] = {}
+    token = _traces.set(traces)
+    try:
+        yield lambda table: [json.loads(line) for line in list(traces[table].value())]
+    finally:
+        _traces.reset(token)
 
 
 def _condition(context: Context, kernel: Any, condition: Condition, pattern: PatternSpec) -> None:

@@ -15,7 +15,7 @@ case class Way(target: Int, link: Int, ends: Array[Int], atOnce: Array[Int], aft
 }
 
 /** A pattern as the table that plan/automaton.py makes of it. A position is a place of a step in the pattern; what a partial match waits for is a bit for each way. */
-case class Automaton(steps: Array[String], positions: Array[Int], begin: Array[Way], ways: Array[Array[Way]]) {
+case class Automaton(steps: Array[String], names: Array[String], words: Array[String], positions: Array[Int], begin: Array[Way], ways: Array[Array[Way]]) {
   /** What a partial match waits for when it has just come to a position. */
   val full: Array[Long] = ways.map { w =>
     val bits = Automaton.bits(w.indices.filterNot(w(_).done))
@@ -30,6 +30,8 @@ case class Automaton(steps: Array[String], positions: Array[Int], begin: Array[W
   val looks: Array[Array[Int]] = ways.map(looked)
   def looked(ways: Array[Way]): Array[Int] = ways.flatMap(w => w.ends ++ w.atOnce ++ (if (w.out) Array.empty[Int] else Array(positions(w.target)))).distinct
   def name(position: Int): String = steps(positions(position))
+  /** What a partial match waits for, in words. */
+  def awaited(position: Int, alive: Long): Seq[String] = ways(position).indices.filter(i => (alive & (1L << i)) != 0).map(i => if (ways(position)(i).out) "the end" else name(ways(position)(i).target)).distinct
 }
 
 object Automaton {
@@ -43,6 +45,8 @@ object Automaton {
     def all(n: JsonNode): Seq[JsonNode] = n.elements().asScala.toSeq
     def ints(n: JsonNode) = all(n).map(_.asInt).toArray
     def ways(n: JsonNode) = all(n).map(w => Way(w.get(0).asInt, Link.names(w.get(1).asText), ints(w.get(2)), ints(w.get(3)), ints(w.get(4)))).toArray
-    Automaton(all(root.get("steps")).map(_.asText).toArray, ints(root.get("positions")), ways(root.get("begin")), all(root.get("edges")).map(ways).toArray)
+    def texts(n: JsonNode) = all(n).map(_.asText).toArray
+    val conditions = all(root.get("conditions"))
+    Automaton(texts(root.get("steps")), conditions.map(_.get(0).asText).toArray, conditions.map(_.get(1).asText).toArray, ints(root.get("positions")), ways(root.get("begin")), all(root.get("edges")).map(ways).toArray)
   }
 }

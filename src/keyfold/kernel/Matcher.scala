@@ -7,8 +7,8 @@ import org.apache.spark.sql.catalyst.InternalRow
 /** What a match rules out: those that began before its end, that began with it, or before the first or last row of a step. */
 case class Skip(kind: String, step: Int)
 
-/** How a pattern is matched; `within` in microseconds. */
-case class Matching(automaton: Automaton, within: Option[Long], skip: Skip, timeouts: Boolean, limit: Int) {
+/** How a pattern is matched; `within` in microseconds. `ordered`: rows come in the order of their times. */
+case class Matching(automaton: Automaton, within: Option[Long], skip: Skip, timeouts: Boolean, limit: Int, ordered: Boolean) {
   /** Whether something is said when the time of a partial match is over. */
   val ends: Boolean = timeouts || automaton.waits.exists(_ != 0)
 }
@@ -21,7 +21,9 @@ trait Looking { def holds(condition: Int, row: InternalRow, taken: Taken, node: 
 
 /** Is told what happens, for `keyfold pattern explain`. */
 trait Telling {
-  def took(node: Int, position: Int): Unit
+  /** A condition that the row alone does not decide is true for it, for some partial match. */
+  def held(condition: Int): Unit
+  def took(node: Int): Unit
   def ended(node: Int, why: String): Unit
   def found(f: Found): Unit
 }
@@ -67,8 +69,9 @@ class Matcher(m: Matching, own: Long, looking: Looking, telling: Telling = null)
 
   /** The next row; what it completes is handed to `emit`. A row that a condition throws on leaves no trace. */
   def row(r: InternalRow, mask: Long, time: Long, mark: Long)(emit: Found => Unit): Unit = {
-    if (m.ends) expire(time)(emit)
-    else if (m.within.isDefined && count > swept * 2 + 64) sweep(time)
+    // A row that is not in order says nothing about those that come after it.
+    if (m.ordered && (m.ends || telling != null)) expire(time)(emit)
+    else if (m.ordered && m.within.isDefined && count > swept * 2 + 64) sweep(time)
     val (rowsBefore, nodesBefore) = (taken.rows.length, taken.row.length)
     found.clear()
     val i = taken.add(r, time, mark)
@@ -107,9 +110,10 @@ class Matcher(m: Matching, own: Long, looking: Looking, telling: Telling = null)
     var k = 0
     while (k < g.length) {
       val (node, start) = (g.nodes(k), g.starts(k))
-      if (!over(start, taken.times(i))) {
+      val late = over(start, taken.times(i))
+      if (!late || !m.ordered) {
         val o = if (alone) all else outcome(ways, g.alive, holds(_, i, mask, node))
-        take(ways, o.taken, i, node, start, fresh)
+        if (!late) take(ways, o.taken, i, node, start, fresh)
         if (o.left != 0) after.find(_.alive == o.left).getOrElse { val a = new Group(g.at, o.left); after += a; a }.add(node, start)
         if (telling != null && (g.alive & ~o.left & ~o.taken & ~Automaton.Fresh) != 0) tell(g, node, i, mask, o)
       }
@@ -119,7 +123,11 @@ class Matcher(m: Matching, own: Long, looking: Looking, telling: Telling = null)
   }
 
   private def holds(c: Int, i: Int, mask: Long, node: Int): Boolean =
-    if ((own & (1L << c)) != 0) (mask & (1L << c)) != 0 else looking.holds(c, taken.rows(i), taken, node)
+    if ((own & (1L << c)) != 0) (mask & (1L << c)) != 0 else {
+      val true_ = looking.holds(c, taken.rows(i), taken, node)
+      if (true_ && telling != null) telling.held(c)
+      true_
+    }
 
   private def begin(i: Int, mask: Long, fresh: ArrayBuffer[(Int, Int, Int)]): Unit = {
     val o = outcome(automaton.begin, Automaton.bits(automaton.begin.indices), holds(_, i, mask, -1))
@@ -129,10 +137,11 @@ class Matcher(m: Matching, own: Long, looking: Looking, telling: Telling = null)
   private def take(ways: Array[Way], bits: Long, i: Int, before: Int, start: Int, fresh: ArrayBuffer[(Int, Int, Int)]): Unit = if (bits != 0) {
     var w = 0
     while (w < ways.length) {
-      if ((bits & (1L << w)) != 0) {
+      // Two ways may lead to one place; it is come to once.
+      if ((bits & (1L << w)) != 0 && !(0 until w).exists(o => (bits & (1L << o)) != 0 && ways(o).target == ways(w).target)) {
         val at = ways(w).target
         val node = taken.node(i, at, before)
-        if (telling != null) telling.took(node, at)
+        if (telling != null) telling.took(node)
         if (automaton.accepts(at)) found += Found(node, start, taken.times(i), timedOut = false)
         if (automaton.full(at) != 0) fresh += ((at, node, start))
       }
@@ -143,9 +152,10 @@ class Matcher(m: Matching, own: Long, looking: Looking, telling: Telling = null)
   private def tell(g: Group, node: Int, i: Int, mask: Long, o: Outcome): Unit = {
     val (ways, fresh) = (automaton.ways(g.at), (g.alive & Automaton.Fresh) != 0)
     ways.indices.filter(w => (g.alive & ~o.left & ~o.taken & (1L << w)) != 0).foreach { w =>
-      val end = (ways(w).ends ++ (if (fresh) ways(w).atOnce else Array.empty[Int])).find(holds(_, i, mask, node))
       val waited = if (ways(w).out) "the end" else automaton.name(ways(w).target)
-      telling.ended(node, end.fold(if (ways(w).link == Link.Strict) s"$waited must be the very next row" else s"$waited waits until the steps before it have taken all they can")(c => s"condition:$c:$waited"))
+      val end = (ways(w).ends ++ (if (fresh) ways(w).atOnce else Array.empty[Int])).find(holds(_, i, mask, node))
+      val why = end.map(automaton.words(_)).getOrElse(if (ways(w).link == Link.Strict) "it must be the very next row" else "the step before it takes all it can")
+      telling.ended(node, s"$waited can't come any more: $why")
     }
   }
 
@@ -174,7 +184,7 @@ class Matcher(m: Matching, own: Long, looking: Looking, telling: Telling = null)
   }
 
   private def prune(ruled: Int => Boolean): Unit = {
-    if (telling != null) groups.foreach(g => (0 until g.length).foreach(k => if (ruled(g.starts(k))) telling.ended(g.nodes(k), s"skip ${m.skip.kind}")))
+    if (telling != null) groups.foreach(g => (0 until g.length).foreach(k => if (ruled(g.starts(k))) telling.ended(g.nodes(k), s"ruled out by a match: skip ${m.skip.kind}")))
     groups = groups.map(_.filtered((_, start) => !ruled(start))).filter(_.length > 0)
   }
 
@@ -185,7 +195,7 @@ class Matcher(m: Matching, own: Long, looking: Looking, telling: Telling = null)
       val waits = (g.alive & automaton.waits(g.at)) != 0
       if (waits || m.timeouts || telling != null) (0 until g.length).foreach { k =>
         if (over(g.starts(k), time)) {
-          if (telling != null && !waits) telling.ended(g.nodes(k), "within")
+          if (telling != null && !waits) telling.ended(g.nodes(k), "within is over")
           if (waits || m.timeouts) done += Found(g.nodes(k), g.starts(k), begun(g.starts(k)) + m.within.get, timedOut = !waits)
         }
       }
@@ -211,7 +221,7 @@ class Matcher(m: Matching, own: Long, looking: Looking, telling: Telling = null)
 
   /** More than there may be: those that began first go. */
   private def drop(time: Long): Unit = {
-    sweep(time)
+    if (m.ordered) sweep(time)
     val starts = groups.toArray.flatMap(g => (0 until g.length).map(g.starts(_)))
     if (starts.length > m.limit) {
       java.util.Arrays.sort(starts)
@@ -219,7 +229,7 @@ class Matcher(m: Matching, own: Long, looking: Looking, telling: Telling = null)
       val first = starts(starts.length - m.limit)
       val bound = if (starts(starts.length - m.limit - 1) == first) first + 1 else first
       val before = count
-      if (telling != null) groups.foreach(g => (0 until g.length).foreach(k => if (g.starts(k) < bound) telling.ended(g.nodes(k), "limit")))
+      if (telling != null) groups.foreach(g => (0 until g.length).foreach(k => if (g.starts(k) < bound) telling.ended(g.nodes(k), "more than limit")))
       groups = groups.map(_.filtered((_, start) => start >= bound)).filter(_.length > 0)
       dropped += before - count
     }

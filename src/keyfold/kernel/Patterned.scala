@@ -8,9 +8,10 @@ import org.apache.spark.sql.catalyst.util.GenericArrayData
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
+import org.apache.spark.util.CollectionAccumulator
 
 /** A table's pattern: how rows are matched, what its conditions look at, whether rows wait for their turn in event time, and how long a match is shown, in microseconds. */
-case class Patterning(matching: Matching, conditions: Conditions, held: Boolean, ttl: Option[Long], label: String) {
+case class Patterning(matching: Matching, conditions: Conditions, held: Boolean, ttl: Option[Long], label: String, trace: Option[CollectionAccumulator[String]]) {
   val one: StructType = new StructType().add("row", conditions.kept).add("mask", LongType).add("time", LongType).add("arrival", LongType)
 }
 
@@ -37,6 +38,12 @@ class Patterned(fold: Fold, arriving: Arriving, keeping: Keeping, p: Patterning)
   /** Told on the driver, before each batch: which one of the state's it is. */
   var version: Long = 0L
 
+  @transient private lazy val keyText: InternalRow => String = {
+    val columns = fold.keys.init
+    val texts = new Rejects(columns, columns, keep = true, keeping.zone, None)
+    texts.text
+  }
+
   override def stateSchema: StructType = new StructType().add("timer", LongType).add("pending", pending.dataType).add("rows", rows.dataType)
     .add("times", ArrayType(LongType, false)).add("marks", ArrayType(LongType, false)).add("nodes", ArrayType(IntegerType, false)).add("partials", ArrayType(LongType, false))
     .add("shown", shown.dataType)
@@ -51,7 +58,8 @@ class Patterned(fold: Fold, arriving: Arriving, keeping: Keeping, p: Patterning)
 
   /** A key's state at work. */
   private class Work(key: InternalRow, stored: InternalRow, clock: Long) {
-    val matcher = new Matcher(matching, p.conditions.own, looking)
+    private val tracing = p.trace.map(new Tracing(_, matching.automaton, keyText(key), rejects)).orNull
+    val matcher = new Matcher(matching, p.conditions.own, looking, tracing)
     var timer: Long = if (stored == null) Windowed.Never else stored.getLong(0)
     var waiting: ArrayBuffer[InternalRow] = if (stored == null) new ArrayBuffer[InternalRow] else pending.unpack(stored, 1)
     var matches: ArrayBuffer[InternalRow] = if (stored == null || p.ttl.isEmpty) new ArrayBuffer[InternalRow](0) else shown.unpack(stored, 7)
@@ -74,7 +82,9 @@ class Patterned(fold: Fold, arriving: Arriving, keeping: Keeping, p: Patterning)
       if (by != lastTime) { lastTime = by; ordinal = 0L }
       val mark = XXH64.hashLong(ordinal, XXH64.hashLong(by, 42L))
       ordinal += 1
-      try matcher.row(row, one.getLong(1), time, mark)(emit) catch { case e if Rejects.isRowError(e) => out += rejected(rejects.of(row, e)) }
+      if (tracing != null) tracing.begin(row, one.getLong(1), time, mark)
+      try matcher.row(row, one.getLong(1), time, mark)(emit) catch { case e if Rejects.isRowError(e) => out += rejected(rejects.of(row, e)); if (tracing != null) tracing.refused(Rejects.reason(e)) }
+      if (tracing != null) tracing.end(matcher)
     }
 
     def emit(f: Found): Unit = {
@@ -97,6 +107,7 @@ class Patterned(fold: Fold, arriving: Arriving, keeping: Keeping, p: Patterning)
       due.foreach(take)
       waiting = left
       matcher.expire(clock)(emit)
+      if (tracing != null) tracing.end(matcher)
       val (gone, stay) = matches.partition(_.getLong(1) <= clock)
       gone.foreach(g => out += live.delete(new JoinedRow(key, InternalRow(g.getUTF8String(0))), if (g.isNullAt(2)) null else g.getStruct(2, fold.seen.length)).copy())
       matches = stay

@@ -7,9 +7,10 @@ import org.apache.spark.sql.catalyst.optimizer.{BooleanSimplification, ConstantF
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation}
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.types._
+import org.apache.spark.util.CollectionAccumulator
 
 /** A pattern as it was declared: its expressions, analyzed one by one against the columns of a row and what a match has taken so far. */
-class Patterns(lens: Lens, keys: Seq[Attribute], automaton: Automaton) {
+class Patterns(lens: Lens, keys: Seq[Attribute], timed: Boolean, automaton: Automaton) {
   private val row = lens.seen
   private val struct = StructType(row.map(a => StructField(a.name, a.dataType)))
   private val steps = automaton.steps.toSeq.map(n => AttributeReference(n, ArrayType(struct, containsNull = false), nullable = false)())
@@ -24,9 +25,12 @@ class Patterns(lens: Lens, keys: Seq[Attribute], automaton: Automaton) {
   /** How it is matched: lengths in milliseconds, below zero where there is none; `step` is a number, below zero where `skip` names none. */
   def matching(within: Long, skip: String, step: Int, held: Boolean, timeouts: Boolean, limit: Int, ttl: Long, label: String): Unit = {
     def some(ms: Long) = Some(ms * 1000).filter(_ >= 0)
-    options = () => Patterning(Matching(automaton, some(within), Skip(skip, step), timeouts, limit), looks, held, some(ttl), label)
+    options = () => Patterning(Matching(automaton, some(within), Skip(skip, step), timeouts, limit, held || !timed), looks, held, some(ttl), label, trace)
   }
   def how: Patterning = options()
+  private var trace: Option[CollectionAccumulator[String]] = None
+  /** From now on each row's way is written down, for `keyfold pattern explain`. */
+  def traced(): CollectionAccumulator[String] = { trace = Some(lens.spark.sparkContext.collectionAccumulator[String]); trace.get }
 
   /** The columns that an expression sees; a column of the row's hides what a match calls the same. */
   private def over(columns: Seq[Attribute], others: Seq[(String, Attribute)]): (Lens, AttributeMap[Attribute]) = {
@@ -66,11 +70,11 @@ class Patterns(lens: Lens, keys: Seq[Attribute], automaton: Automaton) {
   def mask: Expression = own.foldLeft(Literal(0L): Expression) { case (all, (c, i)) => BitwiseOr(all, If(lens.inSource(c), Literal(1L << i), Literal(0L))) }
 
   /** Whether a row makes a difference: if none of the conditions is true for it, and it need not be the very next one, it does not. */
-  def relevant: Option[Expression] = if (automaton.strict || others.nonEmpty) None else Some(own.map(c => lens.inSource(c._1)).reduce(Or(_, _)))
+  def relevant: Option[Expression] = if (automaton.strict || others.nonEmpty || trace.isDefined) None else Some(own.map(c => lens.inSource(c._1)).reduce(Or(_, _)))
 
   /** The columns of a row that are kept; those that nothing reads are null. */
   def kept: Expression = {
-    val read = if (others.nonEmpty) row.indices.toSet else returned.flatMap(r => used(r._2)).toSet
+    val read = if (others.nonEmpty || trace.isDefined) row.indices.toSet else returned.flatMap(r => used(r._2)).toSet
     CreateNamedStruct(row.zipWithIndex.flatMap { case (a, i) => Seq(Literal(a.name), if (read(i)) lens.inSource(a) else Literal(null, a.dataType)) })
   }
   private def taken(e: Expression): Boolean = e match { case a: Attribute => (steps ++ Seq(last, first)).exists(_.exprId == a.exprId); case _ => false }

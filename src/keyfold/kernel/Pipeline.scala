@@ -92,7 +92,7 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
   private lazy val columnsShown: Seq[(String, Expression)] =
     if (shown.nonEmpty) shown else lens.seen.zip(lens.exprs).collect { case (a, e) if a.name != Names.Op && !keys.exists(_.equalsIgnoreCase(a.name)) => a.name -> e }
   /** The table's rows are matches of a pattern, as plan/automaton.py writes it; all else about it is told to what comes back. */
-  def sequences(automaton: String): Patterns = { pattern = Some(new Patterns(lens, keyAttributes, Automaton.parse(automaton))); pattern.get }
+  def sequences(automaton: String): Patterns = { pattern = Some(new Patterns(lens, keyAttributes, time.isDefined, Automaton.parse(automaton))); pattern.get }
   /** Readers are told, with each change, what the row was before. */
   def before(): Unit = previous = true
 

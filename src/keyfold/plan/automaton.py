@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from keyfold.errors import BadOption
 from keyfold.plan.nodes import Expr
-from keyfold.plan.sequences import Atom, Chain, Either, Link, No, PatternSpec, Repeat, Sequence
+from keyfold.plan.sequences import Atom, Chain, Either, Link, No, PatternSpec, Repeat, Sequence, nos, steps
+from keyfold.plan.words import expr_words
 
 ACCEPT: Final = -1
 """The target of an edge that ends the pattern."""
@@ -44,7 +45,14 @@ class Condition:
 
     name: str
     expression: Expr | None
-    kind: str = "step"
+    kind: Literal["step", "no", "until"] = "step"
+
+    @property
+    def words(self) -> str:
+        """What it means that it is true."""
+        if self.kind == "until":
+            return f"{self.name} is true"
+        return f"{self.name} came" if self.kind == "no" else self.name
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,7 @@ class Automaton:
 
         return {
             "steps": self.steps,
+            "conditions": [[c.name, c.words] for c in self.conditions],
             "positions": self.positions,
             "begin": listed(self.begin),
             "edges": [listed(edges) for edges in self.edges],
@@ -122,6 +131,12 @@ def automaton(pattern: PatternSpec, where: object = None) -> Automaton:
             where=where,
             hint="fewer steps that may be left out, or alternatives",
         )
+    for edge in (e for out in edges for e in out if e.target == ACCEPT and e.at_once):
+        name = program.conditions[edge.at_once[0]].name
+        problem = f"the pattern may end with kf.no {name!r} as its very next row, which may never come"
+        raise BadOption(
+            problem, where=where, hint="a step after it that must come, or >> kf.no(...) with within"
+        )
     positions = tuple(one.step for one in program.code if isinstance(one, _Take))
     return Automaton(tuple(program.steps), tuple(program.conditions), positions, begin, edges)
 
@@ -130,8 +145,6 @@ class _Program:
     """A pattern as instructions: what to take, and where to go on."""
 
     def __init__(self, sequence: Sequence) -> None:
-        from keyfold.plan.sequences import nos, steps
-
         self.code: list[_Instruction] = []
         atoms = steps(sequence)
         self.steps = [atom.name for atom in atoms]
@@ -180,7 +193,7 @@ class _Program:
     def _repeat(self, repeat: Repeat) -> None:
         before = self._until
         if repeat.until is not None:
-            self.conditions.append(Condition(f"until {len(self.conditions)}", repeat.until, "until"))
+            self.conditions.append(Condition(f"until {expr_words(repeat.until)}", repeat.until, "until"))
             self._until = (*before, len(self.conditions) - 1)
         most = max(repeat.least, 1) if repeat.most is None else repeat.most
         exits = []
@@ -206,11 +219,10 @@ def _edges(code: list[_Instruction], at: int, place: dict[int, int]) -> tuple[Ed
     known: dict[Edge, int] = {}
 
     def add(edge: Edge) -> list[int]:
-        bare = replace(edge, after=())
-        if bare not in known:
-            known[bare] = len(found)
+        if edge not in known:
+            known[edge] = len(found)
             found.append(edge)
-        return [known[bare]]
+        return [known[edge]]
 
     def go(at: int, edge: Edge, seen: frozenset[int]) -> list[int]:
         while at < len(code):

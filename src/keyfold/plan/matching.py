@@ -104,8 +104,6 @@ def _ends(sequence: Sequence, where: object) -> None:
             end = inner.rest[-1][1] if isinstance(inner, Chain) and inner.rest else inner
             if isinstance(end, No):
                 _refuse_no(end, "ends a part of the pattern", where)
-        if isinstance(part, Chain) and isinstance(part.rest[-1][1], No) and part.rest[-1][0] == "strict":
-            _refuse_no(part.rest[-1][1], "is to be the very next row, and the pattern ends with it", where)
 
 
 def _refuse_no(no: Sequence, why: str, where: object) -> None:

@@ -1,0 +1,151 @@
+"""What a pattern does with each row of a file, found out by running it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from keyfold.errors import BadOption, did_you_mean
+from keyfold.plan import nodes
+from keyfold.plan.nodes import AppSpec, TableSpec
+from keyfold.plan.sequences import steps as sequence_steps
+
+_LATER: Final = "9000-01-01T00:00:00Z"
+"""A time at which every pattern is over."""
+
+
+def explained(spec: AppSpec, table: str, file: str, stream: str | None) -> list[dict[str, Any]]:
+    """One entry per row, and for what happens when time is over; those of a key together, in order."""
+    from keyfold.engine import sequences
+    from keyfold.testing import drive
+
+    wanted = _pattern(spec, table)
+    into = _stream(wanted, stream)
+    rows = _rows(file)
+    needed = _needed(spec, wanted)
+    only = replace(spec, tables=tuple(t for t in spec.tables if t.name in needed))
+    with sequences.traced() as traced, drive(only) as d:
+        d.push(into.name, rows)
+        if into.time is not None:
+            d.advance(into.name, _LATER)
+        refused = [*d.rejected(wanted.name), *d.late(wanted.name)]
+        lines = traced(wanted.name)
+    assert wanted.pattern is not None
+    steps = [step.name for step in sequence_steps(wanted.pattern.sequence)]
+    return [*_numbered(lines, steps), *map(_refused, refused)]
+
+
+def _pattern(spec: AppSpec, name: str) -> TableSpec:
+    bare = name.removeprefix(f"{spec.name}.")
+    patterns = {t.name: t for t in spec.tables if t.pattern is not None}
+    if bare in patterns:
+        return patterns[bare]
+    known = ", ".join(patterns)
+    hint = did_you_mean(bare, patterns, f"one of: {known}" if known else "a table made by .pattern(...)")
+    raise BadOption(f"app {spec.name} has no pattern {bare!r}", where=spec.name, hint=hint)
+
+
+def _stream(table: TableSpec, name: str | None) -> nodes.Source:
+    found = {s.name: s for s in nodes.sources(table.input)}
+    if name is None and len(found) == 1:
+        return next(iter(found.values()))
+    if name in found:
+        return found[name]
+    given = None if name is None else f"--stream {name}"
+    hint = did_you_mean(name or "", found, f"--stream, one of: {', '.join(found)}")
+    problem = (
+        f"{table.name} reads several streams" if name is None else f"{table.name} reads no stream {name!r}"
+    )
+    raise BadOption(problem, where=f"{table.app}.{table.name}", given=given, hint=hint)
+
+
+def _needed(spec: AppSpec, table: TableSpec) -> set[str]:
+    by_name = {t.name: t for t in spec.tables}
+    found: set[str] = set()
+    todo = [table]
+    while todo:
+        current = todo.pop()
+        found.add(current.name)
+        todo += [by_name[node.table] for node in nodes.reads(current.input)]
+    return found
+
+
+def _rows(file: str) -> list[Any]:
+    try:
+        text = Path(file).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadOption(f"the rows can't be read: {error}", given=file) from None
+    try:
+        found = (
+            json.loads(text)
+            if text.lstrip().startswith("[")
+            else [json.loads(x) for x in text.splitlines() if x]
+        )
+    except json.JSONDecodeError as error:
+        hint = "an array of objects, or an object a line"
+        raise BadOption(f"the rows are no JSON: {error}", given=file, hint=hint) from None
+    if not found or not all(isinstance(row, dict) for row in found):
+        raise BadOption("there are no rows", given=file, hint="an array of objects, or an object a line")
+    return list(found)
+
+
+def _numbered(lines: Iterable[dict[str, Any]], steps: list[str]) -> list[dict[str, Any]]:
+    """Lines with the rows of a key numbered from 1, in the order in which the pattern sees them."""
+    by_key: dict[str, list[dict[str, Any]]] = {}
+    for line in lines:
+        by_key.setdefault(json.dumps(line["key"], sort_keys=True), []).append(line)
+    found = []
+    for own in by_key.values():
+        numbers = {line["mark"]: n for n, line in enumerate((x for x in own if "mark" in x), 1)}
+        found += [_step(line, numbers, steps) for line in own]
+    return found
+
+
+def _step(line: dict[str, Any], numbers: dict[str, int], steps: list[str]) -> dict[str, Any]:
+    def path(taken: list[dict[str, str]]) -> list[dict[str, Any]]:
+        return [{"number": numbers[t["row"]], "step": t["step"]} for t in taken]
+
+    found = {
+        "key": line["key"],
+        "number": numbers.get(line.get("mark", "")),
+        "time": line.get("time"),
+        "row": line.get("row"),
+        "true": line.get("true", []),
+        "took": [path(taken) for taken in line.get("took", [])],
+        "ended": [{"match": path(e["match"]), "why": e["why"]} for e in line.get("ended", [])],
+        "matches": [{**m, "match": path(m["match"])} for m in line.get("matches", [])],
+        "waiting": [{"match": path(w["match"]), "for": w.get("for", [])} for w in line.get("waiting", [])],
+        "rejected": line.get("rejected"),
+    }
+    return {**found, "what": _what(found, steps)}
+
+
+def _what(step: dict[str, Any], steps: list[str]) -> str:
+    """In words."""
+    said = [f"rejected: {step['rejected']}"] if step["rejected"] else []
+    said += [f"{taken[-1]['step']} takes it{_after(taken[:-1])}" for taken in step["took"]]
+    if step["number"] is not None and not said:
+        held = ", ".join(name for name in step["true"] if name in steps)
+        said.append(f"no match waits for {held}" if held else "no step's condition is true")
+    said += [f"{_list(e['match'])} ends: {e['why']}" for e in step["ended"]]
+    said += [f"{'OUT OF TIME' if m['timed_out'] else 'MATCH'} {_list(m['match'])}" for m in step["matches"]]
+    return "; ".join(said)
+
+
+def _after(taken: list[dict[str, Any]]) -> str:
+    return f" after {_list(taken)}" if taken else ""
+
+
+def _list(taken: list[dict[str, Any]]) -> str:
+    return ", ".join(f"{t['step']} {t['number']}" for t in taken)
+
+
+def _refused(row: dict[str, Any]) -> dict[str, Any]:
+    """A row that the pattern has not seen."""
+    kept = ("took", "ended", "matches", "waiting", "true")
+    what = f"{'late' if 'late_by' in row else 'rejected'}: {row['reason']}"
+    blank = {"key": {}, "number": None, "time": None, "row": {"raw": row["raw"]}, "rejected": row["reason"]}
+    return {**blank, **{name: [] for name in kept}, "what": what}
