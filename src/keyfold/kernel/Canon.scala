@@ -19,7 +19,10 @@ class Canon(lens: Lens) {
     val names = named ++ lens.source.map(a => a.exprId -> a.name)
     // Operands that commute are ordered by what their columns are called, not by ids that change with each analysis.
     def stable(name: String) = ExprId(name.toLowerCase.hashCode & 0x7fffffffL, Canon.Same)
-    val renamed = lens.inSource(e).transform { case a: AttributeReference if names.contains(a.exprId) => a.withExprId(stable(names(a.exprId))) }
+    val renamed = lens.inSource(e).transform {
+      case a: AttributeReference if names.contains(a.exprId) => a.withExprId(stable(names(a.exprId)))
+      case v: NamedLambdaVariable => v.copy(exprId = stable(v.name))
+    }
     val back = names.values.map(n => stable(n) -> n).toMap
     val text = renamed.canonicalized.transform { case a: AttributeReference if back.contains(a.exprId) => Called(back(a.exprId), a.dataType) }
     SQLConf.withExistingConf(uncut)(text.toString)

@@ -99,8 +99,11 @@ class Patterns(lens: Lens, keys: Seq[Attribute], timed: Boolean, automaton: Auto
       state.map(s => Literal(null, s.dataType)), state, None, result, Nil)
   }
 
-  def meaning(canon: Expression => String): Seq[(String, String)] =
-    conditions.zipWithIndex.map { case (c, i) => s"condition:$i" -> canon(c) } ++ returned.map { case (n, e) => s"column:$n" -> canon(e) } :+ ("columns" -> returned.map(_._1).mkString(", "))
+  def meaning(canon: Canon): Seq[(String, String)] = {
+    val named = looks.match_.map(a => a.exprId -> s"match.${a.name}").toMap
+    conditions.zipWithIndex.map { case (c, i) => s"condition:$i" -> canon(c, named) } ++ returned.map { case (n, e) => s"column:$n" -> canon(e, named) } :+
+      ("columns" -> returned.map(_._1).mkString(", "))
+  }
 }
 
 object Patterns {

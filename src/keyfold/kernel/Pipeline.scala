@@ -358,7 +358,7 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
       if (ranking.isDefined) columnsShown.foreach { case (n, e) => m.put(s"column:$n", canon(e)) }
       ranking.foreach(r => m.put("top", if (r.orders.isEmpty) "newest" else s"${r.n} by ${r.orders.map(o => s"${canon(o.child)} ${o.direction.sql} ${o.nullOrdering.sql}").mkString(", ")}"))
       gapGiven.foreach(g => m.put("gap", canon(g)))
-      pattern.foreach(_.meaning(canon(_)).foreach { case (part, text) => m.put(part, text) })
+      pattern.foreach(_.meaning(canon).foreach { case (part, text) => m.put(part, text) })
       lens.source.filter(a => reads.contains(a) && !Names.hidden(a.name)).foreach(a => m.put(s"reads:${a.name}", a.dataType.sql))
       // State is laid out in the order of declaration.
       m.put("keys", keys.mkString(", "))

@@ -1,6 +1,7 @@
 """Draws an app as a Mermaid flowchart.
 
-Streams are stadiums, steps boxes, lookups boxes with double sides, tables cylinders, and sinks slanted.
+Streams are stadiums, steps boxes, lookups boxes with double sides, tables cylinders, and sinks slanted; a
+pattern is a box with its automaton.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from keyfold.plan.drawing import pattern_lines
 from keyfold.plan.nodes import (
     AppSpec,
     Changes,
@@ -83,9 +85,13 @@ class _Drawing:
 
     def _table(self, table: TableSpec) -> None:
         origin, name = self._draw(table.input), f"table_{table.name}"
-        columns = [f"{column}: {_column(value)}" for column, value in table.columns]
+        shown = table.columns if table.pattern is None else table.pattern.returns
+        columns = [f"{column}: {_column(value)}" for column, value in shown]
         self.lines.append(f"{name}[({label(table.name, *columns)})]")
         self.lines.append(f"{origin} -->|{label(*_edge(table))}| {name}")
+        if table.pattern is not None:
+            self.lines += pattern_lines(f"pattern_{table.name}", table.pattern, label)
+            self.lines.append(f"pattern_{table.name} -.-> {name}")
         for number, sink in enumerate(table.sinks):
             self.lines.append(f"{name}_sink_{number}[/{label(connector_words(sink))}/]")
             self.lines.append(f"{name} --> {name}_sink_{number}")
