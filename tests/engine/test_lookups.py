@@ -178,6 +178,7 @@ def test_a_lookup_with_refresh_is_read_again_by_itself(tmp_path: Path) -> None:
     [
         (None, "can't be read: "),
         ("", "there is no file, or nothing in it"),
+        ("sku,price\n", "has no rows any more"),
         ("sku,cost\na,5\n", "header"),
         ("sku\na\n", "header"),
         ("sku,price\na,cheap\n", "Malformed"),

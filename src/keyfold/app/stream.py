@@ -176,7 +176,8 @@ class Stream:
         """The node of another stream, if it is one of the same app."""
         advice = "a stream of the same app"
         if isinstance(other, Table):
-            advice = f"{other.name}.changes(), or enrich({other.name}, on=...)"
+            changes = f"{other.name}.changes()" if what == "union" else None
+            advice = ", or ".join(way for way in (changes, f"enrich({other.name}, on=...)") if way)
         checked = checks.instance(other, Stream, f"{what} takes streams", advice, where)
         self.app._own(checked.app, what, "stream", checked.name, where)
         return checked.node

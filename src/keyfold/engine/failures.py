@@ -83,6 +83,8 @@ def _advice(spark: SparkSession, error: Any) -> str | None:
     condition, known = _condition(error), _parameters(error)
     if condition.startswith("UNRESOLVED_COLUMN."):
         return f"one of {known['proposal']}" if known.get("proposal") else None
+    if condition == "AMBIGUOUS_REFERENCE":
+        return f"one of {known['referenceNames'].strip('[]')}" if known.get("referenceNames") else None
     if condition == "UNRESOLVED_ROUTINE":
         name = re.sub(r".*\.|`", "", known.get("routineName", ""))
         found = near(name, _functions(spark))

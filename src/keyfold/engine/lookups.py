@@ -125,6 +125,13 @@ class Side:
                 given="; ".join(read.repeated()),
                 hint='correct the rows, or say which to take: duplicates="first" or "last"',
             )
+        if not read.rows() and self._status["rows"]:
+            raise BadOption(
+                f"lookup {name} has no rows any more, which is taken for a file half written",
+                where=where,
+                given=f"{self._status['rows']} rows before",
+                hint="restart the app if it is to have none",
+            )
         if read.unkeyed():
             raise BadOption(
                 f"no row of lookup {name} has a key: it seems to have other columns than the schema",

@@ -214,7 +214,8 @@ def _same_types(context: Context, node: nodes.Enrich, rows: DataFrame, on: list[
                 f"column {name} and the key {key} of {node.table} have other types",
                 where=context.where("enrich", node.site),
                 given=f"{name} {mine}, {key} {theirs}",
-                hint=f'cast one of them: .select("*", key="cast({name} as {theirs})") and on="key"',
+                hint=f'cast it: .select("*", key="cast({name} as {theirs})") and on="key"; or cast the key '
+                f"of {node.table} where it is declared",
             )
 
 

@@ -86,7 +86,7 @@ object Lens {
         case a: Attribute => Alias(under(a), a.name)()
         case n => n.transform { case a: AttributeReference if under.contains(a) => under(a) }.asInstanceOf[NamedExpression]
       }
-    case other => throw new Refused(s"${other.nodeName} makes other rows out of a row, or needs more than one; use .transform(...) for it")
+    case other => throw new Refused(s"${other.nodeName} makes other rows out of a row, or needs more than one; here an expression is about one row: an aggregate is a column of .by(...).table(...), anything else goes into .transform(...)")
   }
 
   /** Refuses what can't be evaluated alone on a row, or not twice with the same answer; the clock becomes the batch's own time. */

@@ -33,4 +33,5 @@ def refuse_waiting(node: Node, what: str, where: object = None) -> None:
     for each in walk(node):
         if isinstance(each, Enrich) and each.wait_ms is not None:
             problem = f"{what} can't follow enrich(wait=...), at {each.site}: its rows come late on purpose"
-            raise BadOption(problem, where=where, hint=f"{what} first, or enrich without wait")
+            hint = "enrich without wait, or a table in between: its changes can be folded on"
+            raise BadOption(problem, where=where, hint=hint)
