@@ -141,6 +141,14 @@ def test_rows_that_may_be_taken_back_have_no_pattern(keyed):
         totals.changes().by("card").pattern("found", kf.step("many", "n > 9"))
 
 
+def test_rows_that_have_waited_have_a_pattern_by_arrival_alone(keyed):
+    known = keyed.latest().table("known")
+    rows = kf.Stream(keyed.app, keyed.node).enrich(known, on="card", wait="1 minute").by("card")
+    with pytest.raises(BadOption, match=r"pattern can't follow enrich\(wait"):
+        declared(rows, A >> B)
+    assert declared(rows, A >> B, order="arrival").order == "arrival"
+
+
 def test_a_pattern_of_very_next_rows_needs_no_bound(keyed):
     assert declared(keyed, A.then(B).then(step("c", times=2, strict=True)), within=None).within_ms is None
 

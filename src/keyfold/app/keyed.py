@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from keyfold.patterns import Pattern
-from keyfold.plan import checks, known, matching, processes, ranks, retracting, windows
+from keyfold.plan import checks, known, matching, processes, ranks, retracting, times, windows
 from keyfold.plan.closing import check_columns, stay
 from keyfold.plan.nodes import (
     Emit,
@@ -222,6 +222,8 @@ class Keyed:
         where = self.app._table_place(name, site)
         ranks.refuse_second(self.window, self.ranked, "pattern", where)
         retracting.refuse_pattern(self.node, where)
+        if order == "event":
+            times.refuse_waiting(self.node, "pattern", where)
         checks.instance(
             steps, Pattern, "pattern takes steps", 'kf.step("a", ...) >> kf.step("b", ...)', where
         )
