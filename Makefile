@@ -11,6 +11,8 @@ PLAIN := $(wildcard tests/unit tests/views)
 CODE := $(wildcard src tests bench examples tools/*.py hatch_build.py)
 FOUND = $(shell find tests -mindepth 2 -name 'test_*.py' | cut -d/ -f1,2 | sort -u)
 ROOMS = $(filter-out $(PLAIN),$(FOUND)) $(wildcard tests/test_*.py)
+# Rooms whose tests mostly wait for Spark: two processes share their files.
+PAIRED := tests/engine tests/docs
 
 .PHONY: help setup check test format bench bench-cli docs demo wheel clean
 
@@ -29,11 +31,12 @@ check: $(STAMP) ## format, lint, types, and the tests that need no JVM
 	$(BIN)/mypy
 	$(PYTEST) -q $(PLAIN)
 
-test: check ## check, then every other room of tests/, each in a process of its own
+test: check ## check, then every other room of tests/, each in a process or two of its own
 	@failed=; \
 	for room in $(ROOMS); do \
 	    echo "== $$room"; \
-	    $(PYTEST) -q $$room || failed="$$failed $$room"; \
+	    case " $(PAIRED) " in *" $$room "*) pair="-n 2 --dist loadfile" ;; *) pair= ;; esac; \
+	    $(PYTEST) -q $$pair $$room || failed="$$failed $$room"; \
 	done; \
 	if [ "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
 
