@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.failures import explained
 from keyfold.errors import BadExpression, did_you_mean
-from keyfold.plan import nodes
+from keyfold.plan import nodes, words
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -49,7 +49,7 @@ def joined(context: Context, node: nodes.Join) -> Any:
         ends = [context.end(pipeline, "upto")._jdf for pipeline in ready]
         frame = join.joined(*ends, node.before_ms, node.after_ms, node.how, *names)
     context.meaning[f"{context.stages}:join"] = (
-        f"{node.how} within {node.before_ms}, {node.after_ms} on {join.meaning()}"
+        f"{node.how} {words.near_words(node)} on {join.meaning()}"
     )
     return context.begin(node, context.frame(frame))
 

@@ -62,7 +62,7 @@ def step_words(node: Node) -> str:
     if isinstance(node, Transform):
         return f"transform {expr_words(node.fn)}"
     if isinstance(node, Join):
-        return f"{node.how} join {_on_words(node)}, {_near_words(node)}"
+        return f"{node.how} join {_on_words(node)}, {near_words(node)}"
     if isinstance(node, Enrich):
         return f"enrich with {node.table} {_matching(node)}{_enrich_options(node)}"
     if isinstance(node, LookUp):
@@ -178,7 +178,8 @@ def _on_words(node: Join) -> str:
     return f"on {', '.join(node.on) if node.condition is None else expr_words(node.condition)}"
 
 
-def _near_words(node: Join) -> str:
+def near_words(node: Join) -> str:
+    """How near in time two rows must be."""
     if node.before_ms == node.after_ms:
         return f"within {durations.text(node.before_ms)}"
     return f"within {durations.text(node.before_ms)} before and {durations.text(node.after_ms)} after"
