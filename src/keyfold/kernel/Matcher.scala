@@ -192,11 +192,13 @@ class Matcher(m: Matching, own: Long, looking: Looking, telling: Telling = null)
   def expire(time: Long)(emit: Found => Unit): Unit = if (m.within.exists(w => oldest != Long.MaxValue && time - oldest >= w)) {
     val done = new ArrayBuffer[Found]
     groups.foreach { g =>
-      val waits = (g.alive & automaton.waits(g.at)) != 0
-      if (waits || m.timeouts || telling != null) (0 until g.length).foreach { k =>
+      // What is a match already does not run out.
+      val waits = (g.alive & automaton.waits(g.at)) != 0 && !automaton.accepts(g.at)
+      val says = waits || (m.timeouts && !automaton.accepts(g.at))
+      if (says || telling != null) (0 until g.length).foreach { k =>
         if (over(g.starts(k), time)) {
           if (telling != null && !waits) telling.ended(g.nodes(k), "within is over")
-          if (waits || m.timeouts) done += Found(g.nodes(k), g.starts(k), begun(g.starts(k)) + m.within.get, timedOut = !waits)
+          if (says) done += Found(g.nodes(k), g.starts(k), begun(g.starts(k)) + m.within.get, timedOut = !waits)
         }
       }
     }

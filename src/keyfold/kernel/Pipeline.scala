@@ -265,7 +265,9 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
   private def matched(p: Patterns, source: Seq[Attribute], keyExprs: Seq[Expression], keyOut: Seq[Attribute], keeping: Keeping): Built = {
     val timing = Timing(time.map(_ => if (p.how.held) Bound(at = false) else Timed), source, time)
     val all = gate(source)
-    val work = Single(all.copy(conditions = all.conditions ++ p.relevant), keyExprs, Seq(p.kept, p.mask), time, Some(timing), bare = true)
+    // A row without a key is rejected, whatever it says.
+    val passes = p.relevant.map(r => keyAttributes.map(k => IsNull(lens.inSource(k))).foldLeft(r)(Or(_, _)))
+    val work = Single(all.copy(conditions = all.conditions ++ passes), keyExprs, Seq(p.kept, p.mask), time, Some(timing), bare = true)
     val input = keyOut ++ Seq("row" -> p.kept.dataType, "mask" -> LongType, Names.Order -> work.added.head, Names.Bad -> StringType).map { case (n, t) => AttributeReference(n, t)() }
     val folding = new Patterned(whole.copy(previous = previous), Arriving(input, keyOut.length, ordered = true), keeping, p.how)
     Built(work, input, keyOut.length, folding, if (time.isEmpty) TimeMode.ProcessingTime() else TimeMode.EventTime(), Some(None))
