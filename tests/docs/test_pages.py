@@ -12,8 +12,10 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = [
     DOCS / "index.md",
     DOCS / "tutorial.md",
+    DOCS / "tutorial-fraud.md",
     DOCS / "concepts.md",
     DOCS / "time.md",
+    DOCS / "reference" / "patterns.md",
     *sorted(DOCS.glob("how-to/*.md")),
 ]
 
