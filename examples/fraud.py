@@ -1,4 +1,4 @@
-"""Fraud in payments and accounts, as patterns: stolen cards that are tried out, two places at once, bursts, takeovers.
+"""Fraud as patterns: cards that are tried out, two places at once, bursts of payments, accounts taken over.
 
     $ python examples/fraud.py data
     $ keyfold describe examples/fraud.py
@@ -8,8 +8,8 @@
     $ keyfold rows fraud.velocity --limit 5
     $ keyfold rows fraud.account_takeover --where "sent > 1000"
 
-The first command makes up a day of payments and of what happens to accounts, and says how much fraud it planted.
-Each kind of fraud stands among honest rows that are almost such a case.
+The first command makes up a day of payments and of what happens to accounts, and says how much fraud it
+planted. Each kind of fraud stands among honest rows that are almost such a case.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def hours(a: str, b: str) -> str:
     return f"(unix_millis({b}at) - unix_millis({a}at)) / 3600000"
 
 
-# No airliner does 1000 km in an hour; 20 km are within a town, and no clock is exact. Looking at neighbours is
-# enough: if each way from one payment to the next is possible, so is each longer one.
+# No airliner does 1000 km in an hour; 20 km are within a town, and no clock is exact. To look at neighbours
+# is enough: if each way from one payment to the next is possible, so are those over several.
 here = kf.step("here")
 there = kf.step("there", f"{km('prev.', '')} > 20 + 1000 * {hours('prev.', '')}")
 
@@ -140,7 +140,7 @@ Case: TypeAlias = tuple[str, str, str]
 
 
 def make(seed: int = 7, each: int = 12) -> tuple[dict[str, list[Row]], dict[str, list[Case]]]:
-    """Rows of each stream in the order of their arrival, and what each table is to find; so many of each kind."""
+    """Rows of each stream in the order of their arrival, and what each table is to find: `each` cases."""
     chance = random.Random(seed)
     told: dict[str, list[Told]] = {"payments": list(_days(chance)), "events": list(_logins(chance))}
     planted: dict[str, list[Case]] = {}
@@ -233,19 +233,18 @@ def _almost_card_testing(card: str, begin: float, chance: random.Random, number:
 def _impossible_travel(
     card: str, begin: float, chance: random.Random, number: int
 ) -> tuple[Case, list[Told]]:
-    """A payment at home, and within the hour one far away; the owner goes on at home next day's end."""
+    """A payment at home, and within the hour one far away; the owner pays online between, then at home."""
     gap = (5.0, chance.uniform(60, 1800), 3599.0)[number % 3]
     made = [_payment(card, begin, 30, PARIS), _payment(card, begin + gap, 400, chance.choice(FAR))]
-    online = [_payment(card, begin + gap / 2, 12)]
-    return _case(made, -1), [*made, *online]
+    own = [_payment(card, begin + gap / 2, 12), _payment(card, begin + gap + 600, 9, _near(PARIS, chance))]
+    return _case(made, -1), [*made, *own]
 
 
 def _almost_impossible_travel(card: str, begin: float, chance: random.Random, number: int) -> list[Told]:
-    # The fast train; an airliner; two shops of the town in one second; a flight that takes its time.
-    place, gap = [(LILLE, 3500.0), (LONDON, 3000.0), (_near(PARIS, chance), 1.0), (FAR[0], 8 * 3600.0)][
-        number % 4
-    ]
-    return [_payment(card, begin - 9 * 3600, 30, PARIS), _payment(card, begin - 9 * 3600 + gap, 40, place)]
+    # The fast train; an airliner; two shops of a town in one second; a long flight, in the day's first half.
+    ways = [(LILLE, 3500.0), (LONDON, 3000.0), (_near(PARIS, chance), 1.0), (FAR[0], 8 * 3600.0)]
+    place, gap = ways[number % 4]
+    return [_payment(card, begin / 2, 30, PARIS), _payment(card, begin / 2 + gap, 40, place)]
 
 
 def _velocity(card: str, begin: float, chance: random.Random, number: int) -> tuple[Case, list[Told]]:

@@ -1,4 +1,4 @@
-"""The fraud example: all that is planted is found, and nothing else; what it tells a reader to type is typed."""
+"""The fraud example: all that is planted is found, and nothing else, also by the commands that it names."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import keyfold as kf
 import pytest
 from test_examples import EXAMPLES, moment, read, run_example
 
+import keyfold as kf
 from keyfold.testing import Driver, drive
 
 pytestmark = pytest.mark.jvm
@@ -36,9 +36,9 @@ def expected(cases: list[tuple[str, str, str]]) -> set[tuple[Any, ...]]:
     return {(key, moment(started), moment(ended)) for key, started, ended in cases}
 
 
-def push_all(d: Driver, fraud: dict[str, Any], made: dict[str, list[Any]]) -> None:
+def push_all(d: Driver, made: dict[str, list[Any]]) -> None:
     for stream, rows in made.items():
-        for part in fraud["parts"](rows):
+        for part in (rows[: len(rows) // 2], rows[len(rows) // 2 :]):
             d.push(stream, part)
         d.advance(stream, datetime(2026, 1, 3, tzinfo=UTC))
 
@@ -48,7 +48,7 @@ def test_all_planted_fraud_is_found_and_no_honest_row_is_called_one() -> None:
     made, planted = fraud["make"](seed=11)
     loosened(fraud)
     with drive(fraud["app"]) as d:
-        push_all(d, fraud, made)
+        push_all(d, made)
         for table, key in KEYS.items():
             assert found(d.rows(table), key) == expected(planted[table]), table
             assert len(planted[table]) == 12
@@ -65,7 +65,7 @@ def loosened(fraud: dict[str, Any]) -> None:
     by_card, here = fraud["payments"].by("card"), fraud["here"]
     probes = kf.step("probe", "amount < 2", times=(2, None))
     by_card.pattern("card_testing_loose", probes >> fraud["strike"], within="10 minutes")
-    far = f"{fraud['km']('prev.', '')} > 20 + 190 * {fraud['hours']('prev.', '')}"
+    far = f"{fraud['km']('prev.', '')} > 20 + 150 * {fraud['hours']('prev.', '')}"
     placed = fraud["payments"].where("lat is not null").by("card")
     placed.pattern("impossible_travel_loose", here.then(kf.step("there", far)), within="1 hour")
     by_card.pattern("velocity_loose", kf.step("paid", times=fraud["MOST"]), within="10 minutes")
