@@ -306,21 +306,9 @@ def test_what_the_processor_does_wrong_stops_the_query_with_its_words(n: int, sa
         d.push("s", pairs(("a", n)))
 
 
-@pytest.mark.parametrize(
-    ("output", "mode", "said"),
-    [
-        ("total long", "update", "k"),
-        ("k string, total lung", "update", "lung"),
-        ("k string, total long, seq long", "append", "name is taken"),
-        ("k string, total long, _op int", "update", "_op is a string"),
-        ("k string, total long, _op string", "append", "_op is a string"),
-    ],
-)
-def test_an_output_that_no_table_can_be_made_of_is_refused(
-    tmp_path: Path, output: str, mode: Any, said: str
-) -> None:
-    with pytest.raises(DeclarationError, match=said) as caught:
-        compile_app(shared_session(), totals(output=output, mode=mode).spec(), {"s": tmp_path})
+def test_an_output_of_a_type_that_spark_does_not_know_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DeclarationError, match="lung") as caught:
+        compile_app(shared_session(), totals(output="k string, total lung").spec(), {"s": tmp_path})
     assert "test_process.py:" in str(caught.value)
 
 
