@@ -7,7 +7,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from drawing import plans
+from hypothesis import given
 from hypothesis import strategies as st
 
 import keyfold as kf
@@ -187,14 +188,7 @@ class Case:
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda p: " and ".join(p))
-@settings(
-    max_examples=2,
-    derandomize=True,
-    deadline=None,
-    database=None,
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=list(HealthCheck),
-)
+@plans(2)
 @given(seed=st.integers(0, 2**32))
 def test_random_changes_of_both_tables_equal_brute_force(pair: tuple[str, str], seed: int) -> None:
     app, case = kf.App("random"), Case(seed)
