@@ -13,6 +13,10 @@ from typing import Any
 
 import pytest
 
+# Java's second compiler and a collector with threads of its own cost more than they save in a test's short
+# life. Spark hands this to every JVM that it starts, also below other processes.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 
 def missing(part: str) -> None:
     """Skips the test for want of a part; fails it in CI."""

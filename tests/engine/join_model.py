@@ -10,17 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from enrich_model import Row
+
 Pair = tuple[int | None, int | None]
-
-
-@dataclass(frozen=True)
-class Row:
-    """One row; `u` is its number."""
-
-    k: str | None
-    t: int
-    v: int
-    u: int
 
 
 @dataclass

@@ -12,7 +12,8 @@ from typing import Any
 import change_model as model
 import pytest
 from change_model import Item, Model, grouped
-from hypothesis import HealthCheck, Phase, given, settings
+from drawing import plans
+from hypothesis import given
 from hypothesis import strategies as st
 
 import keyfold as kf
@@ -153,14 +154,7 @@ def ranks(d: Driver, name: str, *columns: str) -> dict[Any, list[tuple[Any, ...]
     }
 
 
-@settings(
-    max_examples=2,
-    derandomize=True,
-    deadline=None,
-    database=None,
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=list(HealthCheck),
-)
+@plans(2)
 @given(seed=st.integers(0, 2**32))
 def test_tables_of_changes_equal_brute_force_through_crashes_and_restarts(seed: int) -> None:
     case = Case(seed)

@@ -73,6 +73,7 @@ SAME: dict[str, tuple[Declare, Declare]] = {
     "select of all": (table(v="sum(x)"), lambda s: s.select("*").by("region").table("t", v="sum(x)")),
     "function": (table(v="sum(amount)"), table(v=column_function)),
     "fold": (folding(), folding(update={"v": "amount + STATE.v"})),
+    "retract": (folding(retract={"v": "state.v + -amount"}), folding(retract={"v": "-AMOUNT + STATE.v"})),
     "fields": (
         table(v=kf.fold(zero={"a": "0", "b": "0"}, update={"b": "y", "a": "x"}, result="state.a + state.b")),
         table(v=kf.fold(zero={"a": "0", "b": "0"}, update={"a": "x", "b": "y"}, result="state.b + state.a")),
@@ -139,6 +140,7 @@ OTHER: dict[str, tuple[Declare, Declare]] = {
         folding(zero={"v": "cast(null as float)"}, update={"v": "cast(state.v + amount as float)"}),
     ),
     "update": (folding(), folding(update={"v": "state.v - amount"})),
+    "retract": (folding(retract={"v": "state.v - amount"}), folding(retract={"v": "state.v - amount * 2"})),
     "result": (folding(), folding(result="state.v * 2")),
     "merge": (folding(merge={"v": "state.v + other.v"}), folding(merge={"v": "greatest(state.v, other.v)"})),
     "ttl": (table(n="count(*)", ttl="1 hour"), table(n="count(*)", ttl="2 hours")),

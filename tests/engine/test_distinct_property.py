@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 from distinct_model import Distinct, Row
-from hypothesis import HealthCheck, Phase, given, settings
+from drawing import plans
+from hypothesis import given
 from hypothesis import strategies as st
 
 import keyfold as kf
@@ -84,15 +85,7 @@ def shown(row: Row) -> dict[str, Any]:
     return {"k": row.k, "g": row.g, "u": row.u, "t": datetime.fromtimestamp(row.t, UTC)}
 
 
-@settings(
-    max_examples=3,
-    derandomize=True,
-    deadline=None,
-    database=None,
-    # An example takes seconds, and there is nothing to shrink in a seed.
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=list(HealthCheck),
-)
+@plans(3)
 @given(seed=st.integers(0, 2**32))
 def test_random_batches_and_crashes_equal_brute_force(seed: int) -> None:
     chance = Random(f"distinct {seed}")

@@ -12,8 +12,9 @@ from random import Random
 from typing import Any
 
 import pytest
+from drawing import plans
 from enrich_model import Arrival, Event, Row, Table, newest, totals
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import keyfold as kf
@@ -88,18 +89,7 @@ def check_groups(d: Driver, name: str, said: dict[int, Any]) -> None:
     assert {r["group"]: r["us"] for r in d.rows(f"{name}_groups")} == expected, name
 
 
-examples = settings(
-    max_examples=2,
-    derandomize=True,
-    deadline=None,
-    database=None,
-    # An example takes seconds, and there is nothing to shrink in a seed.
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=list(HealthCheck),
-)
-
-
-@examples
+@plans(2)
 @given(seed=st.integers(0, 2**32))
 def test_rows_that_meet_a_table_as_it_is_equal_brute_force(seed: int) -> None:
     chance = Random(f"arrival {seed}")
@@ -151,7 +141,7 @@ def both(d: Driver, models: dict[str, Event], to: int) -> None:
             model.advance(side, to)
 
 
-@examples
+@plans(2)
 @given(seed=st.integers(0, 2**32))
 def test_rows_that_meet_a_table_as_it_was_equal_brute_force(seed: int) -> None:
     chance = Random(f"event {seed}")
@@ -188,7 +178,7 @@ def test_rows_that_meet_a_table_as_it_was_equal_brute_force(seed: int) -> None:
             assert found == Counter(model.too_late), name
 
 
-@examples
+@plans(2)
 @given(seed=st.integers(0, 2**32))
 def test_rows_that_wait_have_one_answer_in_whatever_order_both_streams_come(seed: int) -> None:
     chance = Random(f"shuffled {seed}")

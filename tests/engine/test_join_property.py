@@ -12,9 +12,11 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from drawing import plans
+from enrich_model import Row
+from hypothesis import given
 from hypothesis import strategies as st
-from join_model import Join, Row
+from join_model import Join
 
 import keyfold as kf
 from keyfold.testing import Driver, drive
@@ -108,15 +110,7 @@ def shown(row: Row, side: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("how", HOWS)
-@settings(
-    max_examples=2,
-    derandomize=True,
-    deadline=None,
-    database=None,
-    # An example takes seconds, and there is nothing to shrink in a seed.
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=list(HealthCheck),
-)
+@plans(2)
 @given(seed=st.integers(0, 2**32))
 def test_random_batches_and_crashes_equal_brute_force(how: str, seed: int) -> None:
     chance = Random(f"{how} {seed}")

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from drawing import plans
+from hypothesis import given
 from hypothesis import strategies as st
 
 import keyfold as kf
@@ -373,13 +374,7 @@ STEPS = st.lists(
 
 
 @pytest.mark.parametrize("how", ["left", "inner"])
-@settings(
-    max_examples=6,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=list(HealthCheck),
-    phases=[Phase.generate],
-)
+@plans(6)
 @given(first=CONTENT, steps=STEPS)
 def test_rows_meet_the_version_that_was_newest_when_their_batch_began(
     tmp_path_factory: pytest.TempPathFactory, how: str, first: dict[str, int], steps: list[Any]

@@ -7,7 +7,8 @@ from typing import Any
 
 import model
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from drawing import plans
+from hypothesis import given
 from hypothesis import strategies as st
 from model import Event, Model
 
@@ -81,15 +82,7 @@ batches = st.lists(
 
 
 @pytest.mark.timeout(900)
-@settings(
-    max_examples=8,
-    derandomize=True,
-    deadline=None,
-    database=None,
-    # An example takes seconds, and its batches are small already.
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=list(HealthCheck),
-)
+@plans(8)
 @given(batches, st.booleans())
 def test_random_batches_and_crashes_equal_a_plain_fold(
     plan: list[tuple[list[Event], str]], tiny: bool

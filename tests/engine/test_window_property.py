@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 import window_model as model
-from hypothesis import HealthCheck, Phase, given, settings
+from drawing import plans
+from hypothesis import given
 from hypothesis import strategies as st
 from window_model import Row, Step, Windows
 
@@ -182,15 +183,7 @@ def shown(row: Row) -> dict[str, Any]:
     [tumbling, sliding, session, session_by_row, rolling, rolling_panes, last],
     ids=lambda k: k.__name__,
 )
-@settings(
-    max_examples=5,
-    derandomize=True,
-    deadline=None,
-    database=None,
-    # An example takes seconds, and there is nothing to shrink in a seed.
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=list(HealthCheck),
-)
+@plans(5)
 @given(seed=st.integers(0, 2**32))
 def test_random_batches_and_crashes_equal_brute_force(kind: Kind, seed: int) -> None:
     chance = Random(seed)

@@ -13,11 +13,6 @@ SCHEMA = "id string, region string, amount double, at timestamp"
 
 
 @pytest.fixture
-def app():
-    return kf.App("shop")
-
-
-@pytest.fixture
 def orders(app):
     return app.stream("orders", kf.rows([]), schema=SCHEMA, time="at", late="10 minutes")
 

@@ -12,11 +12,6 @@ PRICES = "sku string, price double"
 
 
 @pytest.fixture
-def app():
-    return kf.App("shop")
-
-
-@pytest.fixture
 def orders(app):
     return app.stream(
         "orders", kf.rows([]), "id string, customer string, sku string, at timestamp", time="at"

@@ -13,11 +13,6 @@ LINE = r"test_decl_joins\.py:\d+"
 
 
 @pytest.fixture
-def app():
-    return kf.App("shop")
-
-
-@pytest.fixture
 def orders(app):
     return app.stream("orders", kf.rows([]), "id string, day date, at timestamp", time="at", late="1 minute")
 

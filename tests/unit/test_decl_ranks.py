@@ -3,7 +3,7 @@
 import pytest
 
 import keyfold as kf
-from keyfold.errors import BadDuration, BadExpression, BadName, BadOption, NameTaken
+from keyfold.errors import BadDuration, BadExpression, BadName, BadOption, DeclarationError, NameTaken
 from keyfold.plan.nodes import Changes, Enrich, ProcessSpec, Select, TableSpec, TopSpec, reads
 from keyfold.plan.ranks import key_names
 
@@ -20,11 +20,6 @@ class Processor:
 class Needy(Processor):
     def __init__(self, bound):
         self.bound = bound
-
-
-@pytest.fixture
-def app():
-    return kf.App("shop")
 
 
 @pytest.fixture
@@ -168,6 +163,25 @@ def test_the_columns_of_the_output_are_names_and_hold_the_key(keyed):
     with pytest.raises(BadOption, match=r"(?s)by names 'region', .* output.*did you mean 'regions'"):
         keyed.process("p", Processor, output="regions string, score double")
     assert keyed.process("p", Processor, output="REGION string").spec.process.output == "REGION string"
+
+
+@pytest.mark.parametrize(
+    ("more", "mode", "problem"),
+    [
+        ("seq long", "append", "'seq' is a column that every table in append mode has"),
+        ("SEQ long", "append", "'SEQ' is a column that every table in append mode has"),
+        ("_op int", "update", "_op is a string"),
+        ("_op string", "append", "_op is a string"),
+    ],
+)
+def test_columns_that_a_processed_table_has_by_itself_are_refused(keyed, more, mode, problem):
+    with pytest.raises(DeclarationError, match=rf"(?s)^{problem}.*where: shop\.p, {LINE}"):
+        keyed.process("p", Processor, output=f"{OUTPUT}, {more}", mode=mode)
+
+
+@pytest.mark.parametrize(("more", "mode"), [("seq long", "update"), ("_op STRING", "update")])
+def test_columns_that_a_processed_table_does_not_have_by_itself_can_be_given(keyed, more, mode):
+    assert more in keyed.process("p", Processor, output=f"{OUTPUT}, {more}", mode=mode).spec.process.output
 
 
 def test_the_options_of_a_processor_are_checked(keyed):

@@ -28,11 +28,6 @@ ENDLESS = ["rolling", "last"]
 
 
 @pytest.fixture
-def app():
-    return kf.App("shop")
-
-
-@pytest.fixture
 def keyed(app):
     return app.stream("orders", kf.rows([]), schema=SCHEMA, time="at").by("region")
 

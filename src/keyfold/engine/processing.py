@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.failures import explained, plain
 from keyfold.engine.wrapping import for_workers, wrap
-from keyfold.errors import BadExpression, BadOption, did_you_mean
+from keyfold.errors import BadExpression, BadOption
 from keyfold.plan.nodes import ProcessSpec, TableSpec
 from keyfold.plan.ranks import SEQ, key_names
 from keyfold.views.contract import ViewSchema
@@ -32,7 +32,7 @@ def processed(context: Any, spec: TableSpec) -> Compiled:
 
     process = spec.process
     assert process is not None
-    output = _output(context, spec, process)
+    output = _output(context, process)
     pipeline = context.rows(spec.input)
     _keys(context, pipeline)
     rows, timed = context.end(pipeline, "below"), bool(pipeline.hasTime())
@@ -46,8 +46,8 @@ def processed(context: Any, spec: TableSpec) -> Compiled:
     return Compiled(spec, changes, meaning, "null", view, timed, None)
 
 
-def _output(context: Any, spec: TableSpec, process: ProcessSpec) -> Any:
-    """The declared output, if a table can be made of it."""
+def _output(context: Any, process: ProcessSpec) -> Any:
+    """The declared output, if its types are such as Spark knows."""
     from pyspark.errors import PySparkException
     from pyspark.sql.types import StructType
 
@@ -61,33 +61,6 @@ def _output(context: Any, spec: TableSpec, process: ProcessSpec) -> Any:
             given=process.output,
             hint='name and type of each column: "customer string, score double"',
         ) from None
-    names = [f.name.lower() for f in schema.fields]
-    missing = [name for name, _ in spec.keys if name.lower() not in names]
-    if missing:
-        raise BadOption(
-            f"the output has no column {missing[0]}, which is a key of the table",
-            where=where,
-            given=process.output,
-            hint=did_you_mean(
-                missing[0], schema.names, "the keys of by(...) are columns of every output row"
-            ),
-        )
-    taken = [n for n in names if n.startswith("_kf_") or (n == SEQ and process.mode == "append")]
-    if taken or len(set(names)) < len(names):
-        raise BadOption(
-            "a column's name is taken",
-            where=where,
-            given=", ".join(taken) or process.output,
-            hint="another name",
-        )
-    kind = next((f.dataType.simpleString() for f in schema.fields if f.name == "_op"), "string")
-    if kind != "string" or (process.mode == "append" and "_op" in names):
-        raise BadOption(
-            "_op is a string, 'upsert' or 'delete', of a table in update mode",
-            where=where,
-            given=f"_op {kind}, mode={process.mode!r}",
-            hint="another name; in append mode every row is kept",
-        )
     return schema
 
 

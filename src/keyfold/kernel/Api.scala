@@ -59,18 +59,16 @@ object Api {
     def some(ms: Long) = Some(ms * 1000).filter(_ >= 0)
     val (row, value) = (in(keys).dataType.asInstanceOf[StructType], in(keys + 1).dataType.asInstanceOf[StructType])
     val m = Meeting(keys, row, value, rows, values, some(waitMs), follow, some(keepMs))
-    val over = in.take(keys) ++ Seq(in(m.rowAt), in(m.valueAt), in(m.time), in(m.weight), in(m.bad))
     val mine = row.indices.map { i =>
       val field = GetStructField(in(m.rowAt), i)
       if (values && on.contains(i)) Coalesce(Seq(field, in(on.indexOf(i)))) else field
     }
     val fields: Seq[Expression] = mine ++ value.indices.map(GetStructField(in(m.valueAt), _))
     val own = (if (timed) Seq(Names.Time -> in(m.time)) else Nil) ++ (if (follow) Seq(Names.Weight -> in(m.weight)) else Nil) :+ (Names.Bad -> in(m.bad))
-    val out = names.asScala.toSeq.zip(fields) ++ own
+    val met = new Enriched(m, fields ++ own.map(_._2), m.said(in, in(m.valueAt)))
     val mark = both.asInstanceOf[Dataset[Row]].logicalPlan.output(m.time).metadata
-    val attributes = out.map { case (n, e) => AttributeReference(n, e.dataType, nullable = true, if (n == Names.Time) mark else Metadata.empty)() }
     val clock = if (waitMs < 0 && keepMs < 0) TimeMode.None() else if (timed) TimeMode.EventTime() else TimeMode.ProcessingTime()
-    Dataset.ofRows(spark, Unwrap(attributes, stateful(Gather(None, in.take(keys), in.take(keys), child), in.take(keys), new Enriched(m, out.map(_._2), over), clock)))
+    Meeting.plan(spark, child, met, names.asScala.toSeq ++ own.map(_._1), mark, clock)
   }
 
   /** A stream's time where it is one that can be, else null; `aheadMs` is below zero where no time is too far ahead of the clock. */

@@ -15,25 +15,21 @@ case class Version(from: Long, state: InternalRow)
  * versions, one for each time at which the key had a row; kept are those that a row of the stream that is not late, or that waits, can ask for. A row that waits is
  * answered when the watermark has passed it by more than that: no version up to its time can come then.
  */
-class AsOf(m: Meeting, fold: Fold, ttlMs: Option[Long], out: Seq[Expression], over: Seq[Attribute]) extends StatefulProcessor[InternalRow, InternalRow, InternalRow] {
+class AsOf(m: Meeting, fold: Fold, ttlMs: Option[Long], out: Seq[Expression], said: Seq[Attribute]) extends Met(m, out, said) {
   @transient private var state: ValueState[InternalRow] = _
-  @transient private var waiting: ListState[InternalRow] = _
   @transient private lazy val live = new Live(fold)
-  @transient private lazy val project = UnsafeProjection.create(out, over)
-  @transient private lazy val (joined, rest, said) = (new JoinedRow, new GenericInternalRow(5), new ArrayBuffer[InternalRow](8))
   private val width = fold.state.length
   private val packing = Structs(new StructType().add("from", LongType).add("state", fold.schema))
   private def stateSchema = new StructType().add("pruned", BooleanType).add("versions", packing.dataType)
-  private def heldSchema = new StructType().add("row", m.row).add("time", LongType)
 
   override def init(mode: OutputMode, time: TimeMode): Unit = {
     state = getHandle.getValueState[InternalRow]("state", Raw.encoder(stateSchema), TTLConfig.NONE)
-    if (m.waits.isDefined) waiting = getHandle.getListState[InternalRow]("rows", Raw.encoder(heldSchema), TTLConfig.NONE)
+    if (m.waits.isDefined) initHeld()
   }
 
   override def handleInputRows(key: InternalRow, rows: Iterator[InternalRow], times: TimerValues): Iterator[InternalRow] = {
-    said.clear()
-    if (key.anyNull) rows.foreach(r => if (r.isNullAt(m.bad)) { if (r.getInt(m.side) == 0) answer(key, rowOf(r), r.getLong(m.time), null) } else aside(key, r))
+    going.clear()
+    if (key.anyNull) rows.foreach(unkeyed(key, _))
     else {
       val clock = Timing.micros(times.getCurrentWatermarkInMs())
       val all = new ArrayBuffer[InternalRow](4)
@@ -50,18 +46,17 @@ class AsOf(m: Meeting, fold: Fold, ttlMs: Option[Long], out: Seq[Expression], ov
         val at = r.getLong(m.time)
         if (passed(at, clock)) answer(key, rowOf(r), at, known)
         else {
-          waiting.appendValue(new GenericInternalRow(Array[Any](rowOf(r), at)))
-          getHandle.registerTimer(math.max(1L, Windowed.tick(at + patience + 1)))
+          hold(new GenericInternalRow(Array[Any](rowOf(r), at)))
+          getHandle.registerTimer(Windowed.fires(at + patience + 1))
         }
       }
     }
-    said.iterator
+    going.iterator
   }
 
   private val patience = m.waits.getOrElse(0L)
   /** Whether a row of a time need not wait. A version of the watermark's own time is not late yet. */
   private def passed(at: Long, clock: Long): Boolean = m.waits.forall(_ + at < clock)
-  private def rowOf(r: InternalRow): InternalRow = r.getStruct(m.rowAt, m.row.length)
 
   /** The versions of a key, oldest first, and whether there were older ones. */
   private case class Known(pruned: Boolean, versions: ArrayBuffer[Version])
@@ -78,21 +73,13 @@ class AsOf(m: Meeting, fold: Fold, ttlMs: Option[Long], out: Seq[Expression], ov
       try {
         val (at, value) = (r.getLong(m.time), r.getStruct(m.valueAt, m.value.length))
         var i = versions.lastIndexWhere(_.from <= at)
-        val next = versions.indices.drop(i + 1).map(j => Version(versions(j).from, plus(versions(j).state, value)))
-        val mine = Version(at, plus(if (i < 0) null else versions(i).state, value))
+        val next = versions.indices.drop(i + 1).map(j => Version(versions(j).from, live.plus(versions(j).state, value)))
+        val mine = Version(at, live.plus(if (i < 0) null else versions(i).state, value))
         next.indices.foreach(j => versions(i + 1 + j) = next(j))
         if (i >= 0 && versions(i).from == at) versions(i) = mine else if (i >= 0 || !known.pruned) { i += 1; versions.insert(i, mine) }
       } catch { case e if Rejects.isRowError(e) => () } // The table itself has it among its rejected rows.
     }
     Known(known.pruned, versions)
-  }
-
-  private def plus(stored: InternalRow, row: InternalRow): InternalRow = {
-    val b = if (stored == null) live.zero() else live.load(stored)
-    val old = live.renew(b)
-    live.update(b, row)
-    live.settle(b, old)
-    live.stored(b)
   }
 
   /** Of the versions up to the watermark, or as far behind it as rows wait, only the newest can still be asked for. */
@@ -104,37 +91,28 @@ class AsOf(m: Meeting, fold: Fold, ttlMs: Option[Long], out: Seq[Expression], ov
   }
 
   private def end(newest: Version): Long = newest.from + ttlMs.get * 1000
-  private def expire(newest: Version): Unit = getHandle.registerTimer(math.max(1L, Windowed.tick(end(newest) + patience)))
+  private def expire(newest: Version): Unit = getHandle.registerTimer(Windowed.fires(end(newest) + patience))
 
   private def answer(key: InternalRow, row: InternalRow, at: Long, known: Known): Unit = {
-    val found = if (known == null) None else known.versions.reverseIterator.find(_.from <= at).filter(v => ttlMs.isEmpty || end(v) > at)
-    val value = found.map(v => live.before(key, live.read(v.state))).orNull
-    if (value != null || m.rows) say(key, row, value, at, null)
+    val found = known.versions.reverseIterator.find(_.from <= at).filter(v => ttlMs.isEmpty || end(v) > at)
+    say(key, row, found.map(v => live.before(key, live.read(v.state))).orNull, at, 1)
   }
-
-  private def say(key: InternalRow, row: InternalRow, value: InternalRow, time: Any, bad: Any): Unit = {
-    rest.update(0, row); rest.update(1, value); rest.update(2, time); rest.update(3, 1); rest.update(4, bad)
-    said += project(joined(key, rest)).copy()
-  }
-  private def aside(key: InternalRow, r: InternalRow): Unit = if (r.getInt(m.side) == 0) say(key, null, null, if (r.isNullAt(m.time)) null else r.getLong(m.time), r.getUTF8String(m.bad))
 
   override def handleExpiredTimer(key: InternalRow, times: TimerValues, timer: ExpiredTimerInfo): Iterator[InternalRow] = {
-    said.clear()
+    going.clear()
     val clock = Timing.micros(times.getCurrentWatermarkInMs())
     val known = load()
     if (m.waits.isDefined) release(key, known, clock)
     if (ttlMs.isDefined && known.versions.nonEmpty) { if (end(known.versions.last) + patience <= clock) state.clear() else expire(known.versions.last) }
-    said.iterator
+    going.iterator
   }
 
   /** Rows that have waited long enough are answered. */
   private def release(key: InternalRow, known: Known, clock: Long): Unit = {
-    val all = new ArrayBuffer[InternalRow]
-    waiting.get().foreach(h => all += h.copy())
-    val (over, left) = all.partition(h => passed(h.getLong(1), clock))
+    val (over, left) = heldRows().partition(h => passed(h.getLong(1), clock))
     if (over.nonEmpty) {
-      over.sortBy(_.getLong(1)).foreach(h => answer(key, h.getStruct(0, m.row.length), h.getLong(1), known))
-      if (left.isEmpty) waiting.clear() else waiting.put(left.toArray)
+      over.sortBy(_.getLong(1)).foreach(h => answer(key, heldRow(h), h.getLong(1), known))
+      holdOnly(left)
     }
   }
 }

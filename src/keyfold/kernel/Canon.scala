@@ -32,10 +32,16 @@ class Canon(lens: Lens) {
     case Declared(name, Some(col), _) => Lens.aggregate(lens, keys, Seq(name -> col)).aggregateExpressions.drop(keys.length).map(e => apply(Lens.unalias(e))).mkString
     case Declared(_, _, own) =>
       val f = own.get
-      val mine = Fold.own(lens, keys.map(k => lens.seen.find(_.name.equalsIgnoreCase(k)).get), f)
-      val fields = (mine.state ++ mine.right).map(_.exprId).zip(f.fields.map("state." + _) ++ f.fields.map("other." + _)).toMap
-      def show(parts: Seq[Expression]) = parts.map(e => apply(Lens.unalias(e), fields)).mkString(", ")
-      s"fold zero(${show(mine.zero)}) update(${show(mine.update)}) merge(${mine.merge.map(show).getOrElse("")})${f.retract.map(r => s" retract(${r.mkString(", ")})").getOrElse("")} result(${show(mine.result)})"
+      def made(f: OwnFold) = Fold.own(lens, keys.map(k => lens.seen.find(_.name.equalsIgnoreCase(k)).get), f)
+      def show(of: Fold)(parts: Seq[Expression]) = {
+        val fields = (of.state ++ of.right).map(_.exprId).zip(f.fields.map("state." + _) ++ f.fields.map("other." + _)).toMap
+        parts.map(e => apply(Lens.unalias(e), fields)).mkString(", ")
+      }
+      val mine = made(f)
+      val text = show(mine)(_)
+      // Taking a row back is another update.
+      val retract = f.retract.map { r => val back = made(f.copy(update = r)); s" retract(${show(back)(back.update)})" }.getOrElse("")
+      s"fold zero(${text(mine.zero)}) update(${text(mine.update)}) merge(${mine.merge.map(text).getOrElse("")})$retract result(${text(mine.result)})"
   }
 }
 

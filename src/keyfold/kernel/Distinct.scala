@@ -51,12 +51,11 @@ class Deduplicated(passing: Passing, within: Long, step: String, removed: Boolea
     arrival = time == TimeMode.ProcessingTime()
   }
 
-  private def now(times: TimerValues): Long = if (arrival) times.getCurrentProcessingTimeInMs() * 1000 else Timing.micros(times.getCurrentWatermarkInMs())
   private def one(value: Any): InternalRow = new GenericInternalRow(Array[Any](value))
 
   override def handleInputRows(bucket: InternalRow, rows: Iterator[InternalRow], times: TimerValues): Iterator[InternalRow] = {
     if (bucket.anyNull) return rows.map(aside(_))
-    val clock = now(times)
+    val clock = Timing.now(times, arrival)
     out.clear()
     val byKey = new java.util.LinkedHashMap[InternalRow, ArrayBuffer[InternalRow]]
     rows.foreach { r =>
@@ -109,7 +108,7 @@ class Deduplicated(passing: Passing, within: Long, step: String, removed: Boolea
     val due = ends.getValue(tick)
     if (due != null) {
       val keys = due.copy().getArray(0)
-      (0 until keys.numElements()).foreach(i => end(keys.getStruct(i, passing.keys), now(times)))
+      (0 until keys.numElements()).foreach(i => end(keys.getStruct(i, passing.keys), Timing.now(times, arrival)))
       ends.removeKey(tick)
     }
     Iterator.empty
@@ -135,7 +134,7 @@ object Deduplicated {
 /** How many rows a step has removed, one line for each partition instead of one for each key. */
 case class Tally(step: String, bad: Int) extends RowWork {
   def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = new Iterator[InternalRow] {
-    private var (n, last, ready) = (0L, null: InternalRow, null: InternalRow)
+    private var (n, ready) = (0L, null: InternalRow)
     override def hasNext: Boolean = { if (ready == null) ready = advance(); ready != null }
     override def next(): InternalRow = { if (!hasNext) throw new NoSuchElementException; val r = ready; ready = null; r }
     private def advance(): InternalRow = {
@@ -143,7 +142,6 @@ case class Tally(step: String, bad: Int) extends RowWork {
         val row = rows.next()
         if (row.isNullAt(bad) || !row.getUTF8String(bad).startsWith(Tally.mark)) return row
         n += row.getUTF8String(bad).toString.drop(1).toLong
-        last = row.copy()
       }
       if (n == 0) null else {
         val text = UTF8String.fromString(Tally.json(step, n).toString)

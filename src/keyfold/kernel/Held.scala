@@ -38,12 +38,7 @@ abstract class Held(fold: Fold, arriving: Arriving, keeping: Keeping, kept: Seq[
     val left = say(key, old, without(merge(old, mine.map(_._2)), gone), mine)
     if (left == null) { if (expired) out.clear() }
     else if (left.isEmpty) { if (stored != null) state.clear() }
-    else {
-      val before = if (stored == null || expired) Long.MinValue else stored.getLong(0)
-      val seen = if (arrival) now(times) else math.max(before, Math.floorDiv(time(batch.last), 1000L))
-      if (ttlMs.isDefined && stored == null) getHandle.registerTimer(due(seen))
-      state.update(new GenericInternalRow(Array[Any](seen, packing.pack(left))))
-    }
+    else store(stored, expired, time(batch.last), left, times)
     out.iterator
   }
 
@@ -57,11 +52,6 @@ abstract class Held(fold: Fold, arriving: Arriving, keeping: Keeping, kept: Seq[
     }
     going.values().forEach(_.foreach(r => out += rejected(rejects.of("takes back a row that is not there", rejects.text(r)))))
     left
-  }
-
-  override def handleExpiredTimer(key: InternalRow, times: TimerValues, timer: ExpiredTimerInfo): Iterator[InternalRow] = {
-    val stored = state.get()
-    if (stored == null) Iterator.empty else expire(key, due(stored.getLong(0)), times)
   }
 }
 

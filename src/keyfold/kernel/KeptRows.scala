@@ -4,6 +4,7 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 
 /** Rows that are kept of a key, each its time and the columns `kept`, in order of time and then of arrival; packed into one value, `seen` beside them for TTL. */
@@ -24,6 +25,19 @@ abstract class KeptRows(fold: Fold, arriving: Arriving, keeping: Keeping, kept: 
     while (i < old.length || j < fresh.length)
       if (j >= fresh.length || (i < old.length && at(old(i)) <= at(fresh(j)))) { all += old(i); i += 1 } else { all += fresh(j); j += 1 }
     all
+  }
+
+  /** Puts the rows back, and when the key was last seen; the timer waits from the first time on. */
+  protected def store(stored: InternalRow, expired: Boolean, newest: Long, all: ArrayBuffer[InternalRow], times: TimerValues): Unit = {
+    val before = if (stored == null || expired) Long.MinValue else stored.getLong(0)
+    val seen = if (arrival) now(times) else math.max(before, Math.floorDiv(newest, 1000L))
+    if (ttlMs.isDefined && stored == null) getHandle.registerTimer(due(seen))
+    state.update(new GenericInternalRow(Array[Any](seen, packing.pack(all))))
+  }
+
+  override def handleExpiredTimer(key: InternalRow, times: TimerValues, timer: ExpiredTimerInfo): Iterator[InternalRow] = {
+    val stored = state.get()
+    if (stored == null) Iterator.empty else expire(key, due(stored.getLong(0)), times)
   }
 
   protected def refused(rows: Iterable[InternalRow], why: Throwable): Unit = rows.foreach(r => out += rejected(rejects.of(r, why)))

@@ -81,6 +81,15 @@ class Live(f: Fold, prefix: Int) {
     }
   }
 
+  /** A stored state, or none, with one row more, as it is stored. */
+  def plus(old: InternalRow, row: InternalRow): InternalRow = {
+    val b = if (old == null) zero() else load(old)
+    val typed = renew(b)
+    update(b, row)
+    settle(b, typed)
+    stored(b)
+  }
+
   /**
    * Expressions are computed aside, then coded functions run, then the results are put in: where the first function throws, nothing has changed and the row
    * can be rejected. A later one leaves a buffer half changed: that must stop the task.

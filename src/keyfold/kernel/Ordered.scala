@@ -6,13 +6,11 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.catalyst.plans.physical.{Distribution, Partitioning, StatefulOpClusteredDistribution}
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.types._
-import org.apache.spark.unsafe.types.UTF8String
 
 /** Rows of a key side by side, by event time and then arrival, for a stateful operator of Spark's own: Spark refuses to sort a stream, and gives it in any order. */
 case class Ordered(keys: Seq[Attribute], by: Seq[Attribute], child: LogicalPlan) extends UnaryNode {
@@ -38,20 +36,13 @@ case class Stamped(types: Seq[DataType]) extends RowWork {
     val joined = new JoinedRow
     val at = new GenericInternalRow(1)
     var n = 0L
-    rows.map { row => n += 1; at.setLong(0, (partition.toLong << 40) | n); project(joined(row, at)) }
+    rows.map { row => n += 1; at.setLong(0, Stamped.place(partition, n)); project(joined(row, at)) }
   }
 }
 
-/** True if a key can be one; if not, the row is rejected with the reason. */
-case class UsableKey(child: Expression, name: String) extends UnaryExpression with CodegenFallback {
-  override def dataType: DataType = BooleanType
-  override def nullable: Boolean = false
-  override def eval(row: InternalRow): Any = child.eval(row) match {
-    case null => throw new IllegalArgumentException(s"key $name is null")
-    case text: UTF8String if !text.isValid => throw new IllegalArgumentException(s"key $name is no UTF-8 text")
-    case _ => true
-  }
-  override protected def withNewChildInternal(c: Expression): Expression = copy(child = c)
+object Stamped {
+  /** Of the rows that arrived together, which: input partition, then position. */
+  def place(partition: Int, n: Long): Long = (partition.toLong << 40) | n
 }
 
 object Ordered {

@@ -165,27 +165,30 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
     val keyOut = keyAttributes.map(k => AttributeReference(k.name, k.dataType)())
     val keyExprs = keyAttributes.map(k => Alias(lens.inSource(k), k.name)())
     val (work, input, prefix, fold) = single(whole, keyExprs, keyOut, lens.source, Some(Timing(None, lens.source, time)))
-    val told = Through(work, input, plan)
     val reads = input.slice(prefix, input.length - 3)
-    val stamp = input(input.length - 3)
     val from = asking.asInstanceOf[Dataset[Row]].logicalPlan
-    val k = keyOut.length
-    val row = from.output(k).dataType
-    val value = StructType(reads.map(a => StructField(a.name, a.dataType)))
-    def named(parts: Seq[(String, Expression)]) = parts.map { case (n, e) => Alias(e, n)() }
-    val columns = Seq("row", "value", "side", "time", "order", "weight", "bad")
-    val telling = Project(input.take(k) ++ named(columns.zip(Seq(Literal(null, row), CreateNamedStruct(reads.flatMap(a => Seq(Literal(a.name), a))), Literal(1),
-      GetStructField(stamp, 0), GetStructField(stamp, 1), Literal(1), input.last))), told)
-    val asks = Project(from.output.take(k) ++ named(columns.zip(Seq(from.output(k), Literal(null, value), Literal(0), from.output(k + 1), Literal(0L), Literal(1), from.output(k + 2)))), from)
-    val both = Api.unmarked(Dataset.ofRows(spark, Union(Seq(asks, telling))).queryExecution.analyzed)
-    val m = Meeting(k, row.asInstanceOf[StructType], value, without, values = false, Some(waitMs * 1000).filter(_ >= 0), follow = false, None)
+    val (row, value) = (from.output(prefix).dataType.asInstanceOf[StructType], StructType(reads.map(a => StructField(a.name, a.dataType))))
+    val m = Meeting(prefix, row, value, without, values = false, Some(waitMs * 1000).filter(_ >= 0), follow = false, None)
+    val (asks, tells) = (asked(from, m), told(Through(work, input, plan), reads, m))
+    val both = Api.unmarked(Dataset.ofRows(spark, Union(Seq(asks, tells))).queryExecution.analyzed)
     val folding = fold.copy(previous = true, in = reads)
-    val over = both.output.take(k) ++ Seq(both.output(k), AttributeReference("value", folding.seen)(), both.output(m.time), both.output(m.weight), both.output(m.bad))
-    val fields = row.asInstanceOf[StructType].indices.map(GetStructField(over(k), _)) ++ folding.result.indices.map(i => GetStructField(over(k + 1), i + 1))
-    val out = names.asScala.toSeq.zip(fields) ++ Seq(Names.Time -> over(k + 2), Names.Bad -> over(k + 4))
-    val attributes = out.map { case (n, e) => AttributeReference(n, e.dataType, nullable = true, if (n == Names.Time) from.output(k + 1).metadata else Metadata.empty)() }
-    Dataset.ofRows(spark, Unwrap(attributes, stateful(Gather(None, both.output.take(k), both.output.take(k), both), both.output.take(k), new AsOf(m, folding, Some(ttlMs).filter(_ > 0), out.map(_._2), over), TimeMode.EventTime())))
+    val said = m.said(both.output, AttributeReference("value", folding.seen)())
+    val fields = row.indices.map(GetStructField(said(m.rowAt), _)) ++ folding.result.indices.map(i => GetStructField(said(m.valueAt), i + 1))
+    val met = new AsOf(m, folding, Some(ttlMs).filter(_ > 0), fields ++ Seq(both.output(m.time), both.output(m.bad)), said)
+    Meeting.plan(spark, both, met, names.asScala.toSeq ++ Seq(Names.Time, Names.Bad), from.output(prefix + 1).metadata, TimeMode.EventTime())
   }
+
+  /** Rows of the stream and of the table, as they come to a meeting. */
+  private def asked(rows: LogicalPlan, m: Meeting): LogicalPlan = {
+    val Seq(row, time, bad) = rows.output.drop(m.keys)
+    meets(rows, m, Seq(row, Literal(null, m.value), Literal(0), time, Literal(0L), Literal(1), bad))
+  }
+  private def told(rows: LogicalPlan, reads: Seq[Attribute], m: Meeting): LogicalPlan = {
+    val (stamp, value) = (rows.output(rows.output.length - 3), CreateNamedStruct(reads.flatMap(a => Seq(Literal(a.name), a))))
+    meets(rows, m, Seq(Literal(null, m.row), value, Literal(1), GetStructField(stamp, 0), GetStructField(stamp, 1), Literal(1), rows.output.last))
+  }
+  private def meets(rows: LogicalPlan, m: Meeting, columns: Seq[Expression]): LogicalPlan =
+    Project(rows.output.take(m.keys) ++ Meeting.Columns.zip(columns).map { case (n, e) => Alias(e, n)() }, rows)
 
   private lazy val plan: LogicalPlan = { KernelStrategy.install(spark); df.asInstanceOf[Dataset[Row]].logicalPlan }
 

@@ -34,10 +34,7 @@ class Recent(fold: Fold, arriving: Arriving, keeping: Keeping, what: Recently, k
     if (change != null) {
       if (expired) out += live.delete(key, was).copy()
       out += change
-      val before = if (stored == null || expired) Long.MinValue else stored.getLong(0)
-      val seen = if (arrival) now(times) else math.max(before, Math.floorDiv(time(fresh.last), 1000L))
-      if (ttlMs.isDefined && stored == null) getHandle.registerTimer(due(seen))
-      state.update(new GenericInternalRow(Array[Any](seen, packing.pack(all))))
+      store(stored, expired, time(fresh.last), all, times)
     }
     out.iterator
   }
@@ -115,9 +112,4 @@ class Recent(fold: Fold, arriving: Arriving, keeping: Keeping, what: Recently, k
 
   override def shown(key: InternalRow, stored: InternalRow): Iterator[InternalRow] = Iterator.single(live.upsert(key, folded(stored), null))
   override protected def before(key: InternalRow, stored: InternalRow): InternalRow = live.before(key, if (stored == null) null else folded(stored))
-
-  override def handleExpiredTimer(key: InternalRow, times: TimerValues, timer: ExpiredTimerInfo): Iterator[InternalRow] = {
-    val stored = state.get()
-    if (stored == null) Iterator.empty else expire(key, due(stored.getLong(0)), times)
-  }
 }

@@ -108,7 +108,7 @@ case class Single(gate: Gate, keys: Seq[Expression], reads: Seq[Expression], tim
         else {
           val untimely = if (timed == null) null else timed.wrong(row)
           val text = if (timed == null || untimely != null) null else timed.late(row)
-          position.update(0, (partition.toLong << 40) | n)
+          position.update(0, Stamped.place(partition, n))
           position.update(1, if (text != null && timed.alone(row)) text else null)
           val r = good(joined(row, position))
           val wrong = if (untimely != null) untimely else key.wrong(r)
@@ -125,32 +125,4 @@ case class Single(gate: Gate, keys: Seq[Expression], reads: Seq[Expression], tim
 
 object Single {
   val stampType: StructType = new StructType().add("time", TimestampType).add("arrival", LongType)
-}
-
-/** Rejected rows travel under an all-null key, which no row that counts can have. */
-class Lane(keys: Seq[DataType], rest: Seq[DataType]) {
-  private val project = UnsafeProjection.create((keys ++ rest).map(Literal(null, _)) :+ BoundReference(0, StringType, nullable = false))
-  def apply(why: UTF8String): InternalRow = project(InternalRow(why)).copy()
-}
-
-class KeyCheck(keys: Seq[Expression]) {
-  private val names = keys.map { case n: NamedExpression => n.name; case e => e.sql }.toArray
-  private val texts = keys.indices.filter(keys(_).dataType.isInstanceOf[StringType]).toArray
-
-  /** Which key column is no text, in words, or null: no reader could ask for such a key. */
-  def garbled(row: InternalRow): String = {
-    var i = 0
-    while (i < texts.length) { if (!row.getUTF8String(texts(i)).isValid) return s"key ${names(texts(i))} is no UTF-8 text"; i += 1 }
-    null
-  }
-
-  /** Which key column is null, in words, or null if none is. */
-  def missing(row: InternalRow): String = {
-    var i = 0
-    while (i < names.length) { if (row.isNullAt(i)) return s"key ${names(i)} is null"; i += 1 }
-    null
-  }
-
-  /** Why a key can't be one, or null. */
-  def wrong(row: InternalRow): String = { val m = missing(row); if (m != null) m else garbled(row) }
 }

@@ -4,6 +4,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen._
 import org.apache.spark.sql.catalyst.expressions.codegen.Block._
+import org.apache.spark.sql.streaming.TimerValues
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -91,6 +92,8 @@ object Timing {
   def text(micros: Long): String = java.time.Instant.EPOCH.plus(micros, java.time.temporal.ChronoUnit.MICROS).toString
   /** Before the first watermark Spark says zero. */
   def micros(watermarkMs: Long): Long = if (watermarkMs <= 0) Unknown else watermarkMs * 1000
+  /** What time it is for a stateful part: that of the batch, or the watermark. */
+  def now(times: TimerValues, arrival: Boolean): Long = if (arrival) times.getCurrentProcessingTimeInMs() * 1000 else micros(times.getCurrentWatermarkInMs())
 }
 
 /**

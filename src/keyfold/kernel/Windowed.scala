@@ -202,9 +202,9 @@ abstract class Windowed(fold: Fold, arriving: Arriving, keeping: Keeping, closin
   private def asBounded(r: InternalRow): Bounded = Bounded(r.getLong(0), r.getLong(1), r.getStruct(2, width))
 
   /** A stored state, or none, and one row more, or the state that arrived. */
-  protected def plus(stored: InternalRow, row: InternalRow): InternalRow = {
+  protected def plus(stored: InternalRow, row: InternalRow): InternalRow = if (arriving.ordered) live.plus(stored, row) else {
     val b = if (stored == null) live.zero() else live.load(stored)
-    if (arriving.ordered) { val old = live.renew(b); live.update(b, row); live.settle(b, old) } else live.merge(b, row)
+    live.merge(b, row)
     live.stored(b)
   }
 

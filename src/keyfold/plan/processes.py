@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import cast
 
-from keyfold.errors import BadExpression, BadOption
+from keyfold.errors import BadExpression, BadName, BadOption
 from keyfold.plan import checks, known, schema
 from keyfold.plan.nodes import Named, ProcessMode, ProcessSpec
+from keyfold.plan.ranks import SEQ
 
 
 def process(
@@ -25,7 +27,21 @@ def process(
             checks.identifier(name, "a column of output", where)
     known.require((name for name, _ in keys), columns, "by", "output, which holds the table's key", where)
     chosen = checks.one_of(mode, ("update", "append"), "mode of process", where)
+    _check_own(columns, chosen, where)
     if initial is not None and not callable(initial):
         hint = "a function that gives a DataFrame: lambda spark: spark.read.parquet(...)"
         raise BadOption("initial must be a function", where=where, given=repr(initial), hint=hint)
     return ProcessSpec(made, str(output).strip(), cast(ProcessMode, chosen), initial)
+
+
+def _check_own(columns: Mapping[str, str], mode: str, where: object) -> None:
+    """Refuses columns that the table has by itself in that mode, and an `_op` that is none."""
+    taken = next((name for name in columns if name.lower() == SEQ and mode == "append"), None)
+    if taken is not None:
+        problem = f"{taken!r} is a column that every table in append mode has"
+        raise BadName(problem, where=where, given=f"mode={mode!r}", hint="another name")
+    kind = columns.get("_op", "string")
+    if kind.lower() != "string" or ("_op" in columns and mode == "append"):
+        problem = "_op is a string, 'upsert' or 'delete', of a table in update mode"
+        hint = "another name; in append mode every row is kept"
+        raise BadOption(problem, where=where, given=f"_op {kind}, mode={mode!r}", hint=hint)
