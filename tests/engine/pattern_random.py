@@ -18,10 +18,6 @@ def of_letters(letters: str) -> Condition:
     return Condition(f"c in ({listed})", lambda row, past: row.c in letters)
 
 
-def of_past(sql: str, test: Test) -> Condition:
-    return Condition(sql, test)
-
-
 def taken(past: Past, name: str) -> list[Row]:
     return [row for step, row in past if step == name]
 
@@ -52,9 +48,7 @@ def past_condition(chance: Random, names: list[str]) -> Condition:
         (f"size({name}) < 2", lambda row, past: len(taken(past, name)) < 2),
         (
             f"coalesce(array_avg({name}.v), 0) <= v",
-            lambda row, past: (
-                sum(r.v for r in taken(past, name)) <= row.v * max(len(taken(past, name)), 1)
-            ),
+            lambda row, past: sum(r.v for r in taken(past, name)) <= row.v * max(len(taken(past, name)), 1),
         ),
         (f"array_sum({name}.v) < 6", lambda row, past: sum(r.v for r in taken(past, name)) < 6),
     ]
@@ -85,11 +79,15 @@ class Maker:
                 return made
 
     def _any_condition(self) -> Condition:
-        return past_condition(self.chance, self.names) if self.chance.random() < self.past else own_condition(self.chance)
+        return (
+            past_condition(self.chance, self.names)
+            if self.chance.random() < self.past
+            else own_condition(self.chance)
+        )
 
     def _chain(self, depth: int, length: int, ends: bool = False) -> Tree:
         parts: list[tuple[str, Tree]] = [("next", self._part(depth))]
-        for number in range(1, length):
+        for _ in range(1, length):
             if self.chance.random() < 0.2:
                 parts.append((self.chance.choice(["next", "next", "strict"]), self._no()))
             parts.append((self.chance.choice(["next", "next", "strict", "any"]), self._part(depth)))
@@ -108,8 +106,7 @@ class Maker:
                 self._chain(depth + 1, 2) if self.chance.random() < 0.4 else self._part(depth + 1)
                 for _ in range(2)
             )
-            if not any(optional(option) for option in options):
-                return self._perhaps_repeated(Either(options), 0.3)
+            return self._perhaps_repeated(Either(options), 0.3)
         if depth < 2 and kind < 0.27:
             return self._perhaps_repeated(self._chain(depth + 1, 2), 0.8)
         name = self.left.pop(0) if self.left else self.chance.choice(self.names)
@@ -160,11 +157,15 @@ def declared(tree: Tree) -> kf.Pattern:
         made = declared(tree.parts[0][1])
         for link, part in tree.parts[1:]:
             after = declared(part)
-            made = made >> after if link == "next" else made.then(after) if link == "strict" else made.any(after)
+            made = (
+                made >> after if link == "next" else made.then(after) if link == "strict" else made.any(after)
+            )
         return made
     options: dict[str, Any] = {"greedy": tree.greedy, "strict": tree.between == "strict"}
     options |= {"combinations": tree.between == "any", "until": tree.until and tree.until.sql}
-    return declared(tree.body).times(tree.most if tree.least == tree.most else (tree.least, tree.most), **options)
+    return declared(tree.body).times(
+        tree.most if tree.least == tree.most else (tree.least, tree.most), **options
+    )
 
 
 def rows_of_key(chance: Random, k: str | None, length: int, span: int) -> list[Row]:

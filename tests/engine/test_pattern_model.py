@@ -1,7 +1,7 @@
 """Random patterns over random rows, with crashes and restarts, give what brute force finds.
 
-A plan is made from one drawn number, since the few examples that there is time for must all be rich ones: several
-patterns in one app, and many keys, which cost nothing.
+A plan is made from one drawn number, since the few examples that there is time for must all be rich ones:
+several patterns in one app, and many keys, which cost nothing.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Patterns: facts that others have settled, and what else a table of matches promises.
 
-Translated from Flink: next is `then`, followedBy `>>`, followedByAny `any`, times(n) `times=n`, allowCombinations
-`combinations=True`, optional `times="?"` or `"*"`, notNext `then(kf.no)`, notFollowedBy `>> kf.no`; loops there are
+Translated from Flink: next is `then`, followedBy `>>`, followedByAny `any`, times(n) `times=n`, optional "?"
+or "*", allowCombinations `combinations=True`, notNext `then(kf.no)`, notFollowedBy `>> kf.no`; a loop there is
 not greedy unless told so, hence `greedy=False`. noSkip is skip="none", skipToNext "next", skipPastLastEvent
-"past_last". Events are written as "a1 b1@5": the letter, its number, and the second if it is not the event's place.
+"past_last". Events are written as "a1 b1@5": letter and number, and the second if it is not their place.
 A query per table is what costs time, so that many facts share one app, each with a key of its own.
 """
 
@@ -23,16 +23,16 @@ pytestmark = pytest.mark.jvm
 
 ZERO = datetime(2026, 1, 1, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
-SCHEMA = "k string, c string, e string, v double, t timestamp"
+SCHEMA = "key string, kind string, event string, amount double, at timestamp"
 
 
 def one(letter: str, **options: Any) -> kf.Pattern:
-    return kf.step(letter, f"c = '{letter}'", **options)
+    return kf.step(letter, f"kind = '{letter}'", **options)
 
 
 def shown(*steps: str) -> dict[str, str]:
     """The events of the steps, in order."""
-    return {"rows": f"concat_ws(' ', {', '.join(f'{step}.e' for step in steps)})"}
+    return {"rows": f"concat_ws(' ', {', '.join(f'{step}.event' for step in steps)})"}
 
 
 def events(k: str | None, text: str, v: dict[str, float] | None = None) -> list[dict[str, Any]]:
@@ -40,12 +40,14 @@ def events(k: str | None, text: str, v: dict[str, float] | None = None) -> list[
     for place, token in enumerate(text.split()):
         e, _, at = token.partition("@")
         value = (v or {}).get(e)
-        found.append({"k": k, "c": e[0], "e": e, "v": value, "t": ZERO + float(at or place) * SECOND})
+        found.append(
+            {"key": k, "kind": e[0], "event": e, "amount": value, "at": ZERO + float(at or place) * SECOND}
+        )
     return found
 
 
 def matched(d: Driver, table: str, k: str) -> list[str]:
-    return sorted(r["rows"] for r in d.rows(table) if r["k"] == k)
+    return sorted(r["rows"] for r in d.rows(table) if r["key"] == k)
 
 
 def seconds(at: Any) -> float:
@@ -73,7 +75,7 @@ FACTS = {
 def facts() -> Iterator[Driver]:
     """All rows of the facts, in all patterns."""
     app = kf.App("facts")
-    by = app.stream("rows", kf.rows([]), SCHEMA, time="t", late="1 minute").by("k")
+    by = app.stream("rows", kf.rows([]), SCHEMA, time="at", late="1 minute").by("key")
 
     def table(name: str, steps: kf.Pattern, skip: str, *names: str, within: str = "1 hour") -> None:
         by.pattern(name, steps, within=within, skip=skip, returns=shown(*names))
@@ -92,8 +94,8 @@ def facts() -> Iterator[Driver]:
     loop = one("a", times="*", combinations=True, greedy=False)
     table("f10", c.any(loop) >> b, "none", "c", "a", "b")
     table("f10_greedy", c >> one("a", times="*") >> d, "none", "c", "a", "d")
-    table("f12_next", a.then(kf.no("n", "c = 'b'")).any(c) >> d, "none", "a", "c", "d")
-    table("f12_followed", (a >> kf.no("n", "c = 'b'")).any(c) >> d, "none", "a", "c", "d")
+    table("f12_next", a.then(kf.no("n", "kind = 'b'")).any(c) >> d, "none", "a", "c", "d")
+    table("f12_followed", (a >> kf.no("n", "kind = 'b'")).any(c) >> d, "none", "a", "c", "d")
     table("f14", a.then(b).then(c), "none", "a", "b", "c")
     with drive(app) as driver:
         driver.push("rows", [row for k, text in FACTS.items() for row in events(k, text)])
@@ -145,7 +147,17 @@ def test_f14_one_row_right_after_the_other(facts: Driver) -> None:
     assert matched(facts, "f14", "strict") == ["a6 b7 c8"]
 
 
-VALUES = {"p1": 1.0, "p2": 3.0, "s1": 15.0, "s2": 30.0, "a0": 0.0, "a1": 1.0, "b0": 0.0, "b1": 4.0, "b9": 50.0}
+VALUES = {
+    "p1": 1.0,
+    "p2": 3.0,
+    "s1": 15.0,
+    "s2": 30.0,
+    "a0": 0.0,
+    "a1": 1.0,
+    "b0": 0.0,
+    "b1": 4.0,
+    "b9": 50.0,
+}
 RULES = {
     "quiet": "a@0",
     "heard": "a@0 b@5",
@@ -166,27 +178,42 @@ RULES = {
 
 def rules_app() -> kf.App:
     app = kf.App("rules")
-    by = app.stream("rows", kf.rows([]), SCHEMA, time="t", late="1 minute").by("k")
+    by = app.stream("rows", kf.rows([]), SCHEMA, time="at", late="1 minute").by("key")
     ten = "10 seconds"
-    by.pattern("silence", one("a") >> kf.no("n", "c = 'b'"), within=ten)
-    by.pattern("stuck", one("c") >> one("d") >> one("e"), within=ten, timeouts=True, returns=shown("c", "d", "e"))
+    by.pattern("silence", one("a") >> kf.no("n", "kind = 'b'"), within=ten)
+    by.pattern(
+        "stuck", one("c") >> one("d") >> one("e"), within=ten, timeouts=True, returns=shown("c", "d", "e")
+    )
     group = (one("g") >> one("h")).times(2) >> one("i")
     by.pattern("grouped", group, within=ten, returns=shown("g", "h", "i"))
-    either = one("j") >> (kf.step("k1", "e = 'k1'") | (kf.step("k2", "e = 'k2'") >> one("l"))) >> one("m")
+    either = (
+        one("j") >> (kf.step("k1", "event = 'k1'") | (kf.step("k2", "event = 'k2'") >> one("l"))) >> one("m")
+    )
     by.pattern("either", either, within=ten, returns=shown("j", "k1", "k2", "l", "m"))
-    ended = one("q") >> one("r", times="+", until="c = 'u'") >> one("x")
+    ended = one("q") >> one("r", times="+", until="kind = 'u'") >> one("x")
     by.pattern("ended", ended, within=ten, returns=shown("q", "r", "x"))
-    strike = "c = 's' and v > 10 * array_avg(p.v) and v > p[0].v and p[5].v is null and prev.v = p[1].v"
-    probing = one("p", times=2) >> kf.step("s", f"{strike} and first.v + prev.v = array_sum(p.v)")
-    lost = {**shown("p", "s"), "lost": "s[0].v - last.v / 2 + first.v", "n": "size(p)"}
+    strike = (
+        "kind = 's' and amount > 10 * array_avg(p.amount) and amount > p[0].amount and p[5].amount is null"
+    )
+    probing = one("p", times=2) >> kf.step(
+        "s", f"{strike} and first.amount + prev.amount = array_sum(p.amount)"
+    )
+    lost = {**shown("p", "s"), "lost": "s[0].amount - last.amount / 2 + first.amount", "n": "size(p)"}
     by.pattern("probing", probing, within=ten, returns=lost)
-    by.pattern("divided", one("a") >> kf.step("b", "c = 'b' and 100 / v > 5"), within=ten, returns=shown("a", "b"))
-    past = kf.step("x", "c = 'a'") >> kf.step("y", "c in ('a', 'b') and 1 / v < 1 and v / prev.v > 1")
+    by.pattern(
+        "divided",
+        one("a") >> kf.step("b", "kind = 'b' and 100 / amount > 5"),
+        within=ten,
+        returns=shown("a", "b"),
+    )
+    past = kf.step("x", "kind = 'a'") >> kf.step(
+        "y", "kind in ('a', 'b') and 1 / amount < 1 and amount / prev.amount > 1"
+    )
     by.pattern("by_past", past, within=ten, returns=shown("x", "y"))
     for order in ("event", "arrival"):
         by.pattern(f"by_{order}", one("o") >> one("f"), within=ten, order=order, returns=shown("o", "f"))
     brief = by.pattern("brief", one("g").then(one("h")), within=ten, ttl="1 hour", returns=shown("g", "h"))
-    brief.changes().by("k").table("counted", n="count(*)", last="max(rows)")
+    brief.changes().by("key").table("counted", n="count(*)", last="max(rows)")
     return app
 
 
@@ -204,14 +231,14 @@ def rules() -> Iterator[Driver]:
 
 
 def test_no_at_the_end_is_a_match_when_the_time_is_over(rules: Driver) -> None:
-    found = {r["k"]: r for r in rules.rows("silence")}
+    found = {r["key"]: r for r in rules.rows("silence")}
     assert set(found) == {"quiet", "just_after"}
-    assert list(found["quiet"]) == ["k", "match_id", "started", "ended"]
+    assert list(found["quiet"]) == ["key", "match_id", "started", "ended"]
     assert (seconds(found["quiet"]["started"]), seconds(found["quiet"]["ended"])) == (0, 10)
 
 
 def test_partial_matches_whose_time_ran_out_are_given_and_marked(rules: Driver) -> None:
-    found = [r for r in rules.rows("stuck") if r["k"] == "stuck"]
+    found = [r for r in rules.rows("stuck") if r["key"] == "stuck"]
     assert sorted((r["timed_out"], r["rows"], seconds(r["ended"])) for r in found) == [
         (False, "c2 d2 e2", 22),
         (True, "c1 d1", 10),
@@ -219,12 +246,12 @@ def test_partial_matches_whose_time_ran_out_are_given_and_marked(rules: Driver) 
 
 
 def test_a_group_is_taken_as_often_as_told(rules: Driver) -> None:
-    assert [r["k"] for r in rules.rows("grouped")] == ["pairs"]
+    assert [r["key"] for r in rules.rows("grouped")] == ["pairs"]
     assert matched(rules, "grouped", "pairs") == ["g1 g2 h1 h2 i"]
 
 
 def test_one_of_several_alternatives(rules: Driver) -> None:
-    assert {r["k"]: r["rows"] for r in rules.rows("either")} == {"left": "j k1 m", "right": "j k2 l2 m"}
+    assert {r["key"]: r["rows"] for r in rules.rows("either")} == {"left": "j k1 m", "right": "j k2 l2 m"}
 
 
 def test_a_row_that_ends_a_repetition_lets_what_follows_it_come(rules: Driver) -> None:
@@ -239,15 +266,15 @@ def test_conditions_see_what_was_taken_before(rules: Driver) -> None:
 @pytest.mark.parametrize("table", ["divided", "by_past"])
 def test_a_row_whose_condition_fails_is_rejected_and_leaves_no_trace(rules: Driver, table: str) -> None:
     assert matched(rules, table, table) == {"divided": ["a1 b1"], "by_past": ["a1 b9"]}[table]
-    set_aside = [r for r in rules.rejected(table) if json.loads(r["raw"])["k"] == table]
-    assert [json.loads(r["raw"])["e"] for r in set_aside] == [{"divided": "b0", "by_past": "a0"}[table]]
+    set_aside = [r for r in rules.rejected(table) if json.loads(r["raw"])["key"] == table]
+    assert [json.loads(r["raw"])["event"] for r in set_aside] == [{"divided": "b0", "by_past": "a0"}[table]]
     assert "zero" in set_aside[0]["reason"].lower()
 
 
 def test_rows_without_a_key_are_rejected(rules: Driver) -> None:
     for table in ("silence", "by_arrival"):
         raw = [json.loads(r["raw"]) for r in rules.rejected(table)]
-        assert sorted(r["e"] for r in raw if r.get("k") is None) == ["a", "b"], table
+        assert sorted(r["event"] for r in raw if r.get("key") is None) == ["a", "b"], table
 
 
 def test_rows_are_taken_by_time_or_as_they_come(rules: Driver) -> None:
@@ -258,7 +285,7 @@ def test_rows_are_taken_by_time_or_as_they_come(rules: Driver) -> None:
 def test_a_row_that_the_watermark_has_passed_is_late(rules: Driver) -> None:
     before = rules.rows("stuck")
     rules.push("rows", events("tardy", "c@0 d@1 e@2"))
-    assert sorted(json.loads(r["raw"])["e"] for r in rules.late("stuck")) == ["c", "d", "e"]
+    assert sorted(json.loads(r["raw"])["event"] for r in rules.late("stuck")) == ["c", "d", "e"]
     assert rules.rows("stuck") == before
 
 
@@ -269,13 +296,13 @@ def test_matches_are_the_same_after_a_crash_and_no_two_are_one(rules: Driver) ->
         rules.changes(table)
     rules.crash()
     assert {t: rules.rows(t) for t in tables} == before
-    ids = [(t, r["k"], r["match_id"]) for t, rows in before.items() for r in rows]
+    ids = [(t, r["key"], r["match_id"]) for t, rows in before.items() for r in rows]
     assert len(set(ids)) == len(ids) > 10
 
 
 def test_matches_are_changes_that_feed_another_table_and_go_after_their_time(rules: Driver) -> None:
     def counted() -> dict[str, tuple[int, str]]:
-        return {r["k"]: (r["n"], r["last"]) for r in rules.rows("counted")}
+        return {r["key"]: (r["n"], r["last"]) for r in rules.rows("counted")}
 
     assert matched(rules, "brief", "pairs") == ["g1 h1", "g2 h2"]
     assert counted() == {"pairs": (2, "g2 h2"), "single": (1, "g1 h1")}
@@ -293,11 +320,13 @@ def state(d: Driver, table: str) -> Any:
 
 def test_a_thousand_overlapping_partial_matches_keep_each_row_once_and_no_more_than_the_limit() -> None:
     app = kf.App("overlapping")
-    by = app.stream("rows", kf.rows([]), SCHEMA, time="t", late="0 seconds").by("k")
+    by = app.stream("rows", kf.rows([]), SCHEMA, time="at", late="0 seconds").by("key")
     # Each row begins a match and carries on all that began before it: half a million pairs of rows.
-    steps = one("a").any(kf.step("a2", "c = 'a'")).any(one("b"))
+    steps = one("a").any(kf.step("a2", "kind = 'a'")).any(one("b"))
     by.pattern("waiting", one("a") >> one("b"), within="1 day", skip="none", returns=shown("a", "b"))
-    by.pattern("limited", one("a") >> one("b"), within="1 day", skip="none", limit=100, returns=shown("a", "b"))
+    by.pattern(
+        "limited", one("a") >> one("b"), within="1 day", skip="none", limit=100, returns=shown("a", "b")
+    )
     by.pattern("pairs", steps, within="1 day", skip="none", limit=2000, returns=shown("a", "a2", "b"))
     with drive(app) as d:
         for batch in (range(400), range(400, 1000)):
