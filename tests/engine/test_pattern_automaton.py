@@ -13,7 +13,7 @@ import pytest
 from pattern_model import Either, Key, No, Repeat, Row, Step, Test, Tree
 from pattern_random import Maker, declared, rows_of_key
 
-from keyfold.plan.automaton import ACCEPT, Edge, automaton
+from keyfold.plan.automaton import ACCEPT, Automaton, Edge, automaton
 from keyfold.plan.sequences import PatternSpec
 
 Taken = tuple[tuple[int, int], ...]
@@ -35,9 +35,9 @@ def conditions(tree: Tree) -> dict[str, Test]:
 class Walk:
     """All ways of rows through the table."""
 
-    def __init__(self, tree: Tree, rows: list[Row]) -> None:
-        self.table = automaton(PatternSpec(declared(tree).sequence, None))
+    def __init__(self, tree: Tree, table: Automaton, rows: list[Row]) -> None:
         known = conditions(tree)
+        self.table = table
         self.tests = [known[str(condition.expression)] for condition in self.table.conditions]
         self.rows = rows
         self.completed: set[Taken] = set()
@@ -90,11 +90,14 @@ class Walk:
 @pytest.mark.parametrize("seed", range(4))
 def test_the_table_of_a_random_pattern_gives_what_brute_force_finds(seed: int) -> None:
     chance = Random(f"tables {seed}")
-    for _ in range(150):
+    for _ in range(100):
         tree = Maker(chance).tree()
-        for _ in range(3):
-            rows = rows_of_key(chance, "k", chance.randrange(3, 8), 20)
-            key, walk = Key([replace(r, u=n) for n, r in enumerate(rows)], tree, WITHIN), Walk(tree, rows)
+        table = automaton(PatternSpec(declared(tree).sequence, None))
+        for _ in range(6):
+            rows = [
+                replace(r, u=n) for n, r in enumerate(rows_of_key(chance, "k", chance.randrange(3, 8), 20))
+            ]
+            key, walk = Key(rows, tree, WITHIN), Walk(tree, table, rows)
             completed = [m for at in range(len(rows)) for m in key.completed(at)]
             for found, expected in ((walk.completed, completed), (walk.waiting, key.over(timeouts=False))):
                 wanted = sorted([(i, name) for i, _, name in match.taken] for match in expected)

@@ -1,8 +1,8 @@
 """Patterns: facts that others have settled, and what else a table of matches promises.
 
 Translated from Flink: next is `then`, followedBy `>>`, followedByAny `any`, times(n) `times=n`, optional "?"
-or "*", allowCombinations `combinations=True`, notNext `then(kf.no)`, notFollowedBy `>> kf.no`; a loop there is
-not greedy unless told so, hence `greedy=False`. noSkip is skip="none", skipToNext "next", skipPastLastEvent
+or "*", allowCombinations `combinations=True`, notNext `then(kf.no)`, notFollowedBy `>> kf.no`; loops
+there are lazy unless told, hence `greedy=False`. noSkip is skip="none", skipToNext "next", skipPastLastEvent
 "past_last". Events are written as "a1 b1@5": letter and number, and the second if it is not their place.
 A query per table is what costs time, so that many facts share one app, each with a key of its own.
 """
