@@ -272,7 +272,7 @@ def test_a_row_whose_condition_fails_is_rejected_and_leaves_no_trace(rules: Driv
 
 
 def test_rows_without_a_key_are_rejected(rules: Driver) -> None:
-    for table in ("silence", "by_arrival"):
+    for table in ("silence", "brief"):
         raw = [json.loads(r["raw"]) for r in rules.rejected(table)]
         assert sorted(r["event"] for r in raw if r.get("key") is None) == ["a", "b"], table
 
