@@ -272,7 +272,9 @@ class Key:
             end = self.rows[taken[0][0]].t + (self.within or 0)
             waiting = [w for w in ways if (w.step is not None or w.never) and self._waits(w, taken)]
             matched = any(w.step is None for w in waiting)
-            if matched or (waiting and timeouts):
+            # What is a match already does not run out.
+            complete = any(w.step is None and not w.never for w in ways)
+            if matched or (waiting and timeouts and not complete):
                 found.append(Match(taken, end, timed_out=not matched))
         return found
 
