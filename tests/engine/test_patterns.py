@@ -163,6 +163,7 @@ RULES = {
     "heard": "a@0 b@5",
     "just_after": "a@0 b@10",
     "stuck": "c1@0 d1@3 c2@20 d2@21 e2@22",
+    "loops": "q@0 r1@1 r2@2",
     "pairs": "g1 h1 z g2 h2 i",
     "single": "g1 h1 i",
     "left": "j k1 m",
@@ -210,6 +211,8 @@ def rules_app() -> kf.App:
         "y", "kind in ('a', 'b') and 1 / amount < 1 and amount / prev.amount > 1"
     )
     by.pattern("by_past", past, within=ten, returns=shown("x", "y"))
+    loops = one("q") >> one("r", times="+")
+    by.pattern("loops", loops, within=ten, skip="none", timeouts=True, returns=shown("q", "r"))
     for order in ("event", "arrival"):
         by.pattern(f"by_{order}", one("o") >> one("f"), within=ten, order=order, returns=shown("o", "f"))
     brief = by.pattern("brief", one("g").then(one("h")), within=ten, ttl="1 hour", returns=shown("g", "h"))
@@ -245,6 +248,13 @@ def test_partial_matches_whose_time_ran_out_are_given_and_marked(rules: Driver) 
     ]
 
 
+def test_a_match_that_could_go_on_does_not_run_out(rules: Driver) -> None:
+    found = [
+        (r["rows"], r["timed_out"], seconds(r["ended"])) for r in rules.rows("loops") if r["key"] == "loops"
+    ]
+    assert sorted(found) == [("q r1", False, 1), ("q r1 r2", False, 2)]
+
+
 def test_a_group_is_taken_as_often_as_told(rules: Driver) -> None:
     assert [r["key"] for r in rules.rows("grouped")] == ["pairs"]
     assert matched(rules, "grouped", "pairs") == ["g1 g2 h1 h2 i"]
@@ -272,7 +282,7 @@ def test_a_row_whose_condition_fails_is_rejected_and_leaves_no_trace(rules: Driv
 
 
 def test_rows_without_a_key_are_rejected(rules: Driver) -> None:
-    for table in ("silence", "brief"):
+    for table in ("silence", "brief", "by_arrival"):
         raw = [json.loads(r["raw"]) for r in rules.rejected(table)]
         assert sorted(r["event"] for r in raw if r.get("key") is None) == ["a", "b"], table
 
