@@ -117,7 +117,7 @@ def arriving(chance: Random, keys: int) -> list[Row]:
         for n in range(keys)
         for row in rows_of_key(chance, None if n == 0 else f"k{n}", chance.randrange(3, 9), SPAN)
     ]
-    delays = [chance.randrange(LATE + (6 if chance.random() < 0.03 else 0)) for _ in rows]
+    delays = [chance.randrange(LATE + (20 if chance.random() < 0.1 else 0)) for _ in rows]
     order = sorted(range(len(rows)), key=lambda i: rows[i].t + delays[i])
     return [replace(rows[i], u=n) for n, i in enumerate(order)]
 
@@ -139,7 +139,8 @@ def batches(chance: Random, rows: list[Row], count: int) -> Iterable[list[Row]]:
 @given(seed=st.integers(0, 2**32))
 def test_random_patterns_give_what_brute_force_finds(seed: int) -> None:
     chance = Random(f"patterns {seed}")
-    cases = [Case.random(chance, f"t{n}", arrival=n == 0) for n in range(6)]
+    coming = arriving(chance, 25)
+    cases = [rich(chance, f"t{n}", coming, arrival=n == 0) for n in range(6)]
     app = kf.App("random")
     rows = app.stream("rows", kf.rows([]), SCHEMA, time="t", late=f"{LATE} seconds")
     for case in cases:
@@ -147,7 +148,7 @@ def test_random_patterns_give_what_brute_force_finds(seed: int) -> None:
     stream = Stream(LATE)
     thens = chance.sample(["", "restart", "crash"], k=3)
     with drive(app) as d:
-        for batch, then in zip(batches(chance, arriving(chance, 25), 3), thens, strict=True):
+        for batch, then in zip(batches(chance, coming, 3), thens, strict=True):
             d.push("rows", [shown(r) for r in batch])
             stream.push(batch)
             if then:
@@ -158,7 +159,19 @@ def test_random_patterns_give_what_brute_force_finds(seed: int) -> None:
         check(d, cases, stream)
         for case in cases:
             late = Counter(json.loads(r["raw"])["u"] for r in d.late(case.table))
-            assert late == Counter(() if case.arrival else stream.too_late), words(case)
+            # A row that means nothing to a pattern is not late for it either.
+            assert not late - Counter(() if case.arrival else stream.too_late), f"late {late} {words(case)}"
+
+
+def rich(chance: Random, table: str, coming: list[Row], arrival: bool) -> Case:
+    """A pattern of which there are matches, but not so many that they take the time of others."""
+    stream = Stream(LATE)
+    stream.push(coming)
+    stream.advance(3 * SPAN)
+    while True:
+        case = Case.random(chance, table, arrival)
+        if 3 <= case.expected(stream).total() <= 300:
+            return case
 
 
 def check(d: Driver, cases: list[Case], stream: Stream) -> None:
