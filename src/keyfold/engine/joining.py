@@ -48,9 +48,7 @@ def joined(context: Context, node: nodes.Join) -> Any:
         ready = [_computed(side, join.computes(i)) for i, side in enumerate((left, right))]
         ends = [context.end(pipeline, "upto")._jdf for pipeline in ready]
         frame = join.joined(*ends, node.before_ms, node.after_ms, node.how, *names)
-    context.meaning[f"{context.stages}:join"] = (
-        f"{node.how} {words.near_words(node)} on {join.meaning()}"
-    )
+    context.meaning[f"{context.stages}:join"] = f"{node.how} {words.near_words(node)} on {join.meaning()}"
     return context.begin(node, context.frame(frame))
 
 
