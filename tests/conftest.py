@@ -16,6 +16,8 @@ import pytest
 # Java's second compiler and a collector with threads of its own cost more than they save in a test's short
 # life. Spark hands this to every JVM that it starts, also below other processes.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# Where tests run in two processes, these are told how wide a terminal is that they don't have.
+os.environ.pop("COLUMNS", None)
 
 
 def missing(part: str) -> None:
