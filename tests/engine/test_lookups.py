@@ -352,7 +352,17 @@ class Model:
     """What rows get, from a dict that is replaced now and then."""
 
     def __init__(self, how: str) -> None:
-        self.how, self.prices, self.rows = how, dict[str, int](), dict[int, int | None]()
+        self.how, self.rows = how, dict[int, int | None]()
+        self.file, self.prices = dict[str, int](), dict[str, int]()
+
+    def start(self) -> None:
+        self.prices = self.file
+
+    def reload(self) -> bool:
+        """Whether the file is taken: one that has lost all its rows is not."""
+        taken = bool(self.file or not self.prices)
+        self.prices = self.file if taken else self.prices
+        return taken
 
     def order(self, number: int, sku: str | None) -> None:
         found = None if sku is None else self.prices.get(sku)
@@ -384,14 +394,15 @@ def test_rows_meet_the_version_that_was_newest_when_their_batch_began(
 
     def write(content: dict[str, int]) -> None:
         put(file, "sku,price\n" + "".join(f"{k},{v}\n" for k, v in content.items()))
-        model.prices = content
+        model.file = content
 
     write(first)
+    model.start()
     with drive(shop(csv_prices(file), how)) as d:
         for step in steps:
             if isinstance(step, dict):
                 write(step)
-                assert d.handle.refresh("prices")["error"] is None
+                assert (d.handle.refresh("prices")["error"] is None) == model.reload()
             elif step == "broken":
                 good = file.read_text()
                 put(file, "other,names\n1,2\n")
@@ -399,6 +410,7 @@ def test_rows_meet_the_version_that_was_newest_when_their_batch_began(
                 put(file, good)
             elif isinstance(step, str):
                 getattr(d, step)()
+                model.start()
             else:
                 orders = [(number + i, sku) for i, sku in enumerate(step)]
                 number += len(orders)
