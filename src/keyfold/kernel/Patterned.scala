@@ -60,7 +60,8 @@ class Patterned(fold: Fold, arriving: Arriving, keeping: Keeping, p: Patterning)
   private class Work(key: InternalRow, stored: InternalRow, clock: Long) {
     private val tracing = p.trace.map(new Tracing(_, matching.automaton, keyText(key), rejects)).orNull
     val matcher = new Matcher(matching, p.conditions.own, looking, tracing)
-    var timer: Long = if (stored == null) Windowed.Never else stored.getLong(0)
+    /** The next one that is registered; one that is due fires in this batch, and is as good as gone. */
+    private var timer: Long = if (stored == null || (clock != Timing.Unknown && stored.getLong(0) <= Math.floorDiv(clock, 1000L))) Windowed.Never else stored.getLong(0)
     var waiting: ArrayBuffer[InternalRow] = if (stored == null) new ArrayBuffer[InternalRow] else pending.unpack(stored, 1)
     var matches: ArrayBuffer[InternalRow] = if (stored == null || p.ttl.isEmpty) new ArrayBuffer[InternalRow](0) else shown.unpack(stored, 7)
     if (stored != null) load()
@@ -177,10 +178,10 @@ class Patterned(fold: Fold, arriving: Arriving, keeping: Keeping, p: Patterning)
 
   override def handleExpiredTimer(key: InternalRow, times: TimerValues, timer: ExpiredTimerInfo): Iterator[InternalRow] = {
     val stored = state.get()
-    if (stored == null) return Iterator.empty
+    // If there is a later one, what was due has been done when rows came, in this batch.
+    if (stored == null || stored.getLong(0) > timer.getExpiryTimeInMs()) return Iterator.empty
     out.clear()
     val work = new Work(key, stored, now(times))
-    if (timer.getExpiryTimeInMs() >= work.timer) work.timer = Windowed.Never
     work.pass()
     work.store()
     out.iterator
