@@ -325,7 +325,7 @@ def test_matches_are_changes_that_feed_another_table_and_go_after_their_time(rul
 def state(d: Driver, table: str) -> Any:
     source = d.handle.spark.read.format("statestore").option("stateVarName", "state")
     (found,) = source.load(str(d.handle.home.table(table).checkpoint)).collect()
-    return found.value
+    return found.user_map_value
 
 
 def test_a_thousand_overlapping_partial_matches_keep_each_row_once_and_no_more_than_the_limit() -> None:

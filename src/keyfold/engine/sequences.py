@@ -32,6 +32,8 @@ def tell(context: Context, pipeline: Any, spec: TableSpec, pattern: PatternSpec)
         _condition(context, kernel, condition, pattern)
     for name, expression in pattern.returns:
         context.at(f"returns {name}", expression, pattern.site, partial(kernel.returns, name))
+    if (traces := _traces.get()) is not None:
+        traces[spec.name] = kernel.traced()
     kernel.matching(
         -1 if pattern.within_ms is None else pattern.within_ms,
         pattern.skip,
@@ -42,8 +44,6 @@ def tell(context: Context, pipeline: Any, spec: TableSpec, pattern: PatternSpec)
         -1 if spec.ttl_ms is None else spec.ttl_ms,
         f"partial matches beyond limit {pattern.limit}",
     )
-    if (traces := _traces.get()) is not None:
-        traces[spec.name] = kernel.traced()
     context.meaning["pattern"] = f"{shown}, limit {pattern.limit}"
 
 

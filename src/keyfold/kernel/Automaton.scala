@@ -27,8 +27,9 @@ case class Automaton(steps: Array[String], names: Array[String], words: Array[St
   /** Whether rows that no condition is true for make a difference. */
   val strict: Boolean = full.exists(f => (f & Automaton.Fresh) != 0)
   /** The conditions that ways of a position look at. */
-  val looks: Array[Array[Int]] = ways.map(looked)
-  def looked(ways: Array[Way]): Array[Int] = ways.flatMap(w => w.ends ++ w.atOnce ++ (if (w.out) Array.empty[Int] else Array(positions(w.target)))).distinct
+  val looks: Array[Array[Int]] = ways.map(_.flatMap(w => w.ends ++ w.atOnce ++ (if (w.out) Array.empty[Int] else Array(positions(w.target)))).distinct)
+  /** All ways to begin. */
+  val fullBegin: Long = Automaton.bits(begin.indices)
   def name(position: Int): String = steps(positions(position))
   /** What a partial match waits for, in words. */
   def awaited(position: Int, alive: Long): Seq[String] = ways(position).indices.filter(i => (alive & (1L << i)) != 0).map(i => if (ways(position)(i).out) "the end" else name(ways(position)(i).target)).distinct

@@ -7,10 +7,10 @@ import org.apache.spark.sql.types._
 
 /**
  * What the conditions of a pattern look at: the columns of a row (`row`), and of the match so far each step's rows (`steps`), the row taken last and the first one.
- * `all` are those that a row alone does not decide, by number; `own` has a bit for each of the others.
+ * `all` are those that a row alone does not decide, by number.
  */
-case class Conditions(own: Long, all: Map[Int, Expression], row: Seq[Attribute], steps: Seq[Attribute], last: Attribute, first: Attribute) {
-  def kept: StructType = StructType(row.map(a => StructField(a.name, a.dataType)))
+case class Conditions(all: Map[Int, Expression], row: Seq[Attribute], steps: Seq[Attribute], last: Attribute, first: Attribute) {
+  def kept: StructType = KeptRows.schema(row)
   def match_ : Seq[Attribute] = steps ++ Seq(last, first)
 }
 

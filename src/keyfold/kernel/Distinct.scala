@@ -28,8 +28,8 @@ case class Passing(input: Seq[Attribute], keys: Int, columns: Int, timed: Boolea
  */
 class Deduplicated(passing: Passing, within: Long, step: String, removed: Boolean, keeping: Keeping) extends StatefulProcessor[InternalRow, InternalRow, InternalRow] {
   @transient private var state: MapState[InternalRow, InternalRow] = _
-  /** By the time at which they may be over: keys. */
-  @transient private var ends: MapState[InternalRow, InternalRow] = _
+  /** When times of a key may be over. */
+  @transient private var deadlines: Deadlines = _
   @transient private var arrival: Boolean = _
   @transient private lazy val good = UnsafeProjection.create(passing.good, passing.input)
   @transient private lazy val aside = UnsafeProjection.create(passing.aside, passing.input)
@@ -45,13 +45,10 @@ class Deduplicated(passing: Passing, within: Long, step: String, removed: Boolea
 
   override def init(mode: OutputMode, time: TimeMode): Unit = {
     val times = new StructType().add("times", ArrayType(LongType, containsNull = false))
-    val keys = new StructType().add("keys", ArrayType(keySchema, containsNull = false))
     state = getHandle.getMapState[InternalRow, InternalRow]("state", Raw.encoder(keySchema), Raw.encoder(times), TTLConfig.NONE)
-    ends = getHandle.getMapState[InternalRow, InternalRow]("ends", Raw.encoder(Windowed.tickSchema), Raw.encoder(keys), TTLConfig.NONE)
+    deadlines = new Deadlines(getHandle, keySchema)
     arrival = time == TimeMode.ProcessingTime()
   }
-
-  private def one(value: Any): InternalRow = new GenericInternalRow(Array[Any](value))
 
   override def handleInputRows(bucket: InternalRow, rows: Iterator[InternalRow], times: TimerValues): Iterator[InternalRow] = {
     if (bucket.anyNull) return rows.map(aside(_))
@@ -63,13 +60,14 @@ class Deduplicated(passing: Passing, within: Long, step: String, removed: Boolea
       val known = byKey.get(key)
       if (known == null) byKey.put(key.copy(), ArrayBuffer(r.copy())) else known += r.copy()
     }
-    val fresh = new ArrayBuffer[Any](byKey.size)
+    val fresh = new ArrayBuffer[InternalRow](byKey.size)
     var newest = Long.MinValue
     byKey.forEach { (key, batch) =>
       val last = pass(key, batch.toArray, clock)
       if (last != Timing.Unknown) { fresh += key; newest = math.max(newest, last) }
     }
-    if (fresh.nonEmpty) remember(fresh, Windowed.fires(newest + within))
+    fresh.foreach(deadlines.add(Windowed.fires(newest + within), _))
+    deadlines.save()
     out.iterator
   }
 
@@ -88,7 +86,7 @@ class Deduplicated(passing: Passing, within: Long, step: String, removed: Boolea
       else repeats += 1
     }
     if (repeats > 0) out += mark(batch(0), UTF8String.fromString(Tally.Mark + repeats))
-    if (last != Timing.Unknown) state.updateValue(key, one(new GenericArrayData(kept.filter(t => t == last || !over(t, clock)))))
+    if (last != Timing.Unknown) state.updateValue(key, Buckets.one(new GenericArrayData(kept.filter(t => t == last || !over(t, clock)))))
     last
   }
 
@@ -96,21 +94,8 @@ class Deduplicated(passing: Passing, within: Long, step: String, removed: Boolea
   private def mark(row: InternalRow, text: UTF8String): InternalRow = { said.update(0, text); marked(new JoinedRow(row, said)).copy() }
   private def text(row: InternalRow): UTF8String = UTF8String.fromString(Tally.json(step, 1).put("raw", rejects.text(row)).toString)
 
-  private def remember(keys: ArrayBuffer[Any], tick: Long): Unit = {
-    val known = ends.getValue(one(tick))
-    if (known == null) getHandle.registerTimer(tick)
-    else { val all = known.getArray(0); (0 until all.numElements()).foreach(i => keys += all.getStruct(i, passing.keys).copy()) }
-    ends.updateValue(one(tick), one(new GenericArrayData(keys.toArray)))
-  }
-
   override def handleExpiredTimer(bucket: InternalRow, times: TimerValues, timer: ExpiredTimerInfo): Iterator[InternalRow] = {
-    val tick = one(timer.getExpiryTimeInMs())
-    val due = ends.getValue(tick)
-    if (due != null) {
-      val keys = due.copy().getArray(0)
-      (0 until keys.numElements()).foreach(i => end(keys.getStruct(i, passing.keys), Timing.now(times, arrival)))
-      ends.removeKey(tick)
-    }
+    deadlines.take(timer.getExpiryTimeInMs()).foreach(end(_, Timing.now(times, arrival)))
     Iterator.empty
   }
 
@@ -120,15 +105,9 @@ class Deduplicated(passing: Passing, within: Long, step: String, removed: Boolea
       val all = stored.getArray(0).toLongArray()
       // Those that came later are remembered for later.
       val left = all.filterNot(over(_, clock))
-      if (left.isEmpty) state.removeKey(key) else if (left.length < all.length) state.updateValue(key, one(new GenericArrayData(left)))
+      if (left.isEmpty) state.removeKey(key) else if (left.length < all.length) state.updateValue(key, Buckets.one(new GenericArrayData(left)))
     }
   }
-}
-
-object Deduplicated {
-  /** Fixed: it is how state is laid out. */
-  val Buckets = 1024
-  def bucket(keys: Seq[Expression]): Expression = Pmod(new Murmur3Hash(keys), Literal(Buckets))
 }
 
 /** How many rows a step has removed, one line for each partition instead of one for each key. */

@@ -18,14 +18,7 @@ abstract class KeptRows(fold: Fold, arriving: Arriving, keeping: Keeping, kept: 
     UnsafeProjection.create(Coalesce(Seq(UnixMicros(time), Literal(0L))) +: arriving.input.slice(arriving.prefix, arriving.prefix + kept.length - 1), arriving.input)
   }
 
-  /** Both in order of time, what came first before what came later. */
-  protected def merge(old: ArrayBuffer[InternalRow], fresh: Array[InternalRow]): ArrayBuffer[InternalRow] = {
-    val all = new ArrayBuffer[InternalRow](old.length + fresh.length)
-    var (i, j) = (0, 0)
-    while (i < old.length || j < fresh.length)
-      if (j >= fresh.length || (i < old.length && at(old(i)) <= at(fresh(j)))) { all += old(i); i += 1 } else { all += fresh(j); j += 1 }
-    all
-  }
+  protected def merge(old: ArrayBuffer[InternalRow], fresh: Array[InternalRow]): ArrayBuffer[InternalRow] = KeptRows.merged(old, fresh)(at)
 
   /** Puts the rows back, and when the key was last seen; the timer waits from the first time on. */
   protected def store(stored: InternalRow, expired: Boolean, newest: Long, all: ArrayBuffer[InternalRow], times: TimerValues): Unit = {
@@ -45,4 +38,13 @@ abstract class KeptRows(fold: Fold, arriving: Arriving, keeping: Keeping, kept: 
 
 object KeptRows {
   def schema(kept: Seq[Attribute]): StructType = StructType(kept.map(a => StructField(a.name, a.dataType)))
+
+  /** Both in order of time, what came first before what came later. */
+  def merged(old: ArrayBuffer[InternalRow], fresh: Array[InternalRow])(at: InternalRow => Long): ArrayBuffer[InternalRow] = {
+    val all = new ArrayBuffer[InternalRow](old.length + fresh.length)
+    var (i, j) = (0, 0)
+    while (i < old.length || j < fresh.length)
+      if (j >= fresh.length || (i < old.length && at(old(i)) <= at(fresh(j)))) { all += old(i); i += 1 } else { all += fresh(j); j += 1 }
+    all
+  }
 }

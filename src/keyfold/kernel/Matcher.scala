@@ -7,10 +7,13 @@ import org.apache.spark.sql.catalyst.InternalRow
 /** What a match rules out: those that began before its end, that began with it, or before the first or last row of a step. */
 case class Skip(kind: String, step: Int)
 
-/** How a pattern is matched; `within` in microseconds. `ordered`: rows come in the order of their times. */
-case class Matching(automaton: Automaton, within: Option[Long], skip: Skip, timeouts: Boolean, limit: Int, ordered: Boolean) {
+/** How a pattern is matched; `own` has a bit for each condition that a row alone decides; `within` in microseconds. `ordered`: rows come in the order of their times. */
+case class Matching(automaton: Automaton, own: Long, within: Option[Long], skip: Skip, timeouts: Boolean, limit: Int, ordered: Boolean) {
   /** Whether something is said when the time of a partial match is over. */
   val ends: Boolean = timeouts || automaton.waits.exists(_ != 0)
+  /** By position: whether a row alone decides all that its ways look at. */
+  val alone: Array[Boolean] = automaton.looks.map(_.forall(decides))
+  def decides(condition: Int): Boolean = (own & (1L << condition)) != 0
 }
 
 /** A match, or a partial match that ran out of time: its last node, and when it ended. */
@@ -32,7 +35,7 @@ trait Telling {
  * One key's partial matches. Rows come in order. Partial matches are kept in groups that differ in nothing that a row's own conditions (`mask`) can tell, so that a
  * row that means nothing to a group costs one look at it, however many are in it.
  */
-class Matcher(m: Matching, own: Long, looking: Looking, telling: Telling = null) {
+class Matcher(m: Matching, looking: Looking, telling: Telling = null) {
   import m.automaton
 
   val taken = new Taken
@@ -75,20 +78,17 @@ class Matcher(m: Matching, own: Long, looking: Looking, telling: Telling = null)
     val (rowsBefore, nodesBefore) = (taken.rows.length, taken.row.length)
     found.clear()
     val i = taken.add(r, time, mark)
-    val (fresh, changed) = (new ArrayBuffer[(Int, Int, Int)], new ArrayBuffer[(Group, ArrayBuffer[Group])])
+    // Put in place when all conditions have been looked at, since one may throw.
+    val (fresh, same, moved) = (new ArrayBuffer[(Int, Int, Int)], new ArrayBuffer[Group](groups.length), new ArrayBuffer[Group])
     try {
       groups.foreach { g =>
         val after = carried(g, i, mask, fresh)
-        if (after != null) changed += (g -> after)
+        if (after == null) same += g else moved ++= after
       }
       begin(i, mask, fresh)
     } catch { case e: Throwable => taken.cut(rowsBefore, nodesBefore); throw e }
-    if (changed.nonEmpty) {
-      val gone = java.util.Collections.newSetFromMap(new java.util.IdentityHashMap[Group, java.lang.Boolean])
-      changed.foreach(c => gone.add(c._1))
-      groups = groups.filterNot(gone.contains)
-      changed.foreach(_._2.foreach(g => if (g.length > 0) join(g)))
-    }
+    groups = same
+    moved.foreach(join)
     fresh.foreach { case (at, node, start) => group(at, automaton.full(at)).add(node, start); oldest = math.min(oldest, begun(start)) }
     if (found.nonEmpty) settle(found.toArray, emit)
     if (count > m.limit) drop(time)
@@ -103,7 +103,7 @@ class Matcher(m: Matching, own: Long, looking: Looking, telling: Telling = null)
   /** What becomes of a group; null if nothing. Those that go on to another position are added to `fresh`. */
   private def carried(g: Group, i: Int, mask: Long, fresh: ArrayBuffer[(Int, Int, Int)]): ArrayBuffer[Group] = {
     val ways = automaton.ways(g.at)
-    val alone = automaton.looks(g.at).forall(c => (own & (1L << c)) != 0)
+    val alone = m.alone(g.at)
     val all = if (alone) outcome(ways, g.alive, c => (mask & (1L << c)) != 0) else null
     if (alone && all.taken == 0 && all.left == g.alive) return null
     val after = new ArrayBuffer[Group](1)
@@ -123,14 +123,14 @@ class Matcher(m: Matching, own: Long, looking: Looking, telling: Telling = null)
   }
 
   private def holds(c: Int, i: Int, mask: Long, node: Int): Boolean =
-    if ((own & (1L << c)) != 0) (mask & (1L << c)) != 0 else {
+    if (m.decides(c)) (mask & (1L << c)) != 0 else {
       val true_ = looking.holds(c, taken.rows(i), taken, node)
       if (true_ && telling != null) telling.held(c)
       true_
     }
 
   private def begin(i: Int, mask: Long, fresh: ArrayBuffer[(Int, Int, Int)]): Unit = {
-    val o = outcome(automaton.begin, Automaton.bits(automaton.begin.indices), holds(_, i, mask, -1))
+    val o = outcome(automaton.begin, automaton.fullBegin, holds(_, i, mask, -1))
     take(automaton.begin, o.taken, i, -1, i, fresh)
   }
 
@@ -159,7 +159,7 @@ class Matcher(m: Matching, own: Long, looking: Looking, telling: Telling = null)
     }
   }
 
-  /** Matches that end together: the earliest is given, and the others if it does not rule them out. */
+  /** What ends together: the earliest is given, and the others if it does not rule them out. */
   private def settle(ending: Array[Found], emit: Found => Unit): Unit = {
     val sorted = if (ending.length == 1) ending else ending.sortWith { (a, b) => if (a.start != b.start) a.start < b.start else taken.compare(a.node, b.node) < 0 }
     var left = sorted.toList
@@ -167,9 +167,10 @@ class Matcher(m: Matching, own: Long, looking: Looking, telling: Telling = null)
       val f = left.head
       emit(f)
       if (telling != null) telling.found(f)
-      val ruled = ruledOut(f)
+      // What ran out of time rules nothing out.
+      val ruled = if (f.timedOut) null else ruledOut(f)
       left = if (ruled == null) left.tail else left.tail.filterNot(o => ruled(o.start))
-      if (ruled != null) prune(ruled)
+      if (ruled != null) without(ruled, s"ruled out by a match: skip ${m.skip.kind}")
     }
   }
 
@@ -183,10 +184,12 @@ class Matcher(m: Matching, own: Long, looking: Looking, telling: Telling = null)
       if (rows.isEmpty) null else { val bound = if (to == "to_first") rows.head else rows.last; _ < bound }
   }
 
-  private def prune(ruled: Int => Boolean): Unit = {
-    if (telling != null) groups.foreach(g => (0 until g.length).foreach(k => if (ruled(g.starts(k))) telling.ended(g.nodes(k), s"ruled out by a match: skip ${m.skip.kind}")))
-    groups = groups.map(_.filtered((_, start) => !ruled(start))).filter(_.length > 0)
+  /** Partial matches that began with such a row end. */
+  private def without(gone: Int => Boolean, why: String): Unit = {
+    if (telling != null) groups.foreach(g => (0 until g.length).foreach(k => if (gone(g.starts(k))) telling.ended(g.nodes(k), why)))
+    only(!gone(_))
   }
+  private def only(keep: Int => Boolean): Unit = groups = groups.map(_.begun(keep)).filter(_.length > 0)
 
   /** Time has passed: partial matches that can go on no more end, the earliest first. */
   def expire(time: Long)(emit: Found => Unit): Unit = if (m.within.exists(w => oldest != Long.MaxValue && time - oldest >= w)) {
@@ -204,19 +207,11 @@ class Matcher(m: Matching, own: Long, looking: Looking, telling: Telling = null)
     }
     sweep(time)
     // One after the other in time: a match rules out what would have ended later.
-    var left = done.sortWith { (a, b) => if (a.start != b.start) a.start < b.start else taken.compare(a.node, b.node) < 0 }.toList
-    while (left.nonEmpty) {
-      val f = left.head
-      left = left.tail
-      emit(f)
-      if (telling != null) telling.found(f)
-      val ruled = if (f.timedOut) null else ruledOut(f)
-      if (ruled != null) { left = left.filterNot(o => ruled(o.start)); prune(ruled) }
-    }
+    settle(done.toArray, emit)
   }
 
   private def sweep(time: Long): Unit = {
-    groups = groups.map(_.filtered((_, start) => !over(start, time))).filter(_.length > 0)
+    only(!over(_, time))
     oldest = groups.foldLeft(Long.MaxValue)((o, g) => (0 until g.length).foldLeft(o)((x, k) => math.min(x, begun(g.starts(k)))))
     swept = count
   }
@@ -231,8 +226,7 @@ class Matcher(m: Matching, own: Long, looking: Looking, telling: Telling = null)
       val first = starts(starts.length - m.limit)
       val bound = if (starts(starts.length - m.limit - 1) == first) first + 1 else first
       val before = count
-      if (telling != null) groups.foreach(g => (0 until g.length).foreach(k => if (g.starts(k) < bound) telling.ended(g.nodes(k), "more than limit")))
-      groups = groups.map(_.filtered((_, start) => start >= bound)).filter(_.length > 0)
+      without(_ < bound, "more than limit")
       dropped += before - count
     }
   }

@@ -13,7 +13,6 @@ class Ints(private var all: Array[Int] = new Array[Int](8), private var n: Int =
   def apply(i: Int): Int = all(i)
   def +=(x: Int): Unit = { if (n == all.length) all = Arrays.copyOf(all, math.max(8, n * 2)); all(n) = x; n += 1 }
   def cut(to: Int): Unit = n = to
-  def array: Array[Int] = Arrays.copyOf(all, n)
 }
 
 /**
@@ -62,10 +61,11 @@ class Group(val at: Int, val alive: Long) {
   val (nodes, starts) = (new Ints, new Ints)
   def length: Int = nodes.length
   def add(node: Int, start: Int): Unit = { nodes += node; starts += start }
-  def filtered(keep: (Int, Int) => Boolean): Group = {
+  /** Those that began with such a row. */
+  def begun(keep: Int => Boolean): Group = {
     val g = new Group(at, alive)
     var i = 0
-    while (i < length) { if (keep(nodes(i), starts(i))) g.add(nodes(i), starts(i)); i += 1 }
+    while (i < length) { if (keep(starts(i))) g.add(nodes(i), starts(i)); i += 1 }
     g
   }
 }

@@ -4,7 +4,6 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.util.GenericArrayData
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
@@ -12,28 +11,35 @@ import org.apache.spark.util.CollectionAccumulator
 
 /** A table's pattern: how rows are matched, what its conditions look at, whether rows wait for their turn in event time, and how long a match is shown, in microseconds. */
 case class Patterning(matching: Matching, conditions: Conditions, held: Boolean, ttl: Option[Long], label: String, trace: Option[CollectionAccumulator[String]]) {
-  val one: StructType = new StructType().add("row", conditions.kept).add("mask", LongType).add("time", LongType).add("arrival", LongType)
+  /** What is only to be forgotten is so at most so much later, in milliseconds: keys then share deadlines. */
+  val lag: Long = matching.within.fold(1L)(w => math.max(1L, w / 16000))
 }
 
 /**
- * Matches of a pattern, a row each, by the key and an identity of their own. Kept of a key are the rows that wait for the watermark, the rows that partial matches
- * have taken, and, if matches go one day, which there are.
+ * Matches of a pattern, a row each, by the key and an identity of their own. Keys share buckets. Kept of a bucket are the rows that wait for the watermark, and of a
+ * key the rows that partial matches have taken, and, if matches go one day, which there are; a key without any has no state.
  */
 class Patterned(fold: Fold, arriving: Arriving, keeping: Keeping, p: Patterning) extends Folding(fold, arriving, keeping) {
   import p.matching
 
-  @transient private var state: ValueState[InternalRow] = _
+  @transient private var state: MapState[InternalRow, InternalRow] = _
+  @transient private var deadlines: Deadlines = _
+  @transient private var waiting: Waiting = _
   @transient private var arrival: Boolean = _
   @transient private lazy val looking = new LiveConditions(p.conditions, matching.automaton)
   @transient private lazy val shows = new Soles(p.conditions, matching.automaton, fold.result.flatMap(_.references).map(_.exprId).toSet)
   @transient protected override lazy val rejects = new Rejects(p.conditions.row, p.conditions.row, keeping.keep, keeping.zone, keeping.stream)
   private val width = p.conditions.kept.length
-  private def stampAt = arriving.input.length - 2
+  private val keyWidth = fold.keys.length - 1
+  private val keySchema = KeptRows.schema(fold.keys.init)
+  /** A row on its way: its key, what is kept of it, the conditions that are true for it, its time and its place among those that arrived. */
+  private val one = new StructType().add("key", keySchema).add("row", p.conditions.kept).add("mask", LongType).add("time", LongType).add("arrival", LongType)
   @transient private lazy val packed = {
-    val (row, mask, stamp) = (arriving.input(arriving.prefix), arriving.input(arriving.prefix + 1), arriving.input(stampAt))
-    UnsafeProjection.create(Seq(row, mask, Coalesce(Seq(UnixMicros(GetStructField(stamp, 0)), Literal(0L))), GetStructField(stamp, 1)), arriving.input)
+    val key = CreateNamedStruct(fold.keys.init.zip(arriving.input.slice(1, arriving.prefix)).flatMap { case (k, a) => Seq(Literal(k.name), a) })
+    val (row, mask, stamp) = (arriving.input(arriving.prefix), arriving.input(arriving.prefix + 1), arriving.input(arriving.prefix + 2))
+    UnsafeProjection.create(Seq(key, row, mask, Coalesce(Seq(UnixMicros(GetStructField(stamp, 0)), Literal(0L))), GetStructField(stamp, 1)), arriving.input)
   }
-  private val (pending, rows) = (Structs(p.one), Structs(p.conditions.kept))
+  private val rows = Structs(p.conditions.kept)
   private val shown = Structs(new StructType().add("id", StringType).add("until", LongType).add("was", fold.seen))
   /** Told on the driver, before each batch: which one of the state's it is. */
   var version: Long = 0L
@@ -44,47 +50,46 @@ class Patterned(fold: Fold, arriving: Arriving, keeping: Keeping, p: Patterning)
     texts.text
   }
 
-  override def stateSchema: StructType = new StructType().add("timer", LongType).add("pending", pending.dataType).add("rows", rows.dataType)
+  override def stateSchema: StructType = new StructType().add("timer", LongType).add("rows", rows.dataType)
     .add("times", ArrayType(LongType, false)).add("marks", ArrayType(LongType, false)).add("nodes", ArrayType(IntegerType, false)).add("partials", ArrayType(LongType, false))
     .add("shown", shown.dataType)
   override def shown(key: InternalRow, stored: InternalRow): Iterator[InternalRow] = Iterator.empty
 
   override def init(mode: OutputMode, time: TimeMode): Unit = {
-    state = getHandle.getValueState[InternalRow]("state", Raw.encoder(stateSchema), TTLConfig.NONE)
+    state = getHandle.getMapState[InternalRow, InternalRow]("state", Raw.encoder(keySchema), Raw.encoder(stateSchema), TTLConfig.NONE)
+    deadlines = new Deadlines(getHandle, keySchema)
     arrival = time != TimeMode.EventTime()
+    if (p.held && !arrival) waiting = new Waiting(getHandle, one, Patterned.Time)
   }
-
-  private def now(times: TimerValues): Long = if (arrival) times.getCurrentProcessingTimeInMs() * 1000 else Timing.micros(times.getCurrentWatermarkInMs())
 
   /** A key's state at work. */
   private class Work(key: InternalRow, stored: InternalRow, clock: Long) {
     private val tracing = p.trace.map(new Tracing(_, matching.automaton, keyText(key), rejects)).orNull
-    val matcher = new Matcher(matching, p.conditions.own, looking, tracing)
-    /** The next one that is registered; one that is due fires in this batch, and is as good as gone. */
+    val matcher = new Matcher(matching, looking, tracing)
+    /** The next tick at which it is looked at; one that is due comes in this batch, and is as good as gone. */
     private var timer: Long = if (stored == null || (clock != Timing.Unknown && stored.getLong(0) <= Math.floorDiv(clock, 1000L))) Windowed.Never else stored.getLong(0)
-    var waiting: ArrayBuffer[InternalRow] = if (stored == null) new ArrayBuffer[InternalRow] else pending.unpack(stored, 1)
-    var matches: ArrayBuffer[InternalRow] = if (stored == null || p.ttl.isEmpty) new ArrayBuffer[InternalRow](0) else shown.unpack(stored, 7)
+    var matches: ArrayBuffer[InternalRow] = if (stored == null || p.ttl.isEmpty) new ArrayBuffer[InternalRow](0) else shown.unpack(stored, 6)
     if (stored != null) load()
 
     private def load(): Unit = {
-      val (times, marks, nodes, partials) = (stored.getArray(3), stored.getArray(4), stored.getArray(5).toIntArray(), stored.getArray(6).toLongArray())
+      val (times, marks, nodes, partials) = (stored.getArray(2), stored.getArray(3), stored.getArray(4).toIntArray(), stored.getArray(5).toLongArray())
       val t = matcher.taken
-      rows.unpack(stored, 2).zipWithIndex.foreach { case (r, i) => t.add(r, times.getLong(i), marks.getLong(i)) }
+      rows.unpack(stored, 1).zipWithIndex.foreach { case (r, i) => t.add(r, times.getLong(i), marks.getLong(i)) }
       nodes.grouped(3).foreach(n => t.node(n(0), n(1), n(2)))
       partials.grouped(4).foreach(x => matcher.load(x(0).toInt, x(1), x(2).toInt, x(3).toInt))
     }
 
     private var (lastTime, ordinal) = (Timing.Unknown, 0L)
     def take(one: InternalRow): Unit = {
-      val row = one.getStruct(0, width)
-      val time = if (arrival) clock else one.getLong(2)
+      val (row, mask) = (one.getStruct(1, width), one.getLong(2))
+      val time = if (arrival) clock else one.getLong(Patterned.Time)
       // Rows of one time are all there when the watermark has passed it; rows by arrival are told apart by their batch.
-      val by = if (p.held && !arrival) time else version
+      val by = if (waiting != null) time else version
       if (by != lastTime) { lastTime = by; ordinal = 0L }
       val mark = XXH64.hashLong(ordinal, XXH64.hashLong(by, 42L))
       ordinal += 1
-      if (tracing != null) tracing.begin(row, one.getLong(1), time, mark)
-      try matcher.row(row, one.getLong(1), time, mark)(emit) catch { case e if Rejects.isRowError(e) => out += rejected(rejects.of(row, e)); if (tracing != null) tracing.refused(Rejects.reason(e)) }
+      if (tracing != null) tracing.begin(row, mask, time, mark)
+      try matcher.row(row, mask, time, mark)(emit) catch { case e if Rejects.isRowError(e) => out += rejected(rejects.of(row, e)); if (tracing != null) tracing.refused(Rejects.reason(e)) }
       if (tracing != null) tracing.end(matcher)
     }
 
@@ -104,9 +109,6 @@ class Patterned(fold: Fold, arriving: Arriving, keeping: Keeping, p: Patterning)
 
     /** What is due by now, whether rows came or not. */
     def pass(): Unit = if (clock != Timing.Unknown) {
-      val (due, left) = waiting.span(_.getLong(2) < clock)
-      due.foreach(take)
-      waiting = left
       matcher.expire(clock)(emit)
       if (tracing != null) tracing.end(matcher)
       val (gone, stay) = matches.partition(_.getLong(1) <= clock)
@@ -114,24 +116,20 @@ class Patterned(fold: Fold, arriving: Arriving, keeping: Keeping, p: Patterning)
       matches = stay
     }
 
-    /** When something is due at the latest; what is only to be forgotten may be so later. */
-    private def exact: Long = {
-      val turn = if (waiting.isEmpty) Windowed.Never else waiting.head.getLong(2) + 1
-      val end = if (matching.ends) over(math.min, Windowed.Never) else Windowed.Never
-      matches.foldLeft(math.min(turn, end))((d, s) => math.min(d, s.getLong(1)))
+    /** The time of the partial match that is over first, or last. */
+    private def over(which: (Long, Long) => Long): Option[Long] = matching.within.filter(_ => matcher.groups.nonEmpty).map { w =>
+      matcher.groups.iterator.flatMap(g => (0 until g.length).iterator.map(k => matcher.taken.times(g.starts(k)))).reduce(which) + w
     }
-    private def over(which: (Long, Long) => Long, none: Long): Long = matching.within.fold(none) { w =>
-      matcher.groups.foldLeft(none)((d, g) => (0 until g.length).foldLeft(d)((x, k) => which(x, matcher.taken.times(g.starts(k)) + w)))
-    }
+    /** When it must be looked at. */
+    private def due: Option[Long] = ((if (matching.ends) over(math.min) else None) ++ matches.map(_.getLong(1))).minOption
 
     def store(): Unit = {
       if (matcher.dropped > 0) out += rejected(UTF8String.fromString(Tally.json(p.label, matcher.dropped).toString))
-      if (waiting.isEmpty && matches.isEmpty && matcher.groups.isEmpty) { if (stored != null) state.clear() }
+      if (matches.isEmpty && matcher.groups.isEmpty) { if (stored != null) state.removeKey(key) }
       else {
-        val due = exact
-        val at = if (due != Windowed.Never) Windowed.fires(due) else if (timer != Windowed.Never) timer else { val last = over(math.max, Long.MinValue); if (last == Long.MinValue) Windowed.Never else Windowed.fires(last) }
-        if (at < timer) { getHandle.registerTimer(at); timer = at }
-        state.update(new GenericInternalRow(Array[Any](timer, pending.pack(waiting)) ++ compact() :+ shown.pack(matches)))
+        val at = due.map(Windowed.fires).getOrElse(if (timer != Windowed.Never) timer else over(math.max).fold(Windowed.Never)(t => -Math.floorDiv(-Windowed.fires(t), p.lag) * p.lag))
+        if (at < timer) { deadlines.add(at, key); timer = at }
+        state.updateValue(key, new GenericInternalRow(timer +: compact() :+ shown.pack(matches)))
       }
     }
 
@@ -154,44 +152,61 @@ class Patterned(fold: Fold, arriving: Arriving, keeping: Keeping, p: Patterning)
     }
   }
 
-  override def handleInputRows(key: InternalRow, rows: Iterator[InternalRow], times: TimerValues): Iterator[InternalRow] = {
-    if (key.anyNull) return rows.map(r => rejected(r.getUTF8String(arriving.bad)))
+  override def handleInputRows(bucket: InternalRow, rows: Iterator[InternalRow], times: TimerValues): Iterator[InternalRow] = {
+    if (bucket.anyNull) return rows.map(r => rejected(r.getUTF8String(arriving.bad)))
     out.clear()
+    val clock = Timing.now(times, arrival)
     val batch = rows.map(r => packed(r).copy(): InternalRow).toArray
-    val held = p.held && !arrival
-    if (batch.length > 1) java.util.Arrays.sort(batch, Patterned.order(held))
-    val work = new Work(key, state.get(), now(times))
-    if (held) work.waiting = merged(work.waiting, batch) else batch.foreach(work.take)
-    work.pass()
-    work.store()
+    if (batch.length > 1) java.util.Arrays.sort(batch, Patterned.order(waiting != null))
+    if (waiting == null) take(ArrayBuffer.from(batch), clock)
+    else {
+      // Rows of a stream that was held back before may be due as they come.
+      val (due, left) = batch.span(_.getLong(Patterned.Time) < clock)
+      waiting.load(clock)
+      take(KeptRows.merged(waiting.due(clock), due)(_.getLong(Patterned.Time)), clock)
+      waiting.add(left)
+      waiting.save()
+    }
+    deadlines.save()
     out.iterator
   }
 
-  /** Both in order of time, what came first before what came later. */
-  private def merged(old: ArrayBuffer[InternalRow], fresh: Array[InternalRow]): ArrayBuffer[InternalRow] = {
-    val all = new ArrayBuffer[InternalRow](old.length + fresh.length)
-    var (i, j) = (0, 0)
-    while (i < old.length || j < fresh.length)
-      if (j >= fresh.length || (i < old.length && old(i).getLong(2) <= fresh(j).getLong(2))) { all += old(i); i += 1 } else { all += fresh(j); j += 1 }
-    all
+  /** Rows in order, each by its key. */
+  private def take(rows: ArrayBuffer[InternalRow], clock: Long): Unit = {
+    val byKey = new java.util.LinkedHashMap[InternalRow, ArrayBuffer[InternalRow]]
+    rows.foreach(r => byKey.computeIfAbsent(r.getStruct(0, keyWidth), _ => new ArrayBuffer[InternalRow]) += r)
+    byKey.forEach { (key, own) =>
+      val work = new Work(key, state.getValue(key), clock)
+      own.foreach(work.take)
+      work.pass()
+      work.store()
+    }
   }
 
-  override def handleExpiredTimer(key: InternalRow, times: TimerValues, timer: ExpiredTimerInfo): Iterator[InternalRow] = {
-    val stored = state.get()
-    // If there is a later one, what was due has been done when rows came, in this batch.
-    if (stored == null || stored.getLong(0) > timer.getExpiryTimeInMs()) return Iterator.empty
+  override def handleExpiredTimer(bucket: InternalRow, times: TimerValues, timer: ExpiredTimerInfo): Iterator[InternalRow] = {
     out.clear()
-    val work = new Work(key, stored, now(times))
-    work.pass()
-    work.store()
+    val (clock, tick) = (Timing.now(times, arrival), timer.getExpiryTimeInMs())
+    if (waiting != null) { waiting.load(clock); take(waiting.due(clock), clock); waiting.save() }
+    deadlines.take(tick).foreach { key =>
+      val stored = state.getValue(key)
+      // If it waits for a later one, what was due has been done when rows came, in this batch.
+      if (stored != null && stored.getLong(0) <= tick) {
+        val work = new Work(key, stored, clock)
+        work.pass()
+        work.store()
+      }
+    }
+    deadlines.save()
     out.iterator
   }
 }
 
 object Patterned {
+  /** Where a row on its way has its time; behind it is its place among those that arrived. */
+  private val Time = 3
   /** By time if rows wait for their turn, then by arrival. */
   private def order(timed: Boolean): java.util.Comparator[InternalRow] = (x, y) => {
-    val t = if (timed) java.lang.Long.compare(x.getLong(2), y.getLong(2)) else 0
-    if (t != 0) t else java.lang.Long.compare(x.getLong(3), y.getLong(3))
+    val t = if (timed) java.lang.Long.compare(x.getLong(Time), y.getLong(Time)) else 0
+    if (t != 0) t else java.lang.Long.compare(x.getLong(Time + 1), y.getLong(Time + 1))
   }
 }

@@ -12,7 +12,7 @@ import org.apache.spark.util.CollectionAccumulator
 /** A pattern as it was declared: its expressions, analyzed one by one against the columns of a row and what a match has taken so far. */
 class Patterns(lens: Lens, keys: Seq[Attribute], timed: Boolean, automaton: Automaton) {
   private val row = lens.seen
-  private val struct = StructType(row.map(a => StructField(a.name, a.dataType)))
+  private val struct = KeptRows.schema(row)
   private val steps = automaton.steps.toSeq.map(n => AttributeReference(n, ArrayType(struct, containsNull = false), nullable = false)())
   private val (last, first) = (AttributeReference("last", struct)(), AttributeReference("first", struct)())
   steps.foreach(s => row.find(_.name.equalsIgnoreCase(s.name)).foreach(_ => throw new Refused(s"a step and a column are both called ${s.name}; give the step another name")))
@@ -20,14 +20,15 @@ class Patterns(lens: Lens, keys: Seq[Attribute], timed: Boolean, automaton: Auto
 
   private var conditions = Vector.empty[Expression]
   private var returned = Vector.empty[(String, Expression)]
-  private var options: () => Patterning = _
+  /** How it is matched; known once all else is. */
+  var how: Patterning = _
 
   /** How it is matched: lengths in milliseconds, below zero where there is none; `step` is a number, below zero where `skip` names none. */
   def matching(within: Long, skip: String, step: Int, held: Boolean, timeouts: Boolean, limit: Int, ttl: Long, label: String): Unit = {
     def some(ms: Long) = Some(ms * 1000).filter(_ >= 0)
-    options = () => Patterning(Matching(automaton, some(within), Skip(skip, step), timeouts, limit, held || !timed), looks, held, some(ttl), label, trace)
+    val matching = Matching(automaton, Automaton.bits(own.map(_._2)), some(within), Skip(skip, step), timeouts, limit, held || !timed)
+    how = Patterning(matching, looks, held, some(ttl), label, trace)
   }
-  def how: Patterning = options()
   private var trace: Option[CollectionAccumulator[String]] = None
   /** From now on each row's way is written down, for `keyfold pattern explain`. */
   def traced(): CollectionAccumulator[String] = { trace = Some(lens.spark.sparkContext.collectionAccumulator[String]); trace.get }
@@ -64,7 +65,7 @@ class Patterns(lens: Lens, keys: Seq[Attribute], timed: Boolean, automaton: Auto
   private lazy val (own, others) = conditions.zipWithIndex.partition(c => ofRow(c._1))
 
   /** What a condition looks at, for the kernel. */
-  def looks: Conditions = Conditions(Automaton.bits(own.map(_._2)), others.map(_.swap).toMap, row, steps, last, first)
+  def looks: Conditions = Conditions(others.map(_.swap).toMap, row, steps, last, first)
 
   /** A bit for each condition that a row alone decides. */
   def mask: Expression = own.foldLeft(Literal(0L): Expression) { case (all, (c, i)) => BitwiseOr(all, If(lens.inSource(c), Literal(1L << i), Literal(0L))) }

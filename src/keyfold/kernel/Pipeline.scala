@@ -144,7 +144,7 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
     names.asScala.foreach(n => key(n, org.apache.spark.sql.functions.col(s"`$n`")))
     val keyExprs = keyAttributes.map(k => Alias(lens.inSource(k), k.name)())
     val keyOut = keyAttributes.map(k => AttributeReference(k.name, k.dataType)())
-    val bucket = Alias(Deduplicated.bucket(keyExprs.map(_.child)), Names.Cell)()
+    val bucket = Alias(Buckets.of(keyExprs.map(_.child)), Names.Cell)()
     val work = Single(gate(lens.source), bucket +: keyExprs, ungrouped.exprs, time, Some(Timing(time.map(_ => Bound(at = false)), lens.source, time)), bare = true)
     val columns = ungrouped.seen.map(a => AttributeReference(a.name, a.dataType)())
     val bucketOut = Seq(AttributeReference(bucket.name, bucket.dataType)())
@@ -204,8 +204,9 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
     val keyOut = keyAttributes.map(k => AttributeReference(k.name, k.dataType)())
     val built = processor(source, keyOut, if (ttlMs > 0) Some(ttlMs) else None)
     val sent = Through(built.work, built.input, from)
-    val gathered = built.gather.fold(sent: LogicalPlan)(Gather(_, keyOut, built.input.take(built.prefix), sent))
-    Dataset.ofRows(spark, Informed(Unwrap(changes(built.folding.fold), stateful(gathered, keyOut, built.folding, built.mode))))
+    val by = if (pattern.isDefined) built.input.take(1) else keyOut
+    val gathered = built.gather.fold(sent: LogicalPlan)(Gather(_, by, built.input.take(built.prefix), sent))
+    Dataset.ofRows(spark, Informed(Unwrap(changes(built.folding.fold), stateful(gathered, by, built.folding, built.mode))))
   }
 
   /** What a table's rows go through before the shuffle, what comes through it, and what they meet there; `gather`: rows of a key are put together without a sort, and folded. */
@@ -270,10 +271,12 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
     val all = gate(source)
     // A row without a key is rejected, whatever it says.
     val passes = p.relevant.map(r => keyAttributes.map(k => IsNull(lens.inSource(k))).foldLeft(r)(Or(_, _)))
-    val work = Single(all.copy(conditions = all.conditions ++ passes), keyExprs, Seq(p.kept, p.mask), time, Some(timing), bare = true)
-    val input = keyOut ++ Seq("row" -> p.kept.dataType, "mask" -> LongType, Names.Order -> work.added.head, Names.Bad -> StringType).map { case (n, t) => AttributeReference(n, t)() }
-    val folding = new Patterned(whole.copy(previous = previous), Arriving(input, keyOut.length, ordered = true), keeping, p.how)
-    Built(work, input, keyOut.length, folding, if (time.isEmpty) TimeMode.ProcessingTime() else TimeMode.EventTime(), Some(None))
+    val bucket = Alias(Buckets.of(keyExprs), Names.Cell)()
+    val work = Single(all.copy(conditions = all.conditions ++ passes), bucket +: keyExprs, Seq(p.kept, p.mask), time, Some(timing), bare = true)
+    val input = (AttributeReference(bucket.name, bucket.dataType)() +: keyOut) ++ Seq("row" -> p.kept.dataType, "mask" -> LongType, Names.Order -> work.added.head, Names.Bad -> StringType).map { case (n, t) => AttributeReference(n, t)() }
+    val prefix = 1 + keyOut.length
+    val folding = new Patterned(whole.copy(previous = previous), Arriving(input, prefix, ordered = true), keeping, p.how)
+    Built(work, input, prefix, folding, if (time.isEmpty) TimeMode.ProcessingTime() else TimeMode.EventTime(), Some(None))
   }
 
   /** The whole fold, with what TTL, windows and rows that may be taken back need beside the columns; a window's bounds are part of its key. */

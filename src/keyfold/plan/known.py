@@ -8,6 +8,7 @@ from keyfold.errors import BadName, BadOption, did_you_mean
 from keyfold.plan import checks, schema
 from keyfold.plan.nodes import Distinct, Node, Source, TableSpec, Where, name_of
 from keyfold.plan.ranks import key_names
+from keyfold.plan.sequences import own_columns
 
 
 def of_stream(node: Node) -> tuple[str, ...] | None:
@@ -26,7 +27,7 @@ def of_table(table: TableSpec) -> tuple[str, ...] | None:
         taken = {name.lower() for name in keys}
         return (*keys, *(name for name in schema.columns(table.process.output) if name.lower() not in taken))
     if table.pattern is not None:
-        own = ("started", "ended", *(["timed_out"] if table.pattern.timeouts else []))
+        own = own_columns(timeouts=table.pattern.timeouts)
         return (*keys, *own, *(name for name, _ in table.pattern.returns))
     return (*keys, *(name for name, _ in table.columns)) if table.columns else None
 

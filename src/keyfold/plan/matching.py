@@ -22,15 +22,13 @@ from keyfold.plan.sequences import (
     Sequence,
     SkipKind,
     bounded,
-    nos,
     optional,
+    own_columns,
     parts,
     steps,
     walk,
 )
 
-OWN: Final = (MATCH_ID, "started", "ended", "timed_out")
-"""Columns that every pattern's table has; the last one with `timeouts=True`."""
 _WORDS: Final = ("prev", "first", "last")
 _SKIP: Final = re.compile(r"(to_first|to_last)\(\s*(\w+)\s*\)")
 _SKIPS: Final = ("past_last", "next", "none")
@@ -101,13 +99,15 @@ def _ends(sequence: Sequence, where: object) -> None:
         if isinstance(part, No) and part is sequence:
             _refuse_no(part, "is all there is of the pattern", where)
         for inner in parts(part) if isinstance(part, Repeat | Either) else ():
-            end = inner.rest[-1][1] if isinstance(inner, Chain) and inner.rest else inner
-            if isinstance(end, No):
+            if isinstance(end := _last(inner), No):
                 _refuse_no(end, "ends a part of the pattern", where)
 
 
-def _refuse_no(no: Sequence, why: str, where: object) -> None:
-    assert isinstance(no, No)
+def _last(sequence: Sequence) -> Sequence:
+    return sequence.rest[-1][1] if isinstance(sequence, Chain) else sequence
+
+
+def _refuse_no(no: No, why: str, where: object) -> None:
     hint = "kf.no between two steps, a >> kf.no(...) >> b, or last in the whole pattern, after >>"
     raise BadOption(f"kf.no {no.name!r} {why}", where=no.site or where, hint=hint)
 
@@ -123,9 +123,8 @@ def _bound(sequence: Sequence, within_ms: int | None, timeouts: bool, where: obj
     if within_ms is not None:
         return
     hint = 'within="10 minutes"'
-    ends = nos(sequence)
-    if ends and isinstance(sequence, Chain) and isinstance(sequence.rest[-1][1], No):
-        problem = f"the pattern ends with kf.no {ends[-1].name!r}, and without `within` that is never sure"
+    if isinstance(end := _last(sequence), No):
+        problem = f"the pattern ends with kf.no {end.name!r}, and without `within` that is never sure"
         raise BadOption(problem, where=where, hint=hint)
     if not bounded(sequence):
         problem = "without `within` the pattern waits for ever for its next step, and keeps what it has"
@@ -156,7 +155,8 @@ def _returns(returns: object, keys: Named, where: object) -> Named:
         return ()
     advice = 'returns={"probes": "size(probe)"}'
     given = checks.mapping(returns, "returns must be a dict of expressions", advice, where)
-    taken = {name.lower(): "a key" for name, _ in keys} | dict.fromkeys(OWN, "a column of every match")
+    own = (MATCH_ID, *own_columns(timeouts=True))
+    taken = {name.lower(): "a key" for name, _ in keys} | dict.fromkeys(own, "a column of every match")
     for name in given:
         if isinstance(name, str) and name.lower() in taken:
             problem = f"{name!r} in returns is {taken[name.lower()]} already"

@@ -86,6 +86,11 @@ class PatternSpec:
     site: Site | None = field(default=None, compare=False)
 
 
+def own_columns(*, timeouts: bool) -> tuple[str, ...]:
+    """What a match shows beside its identity and what it returns."""
+    return ("started", "ended", "timed_out") if timeouts else ("started", "ended")
+
+
 def parts(sequence: Sequence) -> tuple[Sequence, ...]:
     """What a sequence is made of."""
     if isinstance(sequence, Chain):

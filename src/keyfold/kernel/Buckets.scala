@@ -1,0 +1,123 @@
+package org.apache.spark.sql.keyfold
+
+import scala.collection.mutable
+import scala.collection.mutable.ArrayBuffer
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.util.GenericArrayData
+import org.apache.spark.sql.streaming._
+import org.apache.spark.sql.types._
+
+/** Keys that share what one key alone would pay too much for: a timer costs more than a key. */
+object Buckets {
+  /** Fixed: it is how state is laid out. */
+  val Count = 1024
+  def of(keys: Seq[Expression]): Expression = Pmod(new Murmur3Hash(keys), Literal(Count))
+
+  private[keyfold] def one(value: Any): InternalRow = new GenericInternalRow(Array[Any](value))
+}
+
+/** When keys of a bucket are to be looked at again: by the tick of a timer, its keys. A key that is no more, or waits for a later one, may be among them. */
+class Deadlines(handle: StatefulProcessorHandle, keySchema: StructType) {
+  import Buckets.one
+  private val keys = new StructType().add("keys", ArrayType(keySchema, containsNull = false))
+  private val ends = handle.getMapState[InternalRow, InternalRow]("ends", Raw.encoder(Windowed.tickSchema), Raw.encoder(keys), TTLConfig.NONE)
+  /** Those of the bucket at hand; written together. */
+  private val fresh = new mutable.LinkedHashMap[Long, ArrayBuffer[Any]]
+
+  def add(tick: Long, key: InternalRow): Unit = fresh.getOrElseUpdate(tick, new ArrayBuffer[Any]) += key
+
+  def save(): Unit = {
+    fresh.foreach { case (tick, more) =>
+      val known = ends.getValue(one(tick))
+      if (known == null) handle.registerTimer(tick) else more ++= keysOf(known)
+      ends.updateValue(one(tick), one(new GenericArrayData(more.toArray)))
+    }
+    fresh.clear()
+  }
+
+  /** The keys of a tick, which are then no longer written down. */
+  def take(tick: Long): Seq[InternalRow] = {
+    val due = ends.getValue(one(tick))
+    if (due == null) Nil else { val all = keysOf(due); ends.removeKey(one(tick)); all }
+  }
+
+  private def keysOf(stored: InternalRow): Seq[InternalRow] = { val all = stored.copy().getArray(0); Seq.tabulate(all.numElements())(all.getStruct(_, keySchema.length)) }
+}
+
+/**
+ * Rows of a bucket that wait until the watermark has passed them, in the order of their times and then of their arrival. They lie in chunks, each from the time of
+ * its first row to that of the next chunk's, so that a batch touches those that it adds to and those that are due, and no others.
+ */
+class Waiting(handle: StatefulProcessorHandle, schema: StructType, time: Int) {
+  import Buckets.one
+  private val rows = Structs(schema)
+  private val head = new StructType().add("timer", LongType).add("starts", ArrayType(LongType, containsNull = false))
+  private val heads = handle.getValueState[InternalRow]("heads", Raw.encoder(head), TTLConfig.NONE)
+  private val chunks = handle.getMapState[InternalRow, InternalRow]("waiting", Raw.encoder(Windowed.tickSchema), Raw.encoder(new StructType().add("rows", rows.dataType)), TTLConfig.NONE)
+  // Of the bucket at hand.
+  private var (starts, timer, changed) = (new ArrayBuffer[Long], Windowed.Never, false)
+
+  def load(clock: Long): Unit = {
+    val stored = heads.get()
+    starts = if (stored == null) new ArrayBuffer[Long] else ArrayBuffer.from(stored.getArray(1).toLongArray())
+    // A timer that is due fires in this batch, and is as good as gone.
+    val gone = stored == null || (clock != Timing.Unknown && stored.getLong(0) <= Math.floorDiv(clock, 1000L))
+    timer = if (gone) Windowed.Never else stored.getLong(0)
+    changed = stored != null && gone
+  }
+
+  private def at(row: InternalRow): Long = row.getLong(time)
+  private def chunk(start: Long): ArrayBuffer[InternalRow] = rows.unpack(chunks.getValue(one(start)), 0)
+
+  /** Puts rows in the place of a chunk; rows of one time are never torn apart. */
+  private def put(place: Int, replaced: Int, all: ArrayBuffer[InternalRow]): Unit = {
+    val fresh = new ArrayBuffer[Long]
+    var from = 0
+    while (from < all.length) {
+      var until = if (all.length - from <= Waiting.Most) all.length else from + Waiting.Most / 2
+      while (until < all.length && at(all(until)) == at(all(until - 1))) until += 1
+      fresh += at(all(from))
+      chunks.updateValue(one(fresh.last), one(rows.pack(all.slice(from, until))))
+      from = until
+    }
+    starts.slice(place, place + replaced).foreach(s => if (!fresh.contains(s)) chunks.removeKey(one(s)))
+    starts.patchInPlace(place, fresh, replaced)
+    changed = true
+  }
+
+  /** Rows that are in order. */
+  def add(fresh: Array[InternalRow]): Unit = {
+    var from = 0
+    while (from < fresh.length) {
+      val place = math.max(0, starts.lastIndexWhere(_ <= at(fresh(from))))
+      val until = if (place + 1 >= starts.length) fresh.length else { val next = fresh.indexWhere(at(_) >= starts(place + 1), from); if (next < 0) fresh.length else next }
+      val known = place < starts.length
+      put(place, if (known) 1 else 0, KeptRows.merged(if (known) chunk(starts(place)) else new ArrayBuffer[InternalRow](0), fresh.slice(from, until))(at))
+      from = until
+    }
+  }
+
+  /** Takes out the rows that the watermark has passed. */
+  def due(clock: Long): ArrayBuffer[InternalRow] = {
+    val all = new ArrayBuffer[InternalRow]
+    if (clock != Timing.Unknown) while (starts.nonEmpty && starts.head < clock) {
+      val (passed, left) = chunk(starts.head).span(at(_) < clock)
+      all ++= passed
+      put(0, 1, left)
+    }
+    all
+  }
+
+  def save(): Unit = if (changed) {
+    val at = if (starts.isEmpty) Windowed.Never else Windowed.fires(starts.head + 1)
+    if (at < timer) { handle.registerTimer(at); timer = at }
+    if (timer == Windowed.Never) heads.clear() else heads.update(new GenericInternalRow(Array[Any](timer, UnsafeArrayData.fromPrimitiveArray(starts.toArray))))
+  }
+}
+
+object Waiting {
+  /** Rows of a chunk: few enough to be written again with each batch that adds one. */
+  val Most = 256
+}
