@@ -11,7 +11,7 @@ import org.apache.spark.sql.types._
  * `all` are those that a row alone does not decide, by number.
  */
 case class Conditions(all: Map[Int, Expression], row: Seq[Attribute], read: Seq[Attribute], steps: Seq[Attribute], last: Attribute, first: Attribute) {
-  def kept: StructType = KeptRows.schema(row)
+  def kept: StructType = StructType(row.map(a => StructField(a.name, if (read.contains(a)) a.dataType else Patterns.Unread)))
   def match_ : Seq[Attribute] = steps ++ Seq(last, first)
 }
 

@@ -1,6 +1,9 @@
 package org.apache.spark.sql.keyfold
 
+import scala.util.control.NonFatal
+
 import org.apache.spark.sql.{Column, Row}
+import org.apache.spark.sql.avro.SchemaConverters
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.{ReplaceCurrentLike, ReplaceExpressions}
 import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, Filter, LocalRelation, LogicalPlan, Project, Sort}
@@ -63,6 +66,9 @@ object Lens {
     val now = source.find(_.name == Names.Now)
     Lens(spark, source, visible.map(_.newInstance()), visible, now)
   }
+
+  /** Spark's state store writes its schema down in Avro, which has no word for some types. */
+  def storable(t: DataType): Boolean = try { SchemaConverters.toAvroTypeWithDefaults(new StructType().add("x", t)); true } catch { case NonFatal(_) => false }
 
   def unalias(e: Expression): Expression = e match { case Alias(c, _) => c; case other => other }
 

@@ -28,7 +28,7 @@ class Patterned(fold: Fold, arriving: Arriving, keeping: Keeping, p: Patterning)
   @transient private var arrival: Boolean = _
   @transient private lazy val looking = new LiveConditions(p.conditions, matching.automaton)
   @transient private lazy val shows = new Soles(p.conditions, matching.automaton, fold.result.flatMap(_.references).map(_.exprId).toSet)
-  @transient protected override lazy val rejects = new Rejects(p.conditions.row, p.conditions.row, keeping.keep, keeping.zone, keeping.stream)
+  @transient protected override lazy val rejects = new Rejects(p.conditions.read, p.conditions.row, keeping.keep, keeping.zone, keeping.stream)
   /** For a match that can't be shown: its key, and what is known of its last row. */
   @transient private lazy val lost = {
     val keys = fold.keys.init
@@ -57,7 +57,7 @@ class Patterned(fold: Fold, arriving: Arriving, keeping: Keeping, p: Patterning)
 
   override def stateSchema: StructType = new StructType().add("timer", LongType).add("rows", rows.dataType)
     .add("times", ArrayType(LongType, false)).add("marks", ArrayType(LongType, false)).add("nodes", ArrayType(IntegerType, false)).add("partials", ArrayType(LongType, false))
-    .add("shown", shown.dataType)
+    .add("shown", if (p.ttl.isEmpty) BooleanType else shown.dataType)
   override def shown(key: InternalRow, stored: InternalRow): Iterator[InternalRow] = Iterator.empty
 
   override def init(mode: OutputMode, time: TimeMode): Unit = {
@@ -135,7 +135,7 @@ class Patterned(fold: Fold, arriving: Arriving, keeping: Keeping, p: Patterning)
       else {
         val at = due.map(Windowed.fires).getOrElse(if (timer != Windowed.Never) timer else over(math.max).fold(Windowed.Never)(t => -Math.floorDiv(-Windowed.fires(t), p.lag) * p.lag))
         if (at < timer) { deadlines.add(at, key); timer = at }
-        state.updateValue(key, new GenericInternalRow(timer +: compact() :+ shown.pack(matches)))
+        state.updateValue(key, new GenericInternalRow(timer +: compact() :+ (if (p.ttl.isEmpty) null else shown.pack(matches))))
       }
     }
 

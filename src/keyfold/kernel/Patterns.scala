@@ -27,6 +27,9 @@ class Patterns(lens: Lens, keys: Seq[Attribute], timed: Boolean, automaton: Auto
   /** How it is matched: lengths in milliseconds, below zero where there is none; `step` is a number, below zero where `skip` names none. */
   def matching(within: Long, skip: String, step: Int, held: Boolean, timeouts: Boolean, limit: Int, ttl: Long, label: String): Unit = {
     def some(ms: Long) = Some(ms * 1000).filter(_ >= 0)
+    if (ttl >= 0) returned.find(r => !Lens.storable(r._2.dataType)).foreach { case (n, e) =>
+      throw new Refused(s"returns $n is of type ${e.dataType.sql}, which can't be kept in state, as matches with a ttl are; turn it into a number or a text first")
+    }
     val matching = Matching(automaton, Automaton.bits(own.map(_._2)), some(within), Skip(skip, step), timeouts, limit, held || !timed)
     how = Patterning(matching, looks, held, some(ttl), label, trace)
   }
@@ -50,6 +53,7 @@ class Patterns(lens: Lens, keys: Seq[Attribute], timed: Boolean, automaton: Auto
   def condition(c: Column, never: Boolean): Unit = conditions :+= (if (c == null) Literal(true) else {
     val (wide, names) = over(row, steps.map(s => s.name -> s) ++ Seq("prev" -> last, "first" -> first))
     val e = restored(wide.where(c), names)
+    if (!ofRow(e)) clockless(e)
     BooleanSimplification(ConstantFolding(NullPropagation(Filter(e, LocalRelation(row))))).asInstanceOf[Filter].condition match {
       case Literal(value, _) if value != true && never => throw new Refused("no row can fit: the condition is never true")
       case Literal(true, _) if !never => throw new Refused("nothing can come after it: the condition is true for every row")
@@ -59,10 +63,16 @@ class Patterns(lens: Lens, keys: Seq[Attribute], timed: Boolean, automaton: Auto
 
   def returns(name: String, c: Column): Unit = {
     val (wide, names) = over(keys, steps.map(s => s.name -> s) ++ Seq("first" -> first, "last" -> last))
-    returned :+= name -> restored(wide.select(Seq(c.as(name))).exprs.head, names)
+    val e = restored(wide.select(Seq(c.as(name))).exprs.head, names)
+    clockless(e)
+    returned :+= name -> e
   }
 
-  private def ofRow(e: Expression): Boolean = e.references.forall(a => row.exists(_.exprId == a.exprId))
+  /** The time of a row's batch is known with the row, before it goes through the shuffle. */
+  private def clockless(e: Expression): Unit = if (lens.now.exists(e.references.contains))
+    throw new Refused("the time of the batch is not known here; let it be a column of the stream, as in .select(\"*\", seen=\"current_timestamp()\"), and use that")
+
+  private def ofRow(e: Expression): Boolean = e.references.forall(a => (row ++ lens.now).exists(_.exprId == a.exprId))
   private lazy val (own, others) = conditions.zipWithIndex.partition(c => ofRow(c._1))
 
   /** What a condition looks at, for the kernel. */
@@ -75,9 +85,14 @@ class Patterns(lens: Lens, keys: Seq[Attribute], timed: Boolean, automaton: Auto
   def relevant: Option[Expression] = if (automaton.strict || others.nonEmpty || trace.isDefined) None else Some(own.map(c => lens.inSource(c._1)).reduce(Or(_, _)))
 
   /** The columns of a row that something reads once it is taken. */
-  private lazy val read: Seq[Attribute] = if (others.nonEmpty || trace.isDefined) row else returned.flatMap(r => used(r._2)).toSet.toSeq.sorted.map(row(_))
+  private lazy val read: Seq[Attribute] = {
+    val needed = (returned.map(_._2) ++ others.map(_._1)).flatMap(used).toSet.map(row(_))
+    needed.foreach(a => if (!Lens.storable(a.dataType)) throw new Refused(s"column ${a.name} is of type ${a.dataType.sql}, which can't be kept in state; turn it into a number or a text first"))
+    // A row that is rejected once it has been taken up is told whole, as far as it can be.
+    if (others.nonEmpty || trace.isDefined) row.filter(a => Lens.storable(a.dataType)) else row.filter(needed)
+  }
   /** The columns of a row as they are kept; those that nothing reads are null. */
-  def kept: Expression = CreateNamedStruct(row.flatMap(a => Seq(Literal(a.name), if (read.contains(a)) lens.inSource(a) else Literal(null, a.dataType))))
+  def kept: Expression = CreateNamedStruct(row.flatMap(a => Seq(Literal(a.name), if (read.contains(a)) lens.inSource(a) else Literal(null, Patterns.Unread))))
   private def taken(e: Expression): Boolean = e match { case a: Attribute => (steps ++ Seq(last, first)).exists(_.exprId == a.exprId); case _ => false }
   private def used(e: Expression): Set[Int] = e match {
     case GetArrayStructFields(a, _, i, _, _) if taken(a) => Set(i)
@@ -85,6 +100,7 @@ class Patterns(lens: Lens, keys: Seq[Attribute], timed: Boolean, automaton: Auto
     case GetStructField(a, i, _) if taken(a) => Set(i)
     case Size(a, _) if taken(a) => Set.empty
     case a if taken(a) => row.indices.toSet
+    case a: Attribute => row.indices.filter(row(_).exprId == a.exprId).toSet
     case other => other.children.flatMap(used).toSet
   }
 
@@ -102,12 +118,14 @@ class Patterns(lens: Lens, keys: Seq[Attribute], timed: Boolean, automaton: Auto
 
   def meaning(canon: Canon): Seq[(String, String)] = {
     val named = looks.match_.map(a => a.exprId -> s"match.${a.name}").toMap
-    conditions.zipWithIndex.map { case (c, i) => s"condition:$i" -> canon(c, named) } ++ returned.map { case (n, e) => s"column:$n" -> canon(e, named) } :+
+    conditions.zipWithIndex.map { case (c, i) => s"${automaton.names(i)}:$i" -> canon(c, named) } ++ returned.map { case (n, e) => s"column:$n" -> canon(e, named) } :+
       ("columns" -> returned.map(_._1).mkString(", "))
   }
 }
 
 object Patterns {
+  /** Stands for whatever type a column has that nothing reads. */
+  val Unread: DataType = BooleanType
   private val lines = Map(
     "array_sum" -> "aggregate(filter(x, v -> v is not null), 0D, (s, v) -> s + v)",
     "array_avg" -> "aggregate(filter(x, v -> v is not null), named_struct('s', 0D, 'n', 0), (a, v) -> named_struct('s', a.s + v, 'n', a.n + 1), a -> a.s / nullif(a.n, 0))")

@@ -4,7 +4,6 @@ import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.spark.sql.{Column, DataFrame, Row}
-import org.apache.spark.sql.avro.SchemaConverters
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project, Union}
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
@@ -59,11 +58,8 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
   /** From here on rows have a key, or are rejected. */
   def keyed(): Unit = conditions ++= keyAttributes.map(k => UsableKey(lens.inSource(k), k.name))
 
-  /** Spark's state store writes its schema down in Avro, which has no word for some types. */
-  private def storable(schema: StructType): Unit = schema.foreach { f =>
-    try SchemaConverters.toAvroTypeWithDefaults(new StructType().add(f)) catch {
-      case NonFatal(_) => throw new Refused(s"${f.dataType.sql} can't be kept in state; turn it into a number or a text first")
-    }
+  private def storable(schema: StructType): Unit = schema.find(f => !Lens.storable(f.dataType)).foreach { f =>
+    throw new Refused(s"${f.dataType.sql} can't be kept in state; turn it into a number or a text first")
   }
 
   def aggregate(name: String, c: Column): Unit = {
