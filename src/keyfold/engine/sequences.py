@@ -72,4 +72,5 @@ def _condition(context: Context, kernel: Any, condition: Condition, pattern: Pat
         kernel.condition(None, never)
         return
     what = condition.name if condition.kind == "until" else f"{condition.kind} {condition.name}"
-    context.at(what, condition.expression, pattern.site, lambda c: kernel.condition(c, never))
+    site = condition.site or pattern.site
+    context.at(what, condition.expression, site, lambda c: kernel.condition(c, never))

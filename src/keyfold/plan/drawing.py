@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from keyfold.plan import durations
-from keyfold.plan.automaton import ACCEPT, Automaton, Edge, automaton
+from keyfold.plan.automaton import ACCEPT, Automaton, Way, automaton
 from keyfold.plan.sequences import PatternSpec, Repeat, walk
 from keyfold.plan.words import expr_words, times_words
 
@@ -22,7 +22,7 @@ def pattern_lines(name: str, pattern: PatternSpec, label: Callable[..., str]) ->
         f"  {name}_begin(( ))",
         *(f"  {name}_{n}[{label(*_step(made, n, pattern))}]" for n in range(len(made.steps))),
         f"  {name}_end((({label('match')})))",
-        *(f"  {line}" for line in dict.fromkeys(_edges(name, made, label))),
+        *(f"  {line}" for line in dict.fromkeys(_ways(name, made, label))),
         "end",
     ]
 
@@ -38,20 +38,20 @@ def _step(made: Automaton, number: int, pattern: PatternSpec) -> list[str]:
     return [f"{name}{' '.join(times)}", "any row" if condition is None else expr_words(condition)]
 
 
-def _edges(name: str, made: Automaton, label: Callable[..., str]) -> list[str]:
+def _ways(name: str, made: Automaton, label: Callable[..., str]) -> list[str]:
     """Places of one step are drawn as one."""
-    lines = [f"{name}_begin --> {name}_{made.positions[edge.target]}" for edge in made.begin]
-    for number, edges in zip(made.positions, made.edges, strict=True):
-        for edge in edges:
-            target = "end" if edge.target == ACCEPT else str(made.positions[edge.target])
-            words = _words(made, edge)
+    lines = [f"{name}_begin --> {name}_{made.positions[way.target]}" for way in made.begin]
+    for number, ways in zip(made.positions, made.ways, strict=True):
+        for way in ways:
+            target = "end" if way.target == ACCEPT else str(made.positions[way.target])
+            words = _words(made, way)
             lines.append(f"{name}_{number} -->{f'|{label(words)}|' if words else ''} {name}_{target}")
     return lines
 
 
-def _words(made: Automaton, edge: Edge) -> str:
-    nos = [n for n in (*edge.ends, *edge.at_once) if made.conditions[n].kind == "no"]
+def _words(made: Automaton, way: Way) -> str:
+    nos = [n for n in (*way.ends, *way.at_once) if made.conditions[n].kind == "no"]
     without = [f"no {made.conditions[n].name}" for n in nos]
-    if edge.target == ACCEPT:
+    if way.target == ACCEPT:
         return ", ".join(without)
-    return ", ".join([_LINKS[edge.link], *without])
+    return ", ".join([_LINKS[way.link], *without])

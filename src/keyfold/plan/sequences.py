@@ -117,6 +117,14 @@ def nos(sequence: Sequence) -> tuple[No, ...]:
     return tuple({s.name.lower(): s for s in walk(sequence) if isinstance(s, No)}.values())
 
 
+def places(sequence: Sequence) -> int:
+    """How many places steps have in it, with each repetition a place of its own."""
+    if isinstance(sequence, Repeat):
+        most = max(sequence.least, 1) if sequence.most is None else sequence.most
+        return most * places(sequence.body)
+    return 1 if isinstance(sequence, Atom) else sum(map(places, parts(sequence)))
+
+
 def optional(sequence: Sequence) -> bool:
     """Whether it can be matched without a row."""
     if isinstance(sequence, Atom):
