@@ -181,6 +181,35 @@ def test_a_pattern_is_described(keyed):
     assert (shown["within"], shown["skip"], shown["returns"]) == ("1 hour", "to_last(a)", {"n": "size(a)"})
 
 
+def drawn(keyed, steps):
+    """The lines of the pattern's own drawing, without its name."""
+    lines = describe(keyed.pattern("found", steps, within="1 hour").app.spec(), "mermaid").splitlines()
+    own = lines[next(n for n, line in enumerate(lines) if "subgraph" in line) : lines.index("  end")]
+    return [line.strip().replace("pattern_found_", "").replace("#62;", ">") for line in own]
+
+
+def test_a_step_in_two_places_is_drawn_twice(keyed):
+    lines = drawn(keyed, A >> B >> A.then(C))
+    titles = [f"""{n}["{name}<br>kind = '{name[0]}'"]""" for n, name in enumerate(["a", "b", "a (2)", "c"])]
+    assert lines[2:6] == titles
+    ways = ["begin --> 0", '0 -->|">>"| 1', '1 -->|">>"| 2', '2 -->|"then"| 3', "3 --> end"]
+    assert lines[7:] == ways
+
+
+def test_a_repetition_is_drawn_as_one(keyed):
+    lines = drawn(keyed, step("a", times=3) >> (B >> step("a", times="+")).times(2))
+    assert [line[:14] for line in lines[2:5]] == ['0["a#123;3#125', """1["b<br>kind =""", '2["a+ (2)<br>k']
+    ways = [
+        "begin --> 0",
+        '0 -->|">>"| 0',
+        '0 -->|">>"| 1',
+        '1 -->|">>"| 2',
+        '2 -->|">>"| 2',
+        '2 -->|">>"| 1',
+    ]
+    assert lines[6:] == [*ways, "2 --> end"]
+
+
 def test_alternatives_are_one_list():
     assert isinstance((A | B).sequence, Either)
     assert len((A | B | C).sequence.options) == 3

@@ -23,7 +23,7 @@ from keyfold.plan.sequences import (
     Repeat,
     Sequence,
     nos,
-    places,
+    size,
     steps,
 )
 from keyfold.plan.words import expr_words
@@ -78,6 +78,8 @@ class Automaton:
     conditions: tuple[Condition, ...]
     """Those of the steps first, in the same order."""
     positions: tuple[int, ...]
+    written: tuple[int, ...]
+    """Which step of those that are written each position is of: a step that is repeated is written once."""
     begin: tuple[Way, ...]
     ways: tuple[tuple[Way, ...], ...]
 
@@ -99,6 +101,7 @@ class Automaton:
 @dataclass(frozen=True)
 class _Take:
     step: int
+    written: int
     until: tuple[int, ...]
 
 
@@ -132,12 +135,12 @@ _Instruction: TypeAlias = _Take | _Split | _Near | _Not | _Jump
 def automaton(pattern: PatternSpec, where: object = None) -> Automaton:
     """The table of a pattern."""
     # Before anything is unrolled: times=1_000_000_000 would not come to an end.
-    if (size := places(pattern.sequence)) > MOST_POSITIONS:
-        problem = f"the pattern is too large: its steps, with their repetitions, are {size}"
+    if (found := size(pattern.sequence)) > MOST_POSITIONS:
+        problem = f"the pattern is too large: its steps, with their repetitions, are {found}"
         hint = f"at most {MOST_POSITIONS}; count rows with a window instead: by(...).rolling(...)"
         raise BadOption(problem, where=where, hint=hint)
     program = _Program(pattern.sequence)
-    takes = [at for at, one in enumerate(program.code) if isinstance(one, _Take)]
+    takes = {at: one for at, one in enumerate(program.code) if isinstance(one, _Take)}
     place = {at: number for number, at in enumerate(takes)}
     begin = tuple(replace(w, ends=(), at_once=()) for w in _ways(program.code, 0, place, where))
     ways = tuple(_ways(program.code, at + 1, place, where) for at in takes)
@@ -147,8 +150,14 @@ def automaton(pattern: PatternSpec, where: object = None) -> Automaton:
         raise BadOption(
             problem, where=where, hint="a step after it that must come, or >> kf.no(...) with within"
         )
-    positions = tuple(one.step for one in program.code if isinstance(one, _Take))
-    return Automaton(tuple(program.steps), tuple(program.conditions), positions, begin, ways)
+    return Automaton(
+        tuple(program.steps),
+        tuple(program.conditions),
+        tuple(take.step for take in takes.values()),
+        tuple(take.written for take in takes.values()),
+        begin,
+        ways,
+    )
 
 
 class _Program:
@@ -164,11 +173,13 @@ class _Program:
         ]
         self._numbers = {c.name.lower(): number for number, c in enumerate(self.conditions)}
         self._until: tuple[int, ...] = ()
+        self._written = 0
         self._add(sequence)
 
     def _add(self, sequence: Sequence) -> None:
         if isinstance(sequence, Atom):
-            self.code.append(_Take(self._numbers[sequence.name.lower()], self._until))
+            self.code.append(_Take(self._numbers[sequence.name.lower()], self._written, self._until))
+            self._written += 1
         elif isinstance(sequence, No):
             self.code.append(_Not(self._numbers[sequence.name.lower()], at_once=False))
         elif isinstance(sequence, Chain):
@@ -201,7 +212,7 @@ class _Program:
             end.to = len(self.code)
 
     def _repeat(self, repeat: Repeat) -> None:
-        before = self._until
+        before, written = self._until, self._written
         if repeat.until is not None:
             name = f"until {expr_words(repeat.until)}"
             self.conditions.append(Condition(name, repeat.until, "until", repeat.site))
@@ -215,6 +226,7 @@ class _Program:
             if number:
                 self.code.append(_Near(repeat.between))
             first = len(self.code)
+            self._written = written
             self._add(repeat.body)
         if repeat.most is None:
             exits.append(_Split([], repeat.greedy))

@@ -86,9 +86,6 @@ def process_words(process: ProcessSpec) -> str:
     return f"{expr_words(process.processor)}, mode {process.mode}{begins}"
 
 
-_LINKS: Final = {"next": " >> ", "strict": " then ", "any": " any "}
-
-
 _Spell: TypeAlias = Callable[[Expr], str]
 
 
@@ -99,7 +96,7 @@ def sequence_words(sequence: sequences.Sequence, spell: _Spell = expr_words) -> 
     if isinstance(sequence, sequences.No):
         return f"no {sequence.name}"
     if isinstance(sequence, sequences.Chain):
-        rest = (f"{_LINKS[link]}{_bracketed(part, spell)}" for link, part in sequence.rest)
+        rest = (f" {sequences.LINKS[link]} {_bracketed(part, spell)}" for link, part in sequence.rest)
         return _bracketed(sequence.first, spell) + "".join(rest)
     if isinstance(sequence, sequences.Either):
         return " | ".join(_bracketed(option, spell) for option in sequence.options)
