@@ -89,12 +89,11 @@ def test_rows_of_one_of_several_streams_are_told_each_once(cli: Cli, app: Path) 
     file.write_text(f"{text}\r\n \n", "utf-8-sig")
     found = cli("pattern", "explain", app, "of_both", "--stream", "cards", "--rows", file, "--json")
     assert found.code == 0, found.err
-    told = [(step["key"].get("card"), step["number"], step["what"].partition("]")[0]) for step in found.json]
-    assert told[:3] == [
-        (card, 1, "small takes it"),
-        (card, 2, "rejected: [DIVIDE_BY_ZERO"),
-        (card, 3, "steep takes it after small 1; small takes it; MATCH small 1, steep 3"),
-    ]
+    told = [(step["key"].get("card"), step["number"], step["what"]) for step in found.json]
+    assert [step[:2] for step in told[:3]] == [(card, 1), (card, 2), (card, 3)]
+    assert told[0][2] == "small takes it"
+    assert told[1][2].startswith("rejected: [DIVIDE_BY_ZERO]")
+    assert told[2][2].endswith("; MATCH small 1, steep 3")
     assert not any(step["rejected"] for step in found.json[2:])
 
 
