@@ -327,14 +327,14 @@ class Stream:
     late: int
     arrived: list[Row] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
-    too_late: list[int] = field(default_factory=list)
+    too_late: list[Row] = field(default_factory=list)
     watermark: int | None = None
 
     def push(self, rows: Sequence[Row]) -> None:
         self.arrived += rows
         for row in rows:
             if self.watermark is not None and row.t < self.watermark:
-                self.too_late.append(row.u)
+                self.too_late.append(row)
             else:
                 self.rows.append(row)
         self.advance(max(r.t for r in rows))

@@ -300,10 +300,11 @@ def test_a_row_that_the_watermark_has_passed_is_late(rules: Driver) -> None:
 
 
 def test_matches_are_the_same_after_a_crash_and_no_two_are_one(rules: Driver) -> None:
+    rules.push("rows", events("again", "o@150 f1@151"))
+    rules.advance("rows", ZERO + 220 * SECOND)
     tables = [t for t in rules.handle.status()["tables"] if t != "counted"]
     before = {t: rules.rows(t) for t in tables}
-    for table in before:
-        rules.changes(table)
+    assert matched(rules, "by_event", "again") == ["o f1"]
     rules.crash()
     assert {t: rules.rows(t) for t in tables} == before
     ids = [(t, r["key"], r["match_id"]) for t, rows in before.items() for r in rows]

@@ -6,10 +6,11 @@ import org.apache.spark.sql.catalyst.util.GenericArrayData
 import org.apache.spark.sql.types._
 
 /**
- * What the conditions of a pattern look at: the columns of a row (`row`), and of the match so far each step's rows (`steps`), the row taken last and the first one.
+ * What the conditions of a pattern look at: the columns of a row (`row`; `read` are those that are known still when it has been taken), and of the
+ * match so far each step's rows (`steps`), the row taken last and the first one.
  * `all` are those that a row alone does not decide, by number.
  */
-case class Conditions(all: Map[Int, Expression], row: Seq[Attribute], steps: Seq[Attribute], last: Attribute, first: Attribute) {
+case class Conditions(all: Map[Int, Expression], row: Seq[Attribute], read: Seq[Attribute], steps: Seq[Attribute], last: Attribute, first: Attribute) {
   def kept: StructType = KeptRows.schema(row)
   def match_ : Seq[Attribute] = steps ++ Seq(last, first)
 }

@@ -22,6 +22,9 @@ case class Found(node: Int, start: Int, ended: Long, timedOut: Boolean)
 /** Conditions that a row alone does not decide; `node` is the last one of the partial match, below zero where there is none yet. */
 trait Looking { def holds(condition: Int, row: InternalRow, taken: Taken, node: Int): Boolean }
 
+/** A condition threw on a row. */
+class Unfit(val why: Throwable) extends RuntimeException(why)
+
 /** Is told what happens, for `keyfold pattern explain`. */
 trait Telling {
   /** A condition that the row alone does not decide is true for it, for some partial match. */
@@ -70,11 +73,17 @@ class Matcher(m: Matching, looking: Looking, telling: Telling = null) {
     Outcome(took, left)
   }
 
-  /** The next row; what it completes is handed to `emit`. A row that a condition throws on leaves no trace. */
-  def row(r: InternalRow, mask: Long, time: Long, mark: Long)(emit: Found => Unit): Unit = {
-    // A row that is not in order says nothing about those that come after it.
+  /** What a row does that is not within the time of a partial match, but comes before others that are: it is only the very next one. */
+  private def passed(ways: Array[Way], alive: Long): Outcome =
+    Outcome(0L, ways.indices.foldLeft(alive & ~Automaton.Fresh)((left, i) => if (ways(i).link == Link.Strict && !ways(i).out) left & ~(1L << i) else left))
+
+  /** Before a row of that time: what is over by then. A row that is not in order says nothing about those that come after it. */
+  def turn(time: Long)(emit: Found => Unit): Unit =
     if (m.ordered && (m.ends || telling != null)) expire(time)(emit)
     else if (m.ordered && m.within.isDefined && count > swept * 2 + 64) sweep(time)
+
+  /** The next row; what it completes is handed to `emit`. A row that a condition throws on leaves no trace. */
+  def row(r: InternalRow, mask: Long, time: Long, mark: Long)(emit: Found => Unit): Unit = {
     val (rowsBefore, nodesBefore) = (taken.rows.length, taken.row.length)
     found.clear()
     val i = taken.add(r, time, mark)
@@ -86,7 +95,7 @@ class Matcher(m: Matching, looking: Looking, telling: Telling = null) {
         if (after == null) same += g else moved ++= after
       }
       begin(i, mask, fresh)
-    } catch { case e: Throwable => taken.cut(rowsBefore, nodesBefore); throw e }
+    } catch { case e if Rejects.isRowError(e) => taken.cut(rowsBefore, nodesBefore); throw new Unfit(e) }
     groups = same
     moved.foreach(join)
     fresh.foreach { case (at, node, start) => group(at, automaton.full(at)).add(node, start); oldest = math.min(oldest, begun(start)) }
@@ -112,8 +121,8 @@ class Matcher(m: Matching, looking: Looking, telling: Telling = null) {
       val (node, start) = (g.nodes(k), g.starts(k))
       val late = over(start, taken.times(i))
       if (!late || !m.ordered) {
-        val o = if (alone) all else outcome(ways, g.alive, holds(_, i, mask, node))
-        if (!late) take(ways, o.taken, i, node, start, fresh)
+        val o = if (late) passed(ways, g.alive) else if (alone) all else outcome(ways, g.alive, holds(_, i, mask, node))
+        take(ways, o.taken, i, node, start, fresh)
         if (o.left != 0) after.find(_.alive == o.left).getOrElse { val a = new Group(g.at, o.left); after += a; a }.add(node, start)
         if (telling != null && (g.alive & ~o.left & ~o.taken & ~Automaton.Fresh) != 0) tell(g, node, i, mask, o)
       }

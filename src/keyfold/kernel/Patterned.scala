@@ -29,6 +29,11 @@ class Patterned(fold: Fold, arriving: Arriving, keeping: Keeping, p: Patterning)
   @transient private lazy val looking = new LiveConditions(p.conditions, matching.automaton)
   @transient private lazy val shows = new Soles(p.conditions, matching.automaton, fold.result.flatMap(_.references).map(_.exprId).toSet)
   @transient protected override lazy val rejects = new Rejects(p.conditions.row, p.conditions.row, keeping.keep, keeping.zone, keeping.stream)
+  /** For a match that can't be shown: its key, and what is known of its last row. */
+  @transient private lazy val lost = {
+    val keys = fold.keys.init
+    new Rejects(keys ++ p.conditions.read.filterNot(a => keys.exists(_.exprId == a.exprId)), keys ++ p.conditions.row, keeping.keep, keeping.zone, keeping.stream)
+  }
   private val width = p.conditions.kept.length
   private val keyWidth = fold.keys.length - 1
   private val keySchema = KeptRows.schema(fold.keys.init)
@@ -88,8 +93,9 @@ class Patterned(fold: Fold, arriving: Arriving, keeping: Keeping, p: Patterning)
       if (by != lastTime) { lastTime = by; ordinal = 0L }
       val mark = XXH64.hashLong(ordinal, XXH64.hashLong(by, 42L))
       ordinal += 1
+      matcher.turn(time)(emit)
       if (tracing != null) tracing.begin(row, mask, time, mark)
-      try matcher.row(row, mask, time, mark)(emit) catch { case e if Rejects.isRowError(e) => out += rejected(rejects.of(row, e)); if (tracing != null) tracing.refused(Rejects.reason(e)) }
+      try matcher.row(row, mask, time, mark)(emit) catch { case e: Unfit => out += rejected(rejects.of(row, e.why)); if (tracing != null) tracing.refused(Rejects.reason(e.why)) }
       if (tracing != null) tracing.end(matcher)
     }
 
@@ -104,7 +110,7 @@ class Patterned(fold: Fold, arriving: Arriving, keeping: Keeping, p: Patterning)
       try {
         out += live.upsert(whole, b, null).copy()
         p.ttl.foreach(d => matches += new GenericInternalRow(Array[Any](id, f.ended + d, live.before(whole, b))))
-      } catch { case e if Rejects.isRowError(e) => out += rejected(rejects.of(t.rows(t.row(f.node)), e)) }
+      } catch { case e if Rejects.isRowError(e) => out += rejected(lost.of(new JoinedRow(key, t.rows(t.row(f.node))), e)) }
     }
 
     /** What is due by now, whether rows came or not. */

@@ -1,9 +1,10 @@
 package org.apache.spark.sql.keyfold
 
 import org.apache.spark.sql.Column
+import org.apache.spark.sql.catalyst.FunctionIdentifier
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.optimizer.{BooleanSimplification, ConstantFolding}
+import org.apache.spark.sql.catalyst.optimizer.{BooleanSimplification, ConstantFolding, NullPropagation}
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation}
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.types._
@@ -49,7 +50,7 @@ class Patterns(lens: Lens, keys: Seq[Attribute], timed: Boolean, automaton: Auto
   def condition(c: Column, never: Boolean): Unit = conditions :+= (if (c == null) Literal(true) else {
     val (wide, names) = over(row, steps.map(s => s.name -> s) ++ Seq("prev" -> last, "first" -> first))
     val e = restored(wide.where(c), names)
-    BooleanSimplification(ConstantFolding(Filter(e, LocalRelation(row)))).asInstanceOf[Filter].condition match {
+    BooleanSimplification(ConstantFolding(NullPropagation(Filter(e, LocalRelation(row))))).asInstanceOf[Filter].condition match {
       case Literal(value, _) if value != true && never => throw new Refused("no row can fit: the condition is never true")
       case Literal(true, _) if !never => throw new Refused("nothing can come after it: the condition is true for every row")
       case _ => e
@@ -65,7 +66,7 @@ class Patterns(lens: Lens, keys: Seq[Attribute], timed: Boolean, automaton: Auto
   private lazy val (own, others) = conditions.zipWithIndex.partition(c => ofRow(c._1))
 
   /** What a condition looks at, for the kernel. */
-  def looks: Conditions = Conditions(others.map(_.swap).toMap, row, steps, last, first)
+  def looks: Conditions = Conditions(others.map(_.swap).toMap, row, read, steps, last, first)
 
   /** A bit for each condition that a row alone decides. */
   def mask: Expression = own.foldLeft(Literal(0L): Expression) { case (all, (c, i)) => BitwiseOr(all, If(lens.inSource(c), Literal(1L << i), Literal(0L))) }
@@ -73,11 +74,10 @@ class Patterns(lens: Lens, keys: Seq[Attribute], timed: Boolean, automaton: Auto
   /** Whether a row makes a difference: if none of the conditions is true for it, and it need not be the very next one, it does not. */
   def relevant: Option[Expression] = if (automaton.strict || others.nonEmpty || trace.isDefined) None else Some(own.map(c => lens.inSource(c._1)).reduce(Or(_, _)))
 
-  /** The columns of a row that are kept; those that nothing reads are null. */
-  def kept: Expression = {
-    val read = if (others.nonEmpty || trace.isDefined) row.indices.toSet else returned.flatMap(r => used(r._2)).toSet
-    CreateNamedStruct(row.zipWithIndex.flatMap { case (a, i) => Seq(Literal(a.name), if (read(i)) lens.inSource(a) else Literal(null, a.dataType)) })
-  }
+  /** The columns of a row that something reads once it is taken. */
+  private lazy val read: Seq[Attribute] = if (others.nonEmpty || trace.isDefined) row else returned.flatMap(r => used(r._2)).toSet.toSeq.sorted.map(row(_))
+  /** The columns of a row as they are kept; those that nothing reads are null. */
+  def kept: Expression = CreateNamedStruct(row.flatMap(a => Seq(Literal(a.name), if (read.contains(a)) lens.inSource(a) else Literal(null, a.dataType))))
   private def taken(e: Expression): Boolean = e match { case a: Attribute => (steps ++ Seq(last, first)).exists(_.exprId == a.exprId); case _ => false }
   private def used(e: Expression): Set[Int] = e match {
     case GetArrayStructFields(a, _, i, _, _) if taken(a) => Set(i)
@@ -115,7 +115,8 @@ object Patterns {
   /** Sums and averages of what a step's rows have, which Spark has no short words for. */
   def functions(spark: SparkSession): Unit = {
     val registry = spark.sessionState.functionRegistry
-    lines.foreach { case (name, line) =>
+    // A function of the user's that has the name goes first.
+    lines.filterNot(l => spark.sessionState.catalog.functionExists(FunctionIdentifier(l._1))).foreach { case (name, line) =>
       val parsed = spark.sessionState.sqlParser.parseExpression(line)
       registry.createOrReplaceTempFunction(name, {
         case Seq(x) => parsed.transform { case UnresolvedAttribute(Seq("x")) => x }

@@ -10,6 +10,8 @@ class Tracing(lines: CollectionAccumulator[String], automaton: Automaton, key: S
   private var line: ObjectNode = _
   /** What the row does is told while it happens, so what it took is looked up at the end. */
   private var said = Vector.empty[Taken => Unit]
+  /** How much of that was said before the row had its turn. */
+  private var before = 0
 
   private def blank(): ObjectNode = { val n = Tracing.mapper.createObjectNode(); n.set("key", Tracing.mapper.readTree(key)); n }
   private def list(name: String): ArrayNode = line.withArray(s"/$name")
@@ -18,19 +20,20 @@ class Tracing(lines: CollectionAccumulator[String], automaton: Automaton, key: S
 
   def begin(row: InternalRow, mask: Long, time: Long, mark: Long): Unit = {
     line = blank()
+    before = said.length
     line.set("row", Tracing.mapper.readTree(rejects.text(row)))
     line.put("time", Timing.text(time)).put("mark", f"$mark%016x")
     automaton.names.indices.filter(c => (mask & (1L << c)) != 0).foreach(held)
   }
 
-  override def held(c: Int): Unit = { val all = list("true"); if (!all.elements().hasNext || !(0 until all.size).exists(all.get(_).asText == automaton.names(c))) all.add(automaton.names(c)) }
+  override def held(c: Int): Unit = { val all = list("true"); if (!(0 until all.size).exists(all.get(_).asText == automaton.names(c))) all.add(automaton.names(c)) }
   private def say(act: Taken => Unit): Unit = { if (line == null) line = blank(); said :+= act }
   override def took(node: Int): Unit = say(t => path(t, node, list("took").addArray()))
   override def ended(node: Int, why: String): Unit = say { t => path(t, node, list("ended").addObject().put("why", why).putArray("match")) }
   override def found(f: Found): Unit = say { t => val e = list("matches").addObject().put("match_id", t.id(f.node)).put("timed_out", f.timedOut); path(t, f.node, e.putArray("match")) }
 
   /** A row that a condition threw on has done nothing. */
-  def refused(why: String): Unit = { said = Vector.empty; line.put("rejected", why) }
+  def refused(why: String): Unit = { said = said.take(before); line.put("rejected", why) }
 
   /** The row is through; nothing to write down if only time has passed, and nothing came of it. */
   def end(m: Matcher): Unit = if (line != null) {

@@ -1,0 +1,114 @@
+"""What a pattern refuses once Spark has looked at it, and rows that are not in order or that fail."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+import keyfold as kf
+from keyfold.errors import BadExpression
+from keyfold.testing import drive, shared_session
+
+pytestmark = pytest.mark.jvm
+
+ZERO = datetime(2026, 1, 1, tzinfo=UTC)
+SCHEMA = "key string, kind string, amount double, at timestamp"
+A, B = kf.step("a", "kind = 'a'"), kf.step("b", "kind = 'b'")
+
+
+def events(key: str, *told: tuple[str, int, float]) -> list[dict[str, Any]]:
+    return [
+        {"key": key, "kind": kind, "amount": amount, "at": ZERO + timedelta(seconds=at)}
+        for kind, at, amount in told
+    ]
+
+
+REFUSED: dict[str, tuple[kf.Pattern, dict[str, str], list[str]]] = {
+    "a step that isn't there": (
+        kf.step("probe", "amount < 5") >> kf.step("strike", "amount > prob[0].amount"),
+        {},
+        ["step strike", "no column `prob`", "try: one of `probe`"],
+    ),
+    "a column that isn't there": (A >> kf.step("c", "amout > 1"), {}, ["step c", "try: one of `amount`"]),
+    "a step that isn't there, in returns": (A >> B, {"x": "c[0].amount"}, ["returns x", "c"]),
+    "not true or false": (A >> kf.step("c", "amount + 1"), {}, ["step c", "DOUBLE"]),
+    "never true": (A >> kf.step("c", "1 > 2"), {}, ["step c", "never true"]),
+    "always null": (A >> kf.step("c", "amount > null"), {}, ["step c", "never true"]),
+    "what must not come always comes": (A >> kf.no("n", "true") >> B, {}, ["no n", "true for every row"]),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_pattern_that_can_not_be_is_refused(what: str) -> None:
+    steps, returns, said = REFUSED[what]
+    app = kf.App("shop")
+    app.stream("rows", kf.rows([]), SCHEMA, time="at").by("key").pattern(
+        "t", steps, within="1 minute", returns=returns
+    )
+    with pytest.raises(BadExpression) as error, drive(app):
+        pass
+    text = str(error.value)
+    for word in [*said, "shop.t", "test_pattern_bounds.py:"]:
+        assert word in text, text
+    assert "org.apache" not in text
+    assert "SQLSTATE" not in text
+
+
+def test_rows_as_they_come() -> None:
+    """By arrival a row may be newer than one that comes after it: it is not taken, and it ends nothing."""
+    app = kf.App("arrival")
+    rows = app.stream("rows", kf.rows([]), SCHEMA, time="at")
+    by, ten = rows.by("key"), "10 seconds"
+    silent = A >> kf.no("n", "kind = 'c'")
+    by.pattern("silence", silent, within=ten, order="arrival", returns={"at": "a[0].amount"})
+    by.pattern("pair", A >> B, within=ten, order="arrival", returns={"b": "b[0].amount"})
+    by.pattern("next", A.then(B), within=ten, order="arrival", returns={"b": "b[0].amount"})
+    by.pattern("failing", A >> B, within=ten, order="arrival", returns={"b": "1 / b[0].amount"})
+    with drive(app) as d:
+        d.push("rows", events("silence", ("a", 0, 1.0), ("c", 20, 2.0)))
+        d.push("rows", events("noise", ("a", 0, 1.0), ("c", 5, 2.0)))
+        d.push("rows", events("pair", ("a", 0, 1.0), ("b", 20, 2.0), ("b", 5, 3.0), ("b", 6, 4.0)))
+        d.push("rows", events("zero", ("a", 0, 1.0), ("b", 2, 0.0)))
+        d.push("rows", events("at once", ("a", 0, 1.0), ("b", 2, 5.0)))
+        d.advance("rows", ZERO + timedelta(seconds=60))
+
+        def found(table: str, column: str) -> dict[str, Any]:
+            return {r["key"]: r[column] for r in d.rows(table)}
+
+        assert set(found("silence", "at")) == {"silence", "pair", "zero", "at once"}
+        assert found("pair", "b") == {"pair": 3.0, "zero": 0.0, "at once": 5.0}
+        assert found("next", "b") == {"zero": 0.0, "at once": 5.0}
+        assert found("failing", "b") == {"pair": 1 / 3, "at once": 0.2}
+        (rejected,) = d.rejected("failing")
+        assert json.loads(rejected["raw"]) == {"key": "zero", "amount": 0.0}
+        assert "zero" in rejected["reason"].lower()
+
+
+def test_without_event_time_a_pattern_goes_by_the_time_of_batches() -> None:
+    app = kf.App("untimed")
+    rows = app.stream("rows", kf.rows([]), "key string, kind string")
+    rows.by("key").pattern("pair", A >> B, within="1 hour", order="arrival")
+    rows.by("key").pattern("next", A.then(B), within="1 hour", order="arrival")
+    with drive(app) as d:
+        d.push("rows", [{"key": "k", "kind": "a"}, {"key": "m", "kind": "a"}, {"key": "m", "kind": "c"}])
+        d.push("rows", [{"key": "k", "kind": "b"}, {"key": "m", "kind": "b"}])
+        assert {r["key"] for r in d.rows("pair")} == {"k", "m"}
+        assert {r["key"] for r in d.rows("next")} == {"k"}
+        d.crash()
+        assert {r["key"] for r in d.rows("pair")} == {"k", "m"}
+
+
+def test_a_function_of_the_users_own_stays() -> None:
+    spark = shared_session()
+    spark.sql("create or replace temporary function array_avg(x array<double>) returns double return -1.0D")
+    try:
+        app = kf.App("own")
+        rows = app.stream("rows", kf.rows([]), SCHEMA, time="at")
+        rows.by("key").pattern("t", A >> B, within="1 hour", returns={"x": "array_sum(a.amount)"})
+        with drive(app):
+            assert spark.sql("select array_avg(array(7D)) x").first().x == -1.0
+    finally:
+        spark.sql("drop temporary function array_avg")
