@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from keyfold.errors import BadOption
 from keyfold.plan import checks
 from keyfold.plan.nodes import Expr, Site
-from keyfold.plan.sequences import Atom, Chain, Either, Link, No, Repeat, Sequence
+from keyfold.plan.sequences import LINKS, Atom, Chain, Either, Link, No, Repeat, Sequence
 from keyfold.plan.site import here
 
 Times: TypeAlias = int | tuple[int, int | None] | Literal["+", "*", "?"]
@@ -61,8 +61,7 @@ class Pattern:
 
     def _followed(self, link: Link, other: Pattern) -> Pattern:
         site = here()
-        what = {"next": ">>", "strict": "then", "any": "any"}[link]
-        after = _checked(other, what, site).sequence
+        after = _checked(other, LINKS[link], site).sequence
         if isinstance(self.sequence, No) or (isinstance(after, No) and link == "any"):
             problem = f"kf.no can't {'begin a pattern' if isinstance(self.sequence, No) else 'follow by any'}"
             raise BadOption(problem, where=site, hint="a >> kf.no(...) >> b")

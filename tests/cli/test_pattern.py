@@ -20,7 +20,13 @@ probe, strike = kf.step("probe", "amount < 1", times=2), kf.step("strike", "amou
 honest = kf.no("honest", "100 / amount = 5")
 steps = probe >> honest >> strike
 cards.by("card").pattern("card_testing", steps, within="10 minutes", returns={"lost": "strike[0].amount"})
-cards.by("card").table("totals", n="count(*)")
+totals = cards.by("card").table("totals", n="count(*)")
+busy = kf.step("busy", "n > 9")
+totals.changes(previous=True).by("card").pattern("of_changes", busy, order="arrival")
+
+more = app.stream("more", kf.rows([]), "card string, amount double, at timestamp", time="at")
+small, steep = kf.step("small", "amount < 9"), kf.step("steep", "1 / (amount - prev.amount) > 0.5")
+cards.union(more).by("card").pattern("of_both", small >> steep, within="10 minutes")
 """
 
 
@@ -74,12 +80,35 @@ def test_each_row_is_told_with_what_took_it_and_why_not(cli: Cli, app: Path) -> 
     assert "probe 1, probe 2 ends: within is over" in shown.out
 
 
+@pytest.mark.jvm
+def test_rows_of_one_of_several_streams_are_told_each_once(cli: Cli, app: Path) -> None:
+    file = app.with_name("rows.json")
+    card = "a\u2028b"
+    rows = [row(card, n, amount) for n, amount in enumerate([1, 1, 2])]
+    text = "\n  \n".join(json.dumps(r, ensure_ascii=False) for r in rows)
+    file.write_text(f"{text}\r\n \n", "utf-8-sig")
+    found = cli("pattern", "explain", app, "of_both", "--stream", "cards", "--rows", file, "--json")
+    assert found.code == 0, found.err
+    told = [(step["key"].get("card"), step["number"], step["what"]) for step in found.json]
+    assert [step[:2] for step in told[:3]] == [(card, 1), (card, 2), (card, 3)]
+    assert told[0][2] == "small takes it"
+    assert told[1][2].startswith("rejected: [DIVIDE_BY_ZERO]")
+    assert told[2][2].endswith("; MATCH small 1, steep 3")
+    assert not any(step["rejected"] for step in found.json[2:])
+
+
 @pytest.mark.parametrize(
     ("words", "text", "said"),
     [
         (["card_tsting"], "[]", "no pattern 'card_tsting'.*did you mean 'card_testing'"),
         (["totals"], "[]", "no pattern 'totals'"),
         (["card_testing", "--stream", "carts"], "[]", "no stream 'carts'.*did you mean 'cards'"),
+        (
+            ["of_changes"],
+            "[]",
+            "of_changes reads the changes of totals, and explain takes rows .*try: the same",
+        ),
+        (["of_both"], "[]", "of_both reads several streams.*try: --stream, one of: cards, more"),
         (["card_testing"], None, "the rows can't be read"),
         (["card_testing"], "{", "the rows are no JSON"),
         (["card_testing"], "[1]", "there are no rows"),

@@ -5,9 +5,11 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from pattern_model import Chain, Condition, Either, No, Past, Repeat, Row, Step, Test, Tree
-
 import keyfold as kf
+from keyfold.plan.automaton import automaton
+from keyfold.plan.reaching import unreachable
+from keyfold.plan.sequences import PatternSpec
+from tests.engine.pattern_model import Chain, Condition, Either, No, Past, Repeat, Row, Step, Test, Tree
 
 LETTERS = "ABCD"
 MANY: list[tuple[int, int | None]] = [(0, 1), (1, None), (0, None), (2, 2), (3, 3), (1, 2), (0, 2), (2, None)]
@@ -71,7 +73,13 @@ class Maker:
         self.nos = 0
 
     def tree(self) -> Tree:
-        """The whole; all names are in it, so that conditions may speak of each."""
+        """The whole; all names are in it, so that conditions may speak of each, and it can be declared."""
+        while unreachable(automaton(PatternSpec(declared(made := self.any_tree()).sequence, None))):
+            pass
+        return made
+
+    def any_tree(self) -> Tree:
+        """One that may have steps that can never come."""
         while True:
             self.left, self.nos = list(self.names), 0
             made = self._chain(0, self.chance.randrange(2, 4), ends=True)

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from pattern_model import Chain, Condition, Either, Match, No, Repeat, Row, Stream, Tree, matches
-from pattern_random import Maker, declared, rows_of_key
 
 import keyfold as kf
 from keyfold.testing import Driver, drive
+from tests.engine.pattern_model import Chain, Condition, Either, Match, No, Repeat, Row, Stream, Tree, matches
+from tests.engine.pattern_random import Maker, declared, rows_of_key
 
 pytestmark = pytest.mark.jvm
 

@@ -7,7 +7,6 @@ import pytest
 
 import keyfold as kf
 from keyfold.errors import BadDuration, BadExpression, BadName, BadOption
-from keyfold.plan.automaton import ACCEPT, Edge, automaton
 from keyfold.plan.describe import describe
 from keyfold.plan.ranks import key_names
 from keyfold.plan.sequences import Atom, Chain, Either, No, PatternSpec, Repeat
@@ -30,6 +29,10 @@ def keyed():
         .stream("rows", kf.rows([]), "card int, kind string, at timestamp", time="at")
         .by("card")
     )
+
+
+def by(keyed, **keys):
+    return kf.Stream(keyed.app, keyed.node).by(**keys)
 
 
 def declared(keyed, steps, **options):
@@ -104,7 +107,6 @@ def test_a_match_is_found_by_key_and_identity(keyed):
         (lambda k: declared(k, NO), BadOption, "kf.no 'x' is all there is of the pattern"),
         (lambda k: declared(k, (A >> NO).times(2)), BadOption, "kf.no 'x' ends a part of the pattern"),
         (lambda k: declared(k, A.then(NO)), BadOption, "may end with kf.no 'x' as its very next row"),
-        (lambda k: declared(k, A.then(NO) >> step("b", times="?")), BadOption, "may end with kf.no 'x'"),
         (lambda k: declared(k, step("a", times="*") >> step("b", times="?")), BadOption, "can match nothing"),
         (lambda k: declared(k, A >> B, within=None), BadOption, "waits for ever.*within="),
         (lambda k: declared(k, A.then(step("b", times="+")), within=None), BadOption, "waits for ever"),
@@ -119,10 +121,16 @@ def test_a_match_is_found_by_key_and_identity(keyed):
         (lambda k: declared(k, A, skip="past"), BadOption, "skip must be one of: past_last, next"),
         (lambda k: declared(k, A, order="time"), BadOption, "order must be one of: event, arrival"),
         (lambda k: declared(k, A, limit=0), BadOption, "limit must be a whole number above zero"),
+        (lambda k: declared(k, A, limit=3_000_000_000), BadOption, "limit is too large.*at most 2147483647"),
+        (lambda k: declared(by(k, started="at"), A), BadName, "key is called 'started'.*started_key='at'"),
+        (lambda k: declared(by(k, Match_ID="card"), A), BadName, "'Match_ID', which is a column of every"),
+        (lambda k: declared(by(k, timed_out="card"), A, timeouts=True), BadName, "key is called 'timed_out'"),
+        (lambda k: declared(by(k, B="card"), A >> B), BadName, "a key is called 'B', which is a step"),
+        (lambda k: declared(k, A >> NO >> B >> kf.no("y", "kind = 'y'") >> C >> NO, within=None), BadOption,
+         "the pattern ends with kf.no 'x'"),
         (lambda k: declared(k, A, returns={"started": "1"}), BadName, "'started' in returns is a column"),
         (lambda k: declared(k, A, returns={"card": "1"}), BadName, "'card' in returns is a key already"),
         (lambda k: declared(k, A, returns="size(a)"), BadOption, "returns must be a dict"),
-        (lambda k: declared(k, step("a", times=3000)), BadOption, "too large: its steps"),
         (lambda k: declared(k.tumbling("1 hour"), A), BadOption, "pattern can't be had here"),
     ],
 )  # fmt: skip
@@ -153,38 +161,8 @@ def test_a_pattern_of_very_next_rows_needs_no_bound(keyed):
     assert declared(keyed, A.then(B).then(step("c", times=2, strict=True)), within=None).within_ms is None
 
 
-def test_one_step_may_stand_in_several_places(keyed):
-    made = automaton(declared(keyed, (A >> B) | (A >> C)))
-    assert made.steps == ("a", "b", "c")
-    assert made.positions == (0, 1, 0, 2)
-
-
-def test_the_automaton_of_a_chain(keyed):
-    made = automaton(declared(keyed, A >> NO >> B.then(C)))
-    assert made.positions == (0, 1, 2)
-    assert made.begin == (Edge(0),)
-    assert made.edges == ((Edge(1, "next", (3,)),), (Edge(2, "strict"),), (Edge(ACCEPT),))
-
-
-def test_a_greedy_repetition_goes_before_what_follows_it(keyed):
-    made = automaton(declared(keyed, A >> step("b", times="*") >> C))
-    assert made.edges[0] == (Edge(1), Edge(2, after=(0,)))
-    assert made.edges[1] == (Edge(1), Edge(2, after=(0,)))
-
-
-def test_a_repetition_that_is_not_greedy_goes_beside_it(keyed):
-    made = automaton(declared(keyed, A >> step("b", times="*", greedy=False) >> C))
-    assert made.edges[1] == (Edge(1), Edge(2))
-
-
-def test_a_bounded_repetition_has_a_position_for_each_time(keyed):
-    made = automaton(declared(keyed, step("a", times=(2, 3), strict=True)))
-    assert made.positions == (0, 0, 0)
-    assert made.edges == (
-        (Edge(1, "strict"),),
-        (Edge(2, "strict"), Edge(ACCEPT, after=(0,))),
-        (Edge(ACCEPT),),
-    )
+def test_a_key_may_be_called_as_what_this_pattern_does_not_show(keyed):
+    assert declared(by(keyed, timed_out="card"), A).timeouts is False
 
 
 def test_a_pattern_is_described(keyed):
@@ -201,6 +179,35 @@ def test_a_pattern_is_described(keyed):
     assert shown["steps"] == "a{3} >> no x >> b"
     assert shown["conditions"] == {"a": "kind = 'a'", "b": "kind = 'b'", "x": "kind = 'x'"}
     assert (shown["within"], shown["skip"], shown["returns"]) == ("1 hour", "to_last(a)", {"n": "size(a)"})
+
+
+def drawn(keyed, steps):
+    """The lines of the pattern's own drawing, without its name."""
+    lines = describe(keyed.pattern("found", steps, within="1 hour").app.spec(), "mermaid").splitlines()
+    own = lines[next(n for n, line in enumerate(lines) if "subgraph" in line) : lines.index("  end")]
+    return [line.strip().replace("pattern_found_", "").replace("#62;", ">") for line in own]
+
+
+def test_a_step_in_two_places_is_drawn_twice(keyed):
+    lines = drawn(keyed, A >> B >> A.then(C))
+    titles = [f"""{n}["{name}<br>kind = '{name[0]}'"]""" for n, name in enumerate(["a", "b", "a (2)", "c"])]
+    assert lines[2:6] == titles
+    ways = ["begin --> 0", '0 -->|">>"| 1', '1 -->|">>"| 2', '2 -->|"then"| 3', "3 --> end"]
+    assert lines[7:] == ways
+
+
+def test_a_repetition_is_drawn_as_one(keyed):
+    lines = drawn(keyed, step("a", times=3) >> (B >> step("a", times="+")).times(2))
+    assert [line[:14] for line in lines[2:5]] == ['0["a#123;3#125', """1["b<br>kind =""", '2["a+ (2)<br>k']
+    ways = [
+        "begin --> 0",
+        '0 -->|">>"| 0',
+        '0 -->|">>"| 1',
+        '1 -->|">>"| 2',
+        '2 -->|">>"| 2',
+        '2 -->|">>"| 1',
+    ]
+    assert lines[6:] == [*ways, "2 --> end"]
 
 
 def test_alternatives_are_one_list():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -24,15 +25,17 @@ def explained(spec: AppSpec, table: str, file: str, stream: str | None) -> list[
 
     wanted = _pattern(spec, table)
     into = _stream(wanted, stream)
-    rows = _rows(file)
+    rows = rows_of(file)
     needed = _needed(spec, wanted)
     only = replace(spec, tables=tuple(t for t in spec.tables if t.name in needed))
+    streams = {s.name: s for t in only.tables for s in nodes.sources(t.input)}
     with sequences.traced() as traced, drive(only) as d:
         d.push(into.name, rows)
-        if into.time is not None:
-            d.advance(into.name, _LATER)
-        refused = [*d.rejected(wanted.name), *d.late(wanted.name)]
+        # Rows of one stream wait until time has passed in all that are read with it.
+        for name in (s.name for s in streams.values() if s.time is not None):
+            d.advance(name, _LATER)
         lines = traced(wanted.name)
+        refused = [*unseen(d.rejected(wanted.name), lines), *d.late(wanted.name)]
     assert wanted.pattern is not None
     steps = [step.name for step in sequence_steps(wanted.pattern.sequence)]
     return [*_numbered(lines, steps), *map(_refused, refused)]
@@ -50,6 +53,11 @@ def _pattern(spec: AppSpec, name: str) -> TableSpec:
 
 def _stream(table: TableSpec, name: str | None) -> nodes.Source:
     found = {s.name: s for s in nodes.sources(table.input)}
+    if not found:
+        read = ", ".join(dict.fromkeys(node.table for node in nodes.reads(table.input)))
+        problem = f"{table.name} reads the changes of {read}, and explain takes rows of a stream"
+        advice = "the same steps on a stream that has the columns of those changes, and explain that"
+        raise BadOption(problem, where=f"{table.app}.{table.name}", hint=advice)
     if name is None and len(found) == 1:
         return next(iter(found.values()))
     if name in found:
@@ -73,23 +81,43 @@ def _needed(spec: AppSpec, table: TableSpec) -> set[str]:
     return found
 
 
-def _rows(file: str) -> list[Any]:
+def rows_of(file: str) -> list[Any]:
+    """The rows of a file: an array of them, or one a line."""
     try:
-        text = Path(file).read_text("utf-8")
+        text = Path(file).read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise BadOption(f"the rows can't be read: {error}", given=file) from None
     try:
-        found = (
-            json.loads(text)
-            if text.lstrip().startswith("[")
-            else [json.loads(x) for x in text.splitlines() if x]
-        )
+        # Not splitlines(): a string of JSON may hold what Unicode calls the end of a line.
+        lines = (line.strip() for line in text.split("\n"))
+        found = json.loads(text) if text.lstrip().startswith("[") else [json.loads(x) for x in lines if x]
     except json.JSONDecodeError as error:
         hint = "an array of objects, or an object a line"
         raise BadOption(f"the rows are no JSON: {error}", given=file, hint=hint) from None
     if not found or not all(isinstance(row, dict) for row in found):
         raise BadOption("there are no rows", given=file, hint="an array of objects, or an object a line")
     return list(found)
+
+
+def unseen(rejected: Iterable[dict[str, Any]], lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rejected rows that are not among the lines: the pattern tells itself of those it threw on."""
+    told = Counter((line["rejected"], _text(line["row"])) for line in lines if line.get("rejected"))
+    found = []
+    for row in rejected:
+        same = (row["reason"], _text(row["raw"]))
+        if told[same] > 0:
+            told[same] -= 1
+        else:
+            found.append(row)
+    return found
+
+
+def _text(row: Any) -> str:
+    """A row, or the text of one, in one spelling."""
+    try:
+        return json.dumps(json.loads(row) if isinstance(row, str) else row, sort_keys=True)
+    except json.JSONDecodeError:
+        return str(row)
 
 
 def _numbered(lines: Iterable[dict[str, Any]], steps: list[str]) -> list[dict[str, Any]]:

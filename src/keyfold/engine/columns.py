@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine import sequences
-from keyfold.engine.expressions import column, spelled
+from keyfold.engine.expressions import column
 from keyfold.engine.failures import explained
 from keyfold.plan import nodes, words
 from keyfold.plan.closing import closes
@@ -68,11 +68,13 @@ def _fold(context: Context, pipeline: Any, name: str, spec: FoldSpec) -> None:
         "merge": spec.merge or (),
         "retract": spec.retract or (),
     }
-    shown = [f"{part}={ {n: spelled(e) for n, e in named} }" for part, named in parts.items() if named]
+    shown = [
+        f"{part}={ {n: words.expr_words(e) for n, e in named} }" for part, named in parts.items() if named
+    ]
     where = context.where(f"column {name}", spec.site)
     assert spec.result is not None
     with explained(
-        context.spark, f"fold {name}", where, f"{', '.join(shown)}, result={spelled(spec.result)!r}"
+        context.spark, f"fold {name}", where, f"{', '.join(shown)}, result={words.expr_words(spec.result)!r}"
     ):
         fields = [n for n, _ in spec.zero]
         merge, retract = (None if part is None else columns(part) for part in (spec.merge, spec.retract))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine import columns, lookups, session, side
-from keyfold.engine.expressions import column, spelled
+from keyfold.engine.expressions import column
 from keyfold.engine.failures import explained
 from keyfold.engine.home import TableHome
 from keyfold.engine.meeting import Upstream
@@ -17,6 +17,7 @@ from keyfold.errors import BadExpression
 from keyfold.plan import nodes
 from keyfold.plan.nodes import Expr, TableSpec
 from keyfold.plan.times import timeless
+from keyfold.plan.words import expr_words
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -132,5 +133,5 @@ class Context:
     def at(self, what: str, expression: Expr, site: object, act: Callable[[Any], None]) -> None:
         """Hands one expression of the user's to the kernel; what Spark says of it names the place."""
         where = self.where(what, site)
-        with explained(self.spark, what, where, spelled(expression)):
+        with explained(self.spark, what, where, expr_words(expression)):
             act(column(expression)._jc)

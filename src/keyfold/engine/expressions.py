@@ -12,8 +12,3 @@ def column(expression: Expr) -> Any:
     from pyspark.sql import functions as F
 
     return F.expr(expression) if isinstance(expression, str) else expression()
-
-
-def spelled(expression: Expr) -> str:
-    """An expression as errors show it."""
-    return expression if isinstance(expression, str) else f"<function {getattr(expression, '__name__', '?')}>"

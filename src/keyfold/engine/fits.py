@@ -37,16 +37,19 @@ def _table(compiled: Compiled) -> dict[str, Any]:
 def meaning_of(compiled: Compiled) -> dict[str, str]:
     """The parts that state depends on, each as text in which spelling does not show."""
     spec = compiled.spec
-    # TTL counts time, and folds see rows by it; other tables don't look at it.
+    # TTL, windows and patterns count time, and folds see rows by it; other tables don't look at it.
     timed = (
         spec.ttl_ms is not None
         or spec.window is not None
+        or spec.pattern is not None
         or any(isinstance(c, nodes.FoldSpec) for _, c in spec.columns)
     )
     times = {f"time:{s.name}": f"{s.time or 'arrival'}" for s in nodes.sources(spec.input) if timed}
     ttl = {} if spec.ttl_ms is None else {"ttl": f"{spec.ttl_ms} ms"}
     read = {f"from:{number}": _reading(node) for number, node in enumerate(nodes.reads(spec.input))}
-    return {**compiled.meaning, **ttl, **times, **read, **_window(spec)}
+    # When a stream is idle may change; whether it can be may not, since it is one more thing to read.
+    idle = {} if spec.idle_ms is None else {"idle": "yes"}
+    return {**compiled.meaning, **ttl, **times, **read, **_window(spec), **idle}
 
 
 def _reading(node: nodes.Changes | nodes.Enrich) -> str:
@@ -62,7 +65,6 @@ def _reading(node: nodes.Changes | nodes.Enrich) -> str:
 
 
 def _window(spec: nodes.TableSpec) -> dict[str, str]:
-    """When a stream is idle may change; whether it can be may not, since it is one more thing to read."""
     if spec.window is None:
         return {}
     # A gap that is an expression is in the kernel's part of the meaning.
@@ -72,8 +74,6 @@ def _window(spec: nodes.TableSpec) -> dict[str, str]:
     if spec.keep_ms is not None:
         # Timers are set for when kept windows go.
         found["keep"] = durations.text(spec.keep_ms)
-    if spec.idle_ms is not None:
-        found["idle"] = "yes"
     return found
 
 

@@ -44,7 +44,15 @@ def tell(context: Context, pipeline: Any, spec: TableSpec, pattern: PatternSpec)
         -1 if spec.ttl_ms is None else spec.ttl_ms,
         f"partial matches beyond limit {pattern.limit}",
     )
-    context.meaning["pattern"] = f"{shown}, limit {pattern.limit}"
+    context.meaning["pattern"] = meaning(pattern)
+
+
+def meaning(pattern: PatternSpec) -> str:
+    """What state depends on, beside the expressions, of which the kernel knows the meaning without spelling.
+
+    `limit` is no part of it: the next row of a key is held to the new one.
+    """
+    return words.pattern_words(pattern, spell=lambda _: "...")
 
 
 @contextmanager
@@ -64,4 +72,5 @@ def _condition(context: Context, kernel: Any, condition: Condition, pattern: Pat
         kernel.condition(None, never)
         return
     what = condition.name if condition.kind == "until" else f"{condition.kind} {condition.name}"
-    context.at(what, condition.expression, pattern.site, lambda c: kernel.condition(c, never))
+    site = condition.site or pattern.site
+    context.at(what, condition.expression, site, lambda c: kernel.condition(c, never))

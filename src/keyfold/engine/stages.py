@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine import inputs, joining, lookups, meeting
-from keyfold.engine.expressions import column, spelled
+from keyfold.engine.expressions import column
 from keyfold.engine.failures import explained
 from keyfold.errors import BadExpression
 from keyfold.plan import nodes, words
@@ -34,7 +34,9 @@ def _where(context: Context, node: nodes.Where) -> Any:
 def _select(context: Context, node: nodes.Select) -> Any:
     pipeline = context.rows(node.input)
     where = context.where("select", node.site)
-    shown = ", ".join(spelled(e) if n is None else f"{n}={spelled(e)!r}" for n, e in node.items)
+    shown = ", ".join(
+        words.expr_words(e) if n is None else f"{n}={words.expr_words(e)!r}" for n, e in node.items
+    )
     with explained(context.spark, "select", where, shown):
         pipeline.select([(column(e) if n is None else column(e).alias(n))._jc for n, e in node.items])
     return pipeline

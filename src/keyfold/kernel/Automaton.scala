@@ -48,6 +48,6 @@ object Automaton {
     def ways(n: JsonNode) = all(n).map(w => Way(w.get(0).asInt, Link.names(w.get(1).asText), ints(w.get(2)), ints(w.get(3)), ints(w.get(4)))).toArray
     def texts(n: JsonNode) = all(n).map(_.asText).toArray
     val conditions = all(root.get("conditions"))
-    Automaton(texts(root.get("steps")), conditions.map(_.get(0).asText).toArray, conditions.map(_.get(1).asText).toArray, ints(root.get("positions")), ways(root.get("begin")), all(root.get("edges")).map(ways).toArray)
+    Automaton(texts(root.get("steps")), conditions.map(_.get(0).asText).toArray, conditions.map(_.get(1).asText).toArray, ints(root.get("positions")), ways(root.get("begin")), all(root.get("ways")).map(ways).toArray)
   }
 }

@@ -1,34 +1,48 @@
 """A pattern as the table that the kernel walks through: what may come after each row that was taken.
 
-A position is one place of a step in the pattern; a step that is repeated has several. Each has edges to the
+A position is one place of a step in the pattern; a step that is repeated has several. Each has ways to the
 positions that may follow it. The kernel keeps, for each partial match, the position it is at and which of its
-edges are still alive: a row that came between may have ended some.
+ways are still alive: a row that came between may have ended some.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal, NoReturn, TypeAlias
 
 from keyfold.errors import BadOption
-from keyfold.plan.nodes import Expr
-from keyfold.plan.sequences import Atom, Chain, Either, Link, No, PatternSpec, Repeat, Sequence, nos, steps
+from keyfold.plan.nodes import Expr, Site
+from keyfold.plan.sequences import (
+    Atom,
+    Chain,
+    Either,
+    Link,
+    No,
+    PatternSpec,
+    Repeat,
+    Sequence,
+    nos,
+    size,
+    steps,
+)
 from keyfold.plan.words import expr_words
 
 ACCEPT: Final = -1
-"""The target of an edge that ends the pattern."""
+"""The target of a way that ends the pattern."""
 MOST_POSITIONS: Final = 2000
 # The kernel has a bit for each, and one of its own.
-MOST_EDGES: Final = 63
+MOST_WAYS: Final = 63
+# Each alternative that may be left out doubles the ways to what follows, also where these are the same.
+_MOST_TRIED: Final = 5000
 
 
 @dataclass(frozen=True)
-class Edge:
+class Way:
     """A way from one position to another.
 
     It dies with a row that it is not taken by, if it is strict; that one of `ends` is true for; that one of
-    `at_once` is true for, if it is the first row; or that is taken by an edge that goes first.
+    `at_once` is true for, if it is the first row; or that is taken by a way that goes first.
     """
 
     target: int
@@ -36,7 +50,7 @@ class Edge:
     ends: tuple[int, ...] = ()
     at_once: tuple[int, ...] = ()
     after: tuple[int, ...] = ()
-    """Edges of the same position that go first: those that carry on a greedy repetition."""
+    """Ways of the same position that go first: those that carry on a greedy repetition."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +60,7 @@ class Condition:
     name: str
     expression: Expr | None
     kind: Literal["step", "no", "until"] = "step"
+    site: Site | None = field(default=None, compare=False)
 
     @property
     def words(self) -> str:
@@ -57,33 +72,36 @@ class Condition:
 
 @dataclass(frozen=True)
 class Automaton:
-    """Positions by their step's place in `steps`, the edges to begin with, and those of each position."""
+    """Positions by their step's place in `steps`, the ways to begin with, and those of each position."""
 
     steps: tuple[str, ...]
     conditions: tuple[Condition, ...]
     """Those of the steps first, in the same order."""
     positions: tuple[int, ...]
-    begin: tuple[Edge, ...]
-    edges: tuple[tuple[Edge, ...], ...]
+    written: tuple[int, ...]
+    """Which step of those that are written each position is of: a step that is repeated is written once."""
+    begin: tuple[Way, ...]
+    ways: tuple[tuple[Way, ...], ...]
 
     def plain(self) -> dict[str, object]:
         """As JSON data, for the kernel."""
 
-        def listed(edges: Iterable[Edge]) -> list[list[object]]:
-            return [[e.target, e.link, list(e.ends), list(e.at_once), list(e.after)] for e in edges]
+        def listed(ways: Iterable[Way]) -> list[list[object]]:
+            return [[w.target, w.link, list(w.ends), list(w.at_once), list(w.after)] for w in ways]
 
         return {
             "steps": self.steps,
             "conditions": [[c.name, c.words] for c in self.conditions],
             "positions": self.positions,
             "begin": listed(self.begin),
-            "edges": [listed(edges) for edges in self.edges],
+            "ways": [listed(ways) for ways in self.ways],
         }
 
 
 @dataclass(frozen=True)
 class _Take:
     step: int
+    written: int
     until: tuple[int, ...]
 
 
@@ -116,29 +134,30 @@ _Instruction: TypeAlias = _Take | _Split | _Near | _Not | _Jump
 
 def automaton(pattern: PatternSpec, where: object = None) -> Automaton:
     """The table of a pattern."""
-    program = _Program(pattern.sequence)
-    takes = [at for at, one in enumerate(program.code) if isinstance(one, _Take)]
-    if len(takes) > MOST_POSITIONS:
-        problem = f"the pattern is too large: its steps, with their repetitions, are {len(takes)}"
+    # Before anything is unrolled: times=1_000_000_000 would not come to an end.
+    if (found := size(pattern.sequence)) > MOST_POSITIONS:
+        problem = f"the pattern is too large: its steps, with their repetitions, are {found}"
         hint = f"at most {MOST_POSITIONS}; count rows with a window instead: by(...).rolling(...)"
         raise BadOption(problem, where=where, hint=hint)
+    program = _Program(pattern.sequence)
+    takes = {at: one for at, one in enumerate(program.code) if isinstance(one, _Take)}
     place = {at: number for number, at in enumerate(takes)}
-    begin = tuple(replace(e, ends=(), at_once=()) for e in _edges(program.code, 0, place))
-    edges = tuple(_edges(program.code, at + 1, place) for at in takes)
-    if max(map(len, (begin, *edges))) > MOST_EDGES:
-        raise BadOption(
-            f"the pattern is too large: more than {MOST_EDGES} steps may follow one row",
-            where=where,
-            hint="fewer steps that may be left out, or alternatives",
-        )
-    for edge in (e for out in edges for e in out if e.target == ACCEPT and e.at_once):
-        name = program.conditions[edge.at_once[0]].name
+    begin = tuple(replace(w, ends=(), at_once=()) for w in _ways(program.code, 0, place, where))
+    ways = tuple(_ways(program.code, at + 1, place, where) for at in takes)
+    for way in (w for out in ways for w in out if w.target == ACCEPT and w.at_once):
+        name = program.conditions[way.at_once[0]].name
         problem = f"the pattern may end with kf.no {name!r} as its very next row, which may never come"
         raise BadOption(
             problem, where=where, hint="a step after it that must come, or >> kf.no(...) with within"
         )
-    positions = tuple(one.step for one in program.code if isinstance(one, _Take))
-    return Automaton(tuple(program.steps), tuple(program.conditions), positions, begin, edges)
+    return Automaton(
+        tuple(program.steps),
+        tuple(program.conditions),
+        tuple(take.step for take in takes.values()),
+        tuple(take.written for take in takes.values()),
+        begin,
+        ways,
+    )
 
 
 class _Program:
@@ -149,16 +168,18 @@ class _Program:
         atoms = steps(sequence)
         self.steps = [atom.name for atom in atoms]
         self.conditions = [
-            *(Condition(atom.name, atom.condition) for atom in atoms),
-            *(Condition(no.name, no.condition, "no") for no in nos(sequence)),
+            *(Condition(atom.name, atom.condition, site=atom.site) for atom in atoms),
+            *(Condition(no.name, no.condition, "no", no.site) for no in nos(sequence)),
         ]
         self._numbers = {c.name.lower(): number for number, c in enumerate(self.conditions)}
         self._until: tuple[int, ...] = ()
+        self._written = 0
         self._add(sequence)
 
     def _add(self, sequence: Sequence) -> None:
         if isinstance(sequence, Atom):
-            self.code.append(_Take(self._numbers[sequence.name.lower()], self._until))
+            self.code.append(_Take(self._numbers[sequence.name.lower()], self._written, self._until))
+            self._written += 1
         elif isinstance(sequence, No):
             self.code.append(_Not(self._numbers[sequence.name.lower()], at_once=False))
         elif isinstance(sequence, Chain):
@@ -191,9 +212,10 @@ class _Program:
             end.to = len(self.code)
 
     def _repeat(self, repeat: Repeat) -> None:
-        before = self._until
+        before, written = self._until, self._written
         if repeat.until is not None:
-            self.conditions.append(Condition(f"until {expr_words(repeat.until)}", repeat.until, "until"))
+            name = f"until {expr_words(repeat.until)}"
+            self.conditions.append(Condition(name, repeat.until, "until", repeat.site))
             self._until = (*before, len(self.conditions) - 1)
         most = max(repeat.least, 1) if repeat.most is None else repeat.most
         exits = []
@@ -204,6 +226,7 @@ class _Program:
             if number:
                 self.code.append(_Near(repeat.between))
             first = len(self.code)
+            self._written = written
             self._add(repeat.body)
         if repeat.most is None:
             exits.append(_Split([], repeat.greedy))
@@ -213,38 +236,50 @@ class _Program:
         self._until = before
 
 
-def _edges(code: list[_Instruction], at: int, place: dict[int, int]) -> tuple[Edge, ...]:
+def _ways(code: list[_Instruction], at: int, place: dict[int, int], where: object) -> tuple[Way, ...]:
     """What may be taken from an instruction on, those first that go first."""
-    found: list[Edge] = []
-    known: dict[Edge, int] = {}
+    found: list[Way] = []
+    known: dict[Way, int] = {}
+    tried = 0
 
-    def add(edge: Edge) -> list[int]:
-        if edge not in known:
-            known[edge] = len(found)
-            found.append(edge)
-        return [known[edge]]
+    def add(way: Way) -> list[int]:
+        if way not in known:
+            known[way] = len(found)
+            found.append(way)
+            if len(found) > MOST_WAYS:
+                _refuse_ways(f"more than {MOST_WAYS} steps may follow one row", where)
+        return [known[way]]
 
-    def go(at: int, edge: Edge, seen: frozenset[int]) -> list[int]:
+    def go(at: int, way: Way, seen: frozenset[int]) -> list[int]:
+        nonlocal tried
+        tried += 1
+        if tried > _MOST_TRIED:
+            _refuse_ways("thousands of ways lead from one row to the next", where)
         while at < len(code):
             one = code[at]
             if isinstance(one, _Take):
-                return add(replace(edge, target=place[at], ends=(*edge.ends, *one.until)))
+                return add(replace(way, target=place[at], ends=(*way.ends, *one.until)))
             if isinstance(one, _Split):
                 # A repetition of what may be empty comes back without a row.
                 if at in seen:
                     return []
                 inner = seen | {at}
-                first = go(at + 1, edge, inner)
-                later = replace(edge, after=(*edge.after, *first)) if one.greedy else edge
+                first = go(at + 1, way, inner)
+                later = replace(way, after=(*way.after, *first)) if one.greedy else way
                 return first + [n for other in one.others for n in go(other, later, inner)]
             if isinstance(one, _Near):
-                edge = replace(edge, link=one.link)
+                way = replace(way, link=one.link)
             elif isinstance(one, _Not) and one.at_once:
-                edge = replace(edge, at_once=(*edge.at_once, one.condition))
+                way = replace(way, at_once=(*way.at_once, one.condition))
             elif isinstance(one, _Not):
-                edge = replace(edge, ends=(*edge.ends, one.condition))
+                way = replace(way, ends=(*way.ends, one.condition))
             at = one.to if isinstance(one, _Jump) else at + 1
-        return add(replace(edge, target=ACCEPT))
+        return add(replace(way, target=ACCEPT))
 
-    go(at, Edge(ACCEPT), frozenset())
+    go(at, Way(ACCEPT), frozenset())
     return tuple(found)
+
+
+def _refuse_ways(why: str, where: object) -> NoReturn:
+    hint = "fewer steps that may be left out, one after the other, or fewer alternatives"
+    raise BadOption(f"the pattern is too large: {why}", where=where, hint=hint)

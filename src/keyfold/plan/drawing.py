@@ -1,16 +1,14 @@
-"""A pattern as Mermaid: its steps, and what may follow what."""
+"""A pattern as Mermaid: its steps as they are written, and what may follow what."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from typing import Final
 
 from keyfold.plan import durations
-from keyfold.plan.automaton import ACCEPT, Automaton, Edge, automaton
-from keyfold.plan.sequences import PatternSpec, Repeat, walk
+from keyfold.plan.automaton import ACCEPT, Automaton, Way, automaton
+from keyfold.plan.sequences import LINKS, Atom, PatternSpec, Repeat, Sequence, parts
 from keyfold.plan.words import expr_words, times_words
-
-_LINKS: Final = {"next": ">>", "strict": "then", "any": "any"}
 
 
 def pattern_lines(name: str, pattern: PatternSpec, label: Callable[..., str]) -> list[str]:
@@ -20,38 +18,47 @@ def pattern_lines(name: str, pattern: PatternSpec, label: Callable[..., str]) ->
     return [
         f"subgraph {name}[{label(' '.join(['pattern', *within]))}]",
         f"  {name}_begin(( ))",
-        *(f"  {name}_{n}[{label(*_step(made, n, pattern))}]" for n in range(len(made.steps))),
+        *(f"  {name}_{n}[{label(*words)}]" for n, words in enumerate(_steps(pattern.sequence))),
         f"  {name}_end((({label('match')})))",
-        *(f"  {line}" for line in dict.fromkeys(_edges(name, made, label))),
+        *(f"  {line}" for line in dict.fromkeys(_ways(name, made, label))),
         "end",
     ]
 
 
-def _step(made: Automaton, number: int, pattern: PatternSpec) -> list[str]:
-    """The step's name, with how often it comes, and its condition."""
-    name, condition = made.steps[number], made.conditions[number].expression
-    times = [
-        times_words(part)
-        for part in walk(pattern.sequence)
-        if isinstance(part, Repeat) and getattr(part.body, "name", None) == name
-    ]
-    return [f"{name}{' '.join(times)}", "any row" if condition is None else expr_words(condition)]
+def _steps(sequence: Sequence) -> list[list[str]]:
+    """Each step as it is written, with how often it comes, and its condition; a second "a" is "a (2)"."""
+    found: Counter[str] = Counter()
+    lines = []
+    for step, times in _written(sequence):
+        found[step.name.lower()] += 1
+        nth = found[step.name.lower()]
+        title = f"{step.name}{times}{f' ({nth})' if nth > 1 else ''}"
+        lines.append([title, "any row" if step.condition is None else expr_words(step.condition)])
+    return lines
 
 
-def _edges(name: str, made: Automaton, label: Callable[..., str]) -> list[str]:
-    """Places of one step are drawn as one."""
-    lines = [f"{name}_begin --> {name}_{made.positions[edge.target]}" for edge in made.begin]
-    for number, edges in zip(made.positions, made.edges, strict=True):
-        for edge in edges:
-            target = "end" if edge.target == ACCEPT else str(made.positions[edge.target])
-            words = _words(made, edge)
+def _written(sequence: Sequence, times: str = "") -> list[tuple[Atom, str]]:
+    """The steps in the order of the automaton's `written`."""
+    if isinstance(sequence, Atom):
+        return [(sequence, times)]
+    own = times_words(sequence) if isinstance(sequence, Repeat) else ""
+    return [found for part in parts(sequence) for found in _written(part, own)]
+
+
+def _ways(name: str, made: Automaton, label: Callable[..., str]) -> list[str]:
+    """The times that a step is repeated are drawn as one."""
+    lines = [f"{name}_begin --> {name}_{made.written[way.target]}" for way in made.begin]
+    for number, ways in zip(made.written, made.ways, strict=True):
+        for way in ways:
+            target = "end" if way.target == ACCEPT else str(made.written[way.target])
+            words = _words(made, way)
             lines.append(f"{name}_{number} -->{f'|{label(words)}|' if words else ''} {name}_{target}")
     return lines
 
 
-def _words(made: Automaton, edge: Edge) -> str:
-    nos = [n for n in (*edge.ends, *edge.at_once) if made.conditions[n].kind == "no"]
+def _words(made: Automaton, way: Way) -> str:
+    nos = [n for n in (*way.ends, *way.at_once) if made.conditions[n].kind == "no"]
     without = [f"no {made.conditions[n].name}" for n in nos]
-    if edge.target == ACCEPT:
+    if way.target == ACCEPT:
         return ", ".join(without)
-    return ", ".join([_LINKS[edge.link], *without])
+    return ", ".join([LINKS[way.link], *without])

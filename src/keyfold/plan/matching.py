@@ -11,6 +11,7 @@ from keyfold.plan.automaton import automaton
 from keyfold.plan.nodes import Named, Node
 from keyfold.plan.options import length
 from keyfold.plan.ranks import MATCH_ID
+from keyfold.plan.reaching import refuse_unreachable
 from keyfold.plan.sequences import (
     Atom,
     Chain,
@@ -33,6 +34,8 @@ _WORDS: Final = ("prev", "first", "last")
 _SKIP: Final = re.compile(r"(to_first|to_last)\(\s*(\w+)\s*\)")
 _SKIPS: Final = ("past_last", "next", "none")
 _MOST_CONDITIONS: Final = 63
+# The kernel counts them as Java's int.
+_MOST_LIMIT: Final = 2**31 - 1
 
 
 def pattern(
@@ -48,11 +51,13 @@ def pattern(
     where: object = None,
 ) -> PatternSpec:
     """The pattern, if it can be matched and what it keeps is bounded."""
+    given = checks.flag(timeouts, "timeouts", where)
     _names(sequence, node, where)
+    _keys(sequence, keys, given, where)
     _ends(sequence, where)
     _matches(sequence, where)
     within_ms = length(within, "within", where)
-    _bound(sequence, within_ms, checks.flag(timeouts, "timeouts", where), where)
+    _bound(sequence, within_ms, given, where)
     kind, step = _skip(skip, sequence, where)
     found = PatternSpec(
         sequence,
@@ -61,13 +66,14 @@ def pattern(
         step,
         cast(Order, checks.one_of(order, ("event", "arrival"), "order", where)),
         _returns(returns, keys, where),
-        bool(timeouts),
-        checks.positive(limit, "limit", where),
+        given,
+        _limit(limit, where),
     )
     made = automaton(found, where)
     if len(made.conditions) > _MOST_CONDITIONS:
         problem = f"the pattern has {len(made.conditions)} conditions"
         raise BadOption(problem, where=where, hint=f"at most {_MOST_CONDITIONS}")
+    refuse_unreachable(made, where)
     return found
 
 
@@ -91,6 +97,24 @@ def _names(sequence: Sequence, node: Node, where: object) -> None:
             raise BadName(
                 problem, where=part.site or where, given=f"the other is at {other.site}", hint="another name"
             )
+
+
+def _keys(sequence: Sequence, keys: Named, timeouts: bool, where: object) -> None:
+    """A key is a column of the table, and is seen by what it returns."""
+    taken = dict.fromkeys((MATCH_ID, *own_columns(timeouts=timeouts)), "a column of every match")
+    taken |= {step.name.lower(): "a step of the pattern" for step in steps(sequence)}
+    for name, expression in keys:
+        if name.lower() in taken:
+            spelled = repr(expression) if isinstance(expression, str) else "..."
+            problem = f"a key is called {name!r}, which is {taken[name.lower()]}"
+            raise BadName(problem, where=where, hint=f"another name for the key: by({name}_key={spelled})")
+
+
+def _limit(limit: object, where: object) -> int:
+    if (found := checks.positive(limit, "limit", where)) > _MOST_LIMIT:
+        hint = f"at most {_MOST_LIMIT}; a key with so many partial matches is too slow long before"
+        raise BadOption("limit is too large", where=where, given=f"limit={found}", hint=hint)
+    return found
 
 
 def _ends(sequence: Sequence, where: object) -> None:

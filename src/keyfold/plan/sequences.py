@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from keyfold.plan.nodes import Expr, Named, Site
 
 Link: TypeAlias = Literal["next", "strict", "any"]
+LINKS: Final[dict[Link, str]] = {"next": ">>", "strict": "then", "any": "any"}
+"""As a pattern is written with them."""
 SkipKind: TypeAlias = Literal["past_last", "next", "none", "to_first", "to_last"]
 Order: TypeAlias = Literal["event", "arrival"]
 
@@ -115,6 +117,14 @@ def steps(sequence: Sequence) -> tuple[Atom, ...]:
 def nos(sequence: Sequence) -> tuple[No, ...]:
     """What must not come, each once, in order."""
     return tuple({s.name.lower(): s for s in walk(sequence) if isinstance(s, No)}.values())
+
+
+def size(sequence: Sequence) -> int:
+    """How many places its steps have, each time that one is repeated a place of its own."""
+    if isinstance(sequence, Repeat):
+        most = max(sequence.least, 1) if sequence.most is None else sequence.most
+        return most * size(sequence.body)
+    return 1 if isinstance(sequence, Atom) else sum(map(size, parts(sequence)))
 
 
 def optional(sequence: Sequence) -> bool:

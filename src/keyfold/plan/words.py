@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeAlias
 
 from keyfold.errors import masked
 from keyfold.plan import durations, sequences
@@ -86,46 +86,46 @@ def process_words(process: ProcessSpec) -> str:
     return f"{expr_words(process.processor)}, mode {process.mode}{begins}"
 
 
-_LINKS: Final = {"next": " >> ", "strict": " then ", "any": " any "}
+_Spell: TypeAlias = Callable[[Expr], str]
 
 
-def sequence_words(sequence: sequences.Sequence) -> str:
+def sequence_words(sequence: sequences.Sequence, spell: _Spell = expr_words) -> str:
     """The steps of a pattern on one line: "probe{3} >> no honest >> strike"."""
     if isinstance(sequence, sequences.Atom):
         return sequence.name
     if isinstance(sequence, sequences.No):
         return f"no {sequence.name}"
     if isinstance(sequence, sequences.Chain):
-        rest = (f"{_LINKS[link]}{_bracketed(part)}" for link, part in sequence.rest)
-        return _bracketed(sequence.first) + "".join(rest)
+        rest = (f" {sequences.LINKS[link]} {_bracketed(part, spell)}" for link, part in sequence.rest)
+        return _bracketed(sequence.first, spell) + "".join(rest)
     if isinstance(sequence, sequences.Either):
-        return " | ".join(_bracketed(option) for option in sequence.options)
-    return f"{_bracketed(sequence.body)}{times_words(sequence)}"
+        return " | ".join(_bracketed(option, spell) for option in sequence.options)
+    return f"{_bracketed(sequence.body, spell)}{times_words(sequence, spell)}"
 
 
-def times_words(repeat: sequences.Repeat) -> str:
+def times_words(repeat: sequences.Repeat, spell: _Spell = expr_words) -> str:
     """How often, as in regular expressions: "{3}", "+", "{2,4} lazy"."""
     short = {(1, None): "+", (0, None): "*", (0, 1): "?"}.get((repeat.least, repeat.most))
     if short is None:
         most = "" if repeat.most is None else str(repeat.most)
         short = f"{{{repeat.least}}}" if most == str(repeat.least) else f"{{{repeat.least},{most}}}"
     near = {"next": "", "strict": " strict", "any": " combinations"}[repeat.between]
-    until = "" if repeat.until is None else f" until {expr_words(repeat.until)}"
+    until = "" if repeat.until is None else f" until {spell(repeat.until)}"
     lazy = "" if repeat.greedy or repeat.least == repeat.most else " lazy"
     return f"{short}{lazy}{near}{until}"
 
 
-def pattern_words(pattern: sequences.PatternSpec) -> str:
+def pattern_words(pattern: sequences.PatternSpec, spell: _Spell = expr_words) -> str:
     """A pattern and how it is matched, on one line."""
     within = "" if pattern.within_ms is None else f", within {durations.text(pattern.within_ms)}"
     skip = pattern.skip if pattern.skip_to is None else f"{pattern.skip}({pattern.skip_to})"
     order = "" if pattern.order == "event" else f", order {pattern.order}"
     timeouts = ", timeouts" if pattern.timeouts else ""
-    return f"{sequence_words(pattern.sequence)}{within}, skip {skip}{order}{timeouts}"
+    return f"{sequence_words(pattern.sequence, spell)}{within}, skip {skip}{order}{timeouts}"
 
 
-def _bracketed(sequence: sequences.Sequence) -> str:
-    words = sequence_words(sequence)
+def _bracketed(sequence: sequences.Sequence, spell: _Spell) -> str:
+    words = sequence_words(sequence, spell)
     return f"({words})" if isinstance(sequence, sequences.Chain | sequences.Either) else words
 
 

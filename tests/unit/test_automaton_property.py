@@ -1,7 +1,7 @@
 """The table that a pattern is made into, walked in plain Python, gives what brute force finds.
 
-No Spark is needed for it, so that thousands of patterns are tried; what the kernel makes of the table, with
-`skip`, `within` and crashes, is tried by fewer, in test_pattern_model.py.
+No Spark is needed for it, so that hundreds of patterns are tried; what the kernel makes of the table, with
+`skip`, `within` and crashes, is tried by fewer, in tests/engine/test_pattern_model.py.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from pattern_model import Either, Key, No, Repeat, Row, Step, Test, Tree
-from pattern_random import Maker, declared, rows_of_key
 
-from keyfold.plan.automaton import ACCEPT, Automaton, Edge, automaton
+from keyfold.plan.automaton import ACCEPT, Automaton, Way, automaton
+from keyfold.plan.reaching import unreachable
 from keyfold.plan.sequences import PatternSpec
+from tests.engine.pattern_model import Either, Key, No, Past, Repeat, Row, Step, Test, Tree
+from tests.engine.pattern_random import Maker, declared, rows_of_key
 
 Taken = tuple[tuple[int, int], ...]
 """Rows by number, each with the position that took it."""
@@ -32,59 +33,72 @@ def conditions(tree: Tree) -> dict[str, Test]:
     return {sql: test for part in parts for sql, test in conditions(part).items()}
 
 
+def any_row(row: Row, past: Past) -> bool:
+    return True
+
+
 class Walk:
     """All ways of rows through the table."""
 
     def __init__(self, tree: Tree, table: Automaton, rows: list[Row]) -> None:
         known = conditions(tree)
         self.table = table
-        self.tests = [known[str(condition.expression)] for condition in self.table.conditions]
+        self.tests = [
+            any_row if condition.expression is None else known[str(condition.expression)]
+            for condition in self.table.conditions
+        ]
         self.rows = rows
+        self.reached: set[int] = set()
         self.completed: set[Taken] = set()
         self.waiting: set[Taken] = set()
         """Those that are complete if nothing comes any more that must not."""
         for first in range(len(rows)):
             taken, _ = self._row(self.table.begin, set(range(len(self.table.begin))), False, (), first)
-            for edge in taken:
-                self._from(((first, edge.target),))
+            for way in taken:
+                self._from(((first, way.target),))
 
     def _from(self, taken: Taken) -> None:
-        edges = self.table.edges[taken[-1][1]]
-        if any(edge.target == ACCEPT and not edge.ends for edge in edges):
+        ways = self.table.ways[taken[-1][1]]
+        self.reached.add(taken[-1][1])
+        if any(way.target == ACCEPT and not way.ends for way in ways):
             self.completed.add(taken)
-        alive = {n for n, edge in enumerate(edges) if edge.target != ACCEPT or edge.ends}
+        alive = {n for n, way in enumerate(ways) if way.target != ACCEPT or way.ends}
         for at in range(taken[-1][0] + 1, len(self.rows)):
             if self.rows[at].t - self.rows[taken[0][0]].t >= WITHIN:
                 break
-            took, alive = self._row(edges, alive, at == taken[-1][0] + 1, taken, at)
-            for target in {edge.target for edge in took}:
+            took, alive = self._row(ways, alive, at == taken[-1][0] + 1, taken, at)
+            for target in {way.target for way in took}:
                 self._from((*taken, (at, target)))
-        if any(edges[n].target == ACCEPT for n in alive):
+        if any(ways[n].target == ACCEPT for n in alive):
             self.waiting.add(taken)
 
     def _row(
-        self, edges: tuple[Edge, ...], alive: set[int], at_once: bool, taken: Taken, at: int
-    ) -> tuple[list[Edge], set[int]]:
-        """The edges that take a row, and those that are left after it."""
+        self, ways: tuple[Way, ...], alive: set[int], at_once: bool, taken: Taken, at: int
+    ) -> tuple[list[Way], set[int]]:
+        """The ways that take a row, and those that are left after it."""
         past = [(self.step(position), self.rows[i]) for i, position in taken]
         true = {c for c, test in enumerate(self.tests) if test(self.rows[at], past)}
         took: set[int] = set()
         left = set(alive)
         for n in sorted(alive):
-            edge = edges[n]
-            dead = true & {*edge.ends, *(edge.at_once if at_once else ())} or took & {*edge.after}
-            fits = edge.target != ACCEPT and self.table.positions[edge.target] in true
+            way = ways[n]
+            dead = true & {*way.ends, *(way.at_once if at_once else ())} or took & {*way.after}
+            fits = way.target != ACCEPT and self.table.positions[way.target] in true
             if fits and not dead:
                 took.add(n)
-            if dead or (fits and edge.link != "any") or (edge.link == "strict" and edge.target != ACCEPT):
+            if dead or (fits and way.link != "any") or (way.link == "strict" and way.target != ACCEPT):
                 left.discard(n)
-        return [edges[n] for n in sorted(took)], left
+        return [ways[n] for n in sorted(took)], left
 
     def step(self, position: int) -> str:
         return self.table.steps[self.table.positions[position]]
 
     def shown(self, found: set[Taken]) -> list[list[tuple[int, str]]]:
         return sorted([(i, self.step(position)) for i, position in taken] for taken in found)
+
+
+def some_rows(chance: Random) -> list[Row]:
+    return [replace(r, u=n) for n, r in enumerate(rows_of_key(chance, "k", chance.randrange(3, 8), 20))]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -94,11 +108,25 @@ def test_the_table_of_a_random_pattern_gives_what_brute_force_finds(seed: int) -
         tree = Maker(chance).tree()
         table = automaton(PatternSpec(declared(tree).sequence, None))
         for _ in range(6):
-            rows = [
-                replace(r, u=n) for n, r in enumerate(rows_of_key(chance, "k", chance.randrange(3, 8), 20))
-            ]
+            rows = some_rows(chance)
             key, walk = Key(rows, tree, WITHIN), Walk(tree, table, rows)
             completed = [m for at in range(len(rows)) for m in key.completed(at)]
             for found, expected in ((walk.completed, completed), (walk.waiting, key.over(timeouts=False))):
                 wanted = sorted([(i, name) for i, _, name in match.taken] for match in expected)
                 assert walk.shown(found) == wanted, f"{declared(tree)!r} {tree} {rows}"
+
+
+def test_a_step_that_is_said_never_to_come_never_does() -> None:
+    chance, found = Random("never"), 0
+    for _ in range(150):
+        tree = Maker(chance, past=0).any_tree()
+        table = automaton(PatternSpec(declared(tree).sequence, None))
+        free, conditions = chance.randrange(len(table.steps)), list(table.conditions)
+        conditions[free] = replace(conditions[free], expression=None)
+        table = replace(table, conditions=tuple(conditions))
+        if never := unreachable(table):
+            found += 1
+            for _ in range(20):
+                walk = Walk(tree, table, some_rows(chance))
+                assert not walk.reached & never, f"{declared(tree)!r} {never} {table} {walk.rows}"
+    assert found > 20
