@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-KEYFOLD = [sys.executable, "-m", "keyfold.cli"]
+KEYFOLD = [sys.executable, "-m", "keyfold"]
 # A command, and the seconds it may take.
 QUICK = {
     "--help": 0.3,

@@ -59,6 +59,13 @@ class Pattern:
 
         return f"<pattern {sequence_words(self.sequence)}>"
 
+    def __bool__(self) -> bool:
+        # `a and b` would be b alone.
+        raise BadOption("a pattern is neither true nor false", where=here(), hint="a >> b, or a | b")
+
+    def __gt__(self, other: object) -> Pattern:
+        raise BadOption("patterns don't compare", where=here(), hint="a >> b")
+
     def _followed(self, link: Link, other: Pattern) -> Pattern:
         site = here()
         after = _checked(other, LINKS[link], site).sequence

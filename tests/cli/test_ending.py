@@ -152,7 +152,7 @@ def test_commands_load_no_more_than_they_need(shop: Path, home: Path) -> None:
 
 
 def test_a_reader_that_has_enough_is_no_error(home: Path) -> None:
-    words = [sys.executable, "-m", "keyfold.cli", "rows", "totals", "--home", str(home), "--json"]
+    words = [sys.executable, "-m", "keyfold", "rows", "totals", "--home", str(home), "--json"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -161,7 +161,7 @@ def test_a_reader_that_has_enough_is_no_error(home: Path) -> None:
 
 
 def test_a_terminal_without_the_characters_gets_their_codes(home: Path) -> None:
-    words = [sys.executable, "-m", "keyfold.cli", "rows", "totals", "--home", str(home)]
+    words = [sys.executable, "-m", "keyfold", "rows", "totals", "--home", str(home)]
     environment = {"PYTHONIOENCODING": "ascii", "PATH": "/usr/bin"}
     done = subprocess.run(words, capture_output=True, env=environment, check=True)
     assert rb"\xe4[b]" in done.stdout

@@ -17,7 +17,7 @@ from .conftest import Cli, Result, write
 
 pytestmark = pytest.mark.jvm
 
-KEYFOLD = [sys.executable, "-m", "keyfold.cli"]
+KEYFOLD = [sys.executable, "-m", "keyfold"]
 ENVIRONMENT = {
     **{name: value for name, value in os.environ.items() if not name.startswith("KEYFOLD_")},
     "KEYFOLD_DRIVER_MEMORY": "1g",

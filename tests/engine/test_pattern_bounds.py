@@ -37,6 +37,18 @@ REFUSED: dict[str, tuple[kf.Pattern, dict[str, str], list[str]]] = {
     "not true or false": (A >> kf.step("c", "amount + 1"), {}, ["step c", "DOUBLE"]),
     "never true": (A >> kf.step("c", "1 > 2"), {}, ["step c", "never true"]),
     "always null": (A >> kf.step("c", "amount > null"), {}, ["step c", "never true"]),
+    "an aggregate of a step's rows": (
+        A >> kf.step("c", "amount > avg(a.amount)"),
+        {},
+        ["step c", "try: a is an array of rows: a[0].x is of the first one, array_avg(a.x) of all"],
+    ),
+    "a step's rows as one": (A >> B, {"x": "a.amount + 1"}, ["returns x", "try: a is an array of rows"]),
+    "the batch's time, where rows wait": (
+        A >> kf.step("c", "current_timestamp() > prev.at"),
+        {},
+        ["step c", "time of the batch is not known here"],
+    ),
+    "the batch's time of a match": (A >> B, {"x": "now() > last.at"}, ["returns x", "not known here"]),
     "what must not come always comes": (A >> kf.no("n", "true") >> B, {}, ["no n", "true for every row"]),
 }
 
@@ -85,6 +97,36 @@ def test_rows_as_they_come() -> None:
         (rejected,) = d.rejected("failing")
         assert json.loads(rejected["raw"]) == {"key": "zero", "amount": 0.0}
         assert "zero" in rejected["reason"].lower()
+
+
+def test_what_state_can_not_keep() -> None:
+    """Intervals are such: a match may show one, and a stream have one, unless it has to be kept."""
+    app = kf.App("spans")
+    rows = app.stream("rows", kf.rows([]), f"{SCHEMA}, span interval day to second", time="at")
+    steps = kf.step("a", "kind = 'a' and current_timestamp() > at") >> B
+    took = {"took": "last.at - first.at", "kinds": "map(1, first.kind)"}
+    rows.by("key").pattern("t", steps, within="1 minute", returns=took)
+    rows.by("key").pattern("past", A >> kf.step("b", "amount > prev.amount"), within="1 minute")
+    with drive(app) as d:
+        d.push("rows", events("k", ("a", 0, 1.0), ("b", 2, 2.0)))
+        d.advance("rows", ZERO + timedelta(seconds=60))
+        assert [(r["took"], r["kinds"]) for r in d.rows("t")] == [(timedelta(seconds=2), {1: "a"})]
+        assert len(d.rows("past")) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"returns": {"took": "last.at - first.at"}, "ttl": "1 hour"}, "returns took is of type INTERVAL"),
+        ({"returns": {"span": "last.span"}}, "column span is of type INTERVAL"),
+    ],
+)
+def test_what_must_be_kept_and_can_not_be_is_refused(options: dict[str, Any], said: str) -> None:
+    app = kf.App("spans")
+    rows = app.stream("rows", kf.rows([]), f"{SCHEMA}, span interval day to second", time="at")
+    rows.by("key").pattern("t", A >> B, within="1 minute", **options)
+    with pytest.raises(BadExpression, match=said), drive(app):
+        pass
 
 
 def test_without_event_time_a_pattern_goes_by_the_time_of_batches() -> None:

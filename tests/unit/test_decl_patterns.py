@@ -213,3 +213,12 @@ def test_a_repetition_is_drawn_as_one(keyed):
 def test_alternatives_are_one_list():
     assert isinstance((A | B).sequence, Either)
     assert len((A | B | C).sequence.options) == 3
+
+
+def test_python_s_own_operators_that_mean_something_else_are_refused() -> None:
+    a, b = kf.step("a", "x > 1"), kf.step("b", "x > 2")
+    with pytest.raises(BadOption, match="neither true nor false") as error:
+        _ = a and b
+    assert error.value.hint == "a >> b, or a | b"
+    with pytest.raises(BadOption, match="don't compare"):
+        _ = a > b

@@ -22,6 +22,7 @@ ORDER = [
     "testing",
     "demo",
     "cli",
+    "__main__",
 ]
 # App.start and friends reach the engine when they are called, not when they are imported.
 LATE = {("app", "engine")}

@@ -16,6 +16,7 @@ from keyfold.plan.sequences import steps as sequence_steps
 
 _LATER: Final = "9000-01-01T00:00:00Z"
 """A time at which every pattern is over."""
+_FORM: Final = "an array of objects, or an object a line"
 
 
 def explained(spec: AppSpec, table: str, file: str, stream: str | None) -> list[dict[str, Any]]:
@@ -87,16 +88,25 @@ def rows_of(file: str) -> list[Any]:
         text = Path(file).read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise BadOption(f"the rows can't be read: {error}", given=file) from None
-    try:
+    if text.lstrip().startswith("["):
+        found = _parsed(text, file)
+    else:
         # Not splitlines(): a string of JSON may hold what Unicode calls the end of a line.
-        lines = (line.strip() for line in text.split("\n"))
-        found = json.loads(text) if text.lstrip().startswith("[") else [json.loads(x) for x in lines if x]
-    except json.JSONDecodeError as error:
-        hint = "an array of objects, or an object a line"
-        raise BadOption(f"the rows are no JSON: {error}", given=file, hint=hint) from None
-    if not found or not all(isinstance(row, dict) for row in found):
-        raise BadOption("there are no rows", given=file, hint="an array of objects, or an object a line")
+        lines = enumerate((line.strip() for line in text.split("\n")), 1)
+        found = [_parsed(line, f"{file}, line {number}") for number, line in lines if line]
+    if not found:
+        raise BadOption("there are no rows", given=file, hint=_FORM)
+    for number, row in enumerate(found, 1):
+        if not isinstance(row, dict):
+            raise BadOption(f"row {number} is no object", given=f"{row!r} in {file}", hint=_FORM)
     return list(found)
+
+
+def _parsed(text: str, place: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise BadOption(f"the rows are no JSON: {error}", given=place, hint=_FORM) from None
 
 
 def unseen(rejected: Iterable[dict[str, Any]], lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -150,6 +150,8 @@ def _keep(place: AppHome, table: str) -> str:
 def _advice(table: Mapping[str, Any]) -> str:
     if (table.get("window") or {}).get("kind") in ("rolling", "last"):
         return "rolling and last have no windows that close; longer ones take older rows"
+    if table.get("pattern"):
+        return "a longer late= of the stream: a pattern can't take rows once the watermark has passed them"
     return 'a table of another name with keep="7 days", which keeps windows so long after their close'
 
 

@@ -9,6 +9,12 @@ from keyfold.plan.nodes import Expr
 
 def column(expression: Expr) -> Any:
     """A Spark column from SQL text, or from the user's function."""
+    from pyspark.sql import Column
     from pyspark.sql import functions as F
 
-    return F.expr(expression) if isinstance(expression, str) else expression()
+    if isinstance(expression, str):
+        return F.expr(expression)
+    made = expression()
+    if not isinstance(made, Column):
+        raise TypeError(f"it gave {made!r}, not a column; a text of SQL needs no function around it")
+    return made

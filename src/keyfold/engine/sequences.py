@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.engine.failures import explained
+from keyfold.errors import BadExpression
 from keyfold.plan import words
 from keyfold.plan.automaton import Condition, automaton
-from keyfold.plan.nodes import TableSpec
+from keyfold.plan.nodes import Expr, TableSpec
 from keyfold.plan.sequences import PatternSpec
+from keyfold.plan.words import expr_words
 
 if TYPE_CHECKING:
     from keyfold.engine.context import Context
@@ -29,21 +32,24 @@ def tell(context: Context, pipeline: Any, spec: TableSpec, pattern: PatternSpec)
     with explained(context.spark, "pattern", context.where("pattern", pattern.site), shown):
         kernel = pipeline.sequences(json.dumps(made.plain()))
     for condition in made.conditions:
-        _condition(context, kernel, condition, pattern)
+        with _hinted(condition.expression, made.steps):
+            _condition(context, kernel, condition, pattern)
     for name, expression in pattern.returns:
-        context.at(f"returns {name}", expression, pattern.site, partial(kernel.returns, name))
+        with _hinted(expression, made.steps):
+            context.at(f"returns {name}", expression, pattern.site, partial(kernel.returns, name))
     if (traces := _traces.get()) is not None:
         traces[spec.name] = kernel.traced()
-    kernel.matching(
-        -1 if pattern.within_ms is None else pattern.within_ms,
-        pattern.skip,
-        made.steps.index(pattern.skip_to) if pattern.skip_to else -1,
-        pattern.order == "event",
-        pattern.timeouts,
-        pattern.limit,
-        -1 if spec.ttl_ms is None else spec.ttl_ms,
-        f"partial matches beyond limit {pattern.limit}",
-    )
+    with explained(context.spark, "pattern", context.where("pattern", pattern.site), shown):
+        kernel.matching(
+            -1 if pattern.within_ms is None else pattern.within_ms,
+            pattern.skip,
+            made.steps.index(pattern.skip_to) if pattern.skip_to else -1,
+            pattern.order == "event",
+            pattern.timeouts,
+            pattern.limit,
+            -1 if spec.ttl_ms is None else spec.ttl_ms,
+            f"partial matches beyond limit {pattern.limit}",
+        )
     context.meaning["pattern"] = meaning(pattern)
 
 
@@ -74,3 +80,16 @@ def _condition(context: Context, kernel: Any, condition: Condition, pattern: Pat
     what = condition.name if condition.kind == "until" else f"{condition.kind} {condition.name}"
     site = condition.site or pattern.site
     context.at(what, condition.expression, site, lambda c: kernel.condition(c, never))
+
+
+@contextmanager
+def _hinted(expression: Expr | None, steps: Iterable[str]) -> Iterator[None]:
+    """Says how a step's rows are written, where an expression that names a step is not understood."""
+    try:
+        yield
+    except BadExpression as error:
+        named = next((n for n in steps if re.search(rf"\b{n}\.", expr_words(expression or ""))), None)
+        if error.hint is not None or named is None:
+            raise
+        rows = f"{named} is an array of rows: {named}[0].x is of the first one, array_avg({named}.x) of all"
+        raise BadExpression(error.what, where=error.where, given=error.given, hint=rows) from None
