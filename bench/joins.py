@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import os
 import shutil
-import statistics
-import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from typing import Any
 import keyfold as kf
 from bench import data
 from bench.engines import SCHEMA, Result, drained, into_noop
+from bench.pairs import Pair, steady
 from keyfold.engine import run
 
 BATCH, STEP_US = 500_000, 1800
@@ -46,15 +45,6 @@ def _folded(frame: Any, group: str = GROUP) -> Any:
     return frame.groupBy(F.expr(group).alias("g")).agg(*(F.expr(e).alias(n) for n, e in FOLD.items()))
 
 
-def _rates(query: Any) -> Result:
-    """Events per second from the second batch with rows to the last, with those between that have none."""
-    batches = [p for p in query.recentProgress if p["durationMs"].get("addBatch")]
-    first = next(i for i, p in enumerate(batches) if p["numInputRows"])
-    counted = batches[first + 1 :]
-    rows = sum(p["numInputRows"] for p in counted)
-    return Result((rows * 1000 / sum(p["durationMs"]["triggerExecution"] for p in counted),))
-
-
 def spark_join(spark: Any) -> Result:
     """A join of two streams by hand, with watermarks and a bound on time."""
     from pyspark.sql import functions as F
@@ -62,7 +52,7 @@ def spark_join(spark: Any) -> Result:
     left = _stream(spark, events()).withWatermark("at", "0 seconds")
     right = _stream(spark, events()).toDF("key2", "amount2", "at2").withWatermark("at2", "0 seconds")
     near = "key = key2 and at2 >= at - interval 1 minute and at2 <= at + interval 1 minute"
-    return into_noop(spark, _folded(left.join(right, F.expr(near))), "update", _rates)
+    return into_noop(spark, _folded(left.join(right, F.expr(near))), "update", steady)
 
 
 def keyfold_join(spark: Any) -> Result:
@@ -71,13 +61,13 @@ def keyfold_join(spark: Any) -> Result:
     left, right = (app.stream(n, _files(events()), schema=SCHEMA, time="at") for n in ("a", "b"))
     both = left.join(right.select("key", "at", amount2="amount"), on="key", within="1 minute")
     both.by(g=GROUP).table("totals", FOLD)
-    return drained(spark, app, _rates, views="none")[0]
+    return drained(spark, app, steady, views="none")[0]
 
 
 def spark_distinct(spark: Any) -> Result:
     """Spark's own removal of repeats, whose span is the watermark's delay."""
     timed = _stream(spark, events()).withWatermark("at", "1 minute")
-    return into_noop(spark, _folded(timed.dropDuplicatesWithinWatermark(["key"])), "update", _rates)
+    return into_noop(spark, _folded(timed.dropDuplicatesWithinWatermark(["key"])), "update", steady)
 
 
 def keyfold_distinct(spark: Any) -> Result:
@@ -85,7 +75,7 @@ def keyfold_distinct(spark: Any) -> Result:
     app = kf.App("bench")
     stream = app.stream("events", _files(events()), schema=SCHEMA, time="at", late="1 minute")
     stream.distinct("key", within="1 minute").by(g=GROUP).table("totals", FOLD)
-    return drained(spark, app, _rates, views="none")[0]
+    return drained(spark, app, steady, views="none")[0]
 
 
 @contextmanager
@@ -196,36 +186,15 @@ def _since(query: Any, batch: int) -> Result:
     return Result((rows * 1000 / sum(p["durationMs"]["triggerExecution"] for p in found),))
 
 
-# By name: by hand, declared, the ratio to reach, and the events per second.
-Contestant = Callable[[Any], Result]
-SUITE: dict[str, tuple[Contestant, Contestant, float, float]] = {
-    "join within 1 minute": (spark_join, keyfold_join, 0.95, 0),
-    "distinct within 1 minute": (spark_distinct, keyfold_distinct, 0.7, 0),
-    "enrich, 1M customers": (python_enrich, keyfold_enrich, 3.0, 200_000),
+SUITE = {
+    "join within 1 minute": Pair(spark_join, keyfold_join, 0.95),
+    "distinct within 1 minute": Pair(spark_distinct, keyfold_distinct, 0.7),
+    "enrich, 1M customers": Pair(python_enrich, keyfold_enrich, 3.0, 200_000),
 }
 
 
-def measure(spark: Any, rounds: int, only: str = "") -> dict[str, dict[str, Any]]:
-    """Each step in turn, by hand and declared first by turns, one round for warming up."""
+def measure(spark: Any, rounds: int) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
-    for name, (by_hand, declared, bar, least) in SUITE.items():
-        if only not in name:
-            continue
-        rates: dict[Contestant, list[float]] = {by_hand: [], declared: []}
-        for number in range(rounds + 1):
-            for who in (by_hand, declared) if number % 2 else (declared, by_hand):
-                rate = who(spark).rates[0]
-                print(
-                    f"{name}, round {number}, {who.__name__}: {rate / 1000:,.0f}k",
-                    file=sys.stderr,
-                    flush=True,
-                )
-                rates[who] += [rate] if number else []
-        theirs, own = (statistics.median(rates[who]) for who in (by_hand, declared))
-        verdict = (
-            f"{own / theirs:.2f}, {'reaches' if own >= bar * theirs and own >= least else 'MISSES'} {bar}"
-        )
-        found[f"{name}: by hand"] = {"events/s": round(theirs), "ratio": 1.0}
-        least_words = f" and {least:,.0f} events/s" if least else ""
-        found[name] = {"events/s": round(own), "ratio": round(own / theirs, 2), "bar": verdict + least_words}
+    for name, pair in SUITE.items():
+        found |= pair.compared(spark, name, rounds)
     return found
