@@ -111,7 +111,7 @@ def test_rows_of_one_of_several_streams_are_told_each_once(cli: Cli, app: Path) 
         (["of_both"], "[]", "of_both reads several streams.*try: --stream, one of: cards, more"),
         (["card_testing"], None, "the rows can't be read"),
         (["card_testing"], "{", "the rows are no JSON"),
-        (["card_testing"], "[1]", "there are no rows"),
+        (["card_testing"], "[1]", "row 1 is no object"),
         (["card_testing"], "", "there are no rows"),
     ],
 )

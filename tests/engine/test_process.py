@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -355,3 +357,51 @@ def test_tables_fold_the_changes_of_a_processors_table() -> None:
         d.push("s", pairs(("a", None), ("b", 5)))
         d.crash()
         assert d.rows("sums") == [{"all": "all", "n": 1, "total": 7}]
+
+
+class Many(StatefulProcessor):
+    """A value of many types, made of the newest number."""
+
+    def init(self, handle: Any) -> None:
+        pass
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+        for n in (row.n for row in rows):
+            at = datetime(2026, 1, 1, 12, 0, n)
+            inner = Row(x=n, at=at)
+            yield Row(
+                k=key[0], at=at, day=date(2026, 1, n), price=Decimal(n) / 4, all=[inner], by={"n": inner}
+            )
+
+    def close(self) -> None:
+        pass
+
+
+def test_what_a_row_was_before_is_exact_whatever_its_types() -> None:
+    app = kf.App("types")
+    rows = app.stream("rows", kf.rows([]), "k string, n int")
+    inner = "struct<x: int, at: timestamp>"
+    output = (
+        f"k string, at timestamp, day date, price decimal(9, 2), all array<{inner}>, by map<string, {inner}>"
+    )
+    table = rows.by("k").process("many", Many, output=output)
+    # What is taken back from these must be what was given, or nothing would be left of it.
+    seen = "concat_ws(' ', at, day, price, all[0].at, all[0].x, by['n'].at)"
+    table.changes().by(seen=seen).table("counts", n="count(*)")
+    with drive(app) as d:
+        for n in (1, 2, 3):
+            d.push("rows", [{"k": "a", "n": n}, {"k": "b", "n": n}])
+        d.restart()
+        d.push("rows", [{"k": "a", "n": 4}])
+        found = {r["seen"]: r["n"] for r in d.rows("counts")}
+        assert sorted(found.values()) == [1, 1]
+        assert {seen.split()[2] for seen in found} == {"2026-01-03", "2026-01-04"}
+
+
+def test_a_row_that_can_not_be_kept_is_refused_where_it_must_be() -> None:
+    app = kf.App("types")
+    rows = app.stream("rows", kf.rows([]), "k string, n int")
+    table = rows.by("k").process("spans", Many, output="k string, span interval day to second")
+    table.changes().by("k").table("counts", n="count(*)")
+    with pytest.raises(DeclarationError, match="span can't be kept in state"), drive(app):
+        pass

@@ -81,12 +81,12 @@ def _run(
     shown = [c for c in rows.columns if not c.startswith("_kf_")]
     ordered = context.frame(context.api.ordered(rows._jdf, keys)).select(*(f"`{c}`" for c in shown), BAD)
     own = _processor(process, where)
-    kept = previous and process.mode == "update"
+    kept = _kept(context, output, keys, where) if previous and process.mode == "update" else None
     wrapped = wrap(own, shown, keys, output.names, kept)
     with explained(context.spark, "process", where, _name(process)):
         found: DataFrame = ordered.groupBy(*(f"`{k}`" for k in keys)).transformWithState(
             statefulProcessor=wrapped,
-            outputStructType=_with_own(output, keys, previous),
+            outputStructType=_with_own(output, _before(output, keys) if previous else None),
             outputMode="Append",
             timeMode="EventTime" if timed else "ProcessingTime",
             initialState=_initial(context, process, ordered, where),
@@ -94,18 +94,42 @@ def _run(
     return found
 
 
-def _with_own(output: Any, keys: list[str], previous: bool) -> Any:
+def _with_own(output: Any, before: Any | None) -> Any:
     """The output's columns and keyfold's own."""
     from pyspark.sql.types import LongType, StringType, StructType
 
-    # The processor's words on nullability are not needed: rows that were set aside have nothing else.
-    fields = [type(f)(f.name, f.dataType, True) for f in output.fields]
-    found = StructType(fields).add("_kf_seq", LongType())
-    if previous:
-        own = {"_op", *(key.lower() for key in keys)}
-        was = StructType().add("_op", StringType())
-        found = found.add("_kf_prev", StructType([*was, *(f for f in fields if f.name.lower() not in own)]))
+    found = StructType(_nullable(output)).add("_kf_seq", LongType())
+    if before is not None:
+        found = found.add("_kf_prev", before)
     return found.add(BAD, StringType())
+
+
+def _nullable(output: Any) -> list[Any]:
+    # The processor's words on nullability are not needed: rows that were set aside have nothing else.
+    return [type(f)(f.name, f.dataType, True) for f in output.fields]
+
+
+def _before(output: Any, keys: list[str]) -> Any:
+    """What a row was before: the operation, and all columns but the key's."""
+    from pyspark.sql.types import StringType, StructType
+
+    own = {"_op", *(key.lower() for key in keys)}
+    was = StructType().add("_op", StringType())
+    return StructType([*was, *(f for f in _nullable(output) if f.name.lower() not in own)])
+
+
+def _kept(context: Any, output: Any, keys: list[str], where: str) -> Any:
+    """The last row of a key as state keeps it."""
+    found = _before(output, keys)
+    unfit = list(context.api.unfit(found.json()))
+    if unfit:
+        raise BadExpression(
+            f"column {unfit[0]} can't be kept in state, and a table that follows this one needs its last row",
+            where=where,
+            given=f"{unfit[0]} {found[unfit[0]].dataType.simpleString()}",
+            hint="turn it into a number or a text first",
+        )
+    return found
 
 
 def _processor(process: ProcessSpec, where: str) -> Any:

@@ -34,14 +34,12 @@ def _importable(module: ModuleType) -> bool:
     return path.parents[module.__name__.count(".")] in roots
 
 
-def wrap(own: Any, shown: list[str], keys: list[str], output: list[str], previous: bool) -> Any:
+def wrap(own: Any, shown: list[str], keys: list[str], output: list[str], kept: Any | None) -> Any:
     """The user's processor, without keyfold's columns in its rows and with them in what it gives.
 
-    The class is made here, so that workers get it as it is and need no keyfold of their own. With `previous`
-    it keeps the last row of each key, to tell what a row was before.
+    The class is made here, so that workers get it as it is and need no keyfold of their own. `kept` is a
+    schema: the last row of each key is kept by it, to tell what a row was before.
     """
-    import pickle
-
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
     class Given(dict):  # type: ignore[type-arg]
@@ -51,8 +49,8 @@ def wrap(own: Any, shown: list[str], keys: list[str], output: list[str], previou
             return self
 
     places = [next(n for n in output if n.lower() == k.lower()) for k in keys]
-    others = [n for n in output if n not in places and n != "_op"]
     known = frozenset(output)
+    columns = [] if kept is None else kept.names
 
     def same(a: Any, b: Any) -> bool:
         return bool(a == b or (a != a and b != b))
@@ -67,7 +65,7 @@ def wrap(own: Any, shown: list[str], keys: list[str], output: list[str], previou
             self.first = batch << 32
             self.timed: dict[str, int] = {}
             self.row = Row(*shown)
-            self.last = handle.getValueState("_kf_prev", "row binary") if previous else None
+            self.last = handle.getValueState("_kf_prev", kept) if kept else None
             own.init(handle)
 
         def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:
@@ -89,17 +87,17 @@ def wrap(own: Any, shown: list[str], keys: list[str], output: list[str], previou
 
         def emit(self, key: Any, rows: Any, n: int) -> Any:
             held = self.last.get() if self.last else None
-            before, begun = pickle.loads(held[0]) if held else None, n
+            before, begun = dict(zip(columns, held, strict=True)) if held else None, n
             for row in rows or ():
                 made = self.given(key, row)
                 made["_kf_seq"], made["_kf_prev"] = self.first + n, before
                 n += 1
                 if self.last:
                     gone = made.get("_op") == "delete"
-                    before = None if gone else {"_op": "upsert", **{c: made.get(c) for c in others}}
+                    before = None if gone else {c: made.get(c) for c in columns} | {"_op": "upsert"}
                 yield made
             if self.last and n > begun:
-                self.last.clear() if before is None else self.last.update((pickle.dumps(before),))
+                self.last.clear() if before is None else self.last.update(tuple(before.values()))
             return n
 
         def given(self, key: Any, row: Any) -> Given:

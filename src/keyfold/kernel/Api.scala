@@ -18,6 +18,9 @@ object Api {
   /** Rows of a stage in the order that folds see them in, for an operator of Spark's own. */
   def ordered(df: DataFrame, keys: java.util.List[String]): DataFrame = Ordered.rows(df, keys)
 
+  /** Columns that state can't keep. */
+  def unfit(schema: String): java.util.List[String] = StructType.fromString(schema).filterNot(f => Lens.storable(f.dataType)).map(_.name).asJava
+
   /** A lookup, without rows yet. */
   def lookup(): Reference = new Reference
 
