@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import Any, Final
 from keyfold.errors import BadOption, did_you_mean
 from keyfold.plan import nodes
 from keyfold.plan.nodes import AppSpec, TableSpec
+from keyfold.plan.schema import columns
 from keyfold.plan.sequences import steps as sequence_steps
 
 _LATER: Final = "9000-01-01T00:00:00Z"
@@ -27,6 +29,8 @@ def explained(spec: AppSpec, table: str, file: str, stream: str | None) -> list[
     wanted = _pattern(spec, table)
     into = _stream(wanted, stream)
     rows = rows_of(file)
+    if fields := unknown(rows, into):
+        print(f"no column of stream {into.name}, left out: {', '.join(fields)}", file=sys.stderr)
     needed = _needed(spec, wanted)
     only = replace(spec, tables=tuple(t for t in spec.tables if t.name in needed))
     streams = {s.name: s for t in only.tables for s in nodes.sources(t.input)}
@@ -107,6 +111,14 @@ def _parsed(text: str, place: str) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         raise BadOption(f"the rows are no JSON: {error}", given=place, hint=_FORM) from None
+
+
+def unknown(rows: Iterable[dict[str, Any]], stream: nodes.Source) -> list[str]:
+    """Fields that the stream has no column for, perhaps a name that was mistyped."""
+    if stream.schema is None:
+        return []
+    known = {name.lower() for name in columns(stream.schema)}
+    return list(dict.fromkeys(field for row in rows for field in row if field.lower() not in known))
 
 
 def unseen(rejected: Iterable[dict[str, Any]], lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
