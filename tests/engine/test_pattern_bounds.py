@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import keyfold as kf
-from keyfold.errors import BadExpression
+from keyfold.errors import BadExpression, StateMismatch
 from keyfold.testing import drive, shared_session
 
 pytestmark = pytest.mark.jvm
@@ -154,3 +155,22 @@ def test_a_function_of_the_users_own_stays() -> None:
             assert spark.sql("select array_avg(array(7D)) x").first().x == -1.0
     finally:
         spark.sql("drop temporary function array_avg")
+
+
+def test_what_differs_is_said_by_step_and_spelling_does_not_count(tmp_path: Path) -> None:
+    def app(until: str, last: str) -> kf.App:
+        made = kf.App("shop")
+        rows = made.stream("rows", kf.rows([]), SCHEMA, time="at")
+        some = kf.step("some", "kind = 'a'", times="+", until=until)
+        steps = some >> kf.step("where", last)
+        rows.where("amount > 0").by("key").pattern("t", steps, within="1 minute")
+        return made
+
+    with drive(app("kind = 'x'", "kind = 'b'"), home=tmp_path) as d:
+        d.push("rows", events("k", ("a", 0, 1.0)))
+    with drive(app("kind  =  'x'", "'b' = kind"), home=tmp_path) as d:
+        d.push("rows", events("k", ("b", 1, 1.0)))
+    with pytest.raises(StateMismatch, match=r"condition where 1: .*b.*c.*"):
+        drive(app("kind = 'x'", "kind = 'c'"), home=tmp_path).__enter__()
+    with pytest.raises(StateMismatch, match=r"condition until 2: .*x.*y.*"):
+        drive(app("kind = 'y'", "kind = 'b'"), home=tmp_path).__enter__()

@@ -118,7 +118,9 @@ class Patterns(lens: Lens, keys: Seq[Attribute], timed: Boolean, automaton: Auto
 
   def meaning(canon: Canon): Seq[(String, String)] = {
     val named = looks.match_.map(a => a.exprId -> s"match.${a.name}").toMap
-    conditions.zipWithIndex.map { case (c, i) => s"${automaton.names(i)}:$i" -> canon(c, named) } ++ returned.map { case (n, e) => s"column:$n" -> canon(e, named) } :+
+    // Not as it is spelt, which the name of an until is.
+    def name(i: Int) = automaton.names(i).takeWhile(_ != ' ')
+    conditions.zipWithIndex.map { case (c, i) => s"condition:${name(i)}:$i" -> canon(c, named) } ++ returned.map { case (n, e) => s"column:$n" -> canon(e, named) } :+
       ("columns" -> returned.map(_._1).mkString(", "))
   }
 }
