@@ -11,7 +11,8 @@ PLAIN := $(wildcard tests/unit tests/views)
 CODE := $(wildcard src tests bench examples tools/*.py hatch_build.py)
 FOUND = $(shell find tests -mindepth 2 -name 'test_*.py' | cut -d/ -f1,2 | sort -u)
 ROOMS = $(filter-out $(PLAIN),$(FOUND)) $(wildcard tests/test_*.py)
-# Rooms whose tests mostly wait for Spark: two processes share their files.
+# Rooms whose tests mostly wait for Spark: two processes share their files. tests/process is none of them: beside another JVM the Python
+# processes that Spark starts are too slow for it.
 PAIRED := tests/engine tests/docs
 
 .PHONY: help setup check test format bench bench-cli docs demo wheel clean
