@@ -19,7 +19,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench import data, engines, joins, knobs, patterns, windows
+from bench import data, engines, joins, knobs, patterns, process, windows
 from keyfold.engine.session import own_session
 from keyfold.settings import load
 
@@ -57,7 +57,7 @@ PYTHON_MB = 500
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="make bench ARGS=...", description=__doc__)
-    known = [*SUITES, "windows", "joins", "patterns", "knobs"]
+    known = [*SUITES, "windows", "joins", "patterns", "process", "knobs"]
     parser.add_argument("suites", nargs="*", default=known, choices=known, help=f"of {', '.join(known)}")
     parser.add_argument("--rounds", type=int, default=3, help="measured rounds, after one for warming up")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of tables")
@@ -70,6 +70,8 @@ def main(arguments: list[str] | None = None) -> None:
         report["joins"] = joins.measure(spark, chosen.rounds)
     if "patterns" in chosen.suites:
         report["patterns"] = patterns.measure(spark, chosen.rounds)
+    if "process" in chosen.suites:
+        report["process"] = process.measure(spark)
     if "knobs" in chosen.suites:
         report["knobs"] = measure_knobs(spark)
     report["python peak MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024

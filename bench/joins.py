@@ -17,7 +17,7 @@ from typing import Any
 import keyfold as kf
 from bench import data
 from bench.engines import SCHEMA, Result, drained, into_noop
-from bench.pairs import Pair, steady
+from bench.pairs import Pair, rate, steady
 from keyfold.engine import run
 
 BATCH, STEP_US = 500_000, 1800
@@ -183,9 +183,7 @@ def _batches(query: Any) -> int:
 
 def _since(query: Any, batch: int) -> Result:
     """Events per second of the batches after one, without the first of them."""
-    found = [p for p in query.recentProgress if p["batchId"] > batch and p["numInputRows"]][1:]
-    rows = sum(p["numInputRows"] for p in found)
-    return Result((rows * 1000 / sum(p["durationMs"]["triggerExecution"] for p in found),))
+    return rate([p for p in query.recentProgress if p["batchId"] > batch and p["numInputRows"]][1:])
 
 
 SUITE = {

@@ -44,9 +44,9 @@ class Pair:
             for who in ("by hand", "declared") if number % 2 else ("declared", "by hand"):
                 if self.slow and who == "by hand" and number != 1:
                     continue
-                rate = runs[who](spark).rates[0]
-                print(f"{name}, round {number}, {who}: {rate / 1000:,.0f}k", file=sys.stderr, flush=True)
-                rates[who] += [rate] if number else []
+                found = runs[who](spark).rates[0]
+                print(f"{name}, round {number}, {who}: {found / 1000:,.0f}k", file=sys.stderr, flush=True)
+                rates[who] += [found] if number else []
         return statistics.median(rates["by hand"]), statistics.median(rates["declared"])
 
 
@@ -54,6 +54,10 @@ def steady(query: Any) -> Result:
     """Events per second from the second batch with rows to the last, with those between that have none."""
     batches = [p for p in query.recentProgress if p["durationMs"].get("addBatch")]
     first = next(i for i, p in enumerate(batches) if p["numInputRows"])
-    counted = batches[first + 1 :]
-    rows = sum(p["numInputRows"] for p in counted)
-    return Result((rows * 1000 / sum(p["durationMs"]["triggerExecution"] for p in counted),))
+    return rate(batches[first + 1 :])
+
+
+def rate(batches: list[Any]) -> Result:
+    """Events per second of these batches together."""
+    rows = sum(p["numInputRows"] for p in batches)
+    return Result((rows * 1000 / sum(p["durationMs"]["triggerExecution"] for p in batches),))

@@ -81,12 +81,15 @@ def _run(
     shown = [c for c in rows.columns if not c.startswith("_kf_")]
     ordered = context.frame(context.api.ordered(rows._jdf, keys)).select(*(f"`{c}`" for c in shown), BAD)
     own = _processor(process, where)
-    kept = _kept(context, output, keys, where) if previous and process.mode == "update" else None
+    before = _before(output, keys) if previous else None
+    kept = before if process.mode == "update" else None
+    if kept is not None:
+        _refuse_unfit(context, kept, where)
     wrapped = wrap(own, shown, keys, output.names, kept)
     with explained(context.spark, "process", where, _name(process)):
         found: DataFrame = ordered.groupBy(*(f"`{k}`" for k in keys)).transformWithState(
             statefulProcessor=wrapped,
-            outputStructType=_with_own(output, _before(output, keys) if previous else None),
+            outputStructType=_with_own(output, before),
             outputMode="Append",
             timeMode="EventTime" if timed else "ProcessingTime",
             initialState=_initial(context, process, ordered, where),
@@ -118,18 +121,16 @@ def _before(output: Any, keys: list[str]) -> Any:
     return StructType([*was, *(f for f in _nullable(output) if f.name.lower() not in own)])
 
 
-def _kept(context: Any, output: Any, keys: list[str], where: str) -> Any:
-    """The last row of a key as state keeps it."""
-    found = _before(output, keys)
-    unfit = list(context.api.unfit(found.json()))
+def _refuse_unfit(context: Any, kept: Any, where: str) -> None:
+    """Refuses a row that state would have to keep and can't."""
+    unfit = list(context.api.unfit(kept.json()))
     if unfit:
         raise BadExpression(
             f"column {unfit[0]} can't be kept in state, and a table that follows this one needs its last row",
             where=where,
-            given=f"{unfit[0]} {found[unfit[0]].dataType.simpleString()}",
+            given=f"{unfit[0]} {kept[unfit[0]].dataType.simpleString()}",
             hint="turn it into a number or a text first",
         )
-    return found
 
 
 def _processor(process: ProcessSpec, where: str) -> Any:

@@ -29,7 +29,8 @@ def tell(context: Context, pipeline: Any, spec: TableSpec, pattern: PatternSpec)
     """Hands the pattern to the pipeline of the table's rows, item by item."""
     made = automaton(pattern)
     shown = words.pattern_words(pattern)
-    with explained(context.spark, "pattern", context.where("pattern", pattern.site), shown):
+    whole = partial(explained, context.spark, "pattern", context.where("pattern", pattern.site), shown)
+    with whole():
         kernel = pipeline.sequences(json.dumps(made.plain()))
     for condition in made.conditions:
         with _hinted(condition.expression, made.steps):
@@ -39,7 +40,7 @@ def tell(context: Context, pipeline: Any, spec: TableSpec, pattern: PatternSpec)
             context.at(f"returns {name}", expression, pattern.site, partial(kernel.returns, name))
     if (traces := _traces.get()) is not None:
         traces[spec.name] = kernel.traced()
-    with explained(context.spark, "pattern", context.where("pattern", pattern.site), shown):
+    with whole():
         kernel.matching(
             -1 if pattern.within_ms is None else pattern.within_ms,
             pattern.skip,

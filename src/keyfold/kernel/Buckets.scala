@@ -62,8 +62,7 @@ class Waiting(handle: StatefulProcessorHandle, schema: StructType, time: Int) {
   def load(clock: Long): Unit = {
     val stored = heads.get()
     starts = if (stored == null) new ArrayBuffer[Long] else ArrayBuffer.from(stored.getArray(1).toLongArray())
-    // A timer that is due fires in this batch, and is as good as gone.
-    val gone = stored == null || (clock != Timing.Unknown && stored.getLong(0) <= Math.floorDiv(clock, 1000L))
+    val gone = stored == null || Timing.come(stored.getLong(0), clock)
     timer = if (gone) Windowed.Never else stored.getLong(0)
     changed = stored != null && gone
   }

@@ -71,8 +71,8 @@ class Patterned(fold: Fold, arriving: Arriving, keeping: Keeping, p: Patterning)
   private class Work(key: InternalRow, stored: InternalRow, clock: Long) {
     private val tracing = p.trace.map(new Tracing(_, matching.automaton, keyText(key), rejects)).orNull
     val matcher = new Matcher(matching, looking, tracing)
-    /** The next tick at which it is looked at; one that is due comes in this batch, and is as good as gone. */
-    private var timer: Long = if (stored == null || (clock != Timing.Unknown && stored.getLong(0) <= Math.floorDiv(clock, 1000L))) Windowed.Never else stored.getLong(0)
+    /** The next tick at which it is looked at. */
+    private var timer: Long = if (stored == null || Timing.come(stored.getLong(0), clock)) Windowed.Never else stored.getLong(0)
     var matches: ArrayBuffer[InternalRow] = if (stored == null || p.ttl.isEmpty) new ArrayBuffer[InternalRow](0) else shown.unpack(stored, 6)
     if (stored != null) load()
 

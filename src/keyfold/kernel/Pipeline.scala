@@ -200,13 +200,15 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
     val keyOut = keyAttributes.map(k => AttributeReference(k.name, k.dataType)())
     val built = processor(source, keyOut, if (ttlMs > 0) Some(ttlMs) else None)
     val sent = Through(built.work, built.input, from)
-    val by = if (pattern.isDefined) built.input.take(1) else keyOut
-    val gathered = built.gather.fold(sent: LogicalPlan)(Gather(_, by, built.input.take(built.prefix), sent))
-    Dataset.ofRows(spark, Informed(Unwrap(changes(built.folding.fold), stateful(gathered, by, built.folding, built.mode))))
+    val gathered = built.gather.fold(sent: LogicalPlan)(Gather(_, built.by, built.input.take(built.prefix), sent))
+    Dataset.ofRows(spark, Informed(Unwrap(changes(built.folding.fold), stateful(gathered, built.by, built.folding, built.mode))))
   }
 
-  /** What a table's rows go through before the shuffle, what comes through it, and what they meet there; `gather`: rows of a key are put together without a sort, and folded. */
-  private case class Built(work: RowWork, input: Seq[Attribute], prefix: Int, folding: Folding, mode: TimeMode, gather: Option[Option[Fold]])
+  /**
+   * What a table's rows go through before the shuffle, what comes through it, by what they are put together, and what they meet there; `gather`: rows of a key are put
+   * together without a sort, and folded.
+   */
+  private case class Built(work: RowWork, input: Seq[Attribute], prefix: Int, by: Seq[Attribute], folding: Folding, mode: TimeMode, gather: Option[Option[Fold]])
 
   private def processor(source: Seq[Attribute], keyOut: Seq[Attribute], ttl: Option[Long]): Built = {
     val keyExprs = keyAttributes.map(k => Alias(lens.inSource(k), k.name)())
@@ -235,7 +237,7 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
         val kept = AttributeReference(Names.Time, LongType)() +: input.slice(prefix, arriving.stamp)
         new Recent(if (r.pane.isDefined) folding else folding.reading(kept)(identity), arriving, keeping, r, kept, ttl)
     }
-    Built(work, input, prefix, stateful, clock, Some(Some(folding)).filter(_ => !asRows && folding.flat))
+    Built(work, input, prefix, keyOut, stateful, clock, Some(Some(folding)).filter(_ => !asRows && folding.flat))
   }
 
   /** A table that keeps the rows of a key: what it shows of them or folds, what it orders them by, and their weight come through the shuffle. */
@@ -258,7 +260,7 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
       val rows = Fold(kept, keyAttributes ++ rank, kept, kept.map(_.newInstance()), kept.map(a => Literal(null, a.dataType)), kept, None, out.take(columnsShown.length), Nil, previous)
       new Ranked(rows, arriving, keeping, kept, weightAt, ttl, ranking.get.copy(orders = ranked))
     }
-    Built(work, input, keyOut.length, folding, clock, None)
+    Built(work, input, keyOut.length, keyOut, folding, clock, None)
   }
 
   /** Matches of a pattern: what is kept of a row and which conditions are true for it come through the shuffle. */
@@ -272,7 +274,7 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
     val input = (AttributeReference(bucket.name, bucket.dataType)() +: keyOut) ++ Seq("row" -> p.kept.dataType, "mask" -> LongType, Names.Order -> work.added.head, Names.Bad -> StringType).map { case (n, t) => AttributeReference(n, t)() }
     val prefix = 1 + keyOut.length
     val folding = new Patterned(whole.copy(previous = previous), Arriving(input, prefix, ordered = true), keeping, p.how)
-    Built(work, input, prefix, folding, if (time.isEmpty) TimeMode.ProcessingTime() else TimeMode.EventTime(), Some(None))
+    Built(work, input, prefix, input.take(1), folding, if (time.isEmpty) TimeMode.ProcessingTime() else TimeMode.EventTime(), Some(None))
   }
 
   /** The whole fold, with what TTL, windows and rows that may be taken back need beside the columns; a window's bounds are part of its key. */

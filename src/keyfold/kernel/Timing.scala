@@ -92,6 +92,8 @@ object Timing {
   def text(micros: Long): String = java.time.Instant.EPOCH.plus(micros, java.time.temporal.ChronoUnit.MICROS).toString
   /** Before the first watermark Spark says zero. */
   def micros(watermarkMs: Long): Long = if (watermarkMs <= 0) Unknown else watermarkMs * 1000
+  /** Whether a timer's tick has come; it then fires in this batch, and is as good as gone. */
+  def come(tick: Long, clock: Long): Boolean = clock != Unknown && tick <= Math.floorDiv(clock, 1000L)
   /** What time it is for a stateful part: that of the batch, or the watermark. */
   def now(times: TimerValues, arrival: Boolean): Long = if (arrival) times.getCurrentProcessingTimeInMs() * 1000 else micros(times.getCurrentWatermarkInMs())
 }
