@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import keyfold
-from keyfold.cli import describe, ending
+from keyfold.cli import ending
 from keyfold.errors import BadName, HomeLocked, QueryError, QueryFailed
 
 from .conftest import Cli, write
@@ -167,11 +167,6 @@ def test_a_terminal_without_the_characters_gets_their_codes(home: Path) -> None:
     assert rb"\xe4[b]" in done.stdout
     as_json = subprocess.run([*words, "--json"], capture_output=True, env=environment, check=True)
     assert rb"\u00e4[b]" in as_json.stdout
-
-
-def test_commands_are_small_files() -> None:
-    files = Path(describe.__file__).parent.glob("*.py")
-    assert all(len(file.read_text().splitlines()) <= 200 for file in files)
 
 
 def test_a_full_disk_is_said_in_plain_words() -> None:

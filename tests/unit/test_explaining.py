@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import keyfold as kf
-from keyfold.cli import explaining
+from keyfold.cli import explaining, given_rows
 from keyfold.errors import BadOption
 from keyfold.plan.nodes import Source
 
@@ -21,9 +21,9 @@ def test_rows_are_read_a_line_each_whatever_is_in_them(tmp_path: Path, begin: st
     file = tmp_path / "rows.json"
     lines = [json.dumps(row, ensure_ascii=False) for row in ROWS]
     file.write_text(begin + between.join(lines) + between, "utf-8", newline="")
-    assert explaining.rows_of(str(file)) == ROWS
+    assert given_rows.rows_of(str(file)) == ROWS
     file.write_text(begin + json.dumps(ROWS), "utf-8")
-    assert explaining.rows_of(str(file)) == ROWS
+    assert given_rows.rows_of(str(file)) == ROWS
 
 
 @pytest.mark.parametrize(
@@ -39,14 +39,14 @@ def test_a_file_that_has_no_rows_is_refused_with_the_place(tmp_path: Path, text:
     file = tmp_path / "rows.json"
     file.write_text(text, "utf-8")
     with pytest.raises(BadOption, match=said):
-        explaining.rows_of(str(file))
+        given_rows.rows_of(str(file))
 
 
 def test_fields_that_are_no_columns_are_told() -> None:
     stream = kf.App("a").stream("s", kf.rows([]), "card string, At timestamp").node
     assert isinstance(stream, Source)
     rows = [{"card": "x", "at": "y"}, {"crd": "x", "extra": 1}, {"extra": 2}]
-    assert explaining.unknown(rows, stream) == ["crd", "extra"]
+    assert given_rows.unknown(rows, stream) == ["crd", "extra"]
 
 
 def test_a_row_that_the_pattern_tells_of_itself_is_not_told_again() -> None:

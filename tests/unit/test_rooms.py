@@ -56,3 +56,8 @@ def test_a_room_imports_only_rooms_before_it(path: Path) -> None:
 def test_no_file_holds_two_rooms() -> None:
     for path in (*SOURCE.rglob("*.py"), *SOURCE.rglob("*.scala")):
         assert len(path.read_text("utf-8").splitlines()) <= 400, path
+
+
+def test_commands_are_small_files() -> None:
+    lines = {file.name: len(file.read_text("utf-8").splitlines()) for file in (SOURCE / "cli").glob("*.py")}
+    assert {name: count for name, count in lines.items() if count > 200} == {}

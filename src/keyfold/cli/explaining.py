@@ -7,18 +7,16 @@ import sys
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 
+from keyfold.cli import given_rows
 from keyfold.errors import BadOption, did_you_mean
 from keyfold.plan import nodes
 from keyfold.plan.nodes import AppSpec, TableSpec
-from keyfold.plan.schema import columns
 from keyfold.plan.sequences import steps as sequence_steps
 
 _LATER: Final = "9000-01-01T00:00:00Z"
 """A time at which every pattern is over."""
-_FORM: Final = "an array of objects, or an object a line"
 
 
 def explained(spec: AppSpec, table: str, file: str, stream: str | None) -> list[dict[str, Any]]:
@@ -28,8 +26,8 @@ def explained(spec: AppSpec, table: str, file: str, stream: str | None) -> list[
 
     wanted = _pattern(spec, table)
     into = _stream(wanted, stream)
-    rows = rows_of(file)
-    if fields := unknown(rows, into):
+    rows = given_rows.rows_of(file)
+    if fields := given_rows.unknown(rows, into):
         print(f"no column of stream {into.name}, left out: {', '.join(fields)}", file=sys.stderr)
     needed = _needed(spec, wanted)
     only = replace(spec, tables=tuple(t for t in spec.tables if t.name in needed))
@@ -84,41 +82,6 @@ def _needed(spec: AppSpec, table: TableSpec) -> set[str]:
         found.add(current.name)
         todo += [by_name[node.table] for node in nodes.reads(current.input)]
     return found
-
-
-def rows_of(file: str) -> list[Any]:
-    """The rows of a file: an array of them, or one a line."""
-    try:
-        text = Path(file).read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadOption(f"the rows can't be read: {error}", given=file) from None
-    if text.lstrip().startswith("["):
-        found = _parsed(text, file)
-    else:
-        # Not splitlines(): a string of JSON may hold what Unicode calls the end of a line.
-        lines = enumerate((line.strip() for line in text.split("\n")), 1)
-        found = [_parsed(line, f"{file}, line {number}") for number, line in lines if line]
-    if not found:
-        raise BadOption("there are no rows", given=file, hint=_FORM)
-    for number, row in enumerate(found, 1):
-        if not isinstance(row, dict):
-            raise BadOption(f"row {number} is no object", given=f"{row!r} in {file}", hint=_FORM)
-    return list(found)
-
-
-def _parsed(text: str, place: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise BadOption(f"the rows are no JSON: {error}", given=place, hint=_FORM) from None
-
-
-def unknown(rows: Iterable[dict[str, Any]], stream: nodes.Source) -> list[str]:
-    """Fields that the stream has no column for, perhaps a name that was mistyped."""
-    if stream.schema is None:
-        return []
-    known = {name.lower() for name in columns(stream.schema)}
-    return list(dict.fromkeys(field for row in rows for field in row if field.lower() not in known))
 
 
 def unseen(rejected: Iterable[dict[str, Any]], lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
