@@ -19,7 +19,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench import data, engines, joins, knobs, patterns, process, windows
+from bench import data, engines, idle, joins, knobs, patterns, process, windows
 from keyfold.engine.session import own_session
 from keyfold.settings import load
 
@@ -53,11 +53,19 @@ SUITES: dict[str, tuple[int, dict[str, Contestant], Bars]] = {
     "tables": (10_000, {f"{n} tables": engines.keyfold(tables=n) for n in (1, 5, 20)}, {}),
 }
 PYTHON_MB = 500
+# Suites with figures of their own: the title and the columns of their table.
+FIGURES = {
+    "idle": ("idle, eight tables", ("% of a core", "ratio")),
+    "knobs": (
+        "knobs; the last two: after a restart",
+        ("batch ms", "events/s", "first batch ms", "loading ms"),
+    ),
+}
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="make bench ARGS=...", description=__doc__)
-    known = [*SUITES, "windows", "joins", "patterns", "process", "knobs"]
+    known = [*SUITES, "windows", "joins", "patterns", "process", "idle", "knobs"]
     parser.add_argument("suites", nargs="*", default=known, choices=known, help=f"of {', '.join(known)}")
     parser.add_argument("--rounds", type=int, default=3, help="measured rounds, after one for warming up")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of tables")
@@ -72,6 +80,8 @@ def main(arguments: list[str] | None = None) -> None:
         report["patterns"] = patterns.measure(spark, chosen.rounds)
     if "process" in chosen.suites:
         report["process"] = process.measure(spark)
+    if "idle" in chosen.suites:
+        report["idle"] = idle.measure(spark)
     if "knobs" in chosen.suites:
         report["knobs"] = measure_knobs(spark)
     report["python peak MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
@@ -127,8 +137,8 @@ def _compared(rates: dict[str, list[float]], bars: Bars) -> dict[str, dict[str, 
 def show(report: dict[str, Any], suites: Iterable[str]) -> None:
     console = Console()
     for name in suites:
-        if name == "knobs":
-            show_knobs(console, report[name])
+        if name in FIGURES:
+            show_figures(console, name, report[name])
             continue
         table = Table("contestant", "events/s", "ratio", "bar", title=name)
         for contestant, found in report[name].items():
@@ -142,11 +152,11 @@ def show(report: dict[str, Any], suites: Iterable[str]) -> None:
     )
 
 
-def show_knobs(console: Console, found: dict[str, dict[str, float]]) -> None:
-    columns = ("batch ms", "events/s", "first batch ms", "loading ms")
-    table = Table("knob", *columns, title="knobs; the last two: after a restart")
-    for name, figures in found.items():
-        table.add_row(name, *(str(figures.get(column, "")) for column in columns))
+def show_figures(console: Console, name: str, found: dict[str, dict[str, float]]) -> None:
+    title, columns = FIGURES[name]
+    table = Table("", *columns, title=title)
+    for what, figures in found.items():
+        table.add_row(what, *(str(figures.get(column, "")) for column in columns))
     console.print(table)
 
 

@@ -155,7 +155,7 @@ def build(analysis: Analysis, all_tables: list[Analysis]) -> Compiled:
     schema = json.loads(changes.schema.json())["fields"]
     types = tuple((f["name"], json.dumps(f["type"])) for f in schema)
     changes = _sendable(changes, types)
-    meaning = {**analysis.context.meaning, **dict(pipeline.meaning())}
+    meaning = {**analysis.context.meaning, **json.loads(pipeline.meaning())}
     shown = [f for f in schema if f["name"] not in OWN]
     view = ViewSchema.from_spark(spec.name, len(key_names(spec)), {"fields": shown}, spec.help)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -118,7 +119,7 @@ class Context:
 
     def mean(self, pipeline: Any) -> None:
         """Writes down what a stage means that ends here."""
-        for part, text in dict(pipeline.meaning()).items():
+        for part, text in json.loads(pipeline.meaning()).items():
             self.meaning[f"{self.stages}:{part}"] = text
 
     def frame(self, java: Any) -> DataFrame:

@@ -6,6 +6,7 @@ move time join each stream before its watermark.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ def with_replays(frame: DataFrame, directory: Path) -> DataFrame:
     spark = frame.sparkSession
     own = StructType([f for f in frame.schema.fields if not f.name.startswith("_kf_")])
     sent = spark.readStream.schema("raw string, time_us bigint, watermark_us bigint").json(str(directory))
-    row = F.from_json("raw", own, dict(kernel(spark).exact()))
+    row = F.from_json("raw", own, json.loads(kernel(spark).exact()))
     again = sent.select(
         *(row.getField(name).alias(name) for name in own.names),
         F.timestamp_micros("time_us").alias("_kf_time"),

@@ -9,17 +9,20 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, Project, TransformWithState}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.classic.{Dataset, ExpressionUtils, SparkSession}
-import org.apache.spark.sql.execution.keyfold.Reference
+import org.apache.spark.sql.execution.keyfold.{Reference, Watched}
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 
-/** What Python calls beside a table's pipeline. */
+/**
+ * What Python calls beside a table's pipeline. Several values go back as an array or as JSON: Python learns where a list or a map ends from an exception, and
+ * PySpark takes 50 ms to find out which.
+ */
 object Api {
   /** Rows of a stage in the order that folds see them in, for an operator of Spark's own. */
   def ordered(df: DataFrame, keys: java.util.List[String]): DataFrame = Ordered.rows(df, keys)
 
   /** Columns that state can't keep. */
-  def unfit(schema: String): java.util.List[String] = StructType.fromString(schema).filterNot(f => Lens.storable(f.dataType)).map(_.name).asJava
+  def unfit(schema: String): Array[String] = StructType.fromString(schema).filterNot(f => Lens.storable(f.dataType)).map(_.name).toArray
 
   /** A lookup, without rows yet. */
   def lookup(): Reference = new Reference
@@ -35,7 +38,7 @@ object Api {
   def joining(left: DataFrame, right: DataFrame, leftName: String, rightName: String): Joining = new Joining(left, right, leftName, rightName)
 
   /** How the times in a late row's text are read. */
-  def exact: java.util.Map[String, String] = Rejects.exact.asJava
+  def exact: String = Rejects.mapper.writeValueAsString(Rejects.exact.asJava)
 
   /** The same columns without marks of event time, by which Spark's operators drop late rows in silence. */
   def unmarked(child: LogicalPlan): LogicalPlan =
@@ -80,5 +83,5 @@ object Api {
 
   /** `keep`: rows that can't be used are kept aside; `stream` and `csv`, the options of CSV files, may be null. */
   def pipeline(df: DataFrame, keep: Boolean, stream: String, csv: java.util.Map[String, String]): Pipeline =
-    new Pipeline(df, keep, Origin(Option(stream), Option(csv).map(_.asScala.toMap)))
+    new Pipeline(Watched.files(df), keep, Origin(Option(stream), Option(csv).map(_.asScala.toMap)))
 }

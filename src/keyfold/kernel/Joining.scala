@@ -71,11 +71,11 @@ class Joining(left: DataFrame, right: DataFrame, leftName: String, rightName: St
   private def sideOf(a: Attribute): Int = sides.indexWhere(_.outputSet.contains(a))
 
   /** What the condition computes of one side alone (0 or 1): where that fails, the row is at fault, and not the pair. */
-  def computes(side: Int): java.util.List[Column] = {
+  def computes(side: Int): Array[Column] = {
     def own(e: Expression): Seq[Expression] =
       if (e.isInstanceOf[Attribute] || e.foldable) Nil
       else if (e.references.subsetOf(sides(side).outputSet) && e.deterministic) Seq(e) else e.children.flatMap(own)
-    own(condition).map(e => ExpressionUtils.column(e.transform { case a: Attribute => UnresolvedAttribute.quoted(a.name) })).asJava
+    own(condition).map(e => ExpressionUtils.column(e.transform { case a: Attribute => UnresolvedAttribute.quoted(a.name) })).toArray
   }
 
   /**

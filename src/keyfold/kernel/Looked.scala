@@ -18,7 +18,7 @@ import org.apache.spark.sql.keyfold.{KernelStrategy, Names, Refused, RowWork, Th
 import org.apache.spark.sql.types._
 
 /** The rows of a lookup as they were read, one per key, ready to be taken; `repeated` names keys that have several. */
-class Read(val rows: Long, val unkeyed: Boolean, val repeated: JavaList[String], private[keyfold] val sides: Map[Seq[String], HashedRelation], private[keyfold] val digest: (Long, Long, Long))
+class Read(val rows: Long, val unkeyed: Boolean, val repeated: Array[String], private[keyfold] val sides: Map[Seq[String], HashedRelation], private[keyfold] val digest: (Long, Long, Long))
 
 /**
  * A lookup on the driver: its newest rows, by the columns they are looked up by. Tables hold this object and not the rows, so that a batch that begins after
@@ -33,7 +33,7 @@ class Reference {
     val frame = df.asInstanceOf[Dataset[Row]]
     val rows = SQLExecution.withNewExecutionId(frame.queryExecution)(frame.queryExecution.executedPlan.executeCollect()).map(_.asInstanceOf[UnsafeRow])
     val sides = ons.asScala.map(_.asScala.toSeq).map(on => on -> Side(frame.schema, on, rows, keep)).toSeq
-    new Read(rows.length, rows.nonEmpty && sides.exists(_._2.chosen.isEmpty), sides.flatMap(_._2.repeated).distinct.take(Reference.Named).asJava,
+    new Read(rows.length, rows.nonEmpty && sides.exists(_._2.chosen.isEmpty), sides.flatMap(_._2.repeated).distinct.take(Reference.Named).toArray,
       sides.map { case (on, s) => on -> s.relation }.toMap, Reference.digest(sides.flatMap(_._2.chosen)))
   }
 

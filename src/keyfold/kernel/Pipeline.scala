@@ -121,7 +121,7 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
     val ordering = ranking.toSeq.flatMap(_.orders).map(o => lens.inSource(o.child))
     AttributeSet(conditions ++ keyAttributes.map(lens.inSource) ++ ordering) ++ fold.references
   }
-  def uses: java.util.List[String] = lens.source.filter(a => reads.contains(a) && !Names.hidden(a.name)).map(_.name).asJava
+  def uses: Array[String] = lens.source.filter(a => reads.contains(a) && !Names.hidden(a.name)).map(_.name).toArray
 
   /**
    * The stream as a DataFrame: what the user sees, then its event time and weight, if it has them, and rejections. `late`: "below" the watermark, or "upto" it,
@@ -352,8 +352,8 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
   def stateSchema(ttlMs: Long): String = stateOf(ttlMs).stateSchema.json
   private def stateOf(ttlMs: Long): Folding = processor(lens.source, keyAttributes.map(k => AttributeReference(k.name, k.dataType)()), Some(ttlMs).filter(_ > 0)).folding
 
-  /** What the table, or the stream if there is no table, means, part by part, however it was spelt. */
-  def meaning: java.util.Map[String, String] = {
+  /** What the table, or the stream if there is no table, means, part by part, however it was spelt: an object of JSON. */
+  def meaning: String = {
     val canon = new Canon(lens)
     val m = new java.util.LinkedHashMap[String, String]()
     conditions.filterNot(c => c.isInstanceOf[Touch] || c.isInstanceOf[UsableKey]).zipWithIndex.foreach { case (c, i) => m.put(s"where:$i", canon(c)) }
@@ -370,6 +370,6 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
       m.put("keys", keys.mkString(", "))
       if (pattern.isEmpty) m.put("columns", (columns.map(_.name) ++ columnsShown.map(_._1).filter(_ => ranking.isDefined)).mkString(", "))
     }
-    m
+    Rejects.mapper.writeValueAsString(m)
   }
 }

@@ -55,7 +55,7 @@ class Rejects(struct: Expression, input: Seq[Attribute], keep: Boolean, zone: St
 }
 
 object Rejects {
-  private val mapper = new ObjectMapper()
+  private[keyfold] val mapper = new ObjectMapper()
   /** How a late row's times are written, and read when it is replayed. */
   val exact: Map[String, String] = Map("timestampFormat" -> "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timestampNTZFormat" -> "yyyy-MM-dd'T'HH:mm:ss.SSSSSS")
 
