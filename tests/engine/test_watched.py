@@ -6,11 +6,14 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame
 
 import keyfold as kf
 from keyfold.engine import run
+from keyfold.engine.session import kernel
 from keyfold.testing import shared_session
 
 pytestmark = pytest.mark.jvm
@@ -38,6 +41,7 @@ def count(handle: run.Handle) -> int:
 
 def settle(handle: run.Handle, directory: Path) -> None:
     """Until the directory's time is old enough to be gone by."""
+    handle.drain()
     while time.time() - directory.stat().st_mtime < 0.3:
         handle.drain()
 
@@ -61,6 +65,24 @@ def test_files_are_found_as_they_come_soon_and_late(tmp_path: Path) -> None:
         settle(handle, inbox)
         put(inbox, "late.json")
         assert count(handle) == 4
+    put(inbox, "meanwhile.json")
+    with counting(inbox, tmp_path / "home") as handle:
+        assert count(handle) == 5
+
+
+def test_a_time_that_more_changes_may_have_is_not_gone_by(tmp_path: Path) -> None:
+    """One in the future, as after two changes within a tick of the file system's clock."""
+    inbox = tmp_path / "in"
+    inbox.mkdir()
+    with counting(inbox, tmp_path / "home") as handle:
+        for number in range(1, 4):
+            changed = time.time_ns() + 3600 * 10**9
+            os.utime(inbox, ns=(changed, changed))
+            for _ in range(3):
+                handle.drain()
+            put(inbox, f"{number}.json")
+            os.utime(inbox, ns=(changed, changed))
+            assert count(handle) == number
 
 
 @pytest.mark.parametrize(
@@ -70,7 +92,7 @@ def test_a_file_that_leaves_its_directorys_time_as_it_was_is_found(
     tmp_path: Path, mark: Callable[[int], int]
 ) -> None:
     """As on a file system whose clock stands still; and until then the directory was not listed."""
-    inbox = tmp_path / "in"
+    inbox = tmp_path / "in 50%20 ü"
     inbox.mkdir()
     seen = []
     with counting(inbox, tmp_path / "home") as handle:
@@ -97,6 +119,27 @@ def test_what_comes_to_a_directory_below_is_found(tmp_path: Path) -> None:
             settle(handle, below)
             put(below, f"{number}.json")
             assert count(handle) == number
+
+
+def test_a_directory_that_is_gone_when_the_query_starts_may_come_back(tmp_path: Path) -> None:
+    """What a stream looks like is known since it was declared."""
+    inbox, gone = tmp_path / "in", tmp_path / "gone"
+    inbox.mkdir()
+    put(inbox, "1.json")
+    spark, found = shared_session(), list[Any]()
+    rows = spark.readStream.schema("k string").json(str(inbox))
+    plain = DataFrame(kernel(spark).pipeline(rows._jdf, True, None, None).rows(""), spark)
+    inbox.rename(gone)
+    writer = plain.writeStream.foreachBatch(lambda frame, _: found.extend(frame.collect()))
+    query = writer.option("checkpointLocation", str(tmp_path / "at")).start()
+    try:
+        query.processAllAvailable()
+        assert found == []
+        gone.rename(inbox)
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    assert [row.k for row in found] == ["a"]
 
 
 def test_another_directory_in_its_place_is_found(tmp_path: Path) -> None:

@@ -12,13 +12,13 @@ import org.apache.hadoop.fs.{Path => HadoopPath}
 
 import org.apache.spark.deploy.SparkHadoopUtil
 import org.apache.spark.sql.{DataFrame, Row}
-import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
 import org.apache.spark.sql.connector.read.streaming.{Offset, ReadLimit}
 import org.apache.spark.sql.execution.datasources.{DataSource, FileFormat}
 import org.apache.spark.sql.execution.streaming.Source
 import org.apache.spark.sql.execution.streaming.runtime.{FileStreamSource, FileStreamSourceOffset, StreamingRelation}
+import org.apache.spark.sql.sources.StreamSourceProvider
 
 /**
  * Streams of files whose directory is listed when it may have changed. Spark's own lists it whenever it looks for new files, which takes it milliseconds, so
@@ -27,16 +27,15 @@ import org.apache.spark.sql.execution.streaming.runtime.{FileStreamSource, FileS
 object Watched {
   def files(df: DataFrame): DataFrame = {
     val frame = df.asInstanceOf[Dataset[Row]]
-    // Spark turns to the older source of its two wherever files are read as a stream.
-    val plan = frame.logicalPlan.transform {
-      case r: StreamingRelation if ofFiles(r) => watched(r)
-      case r @ StreamingRelationV2(_, _, _, _, _, _, _, Some(older: StreamingRelation), _) if ofFiles(older) => r.copy(v1Relation = Some(watched(older)))
-    }
+    // Sources of files of Spark's second version can't stream: all of them are relations of this kind.
+    val plan = frame.logicalPlan.transform { case r: StreamingRelation if ofFiles(r.dataSource) => r.copy(dataSource = new WatchedFiles(r.dataSource)) }
     if (plan eq frame.logicalPlan) df else Dataset.ofRows(frame.sparkSession, plan)
   }
 
-  private def ofFiles(r: StreamingRelation) = !r.dataSource.isInstanceOf[WatchedFiles] && r.dataSource.providingInstance().isInstanceOf[FileFormat]
-  private def watched(r: StreamingRelation) = r.copy(dataSource = new WatchedFiles(r.dataSource))
+  private def ofFiles(source: DataSource): Boolean = source.providingInstance() match {
+    case _: StreamSourceProvider => false
+    case format => format.isInstanceOf[FileFormat] && !source.isInstanceOf[WatchedFiles]
+  }
 }
 
 private class WatchedFiles(from: DataSource) extends DataSource(from.sparkSession, from.className, from.paths, from.userSpecifiedSchema, from.partitionColumns,
@@ -48,14 +47,15 @@ private class WatchedFiles(from: DataSource) extends DataSource(from.sparkSessio
 
   override def createSource(metadataPath: String): Source = {
     val all = CaseInsensitiveMap(options)
-    all.get("path").flatMap(path => directory(new HadoopPath(path)).map(path -> _)).fold(super.createSource(metadataPath)) { case (path, directory) =>
-      new FileStreamSource(session, path, className, sourceInfo.schema, sourceInfo.partitionColumns, metadataPath, all) {
+    all.get("path").flatMap(path => directory(new HadoopPath(path)).map(path -> _)).fold(from.createSource(metadataPath)) { case (path, directory) =>
+      // What was there when the stream was declared: the plan has the columns of that.
+      new FileStreamSource(session, path, className, from.sourceInfo.schema, from.sourceInfo.partitionColumns, metadataPath, all) {
         override def latestOffset(start: Offset, limit: ReadLimit): Offset = {
           val (look, before) = (directory.look(), currentLogOffset)
           if (look.exists(directory.isStill)) { if (before < 0) null else FileStreamSourceOffset(before) }
           else {
             val found = super.latestOffset(start, limit)
-            if (currentLogOffset == before) look.foreach(directory.nothingIn)
+            if (currentLogOffset == before) look.foreach(directory.nothingNew) else directory.moved()
             found
           }
         }
@@ -84,10 +84,12 @@ private class Directory(path: Path) {
       if (found.isDirectory) Some(Look(found.fileKey, found.lastModifiedTime)(System.currentTimeMillis())) else None
     } catch { case _: IOException => None }
 
-  def isStill(now: Look): Boolean = still.exists { case (then, listed) => then == now && System.nanoTime() - listed < Directory.Trusted }
+  def isStill(now: Look): Boolean = still.exists { case (was, listed) => was == now && System.nanoTime() - listed < Directory.Trusted }
+
+  def moved(): Unit = still = None
 
   /** It was looked at, then listed, and there was nothing new. */
-  def nothingIn(look: Look): Unit = {
+  def nothingNew(look: Look): Unit = {
     // What comes to a directory below it changes that one's time only.
     def flat = Using(Files.newDirectoryStream(path))(_.iterator().asScala.forall(!Files.isDirectory(_))).getOrElse(false)
     still = if (look.at - look.changed.toMillis > Directory.tick(look.changed) && flat) Some((look, System.nanoTime())) else None
@@ -95,9 +97,9 @@ private class Directory(path: Path) {
 }
 
 private object Directory {
-  /** A directory is listed after this time whatever it looks like: a file system across a network may have a clock of its own. */
+  /** A directory is listed after this time whatever it looks like: mounts may keep its time in a cache or not at all, and copies with their times set it back. */
   val Trusted: Long = SECONDS.toNanos(5)
 
-  /** Milliseconds in which two changes may have one time: a file system's clock moves by some, that of a coarse one by a second or two. */
+  /** Milliseconds in which two changes may have one time: Linux stamps them by a clock that moves every few, some file systems keep seconds, or two. */
   def tick(changed: FileTime): Long = if (changed.to(NANOSECONDS) % MILLISECONDS.toNanos(1) != 0) 100 else 3000
 }
