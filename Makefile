@@ -8,14 +8,14 @@ PYTEST := $(BIN)/python -m pytest
 
 # Rooms whose tests start no JVM; every other directory with tests in it gets a process, and so a JVM, of its own.
 PLAIN := $(wildcard tests/unit tests/views)
-CODE := $(wildcard src tests bench examples tools/*.py hatch_build.py)
+CODE := $(wildcard src tests bench chaos examples tools/*.py hatch_build.py)
 FOUND = $(shell find tests -mindepth 2 -name 'test_*.py' | cut -d/ -f1,2 | sort -u)
 ROOMS = $(filter-out $(PLAIN),$(FOUND)) $(wildcard tests/test_*.py)
 # Rooms whose tests mostly wait for Spark: two processes share their files. tests/process is none of them: beside another JVM the Python
 # processes that Spark starts are too slow for it.
 PAIRED := tests/engine tests/docs
 
-.PHONY: help setup check test format bench bench-cli docs demo wheel clean
+.PHONY: help setup check test format bench bench-cli chaos docs demo wheel clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ bench: $(STAMP) ## measure keyfold beside Spark's built-in aggregation; takes mi
 
 bench-cli: $(STAMP) ## measure how long commands take to answer
 	$(BIN)/python -m bench.cli $(ARGS)
+
+chaos: $(STAMP) ## kill an app with every kind of table, 30 times, and compare it with a clean run; takes half an hour
+	$(BIN)/python -m chaos $(ARGS)
 
 docs: $(STAMP) ## write the reference from the code, and build the site into site/
 	$(BIN)/python tools/reference.py

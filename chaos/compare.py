@@ -1,0 +1,77 @@
+"""What two homes of the app have, read with keyfold's own commands, and where they differ."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from chaos.life import APP
+from keyfold import cli
+
+# What is read of each table; and of that, what depends on where batches end and on when the app ran.
+READ = {
+    "view": (("rows",), ("_at", "_batch")),
+    "rejected": (("rejected",), ("at", "batch")),
+    "late": (("late", "show"), ("at", "batch")),
+}
+COUNTS = ("late", "rejected", "removed")
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Rows of one table, or rows of a side output, in both homes."""
+
+    name: str
+    rows: int
+    differences: tuple[str, ...]
+
+
+def tables() -> list[str]:
+    """The app's tables."""
+    return [table["name"] for table in _keyfold("describe", APP)["tables"]]
+
+
+def compare(clean: Path, killed: Path, names: Sequence[str]) -> list[Compared]:
+    """Every table's view, its rejected and late rows, and what the status counts."""
+    rows = [
+        _compared(f"{name}, {what}", _read(clean, name, what), _read(killed, name, what))
+        for name in names
+        for what in READ
+    ]
+    return [*rows, _compared("counts of the status", _counts(clean), _counts(killed))]
+
+
+def _read(place: Path, name: str, what: str) -> Counter[str]:
+    command, own = READ[what]
+    found = _keyfold(*command, f"chaos.{name}", "--home", place / ".keyfold")
+    rows: list[dict[str, Any]] = found if isinstance(found, list) else found["rows"]
+    texts = ({key: value for key, value in row.items() if key not in own} for row in rows)
+    return Counter(json.dumps(row, sort_keys=True) for row in texts)
+
+
+def _counts(place: Path) -> Counter[str]:
+    tables = _keyfold("status", "chaos", "--home", place / ".keyfold")[0]["tables"]
+    return Counter(f"{name} {what} {table.get(what)}" for name, table in tables.items() for what in COUNTS)
+
+
+def _compared(name: str, clean: Counter[str], killed: Counter[str]) -> Compared:
+    missing, added = clean - killed, killed - clean
+    differences = [f"missing: {row}" for row in missing.elements()] + [
+        f"too many: {row}" for row in added.elements()
+    ]
+    return Compared(name, clean.total(), tuple(differences))
+
+
+def _keyfold(*words: object) -> Any:
+    """What a command prints; in this process, since there are a hundred of them."""
+    with redirect_stdout(StringIO()) as out:
+        code = cli.main([*map(str, words), "--json"])
+    if code:
+        raise SystemExit(f"keyfold {' '.join(map(str, words))} ended with {code}")
+    return json.loads(out.getvalue())
