@@ -95,7 +95,8 @@ def kill_all(
         elif not wait_until(lambda life=life: life.up() or life.ended(), START_SECONDS):
             raise SystemExit(f"the app was not up within {START_SECONDS} s; see {life.said}")
         else:
-            wait_until(life.ended, chance.uniform(0, 12))
+            # Soon, or while the first batches run, or some batches later.
+            wait_until(life.ended, chance.choice((2, 10, 30)) * chance.random())
         if life.ended():
             raise SystemExit(f"the app ended by itself with {life.process.returncode}; see {life.said}")
         code = life.kill(target)
