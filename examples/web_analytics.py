@@ -2,7 +2,7 @@
 
     $ python examples/web_analytics.py data/views --rows 5000
     $ keyfold run examples/web_analytics.py --drain
-    $ keyfold rows web.per_minute --key /cart --from 2026-01-01T09:30 --to 2026-01-01T10:00
+    $ keyfold rows web.per_minute --key /cart --since 2026-01-01T09:30 --until 2026-01-01T10:00
     $ keyfold rows web.trending --order-by "views desc" --limit 5
     $ keyfold rows web.visits --where "pages > 10" --order-by "seconds desc"
     $ keyfold late list web.per_minute

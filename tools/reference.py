@@ -211,22 +211,20 @@ def documented() -> dict[str, dict[str, Any]]:
     """What is on the page: sections, with dotted names and what they are."""
     import keyfold as kf
     from keyfold import testing
-    from keyfold.engine.handle import Handle
     from keyfold.engine.reading import LiveTable
-    from keyfold.views.reader import TableReader
 
-    errors = {name for name in kf.__all__ if isinstance(vars(kf)[name], type) and _is_error(vars(kf)[name])}
-    classes = {
-        name: vars(kf)[name] for name in kf.__all__ if _is_class(vars(kf)[name]) and name not in errors
-    }
-    others = set(kf.__all__) - set(classes) - errors
+    public = {name: getattr(kf, name) for name in kf.__all__}
+    errors = {name: value for name, value in public.items() if _is_class(value) and _is_error(value)}
+    running = ("Handle", "TableReader")
+    declared = {n: v for n, v in public.items() if _is_class(v) and n not in errors and n not in running}
+    functions = {name: value for name, value in public.items() if inspect.isfunction(value)}
     return {
-        "Functions": {f"kf.{name}": vars(kf)[name] for name in sorted(others) if callable(vars(kf)[name])},
-        **{name: _with_methods(f"kf.{name}", cls) for name, cls in classes.items()},
-        "Handle": {"Handle": Handle, **_methods("handle", Handle)},
+        "Functions": {f"kf.{name}": value for name, value in sorted(functions.items())},
+        **{name: _with_methods(f"kf.{name}", cls) for name, cls in declared.items()},
+        "Handle": {"kf.Handle": kf.Handle, **_methods("handle", kf.Handle)},
         "Tables of a running app": {
             "LiveTable": LiveTable,
-            "TableReader": TableReader,
+            "kf.TableReader": kf.TableReader,
             **_methods("handle.table(t)", LiveTable),
         },
         "Testing": {
@@ -234,7 +232,7 @@ def documented() -> dict[str, dict[str, Any]]:
             "keyfold.testing.shared_session": testing.shared_session,
             **_with_methods("keyfold.testing.Driver", testing.Driver),
         },
-        "Errors": {f"kf.{name}": vars(kf)[name] for name in sorted(errors)},
+        "Errors": {f"kf.{name}": value for name, value in sorted(errors.items())},
     }
 
 
@@ -269,7 +267,7 @@ def _entry(name: str, value: Any) -> str:
         return f"{level} {name}\n\n{own_doc(value) or ''}"
     if isinstance(value, type) and _is_error(value):
         return f"{level} {name}\n\n{own_doc(value)} See [errors](errors.md#{value.__name__.lower()})."
-    if isinstance(value, type) and not name.startswith("kf.App"):
+    if isinstance(value, type) and name != "kf.App":
         return f"{level} {name}\n\n{own_doc(value)}"
     return f"{level} {name}\n\n```python\n{signature(name, value)}\n```\n\n{own_doc(value)}"
 

@@ -11,24 +11,64 @@ orders.by("region").table("region_totals", orders="count(*)", revenue="sum(amoun
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from keyfold.app import App, Keyed, Stream, Table
-from keyfold.errors import DeclarationError, KeyfoldError, QueryError, RunError
+from keyfold.errors import (
+    BadApp,
+    BadDuration,
+    BadExpression,
+    BadName,
+    BadOption,
+    ConnectRefused,
+    DeclarationError,
+    HomeLocked,
+    HomeUnusable,
+    JavaMissing,
+    KernelBuildFailed,
+    KeyfoldError,
+    NameTaken,
+    QueryError,
+    QueryFailed,
+    RunError,
+    StateMismatch,
+)
 from keyfold.folds import fold
 from keyfold.patterns import Pattern, no, step
 from keyfold.sources import files, lookup, rate, rows, spark
+
+if TYPE_CHECKING:
+    from keyfold.engine.handle import Handle
+    from keyfold.views.reader import TableReader
 
 __version__ = "0.1.0"
 
 __all__ = [
     "App",
+    "BadApp",
+    "BadDuration",
+    "BadExpression",
+    "BadName",
+    "BadOption",
+    "ConnectRefused",
     "DeclarationError",
+    "Handle",
+    "HomeLocked",
+    "HomeUnusable",
+    "JavaMissing",
+    "KernelBuildFailed",
     "Keyed",
     "KeyfoldError",
+    "NameTaken",
     "Pattern",
     "QueryError",
+    "QueryFailed",
     "RunError",
+    "StateMismatch",
     "Stream",
     "Table",
+    "TableReader",
     "__version__",
     "files",
     "fold",
@@ -39,3 +79,12 @@ __all__ = [
     "spark",
     "step",
 ]
+
+# Loaded when they are first asked for: declaring an app needs neither Spark nor SQLite.
+_LATER = {"Handle": "keyfold.engine.handle", "TableReader": "keyfold.views.reader"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(import_module(_LATER[name]), name)
+    raise AttributeError(f"module 'keyfold' has no attribute {name!r}")

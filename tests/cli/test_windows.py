@@ -45,13 +45,13 @@ class TestRows:
         ("words", "wanted"),
         [
             (["--key", "eu"], [1, 2, 3, 8]),
-            (["--key", "us", "--from", "2026-01-01T13:00:00Z"], [6]),
-            (["--key", "eu", "--from", "2026-01-01T13:30", "--to", "2026-01-01T15:00:00Z"], [2, 3]),
-            (["--from", "2026-01-01", "--to", "2026-01-01T12:00:01Z"], [1, 5]),
+            (["--key", "us", "--since", "2026-01-01T13:00:00Z"], [6]),
+            (["--key", "eu", "--since", "2026-01-01T13:30", "--until", "2026-01-01T15:00:00Z"], [2, 3]),
+            (["--since", "2026-01-01", "--until", "2026-01-01T12:00:01Z"], [1, 5]),
             (["--key", "eu", "--where", "n > 2", "--order-by", "n desc"], [8, 3]),
             (["--key", "eu", "--key", "2026-01-01T14:00:00Z"], [3]),
             (["--key", "-5"], []),
-            (["--from", "2026-01-02"], []),
+            (["--since", "2026-01-02"], []),
         ],
     )
     def test_of_a_key_and_a_time(self, cli: Cli, home: Path, words: list[str], wanted: list[int]) -> None:
@@ -67,10 +67,10 @@ class TestRows:
     @pytest.mark.parametrize(
         ("words", "says"),
         [
-            (["totals", "--from", "2026-01-01"], "the table has no windows"),
-            (["totals", "--to", "2026-01-01"], "given: --to"),
-            (["per_hour", "--from", "yesterday"], "--from is no point in time"),
-            (["per_hour", "--from", "2026-01-02", "--to", "2026-01-01"], "--from before --to"),
+            (["totals", "--since", "2026-01-01"], "the table has no windows"),
+            (["totals", "--until", "2026-01-01"], "given: --until"),
+            (["per_hour", "--since", "yesterday"], "--since is no point in time"),
+            (["per_hour", "--since", "2026-01-02", "--until", "2026-01-01"], "--since before --until"),
             (["totals", "--key", "a", "--key", "b"], "the key has 1 part, 2 given"),
         ],
     )

@@ -221,3 +221,24 @@ def test_plans_are_equal_wherever_their_lines_stand():
     first, second = declare(), declare()
     assert first == second
     assert hash(first) == hash(second)
+
+
+@pytest.mark.parametrize(
+    ("declare", "problem"),
+    [
+        (lambda s: s.join(s, within="1 hour"), r"(?s)join needs on=.*try: on="),
+        (lambda s: s.by("region").top(3), r"(?s)top needs by=.*try: top\(10, by="),
+        (lambda s: s.by("region").sliding("1 hour"), r"(?s)sliding needs every=.*every=\"5 minutes\""),
+        (lambda s: s.by("region").process("p", dict), r"(?s)process needs output=.*try: output="),
+    ],
+)
+def test_an_argument_that_is_left_out_is_named_with_an_example(declare, problem):
+    app = kf.App("shop")
+    stream = app.stream("orders", kf.rows([]), "region string, at timestamp", time="at")
+    with pytest.raises(BadOption, match=problem) as caught:
+        declare(stream)
+    assert "test_decl_tables.py:" in str(caught.value)
+
+
+def test_an_option_that_no_version_will_have_is_a_column(keyed):
+    assert [name for name, _ in keyed.table("totals", order="max(amount)").spec.columns] == ["order"]

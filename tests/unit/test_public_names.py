@@ -18,14 +18,29 @@ HEAVY = ("pyspark", "py4j", "pandas", "numpy", "pyarrow", "pydantic", "pydantic_
 def test_the_public_names_are_these():
     assert kf.__all__ == [
         "App",
+        "BadApp",
+        "BadDuration",
+        "BadExpression",
+        "BadName",
+        "BadOption",
+        "ConnectRefused",
         "DeclarationError",
+        "Handle",
+        "HomeLocked",
+        "HomeUnusable",
+        "JavaMissing",
+        "KernelBuildFailed",
         "Keyed",
         "KeyfoldError",
+        "NameTaken",
         "Pattern",
         "QueryError",
+        "QueryFailed",
         "RunError",
+        "StateMismatch",
         "Stream",
         "Table",
+        "TableReader",
         "__version__",
         "files",
         "fold",
@@ -48,6 +63,22 @@ def test_the_public_methods_are_documented():
         for name, member in vars(public).items():
             if not name.startswith("_") and (callable(member) or isinstance(member, property)):
                 assert member.__doc__, f"{public.__name__}.{name}"
+
+
+def test_every_error_is_exported():
+    errors = importlib.import_module("keyfold.errors")
+    raised = {name for name, value in vars(errors).items() if isinstance(value, type)}
+    assert {name for name in raised if issubclass(getattr(errors, name), Exception)} <= set(kf.__all__)
+
+
+def test_what_start_returns_is_typed():
+    import inspect
+
+    assert inspect.signature(kf.App.start).return_annotation == "Handle"
+    assert kf.Handle.__name__ == "Handle"
+    assert kf.TableReader.get.__doc__
+    with pytest.raises(AttributeError, match="Nothing"):
+        kf.Nothing  # noqa: B018
 
 
 def test_the_version_is_that_of_the_project():

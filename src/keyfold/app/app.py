@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from keyfold.app.stream import Stream
 from keyfold.app.table import Table
@@ -13,6 +13,9 @@ from keyfold.plan import checks, describe, durations
 from keyfold.plan.nodes import AppSpec, Connector, Lookup, Node, OnError, Site, Source, TableSpec
 from keyfold.plan.site import here, place
 from keyfold.plan.streams import FUTURE, event_time, stream_schema
+
+if TYPE_CHECKING:
+    from keyfold.engine.handle import Handle
 
 
 class App:
@@ -93,7 +96,7 @@ class App:
         """The app for people ("text"), for programs ("json") or as a diagram ("mermaid")."""
         return describe.describe(self.spec(), format)
 
-    def start(self, spark: Any = None, home: Any = None, **settings: Any) -> Any:
+    def start(self, spark: Any = None, home: Any = None, **settings: Any) -> Handle:
         """Starts the app's queries, on a session of your own or one made for it, and returns a handle."""
         from keyfold.engine.run import start
 

@@ -63,7 +63,7 @@ class Keyed:
         self,
         size: str | timedelta,
         *,
-        every: str | timedelta,
+        every: str | timedelta | None = None,
         offset: str | timedelta | int = 0,
         zone: str | None = None,
     ) -> Keyed:
@@ -91,7 +91,7 @@ class Keyed:
         """The last n rows of each key, by event time if the stream has one, else by arrival."""
         return self._windowed(windows.last, n)
 
-    def top(self, n: int, *, by: str) -> Keyed:
+    def top(self, n: int, *, by: str | None = None) -> Keyed:
         """The first n rows of each key, as after ORDER BY in SQL: a table has a row per key and rank.
 
         >>> bids = kf.App("shop").stream("bids", kf.rows([]), "item int, price double")
@@ -162,7 +162,7 @@ class Keyed:
         name: str,
         processor: Callable[[], Any],
         *,
-        output: str,
+        output: str | None = None,
         mode: ProcessMode = "update",
         initial: Callable[..., Any] | None = None,
         partitions: int | None = None,

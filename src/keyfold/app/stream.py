@@ -85,7 +85,7 @@ class Stream:
         self,
         other: Stream,
         *,
-        on: str | Sequence[str] | Callable[[], Any],
+        on: str | Sequence[str] | Callable[[], Any] | None = None,
         within: Within | None = None,
         how: JoinHow = "inner",
     ) -> Stream:

@@ -31,7 +31,7 @@ def command(
     since: Annotated[
         str | None,
         typer.Option(
-            "--from",
+            "--since",
             metavar="TIME",
             help="Windows that end after this time, such as 2026-01-31 or 2026-01-31T13:30:00Z.",
             show_default=False,
@@ -39,7 +39,9 @@ def command(
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option("--to", metavar="TIME", help="Windows that start before this time.", show_default=False),
+        typer.Option(
+            "--until", metavar="TIME", help="Windows that start before this time.", show_default=False
+        ),
     ] = None,
     where: Annotated[
         str | None, typer.Option(metavar="CONDITION", help="As in \"revenue > 100 and region = 'eu'\".")
@@ -67,7 +69,7 @@ def command(
 
     Example: keyfold rows shop.region_totals --format parquet --out totals.parquet
 
-    Example: keyfold rows shop.per_minute --key eu --from 2026-01-01 --to 2026-01-02
+    Example: keyfold rows shop.per_minute --key eu --since 2026-01-01 --until 2026-01-02
     """
     from keyfold.cli import export, output
     from keyfold.cli.reading import opened
@@ -82,7 +84,7 @@ def command(
         more = wanted == "table" and limit is not None
         parts = tuple(key or ())
         given = parts[0] if len(parts) == 1 else parts or None
-        chosen = keys.narrowed(table.schema, where, given, since, until, ("--from", "--to"))
+        chosen = keys.narrowed(table.schema, where, given, since, until, ("--since", "--until"))
         rows = store.scan(table.table, chosen, order_by, limit + 1 if more and limit is not None else limit)
         if wanted == "json":
             output.json_array(rows)

@@ -134,6 +134,12 @@ def one_of(value: object, choices: Iterable[str], what: str, where: object = Non
     raise BadOption(f"{what} must be one of: {listed}", where=where, given=repr(value), hint=hint)
 
 
+def required(value: object, name: str, what: str, hint: str, where: object = None) -> None:
+    """Refuses an argument that was left out: Python's own error would not say what goes there."""
+    if value is None:
+        raise BadOption(f"{what} needs {name}=", where=where, hint=hint)
+
+
 def instance(value: object, kind: type[T], what: str, advice: str, where: object = None) -> T:
     """The value, if it is of that class."""
     if isinstance(value, kind):

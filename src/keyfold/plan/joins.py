@@ -91,7 +91,8 @@ def _on(on: Any, where: object) -> tuple[tuple[str, ...], Expr | None]:
         raise BadOption("on is a list in one text", where=where, given=f"on={on!r}", hint=f"on={names!r}")
     if callable(on) or (isinstance(on, str) and on.strip() and not _COLUMN.fullmatch(on)):
         return (), checks.expression(on, "on", where)
-    if on is None or (isinstance(on, str) and not on.strip()):
-        hint = 'on="id", or on="orders.id = payments.order_id"'
+    hint = 'on="id", or on="orders.id = payments.order_id"'
+    checks.required(on, "on", "join", hint, where)
+    if isinstance(on, str) and not on.strip():
         raise BadOption("on says what rows have in common", where=where, given=f"on={on!r}", hint=hint)
     return known.columns(on, "on", where), None

@@ -10,8 +10,8 @@ from keyfold.plan import checks, durations
 from keyfold.plan.nodes import Expr, FoldSpec, Named
 
 RESERVED: Final = (
-    "ttl", "emit", "keep", "idle", "partitions", "order", "on_error",
-    "latency", "changelog", "initial", "was", "budget", "max_keys", "help",
+    "ttl", "emit", "keep", "idle", "partitions", "on_error",
+    "history", "latency", "initial", "was", "budget", "max_keys", "help",
 )  # fmt: skip
 """Keyword arguments of `table` that can't be columns, in this version or a later one."""
 

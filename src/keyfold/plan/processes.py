@@ -20,6 +20,8 @@ def process(
         problem = "the processor of process is an object: each task makes its own"
         raise BadExpression(problem, where=where, given=type(processor).__name__, hint=hint)
     made = checks.function(processor, 0, "the processor of process", where)
+    example = 'output="customer string, points double", with the columns of the key'
+    checks.required(output, "output", "process", example, where)
     columns = schema.columns(output, where, "output")
     for name in columns:
         # A processor may say of each row whether it is one or is none any more.

@@ -22,6 +22,7 @@ def top(n: object, by: object, where: object = None) -> TopSpec:
     """The first n rows of a key."""
     count = checks.positive(n, "n of top", where)
     advice = 'top(10, by="price desc")'
+    checks.required(by, "by", "top", advice, where)
     order = checks.instance(by, str, "by of top must be SQL, as after ORDER BY", advice, where)
     if not order.strip():
         raise BadOption("by of top is empty", where=where, given=repr(by), hint=advice)
