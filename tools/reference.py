@@ -187,7 +187,7 @@ _ERRORS = """
 
 _REASONS = """
 The first line is `.what`; `.where`, `.given` and `.hint` are the others, and None where there is nothing to
-say. Passwords in URLs are masked.
+say. Passwords in URLs and the values of options that are secret by their name are masked.
 
 The reasons of a `QueryError`, in `.reason`, and the HTTP status for each, in `.status`:
 

@@ -11,7 +11,7 @@ KeyfoldError                    the base of all
 │   ├── BadApp                  a file that is no app, an app without tables
 │   └── StateMismatch           the state on disk was written by another definition
 ├── RunError                    running failed; also a RuntimeError; has .app, .table, .batch
-│   ├── HomeLocked              another running process holds the home
+│   ├── HomeLocked              a running process holds the home: another one, or this one
 │   ├── HomeUnusable            the home can't be read or written
 │   ├── JavaMissing             no Java, or one that is too old
 │   ├── KernelBuildFailed       the kernel doesn't compile here
@@ -33,7 +33,6 @@ unknown option 'tll' of table
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable
 from typing import Final, Literal, TypeAlias
 
@@ -46,9 +45,6 @@ STATUS: Final[dict[Reason, int]] = {
     "bad_request": 400,
     "unauthorized": 401,
 }
-
-_IN_URL: Final = re.compile(r"(://[^/:@\s]*:)[^@\s]+(@)")
-_IN_QUERY: Final = re.compile(r"((?:secret|password|passwd|token)=)[^&;\s]+", re.IGNORECASE)
 
 
 class KeyfoldError(Exception):
@@ -122,7 +118,7 @@ class RunError(KeyfoldError, RuntimeError):
 
 
 class HomeLocked(RunError):
-    """Another running process holds the home."""
+    """A running process holds the home: another one, or this one."""
 
 
 class HomeUnusable(RunError):
@@ -181,11 +177,6 @@ def did_you_mean(name: str, candidates: Iterable[str], otherwise: str | None = N
     """
     found = near(name, candidates)
     return f"{found} (did you mean {found!r}?)" if found else otherwise
-
-
-def masked(text: str) -> str:
-    """The text without the passwords of URLs in it: errors and descriptions end up in logs."""
-    return _IN_QUERY.sub(r"\1***", _IN_URL.sub(r"\1***\2", text))
 
 
 def _line(label: str, text: str) -> str:

@@ -9,7 +9,8 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from keyfold.errors import BadOption, did_you_mean, masked
+from keyfold.errors import BadOption, did_you_mean
+from keyfold.masking import masked, shown
 
 _MEMORY = re.compile(r"[1-9][0-9]*[kmgt]b?", re.IGNORECASE)
 
@@ -30,7 +31,9 @@ class Settings(BaseSettings):
     master: str | None = Field(
         None, description="Spark master of a session made by keyfold; local[*] if not set."
     )
-    spark: dict[str, str] = Field({}, description="More Spark settings, as JSON in the environment.")
+    spark: dict[str, str] = Field(
+        {}, description="More Spark settings, as JSON in the environment.", repr=False
+    )
     driver_memory: str = Field("4g", description="Memory of the JVM that keyfold starts, as Spark spells it.")
     kernel_dir: Path | None = Field(None, description="Directory in which the compiled kernel is cached.")
 
@@ -71,7 +74,9 @@ def load(**overrides: Any) -> Settings:
     for name in given:
         if name not in Settings.model_fields:
             hint = did_you_mean(name, Settings.model_fields, f"one of: {', '.join(Settings.model_fields)}")
-            raise BadOption(f"unknown setting {name!r}", given=f"{name}={given[name]!r}", hint=hint)
+            raise BadOption(
+                f"unknown setting {name!r}", given=f"{name}={shown(name, repr(given[name]))}", hint=hint
+            )
     try:
         return Settings(**given)
     except ValidationError as error:

@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any, Final, NoReturn, cast
 
 from keyfold.errors import BadOption
+from keyfold.masking import shown
 from keyfold.plan import checks, durations
 from keyfold.plan.nodes import Connector, Duplicates, Lookup
 from keyfold.plan.schema import columns
@@ -139,7 +140,10 @@ def _option(name: str, value: object) -> str:
         return str(value)
     hint = "a string, a number, True or False"
     raise BadOption(
-        f"option {name!r} has a value Spark can't take", where=here(), given=repr(value), hint=hint
+        f"option {name!r} has a value Spark can't take",
+        where=here(),
+        given=shown(name, repr(value)),
+        hint=hint,
     )
 
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from keyfold import private
 from keyfold.app import App
 from keyfold.engine import aside, run, session
 from keyfold.engine.feeding import encode, put
@@ -182,8 +183,7 @@ class Driver:
 
     def _feed_directory(self, stream: Source) -> Path:
         directory = self._home / self._spec.name / "feeds" / stream.name
-        directory.mkdir(parents=True, exist_ok=True)
-        return directory
+        return private.directory(directory)
 
     def _feed(self, stream: Source, lines: str) -> None:
         self._files += 1

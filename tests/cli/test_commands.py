@@ -6,13 +6,14 @@ import csv
 import io
 import json
 import os
+import shutil
 import stat
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from keyfold.cli import options
+from keyfold.cli import doctor, options
 from keyfold.engine.home import AppHome
 from keyfold.engine.lock import Lock, holder
 from keyfold.engine.monitor import write_status
@@ -128,6 +129,25 @@ def test_doctor_says_what_to_do_without_java_or_a_home(
     assert said.code == 1
     assert "no Java found" in said.out
     assert "another directory: --home DIR" in said.out
+
+
+def test_doctor_takes_little_disk_for_a_problem_where_no_start_would_get_by_with_it(
+    tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = shutil.disk_usage(tmp_path).free
+    monkeypatch.setattr(doctor, "_NEEDED_DISK", 2 * free)
+    found = cli("doctor", "--home", tmp_path, "--json")
+    disk = next(f for f in found.json["findings"] if f["what"] == "disk")
+    assert (found.code, found.json["ok"], disk["ok"]) == (1, False, False)
+    assert "free some" in disk["do"]
+    said = cli("doctor", "--home", tmp_path)
+    assert "all is well" not in said.out
+    assert any(line.split()[:2] == ["WRONG", "disk"] for line in said.out.splitlines())
+    monkeypatch.setattr(doctor, "_NEEDED_DISK", 0)
+    monkeypatch.setattr(doctor, "_LITTLE_DISK", 2 * free)
+    found = cli("doctor", "--home", tmp_path, "--json")
+    disk = next(f for f in found.json["findings"] if f["what"] == "disk")
+    assert (disk["ok"], "free some" in disk["do"]) == (None, True)
 
 
 def test_init_overwrites_nothing(tmp_path: Path, cli: Cli) -> None:

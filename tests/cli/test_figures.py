@@ -89,11 +89,13 @@ def test_a_sparkline_shows_the_newest_values_against_their_highest() -> None:
     assert figures.sparkline([1, 8], 8, "ascii").isascii()
 
 
-def drawn(width: int, tables: dict[str, dict[str, Any]], encoding: str = "utf-8") -> list[str]:
+def drawn(
+    width: int, tables: dict[str, dict[str, Any]], encoding: str = "utf-8", rates: int = 3
+) -> list[str]:
     out = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     console = Console(file=out, width=width, force_terminal=False, highlight=False)
     screen = Screen(None, console, "Ctrl-C stops", {})  # type: ignore[arg-type]
-    for rate in (1.0, 5.0, 45_678.9):
+    for rate in ([1.0, 5.0, 45_678.9] * rates)[:rates]:
         for name in tables:
             screen._rates[name].append(rate)
     console.print(screen.drawn({"app": "shop", "tables": tables}))
@@ -106,8 +108,52 @@ def test_the_screen_fits_its_width_and_tells_every_figure(width: int) -> None:
     lines = drawn(width, {"region_totals": TABLE, "customers": EMPTY})
     assert all(len(text) <= width for text in lines)
     whole = " ".join(" ".join(lines).split())
-    for figure in ("45.7k", "1.23M", "9,999", "2.1 MB", "350 ms", "2 h 1 min", "40%", "3 files to come", "█"):
+    for figure in ("45.7k", "1.23M", "9,999", "2.1 MB", "350 ms", "2 h 1 min", "40%", "3 files to come"):
         assert figure in whole or width < 40, figure
+
+
+LARGE: dict[str, Any] = {
+    **TABLE,
+    "batch": 123_456,
+    "rows": 987_654_321_000,
+    "rows_per_second": 123_456_789.0,
+    "batch_ms": 83_520_000,
+    "keys": 45_678_901,
+    "state_bytes": 123_456_789_000,
+    "lag_seconds": 86_400.0 * 35 + 3_600 * 13,
+    "late": 1_234_567,
+    "rejected": 7_654_321,
+    "removed": 55_555,
+}
+
+
+@pytest.mark.parametrize("width", [40, 80, 120, 200])
+@pytest.mark.parametrize("table", [TABLE, LARGE], ids=["usual", "large"])
+def test_eight_tables_are_shown_without_a_number_cut_or_a_line_wasted(
+    width: int, table: dict[str, Any]
+) -> None:
+    names = [f"customers_by_region_{number}" for number in range(8)]
+    lines = drawn(width, dict.fromkeys(names, table))
+    assert all(len(text) <= width for text in lines)
+    assert "…" not in "".join(lines)
+    figure = figures.status_row("", table)
+    for name, value in (*figure.items(), ("done", "40%")):
+        # The watermark is where there is room for it: how far behind it is says the same.
+        rows = sum(value in text for text in lines)
+        assert rows >= 8 or (name == "watermark" and rows == 0 and width >= 80), f"{name} {value}"
+    assert len(lines) <= {40: 8 * 7, 80: 8 * 3, 120: 8 * 2, 200: 8 + 1}[width] + 2
+    assert sum("█" in text for text in lines) >= (8 if width == 200 else 0)
+
+
+def test_a_sparkline_gives_way_before_numbers_do() -> None:
+    tables = {"region_totals": TABLE, "customers": TABLE}
+
+    def bars(width: int) -> int:
+        return sum(character in "▁▂▃▄▅▆▇█" for character in "".join(drawn(width, tables, rates=60)))
+
+    at = [bars(width) for width in (200, 130, 125, 120)]
+    assert at == sorted(at, reverse=True)
+    assert at[0] == 32 > at[-1]
 
 
 def test_the_screen_needs_no_character_that_the_terminal_lacks() -> None:

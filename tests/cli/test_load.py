@@ -127,3 +127,22 @@ def test_several_apps_are_told_apart_by_name(tmp_path: Path) -> None:
 
 def test_one_app_under_two_names_is_one(tmp_path: Path) -> None:
     assert load(str(write(tmp_path / "a.py", SHOP + "\nalias = app\n"))).app.name == "shop"
+
+
+@pytest.mark.parametrize("column", ['F.count("*")', 'F.sum("amount")', 'F.expr("count(*)")', "F.lit(1)"])
+def test_a_column_that_needs_a_session_is_told_apart_with_what_to_write(tmp_path: Path, column: str) -> None:
+    text = SHOP.replace('"count(*)"', column).replace(
+        "import", "from pyspark.sql import functions as F\nimport", 1
+    )
+    said = refused(write(tmp_path / "shop.py", text))
+    assert "needs a Spark session" in said
+    assert "shop.py:7" in said
+    assert f"n={column}" in said
+    assert 'lambda: F.count("*")' in said
+    assert "SESSION_OR_CONTEXT" not in said
+
+
+def test_an_assertion_of_the_users_is_left_as_it_is(tmp_path: Path) -> None:
+    said = refused(write(tmp_path / "shop.py", SHOP + "assert False"))
+    assert "AssertionError" in said
+    assert "Spark" not in said

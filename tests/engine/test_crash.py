@@ -12,8 +12,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
+
+from keyfold.engine import lock
 
 pytestmark = pytest.mark.jvm
 
@@ -197,7 +198,7 @@ def test_killed_at_every_point_of_a_batch_and_started_again(tmp_path: Path) -> N
     last = Child(tmp_path)
     assert last.code == 0, last.errors
     assert len({owner["jvm"]["pid"] for owner in [*owners, last.said["started"]]}) == 5
-    assert not any(alive(owner["jvm"]) for owner in owners)
+    assert not any(lock.alive(owner["jvm"]) for owner in owners)
     assert (tmp_path / "home" / "shop" / "lock").read_text() == ""
 
     expected, unusable = recount(files)
@@ -217,11 +218,3 @@ def test_killed_at_every_point_of_a_batch_and_started_again(tmp_path: Path) -> N
     # Only `sums` is killed at a chosen batch. For the other table the kill may fall between Spark's log of
     # files and its log of batches; it then reads two files in one batch: other numbers, the same rows.
     assert last.said["status"]["sums"]["batch"] >= 7
-
-
-def alive(process: dict[str, float]) -> bool:
-    """Whether that process, and not another with its pid, still runs."""
-    try:
-        return abs(psutil.Process(int(process["pid"])).create_time() - process["started"]) < 1
-    except psutil.NoSuchProcess:
-        return False

@@ -259,3 +259,28 @@ def test_columns_and_keys_in_another_order_are_refused_or_keep_their_values(
         assert (found["a"], found["b"]) == ("p", "q")
         assert found["x"] > 1, "the key goes on"
         assert found["y"] == 100 * found["x"]
+
+
+def test_columns_of_spark_mean_what_their_text_does(tmp_path: Path) -> None:
+    shared_session()
+    from pyspark.sql import functions as F
+
+    def app(n: Any, key: Any, condition: Any) -> kf.App:
+        app = kf.App("columns")
+        rows = app.stream("rows", kf.rows([]), schema="k string, x int").where(condition)
+        rows.by(k=key).table("t", n=n, total="sum(x)")
+        return app
+
+    given = app(F.count("*"), F.upper("k"), F.col("x") > 0)
+    assert "n      count(*)" in given.describe()
+    with drive(given, home=tmp_path) as d:
+        d.push("rows", [{"k": "a", "x": 1}, {"k": "A", "x": 2}, {"k": "a", "x": -1}])
+        assert d.rows("t") == [{"k": "A", "n": 2, "total": 3}]
+    with drive(app("count(*)", "upper(k)", "x > 0"), home=tmp_path) as d:
+        d.push("rows", [{"k": "a", "x": 4}])
+        assert d.rows("t") == [{"k": "A", "n": 3, "total": 7}]
+    with (
+        pytest.raises(StateMismatch, match="count"),
+        drive(app(F.sum("x"), "upper(k)", "x > 0"), home=tmp_path),
+    ):
+        pass

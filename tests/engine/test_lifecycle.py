@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import zipfile
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -30,6 +31,7 @@ def counting(name: str, **options: Any) -> kf.App:
 
 def test_apps_in_one_home_and_one_session_do_not_see_each_other(tmp_path: Path) -> None:
     with drive(counting("one"), home=tmp_path) as one, drive(counting("two"), home=tmp_path) as two:
+        assert repr(one.handle) == f"<app one, running: t; {tmp_path / 'one'}>"
         one.push("rows", [{"k": "a"}])
         two.push("rows", [{"k": "b"}, {"k": "b"}])
         one.crash()
@@ -93,6 +95,9 @@ def test_a_table_that_fails_leaves_the_others_alone() -> None:
         assert [status[t]["running"] for t in ("strict", "patient")] == [False, True]
         with pytest.raises(QueryFailed, match="strict"):
             d.handle.wait(60)
+        handle = d.handle
+        assert repr(handle) == f"<app {app.name}, failed: strict (failed), patient; {handle.home.path}>"
+    assert repr(handle) == f"<app {app.name}, stopped: strict, patient; {handle.home.path}>"
 
 
 def test_snapshots_and_batches_come_as_often_as_asked() -> None:
@@ -182,3 +187,14 @@ def test_a_view_is_read_as_rows_dataframe_and_at_a_position() -> None:
         assert behind.value.reason == "behind_bound"
         d.push("rows", [{"k": "a", "i": 2}])
         assert reader.get("a", at_least=position + 1, wait="10 seconds")["i"] == 2
+
+
+def test_jars_among_the_settings_are_added_to_a_session_that_runs_already(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "mine.jar", "w") as jar:
+        jar.writestr("mine.txt", "here")
+    for _ in range(2):
+        with drive(counting("jars"), spark={"spark.jars": f" {tmp_path / 'mine.jar'} ,"}) as d:
+            d.push("rows", [{"k": "a"}])
+            assert d.rows("t") == [{"k": "a", "n": 1}]
+            loader = d.handle.spark._jsparkSession.artifactManager().classloader()
+            assert loader.getResource("mine.txt") is not None

@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from keyfold import errors
-from keyfold.errors import BadOption, KeyfoldError, QueryError, QueryFailed, did_you_mean, masked, near
+from keyfold.errors import BadOption, KeyfoldError, QueryError, QueryFailed, did_you_mean, near
 
 
 def classes():
@@ -90,12 +90,3 @@ def test_a_hint_suggests_the_nearest_or_falls_back():
     assert did_you_mean("tll", ["ttl", "help"]) == "ttl (did you mean 'ttl'?)"
     assert did_you_mean("zzz", ["ttl"], "one of: ttl") == "one of: ttl"
     assert did_you_mean("zzz", ["ttl"]) is None
-
-
-def test_passwords_of_addresses_are_masked():
-    assert masked("postgresql://bob:s3cret@host/db") == "postgresql://bob:***@host/db"
-    assert (
-        masked("jdbc:x://h/db?user=bob&password=s3cret&ssl=true")
-        == "jdbc:x://h/db?user=bob&password=***&ssl=true"
-    )
-    assert masked("s3a://bucket/path@2024") == "s3a://bucket/path@2024"

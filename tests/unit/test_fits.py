@@ -26,6 +26,16 @@ def meaning(spec: TableSpec) -> dict[str, str]:
     return fits.meaning_of(Compiled(spec, cast(Any, None), {}, "null", cast(Any, None), True, None))
 
 
+def test_differences_show_times_as_lengths_and_not_in_milliseconds() -> None:
+    def ttl(length: str | None) -> dict[str, str]:
+        return meaning(cards().by("card").table("t", n="count(*)", ttl=length).spec)
+
+    assert fits.differences(ttl("30 days"), ttl("90 minutes")) == [
+        "ttl: 30 days on disk, 1 hour 30 minutes now"
+    ]
+    assert fits.differences(ttl(None), ttl("500 ms"))[0] == "ttl: nothing on disk, 500 ms now"
+
+
 def test_the_limit_of_a_pattern_may_change() -> None:
     specs = [pattern(limit=limit).pattern for limit in (10, 20)]
     assert specs[0] != specs[1]

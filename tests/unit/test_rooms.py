@@ -9,6 +9,8 @@ import pytest
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "keyfold"
 ORDER = [
+    "masking",
+    "private",
     "errors",
     "settings",
     "plan",

@@ -66,7 +66,7 @@ def _examined(loaded: Loaded, home: str | None) -> tuple[AppHome, list[Finding]]
     place = AppHome(settings.home.resolve() / spec.name)
     stored = place.read_plan()
     for_workers(loaded)
-    with TemporaryDirectory(prefix="keyfold-check-") as directory:
+    with TemporaryDirectory(prefix="keyfold-check-", ignore_cleanup_errors=True) as directory:
         # Spark's log goes to the home of its settings: not to the one that is looked at.
         spark = session.own_session(settings.model_copy(update={"home": Path(directory)}))
         try:

@@ -16,6 +16,8 @@ import typer
 from keyfold.cli.options import Home, Json
 from keyfold.errors import KeyfoldError
 
+# What one start takes: libraries that Java unpacks, Spark's local files, the first checkpoints.
+_NEEDED_DISK: Final = 250_000_000
 _LITTLE_DISK: Final = 1_000_000_000
 _LITTLE_MEMORY: Final = 4_000_000_000
 
@@ -132,9 +134,9 @@ def _disk(home: Path) -> Finding:
     from keyfold.cli.figures import size
 
     free = shutil.disk_usage(_nearest(home)).free
-    few = free < _LITTLE_DISK
-    do = "state, checkpoints and views need room; free some, or use --home on another disk" if few else None
-    return Finding("disk", None if few else True, f"{size(free)} free", do)
+    ok = False if free < _NEEDED_DISK else None if free < _LITTLE_DISK else True
+    do = f"a start needs {size(_NEEDED_DISK)}, state and views more; free some, or use --home on another disk"
+    return Finding("disk", ok, f"{size(free)} free", None if ok else do)
 
 
 def _memory() -> Finding:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -19,8 +20,10 @@ from keyfold.cli import figures, output
 if TYPE_CHECKING:
     from keyfold.engine.handle import Handle
 
-_WIDE: Final = 118
 _SPARK: Final = 16
+_LEAST_SPARK: Final = 4
+# Between two columns.
+_GAP: Final = 2
 _HISTORY: Final = 60
 _SHOWN: Final = (
     "rows",
@@ -33,6 +36,8 @@ _SHOWN: Final = (
     "late",
     "rejected",
 )
+# Of what most tables never have, nothing is said.
+_SOMETIMES: Final = ("removed", "done")
 
 
 class Screen:
@@ -44,7 +49,7 @@ class Screen:
         self._handle, self._console, self._until, self._watch = handle, console, until, watch
         self._begun = time.monotonic()
         self._rates: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_HISTORY))
-        self._left: dict[str, Left] = defaultdict(Left)
+        self._left = Left()
         self._live = Live(console=console, transient=True, auto_refresh=False)
 
     def __enter__(self) -> Callable[[], None]:
@@ -69,50 +74,63 @@ class Screen:
         head = Text(status["app"], style="bold", overflow="ellipsis", no_wrap=True)
         head.append(f"  {figures.span(int(time.monotonic() - self._begun))}  {self._until}", style="dim")
         tables = status["tables"]
-        body = self._wide(tables) if width >= _WIDE else self._narrow(tables)
-        return Group(head, *body, *self._bars(tables, width), *self._rows())
+        rows = {name: _row(name, table) for name, table in tables.items()}
+        wide = self._wide(rows, width)
+        body = [wide] if wide is not None else self._narrow(rows, width)
+        return Group(head, *body, *self._bar(tables.values(), width), *self._rows())
 
-    def _wide(self, tables: dict[str, dict[str, Any]]) -> list[RenderableType]:
+    def _wide(self, rows: Mapping[str, Mapping[str, str]], width: int) -> RenderableType | None:
+        """A line for each table, if all numbers have room: sparklines are as wide as what is left, and the
+        watermark gives way, since how far it is behind is there too."""
+        used = [c for c in (*_SHOWN, *_SOMETIMES) if c in _SHOWN or any(row.get(c) for row in rows.values())]
+        for columns in (("rows/s", *used), tuple(c for c in ("rows/s", *used) if c != "watermark")):
+            left = width - _width(("table", *columns), rows)
+            if left >= 0:
+                return self._grid(rows, columns, min(_SPARK, left - _GAP))
+        return None
+
+    def _grid(self, rows: Mapping[str, Mapping[str, str]], columns: tuple[str, ...], room: int) -> Table:
         grid = Table(box=None, pad_edge=False, header_style="dim")
-        removed = any(table.get("removed") for table in tables.values())
-        shown = (*_SHOWN, "removed") if removed else _SHOWN
-        for name in ("table", "rows/s", "", *shown):
+        for name in ("table", columns[0], *([""] if room >= _LEAST_SPARK else []), *columns[1:]):
             grid.add_column(name, justify="left" if name in ("table", "") else "right", no_wrap=True)
-        for name, table in tables.items():
-            row = figures.status_row(name, table)
-            spark = Text(self._spark(name, _SPARK), style="cyan")
-            cells = [_cell(column, row.get(column, "0")) for column in shown]
-            grid.add_row(Text(name, style="bold"), row["rows/s"], spark, *cells)
-        return [grid]
+        for name, row in rows.items():
+            spark = [Text(self._spark(name, room), style="cyan")] if room >= _LEAST_SPARK else []
+            first, *cells = (_cell(column, row.get(column, "0")) for column in columns)
+            grid.add_row(Text(name, style="bold"), first, *spark, *cells)
+        return grid
 
-    def _narrow(self, tables: dict[str, dict[str, Any]]) -> list[RenderableType]:
-        blocks: list[RenderableType] = []
-        for name, table in tables.items():
-            row = figures.status_row(name, table)
-            line = Text(f"{name} ", style="bold", no_wrap=True, overflow="ellipsis")
-            room = max(4, min(_SPARK, self._console.width - len(name) - len(row["rows/s"]) - 9))
-            line.append(f"{row['rows/s']} rows/s ", style="not bold")
-            line.append(self._spark(name, room), style="not bold cyan")
-            pairs = Text("  ", style="dim")
-            for label in (*_SHOWN, "removed"):
+    def _narrow(self, rows: Mapping[str, Mapping[str, str]], width: int) -> list[RenderableType]:
+        """Name and figures of each table, one after the other over as many lines as they take."""
+        lines: list[RenderableType] = []
+        for name, row in rows.items():
+            line = Text(name, style="bold", overflow="fold").append(f"  {row['rows/s']} rows/s", "not bold")
+            room = min(_SPARK, max(_LEAST_SPARK, width - line.cell_len - _GAP))
+            parts = [Text(self._spark(name, room), style="not bold cyan")]
+            for label in (*_SHOWN, *_SOMETIMES):
                 if row.get(label, "0") not in (figures.NONE, "0"):
-                    pairs.append(f"{label} ").append_text(_cell(label, row[label])).append("  ")
-            blocks += [line, pairs]
-        return blocks
+                    parts.append(Text(f"{label} ", "not bold dim").append_text(_cell(label, row[label])))
+            for part in parts:
+                if line.cell_len + _GAP + part.cell_len > width:
+                    lines.append(line)
+                    line = Text()
+                line.append(" " * _GAP).append_text(part)
+            lines.append(line)
+        return lines
 
-    def _bars(self, tables: dict[str, dict[str, Any]], width: int) -> list[RenderableType]:
-        """A bar for each table that has something left to do."""
-        bars: list[RenderableType] = []
-        for name, table in tables.items():
-            left = self._left[name].estimate(table["done"], time.monotonic())
-            if table["done"] is not None and table["done"] < 1:
-                grid = Table.grid(padding=(0, 1))
-                files = f", {table['files_left']:,} files to come" if table["files_left"] else ""
-                said = f"{table['done']:.0%}{left}{files}"
-                bar = ProgressBar(total=1, completed=table["done"], width=max(8, min(40, width // 4)))
-                grid.add_row(Text(name, no_wrap=True, overflow="ellipsis"), bar, Text(said, overflow="fold"))
-                bars.append(grid)
-        return bars
+    def _bar(self, tables: Iterable[Mapping[str, Any]], width: int) -> list[RenderableType]:
+        """One bar for all tables, as long as there is something left to do."""
+        known = [table for table in tables if table["done"] is not None]
+        done = sum(table["done"] for table in known) / len(known) if known else None
+        left = self._left.estimate(done, time.monotonic())
+        if done is None or done >= 1:
+            return []
+        grid = Table.grid(padding=(0, 1))
+        # Tables of one stream read the same files.
+        most = max(table["files_left"] or 0 for table in known)
+        files = f", {most:,} files to come" if most else ""
+        bar = ProgressBar(total=1, completed=done, width=max(8, min(40, width // 4)))
+        grid.add_row(bar, Text(f"{done:.0%}{left}{files}", overflow="fold"))
+        return [grid]
 
     def _rows(self) -> list[RenderableType]:
         """Rows of the tables that are watched, as they are now."""
@@ -148,6 +166,18 @@ class Left:
         if done - before < 0.02 or now - begun < 2:
             return ""
         return f", about {figures.span((now - begun) / (done - before) * (1 - done))} left"
+
+
+def _row(name: str, table: dict[str, Any]) -> dict[str, str]:
+    """A table's figures, and how much is done while something is left."""
+    done = table["done"]
+    return figures.status_row(name, table) | ({} if done is None or done >= 1 else {"done": f"{done:.0%}"})
+
+
+def _width(columns: tuple[str, ...], rows: Mapping[str, Mapping[str, str]]) -> int:
+    """Of a line with all of its figures."""
+    widths = (max(len(c), *(cell_len(row.get(c, "0")) for row in rows.values())) for c in columns)
+    return sum(widths) + _GAP * (len(columns) - 1)
 
 
 def _cell(label: str, text: str) -> Text:

@@ -106,6 +106,11 @@ def _explained(path: Path) -> Iterator[None]:
     except (Exception, SystemExit) as error:
         if "null bytes" in str(error):
             raise BadApp(f"{path.name} is no Python: {error}", given=path) from error
+        if _lacks_session(error):
+            what = f"{path.name} can't be loaded: a Spark Column needs a Spark session, and there is none yet"
+            raise BadApp(
+                what, where=_place(path, error), given=_line(path, error), hint=checks.AS_TEXT
+            ) from error
         what = f"{path.name} can't be loaded: {traceback.format_exception_only(error)[-1].strip()}"
         raise BadApp(what, where=_place(path, error)) from error
 
@@ -118,14 +123,32 @@ def _no_python(path: Path, error: SyntaxError) -> BadApp:
     return BadApp(f"{file} is no Python: {type(error).__name__}: {error.msg}", where=where, given=line)
 
 
+def _lacks_session(error: BaseException) -> bool:
+    """Whether a function of PySpark's was called that asks Java for a column."""
+    frames = traceback.extract_tb(error.__traceback__)
+    of_spark = bool(frames) and f"{os.sep}pyspark{os.sep}" in frames[-1].filename
+    condition = getattr(error, "getCondition", lambda: None)()
+    # Some of its functions say so, others only assert that there is one.
+    return of_spark and (type(error) is AssertionError or condition == "SESSION_OR_CONTEXT_NOT_EXISTS")
+
+
 def _place(path: Path, error: BaseException) -> str | None:
+    frame = _frame(path, error)
+    return f"{Path(frame.filename).name}:{frame.lineno}" if frame else None
+
+
+def _line(path: Path, error: BaseException) -> str | None:
+    frame = _frame(path, error)
+    return frame.line if frame else None
+
+
+def _frame(path: Path, error: BaseException) -> traceback.FrameSummary | None:
     """The innermost line of the user's own in the trace: of the file, else of a module beside it."""
     frames = traceback.extract_tb(error.__traceback__)
     beside = f"{path.parent}{os.sep}"
     own = [frame for frame in frames if frame.filename == str(path)]
     near = [f for f in frames if f.filename.startswith(beside) and "site-packages" not in f.filename]
-    best = (near or own)[-1:]
-    return f"{Path(best[0].filename).name}:{best[0].lineno}" if best else None
+    return next(iter((near or own)[-1:]), None)
 
 
 def _chosen(module: types.ModuleType, path: Path, wanted: str | None) -> App:

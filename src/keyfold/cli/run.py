@@ -10,6 +10,7 @@ import typer
 from keyfold.cli.ending import Interrupted
 from keyfold.cli.options import AppFile, For, Home, Json, seconds_of
 from keyfold.errors import BadOption, did_you_mean
+from keyfold.masking import shown
 
 if TYPE_CHECKING:
     from keyfold.plan.nodes import AppSpec
@@ -89,5 +90,5 @@ def _settings(given: list[str]) -> dict[str, Any]:
         else:
             names = [known for known in Settings.model_fields if known != "spark"]
             hint = did_you_mean(name, names, f"one of {', '.join(names)}, or a name that begins with spark.")
-            raise BadOption(f"there is no setting {name}", given=text, hint=hint)
+            raise BadOption(f"there is no setting {name}", given=f"{name}={shown(name, value)}", hint=hint)
     return {**own, **({"spark": spark} if spark else {})}

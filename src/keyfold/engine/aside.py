@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from keyfold import private
 from keyfold.engine.home import TableHome, rename_durably
 from keyfold.views import times
 
@@ -37,8 +38,8 @@ class RowFile:
     def write(self, found: Sequence[Mapping[str, Any]]) -> None:
         """`found`: what the kernel says of each row."""
         if found and self._file is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self._aside.open("w", encoding="utf-8")
+            private.directory(self._path.parent)
+            self._file = private.opened(self._aside, "w", encoding="utf-8")
         at = datetime.now(UTC).isoformat()
         for said in found:
             assert self._file is not None
@@ -171,12 +172,15 @@ class ChangeFile:
     def __init__(self, home: TableHome, batch: int, schema: pa.Schema, *, keep: bool = False) -> None:
         import pyarrow.parquet as pq
 
-        home.changes.mkdir(parents=True, exist_ok=True)
+        private.directory(home.changes)
         self.path = home.changes / f"{batch:012d}.parquet"
         self._aside = home.changes / f".{batch:012d}.{os.getpid()}"
         self.rows = pq.read_metadata(self.path).num_rows if keep and self.path.exists() else 0
         self._schema = as_parquet(schema)
-        self._writer = None if keep and self.path.exists() else pq.ParquetWriter(self._aside, self._schema)
+        self._writer = None
+        if not (keep and self.path.exists()):
+            private.write(self._aside, b"")
+            self._writer = pq.ParquetWriter(self._aside, self._schema)
 
     def write(self, changes: pa.RecordBatch) -> None:
         if self._writer is not None:

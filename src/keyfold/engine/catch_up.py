@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from keyfold import private
 from keyfold.engine import aside, chain
 from keyfold.engine.align import from_state
 from keyfold.engine.chain import Links, Use
@@ -138,9 +139,10 @@ def _operations(arrays: dict[str, pa.Array], n: int, closed: datetime | None) ->
 
 def _write(rows: Iterator[pa.RecordBatch], schema: ViewSchema, path: Path) -> None:
     """Also if there are none: the file says from which batch on changes are to be given."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    private.directory(path.parent)
     held = aside.as_parquet(schema.arrow)
     temporary = path.with_name(f".{path.name}")
+    private.write(temporary, b"")
     with pq.ParquetWriter(temporary, held) as writer:
         for batch in rows:
             writer.write_batch(batch.cast(held))
@@ -154,7 +156,7 @@ def _remember(home: TableHome, uses: list[Use]) -> None:
     now: dict[str, Any] = {key: left if upto is None else upto for key, upto in known.items()}
     now |= {_key(use): None for use in uses}
     if now != known:
-        home.path.mkdir(parents=True, exist_ok=True)
+        private.directory(home.path)
         replace_file(home.readers, json.dumps(now).encode())
 
 

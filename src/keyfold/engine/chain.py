@@ -9,18 +9,15 @@ crash adds nothing twice.
 
 from __future__ import annotations
 
-import atexit
 import os
 import re
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from keyfold import private
 from keyfold.engine.home import AppHome, TableHome, sync
 from keyfold.errors import BadExpression
 from keyfold.plan import nodes
@@ -70,10 +67,10 @@ def frame(context: Any, table: str, use: int) -> DataFrame:
     """
     spec: TableSpec = context.spec
     schema = readable(context.upstream[table].schema, table, context.where(f"changes of {table}", spec.site))
-    directory = Path(_nowhere())
+    directory = _nowhere(context.spark)
     if context.home is not None:
         directory = Use(spec.name, use, table).directory(context.home)
-        directory.mkdir(parents=True, exist_ok=True)
+        private.directory(directory)
     found = context.spark.readStream.schema(schema).options(**_OPTIONS).parquet(str(directory))
     file = found.metadataColumn("_metadata")
     batch = file.getField("file_name").substr(1, 12).cast("bigint")
@@ -92,12 +89,9 @@ _OPTIONS: Final = {
 }
 
 
-@cache
-def _nowhere() -> str:
-    """An empty directory, for a declaration that is only checked."""
-    made = tempfile.mkdtemp(prefix="keyfold-")
-    atexit.register(shutil.rmtree, made, ignore_errors=True)
-    return made
+def _nowhere(spark: Any) -> Path:
+    """An empty directory, for a declaration that is only checked; Spark removes it when it stops."""
+    return private.directory(Path(spark.sparkContext._temp_dir) / "keyfold-nowhere")
 
 
 def readable(schema: StructType, table: str, where: object) -> StructType:

@@ -11,6 +11,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from keyfold import private
+
 
 def encode(rows: Iterable[Mapping[str, Any] | str]) -> str:
     """Rows as JSON lines in the spelling that Spark's JSON reader takes; text goes through as it is."""
@@ -37,10 +39,10 @@ def _plain(value: Any) -> Any:
 
 def put(directory: Path, name: str, lines: str) -> Path:
     """A new file in the directory, written aside and renamed; returns the directory."""
-    directory.mkdir(parents=True, exist_ok=True)
+    private.directory(directory)
     target = directory / f"{name}.json"
     if not target.exists():
         aside = directory / f".{name}.{os.getpid()}"
-        aside.write_text(lines, "utf-8")
+        private.write(aside, lines.encode())
         os.replace(aside, target)
     return directory

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -122,5 +123,11 @@ def differences(old: dict[str, str], new: dict[str, str]) -> list[str]:
     for part in dict.fromkeys((*old, *new)):
         before, after = old.get(part), new.get(part)
         if before != after:
-            lines.append(f"{part.replace(':', ' ')}: {before or 'nothing'} on disk, {after or 'nothing'} now")
+            lines.append(f"{part.replace(':', ' ')}: {_shown(before)} on disk, {_shown(after)} now")
     return lines
+
+
+def _shown(text: str | None) -> str:
+    """A part of the meaning for people; what is stored as milliseconds is a length of time to them."""
+    length = re.fullmatch(r"(\d+) ms", text or "")
+    return durations.text(int(length[1])) if length else text or "nothing"

@@ -57,6 +57,12 @@ class Handle:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
+    def __repr__(self) -> str:
+        failed = [] if self._lock is None else [n for n, q in self.queries.items() if _failed(q)]
+        state = "stopped" if self._lock is None else "failed" if failed else "running"
+        tables = ", ".join(f"{t.name} (failed)" if t.name in failed else t.name for t in self.spec.tables)
+        return f"<app {self.spec.name}, {state}: {tables}; {self.home.path}>"
+
     def table(self, name: str) -> LiveTable:
         """The read side of a table."""
         names = [t.name for t in self.spec.tables]
@@ -164,6 +170,13 @@ class Handle:
             if self._lock is not None:
                 self._lock.release()
                 self._lock = None
+
+
+def _failed(query: StreamingQuery) -> bool:
+    try:
+        return not query.isActive and query.exception() is not None
+    except Exception:  # its JVM has ended
+        return True
 
 
 def _stop(query: StreamingQuery, hook: BatchHook, seconds: float) -> None:

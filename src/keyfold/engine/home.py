@@ -1,6 +1,8 @@
 """The home on disk: where an app's files are, what runs there, and who holds it.
 
 ```
+<home>/spark.log  java.log  log4j2.properties
+<home>/.tmp/<run>/         what a JVM needs while it lives
 <home>/<app>/lock          pids of the Python process and of its JVM
 <home>/<app>/app.json      plan and meaning of what runs
 <home>/<app>/views.db      views
@@ -23,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from keyfold import private
 from keyfold.errors import HomeUnusable, QueryError, did_you_mean
 
 
@@ -166,7 +169,7 @@ def replace_file(path: Path, content: bytes, *, durable: bool = True) -> None:
     What says nothing that matters after a power cut need not be `durable`.
     """
     aside = path.with_name(f".{path.name}.{os.getpid()}")
-    aside.write_bytes(content)
+    private.write(aside, content)
     rename_durably(aside, path) if durable else os.replace(aside, path)
 
 
@@ -194,7 +197,9 @@ def app_home(home: Path, app: str) -> AppHome:
     """The app's directory, made if need be."""
     path = home.resolve() / app
     try:
-        (path / "tables").mkdir(parents=True, exist_ok=True)
+        private.directory(path / "tables")
+        # One that an earlier version made, or `mkdir`: rows and state are the owner's alone.
+        private.tighten(path)
         probe = path / f".probe.{os.getpid()}"
         probe.touch()
         probe.unlink()

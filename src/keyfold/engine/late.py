@@ -16,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
+from keyfold import private
 from keyfold.engine.aside import row_files, rows_in
 from keyfold.engine.home import TableHome, sync
 from keyfold.errors import QueryError, RunError, did_you_mean
@@ -149,7 +150,7 @@ def _replayed(home: TableHome, file: Path, gone: int | None) -> Replayed:
 def _sent_once(home: TableHome, file: Path, gone: int | None) -> Replayed:
     target = replay_file(home, int(file.stem))
     if not target.exists():
-        home.side.mkdir(parents=True, exist_ok=True)
+        private.directory(home.side)
         aside = home.side / f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}"
         try:
             rows, kept = _write(aside, file, gone)
@@ -170,7 +171,7 @@ def _sent_once(home: TableHome, file: Path, gone: int | None) -> Replayed:
 def _write(aside: Path, file: Path, gone: int | None) -> tuple[int, int]:
     """Writes the rows whose windows are kept; how many there were, and how many of them are kept."""
     rows = kept = 0
-    with aside.open("x", encoding="utf-8") as side:
+    with private.opened(aside, "x", encoding="utf-8") as side:
         for row in rows_in(file):
             rows += 1
             watermark = _micros(row["watermark"])

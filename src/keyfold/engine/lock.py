@@ -6,12 +6,15 @@ import fcntl
 import json
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import IO, Any
 
+from keyfold import private
 from keyfold.engine.home import AppHome
 from keyfold.errors import HomeLocked
 
 ORPHAN_SECONDS = 10.0
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 # A lock ends with its file object: queries outlive a handle that nobody kept, and so must the lock.
 _HELD: set[Lock] = set()
@@ -29,17 +32,13 @@ class Lock:
         self._file: IO[str] | None = None
 
     def take(self) -> Lock:
-        file = self._path.open("a+")
+        file = private.opened(self._path, "a+")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            owner = _read(file)
+            owner = _read(file).get("python", {}).get("pid")
             file.close()
-            raise HomeLocked(
-                f"another process holds {self._path.parent}",
-                given=f"pid {owner.get('python', {}).get('pid', '?')}",
-                hint="stop it, or use another home (--home DIR)",
-            ) from None
+            raise _held(self._path.parent, owner) from None
         _end_orphan(_read(file).get("jvm"))
         self._file = file
         _HELD.add(self)
@@ -62,25 +61,42 @@ class Lock:
         assert self._file is not None
         self._file.seek(0)
         self._file.truncate()
-        json.dump({"python": _identity(os.getpid()), "jvm": jvm and _identity(jvm)}, self._file)
+        json.dump({"python": identity(os.getpid()), "jvm": jvm and identity(jvm)}, self._file)
         self._file.flush()
+
+
+def _held(place: Path, owner: int | None) -> HomeLocked:
+    if owner == os.getpid():
+        return HomeLocked(
+            f"this process runs {place.name} already",
+            given=place,
+            hint="go on with the handle that the first start returned, or call its stop() before the next; "
+            "`with app.start() as handle:` does so by itself",
+        )
+    what, given = f"another process holds {place}", f"pid {'?' if owner is None else owner}"
+    return HomeLocked(what, given=given, hint="stop it, or use another home (--home DIR)")
 
 
 def holder(home: AppHome) -> int | None:
     """The pid of the process that holds a home, if one does. Asks for no lock: a start might trip over it."""
     try:
         with home.lock.open("r") as file:
-            owner = _alive(_read(file).get("python"))
+            owner = alive(_read(file).get("python"))
     except OSError:
         return None
     return None if owner is None else int(owner.pid)
 
 
-def _identity(pid: int) -> dict[str, float]:
-    """A pid with its start time, since pids come round again."""
+def identity(pid: int) -> dict[str, Any]:
+    """A pid with when it began, since pids come round again: in ticks since the machine did, where the system
+    tells, because the time of day moves when the clock is set."""
     import psutil
 
-    return {"pid": pid, "started": psutil.Process(pid).create_time()}
+    try:
+        ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        return {"pid": pid, "boot": _BOOT.read_text().strip(), "ticks": int(ticks)}
+    except (OSError, IndexError):
+        return {"pid": pid, "started": psutil.Process(pid).create_time()}
 
 
 def _read(file: IO[str]) -> dict[str, Any]:
@@ -91,10 +107,10 @@ def _read(file: IO[str]) -> dict[str, Any]:
         return {}
 
 
-def _end_orphan(jvm: Mapping[str, float] | None) -> None:
+def _end_orphan(jvm: Mapping[str, Any] | None) -> None:
     import psutil
 
-    process = _alive(jvm)
+    process = alive(jvm)
     if process is None or process.pid == _own_jvm():
         return
     try:
@@ -106,17 +122,20 @@ def _end_orphan(jvm: Mapping[str, float] | None) -> None:
         process.wait()
 
 
-def _alive(identity: Mapping[str, float] | None) -> Any:
-    """The process that `_identity` was written of, if it still runs."""
+def alive(known: Mapping[str, Any] | None) -> Any:
+    """The process that `identity` was told of, if it still runs."""
     import psutil
 
-    if not identity:
+    if not known:
         return None
     try:
-        process = psutil.Process(int(identity["pid"]))
-        return process if abs(process.create_time() - identity["started"]) <= 1 else None
+        process, now = psutil.Process(int(known["pid"])), identity(int(known["pid"]))
     except psutil.NoSuchProcess:
         return None
+    # A time of day is reckoned from the clock, never twice quite the same.
+    if "started" in now and "started" in known:
+        return process if abs(now["started"] - known["started"]) <= 1 else None
+    return process if now == known else None
 
 
 def _own_jvm() -> int | None:

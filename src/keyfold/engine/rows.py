@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from keyfold import private
 from keyfold.engine.feeding import encode, put
 from keyfold.engine.home import AppHome
 from keyfold.errors import StateMismatch
@@ -18,7 +19,7 @@ def directories(spec: AppSpec, place: AppHome) -> dict[str, Path]:
     """Where the streams of kf.rows read from."""
     found = {s.name: place.stream(s.name) for s in _streams(spec)}
     for directory in found.values():
-        directory.mkdir(parents=True, exist_ok=True)
+        private.directory(directory)
     return found
 
 

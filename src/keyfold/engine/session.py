@@ -8,8 +8,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from keyfold import private
 from keyfold.engine.home import replace_file
+from keyfold.engine.scratch import Scratch
 from keyfold.engine.steps import Tell, brief
+from keyfold.engine.submitting import submitting
 from keyfold.errors import ConnectRefused, RunError
 from keyfold.kernel.build import java, kernel_jar
 from keyfold.settings import Settings
@@ -48,6 +51,10 @@ STARTING: dict[str, str] = {
 }
 
 
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+# In a group of its own: signals to the terminal's group are for Python, which ends batches first.
+_APART = {"process_group": 0}
+
 LOGGING = """\
 rootLogger.level = warn
 rootLogger.appenderRef.file.ref = file
@@ -55,6 +62,7 @@ appender.file.type = RollingFile
 appender.file.name = file
 appender.file.fileName = {log}
 appender.file.filePattern = {log}.%i
+appender.file.filePermissions = rw-------
 appender.file.layout.type = PatternLayout
 appender.file.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss}} %p %c{{1}}: %m%n%ex
 appender.file.policies.type = Policies
@@ -78,45 +86,56 @@ def own_session(
     running = SparkSession.getActiveSession() or SparkSession._instantiatedSession
     if running is not None:
         return users_session(running, settings)
+    jar = kernel_jar(settings.kernel_dir, lambda: tell("kernel"))
+    wanted = wanted_of(settings, jar, extra or {})
+    tell("spark")
+    _launch(wanted, settings)
+    spark = SparkSession.builder.config(map={**wanted}).getOrCreate()
+    if "spark.sql.shuffle.partitions" not in wanted:
+        spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
+    return spark
+
+
+def wanted_of(settings: Settings, jar: Path, extra: Mapping[str, str]) -> dict[str, str]:
+    """What a session of keyfold's own is started with: the user's settings go on top, or are added."""
+    given = {**settings.spark, **extra}
+    logging = f"-Dlog4j2.configurationFile={log_settings(settings).as_uri()}"
     wanted: dict[str, str] = {
         **STREAMING,
         **STARTING,
         "spark.app.name": "keyfold",
         "spark.master": settings.master or "local[*]",
         "spark.driver.memory": settings.driver_memory,
-        "spark.jars": str(kernel_jar(settings.kernel_dir, lambda: tell("kernel"))),
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_settings(settings).as_uri()}",
-        **settings.spark,
-        **(extra or {}),
+        **given,
+        "spark.jars": ",".join(dict.fromkeys((str(jar), *_jars(given)))),
+        # Java takes the last of two that say the same: the user's.
+        _JAVA_OPTIONS: f"{logging} {given.get(_JAVA_OPTIONS, '')}".strip(),
     }
-    given = {key: value for key, value in wanted.items() if value}
-    tell("spark")
-    _launch(given, settings)
-    spark = SparkSession.builder.config(map={**given}).getOrCreate()
-    if not wanted["spark.sql.shuffle.partitions"]:
-        spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
-    return spark
+    return {key: value for key, value in wanted.items() if value}
+
+
+def _jars(given: Mapping[str, str]) -> list[str]:
+    return [jar.strip() for jar in given.get("spark.jars", "").split(",") if jar.strip()]
 
 
 def _launch(wanted: Mapping[str, str], settings: Settings) -> None:
     """Starts the JVM with its own output in a file: it would be printed into what the user looks at."""
     import psutil
-    from pyspark import SparkConf, SparkContext
+    from pyspark import SparkContext
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
 
-    if SparkContext._gateway is not None:
+    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
         return
-    conf = SparkConf(loadDefaults=False).setAll(list(wanted.items()))
     said = settings.home.resolve() / "java.log"
     before = {child.pid for child in psutil.Process().children()}
     # Added to, since another app of this home may be writing to it.
-    with said.open("ab") as file:
+    with private.opened(said, "ab") as file, Scratch(settings.home.resolve()) as scratch:
         begun = file.tell()
         try:
             launch: Callable[..., Any] = launch_gateway
-            # In a group of its own: signals to the terminal's group are for Python, which ends batches first.
-            gateway = launch(conf, {"stdout": file, "stderr": file, "process_group": 0})
+            with submitting(wanted, scratch):
+                gateway = launch(None, {"stdout": file, "stderr": file, **_APART, **scratch.inherited})
         except PySparkRuntimeError:
             file.flush()
             raise RunError(
@@ -130,6 +149,7 @@ def _launch(wanted: Mapping[str, str], settings: Settings) -> None:
                 if child.pid not in before:
                     child.kill()
             raise
+        scratch.leave_to(gateway.jvm)
     SparkContext._ensure_initialized(gateway=gateway)
 
 
@@ -142,7 +162,9 @@ def _telling_line(text: str) -> str | None:
 def log_settings(settings: Settings) -> Path:
     """Spark's and Java's words go to a file in the home; errors that matter reach the user as exceptions."""
     home = settings.home.resolve()
-    home.mkdir(parents=True, exist_ok=True)
+    private.directory(home)
+    for log in (home / "java.log", *home.glob("spark.log*")):
+        private.tighten(log)
     replace_file(home / "log4j2.properties", LOGGING.format(log=home / "spark.log").encode())
     return home / "log4j2.properties"
 
@@ -155,7 +177,7 @@ def users_session(spark: Any, settings: Settings) -> SparkSession:
     copy = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
     given = copy._jsparkSession.sessionState().conf()
     for key, value in {**STREAMING, **settings.spark}.items():
-        if key in settings.spark or not given.contains(key):
+        if key != "spark.jars" and (key in settings.spark or not given.contains(key)):
             copy.conf.set(key, value)
     provider = f"{_STORE}.providerClass"
     if copy.conf.get(provider) != STREAMING[provider]:
@@ -164,8 +186,9 @@ def users_session(spark: Any, settings: Settings) -> SparkSession:
             given=f"{provider}={copy.conf.get(provider)}",
             hint=f"leave {provider} unset; timers and the kernel's state need RocksDB",
         )
-    if not kernel_loaded(copy):
-        copy.sql(f"ADD JAR '{kernel_jar(settings.kernel_dir)}'")
+    added = [] if kernel_loaded(copy) else [str(kernel_jar(settings.kernel_dir))]
+    for jar in (*added, *_jars(settings.spark)):
+        copy._jsparkSession.sessionState().resourceLoader().addJar(jar)
     return copy
 
 

@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from keyfold import private
 from keyfold.engine.session import kernel
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def with_replays(frame: DataFrame, directory: Path) -> DataFrame:
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
 
-    directory.mkdir(parents=True, exist_ok=True)
+    private.directory(directory)
     spark = frame.sparkSession
     own = StructType([f for f in frame.schema.fields if not f.name.startswith("_kf_")])
     sent = spark.readStream.schema("raw string, time_us bigint, watermark_us bigint").json(str(directory))
@@ -39,7 +40,7 @@ def with_control(frame: DataFrame, directory: Path) -> DataFrame:
     """The frame's rows, and rows that have nothing but a time and `_kf_control`."""
     from pyspark.sql import functions as F
 
-    directory.mkdir(parents=True, exist_ok=True)
+    private.directory(directory)
     moves = frame.sparkSession.readStream.schema("time_us bigint").json(str(directory))
     control = moves.select(F.timestamp_micros("time_us").alias("_kf_time"), F.lit(True).alias("_kf_control"))
     if "_kf_control" not in frame.columns:

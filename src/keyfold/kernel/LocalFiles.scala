@@ -1,6 +1,12 @@
 package org.apache.spark.sql.keyfold
 
-import java.nio.file.{Files, Path => LocalPath, Paths, StandardCopyOption}
+import java.nio.channels.Channels
+import java.nio.file.{Files, Path => LocalPath, Paths, StandardCopyOption, StandardOpenOption => Open}
+import java.nio.file.attribute.PosixFilePermissions
+import java.nio.file.attribute.PosixFilePermissions.asFileAttribute
+
+import scala.jdk.CollectionConverters._
+import scala.util.Using
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FSDataOutputStream, FileAlreadyExistsException, Path}
@@ -10,7 +16,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedChe
 /**
  * Checkpoint files on a local disk, by the system's own calls. Hadoop starts a process for each permission it
  * sets and each link it looks for, which is half of the time that a small batch takes. Paths of other file
- * systems go Hadoop's way.
+ * systems go Hadoop's way. State is for its owner alone: what is made here is private, whatever the umask.
  */
 class LocalFiles(path: Path, conf: Configuration) extends FileSystemBasedCheckpointFileManager(path, conf) {
 
@@ -18,9 +24,32 @@ class LocalFiles(path: Path, conf: Configuration) extends FileSystemBasedCheckpo
     if (!isLocal) super.createTempFile(file)
     else {
       val target = local(file)
-      Files.createDirectories(target.getParent)
-      new FSDataOutputStream(new java.io.BufferedOutputStream(Files.newOutputStream(target), 1 << 16), null)
+      make(target.getParent)
+      // A snapshot's list of files comes after the files, which Hadoop has copied with a mode of its own.
+      if (file.getName.contains(".zip")) copied(target.getParent).foreach(takeBack)
+      val channel = Files.newByteChannel(target, options, asFileAttribute(ownFile))
+      new FSDataOutputStream(new java.io.BufferedOutputStream(Channels.newOutputStream(channel), 1 << 16), null)
     }
+
+  private def options = java.util.Set.of(Open.CREATE, Open.TRUNCATE_EXISTING, Open.WRITE)
+  private val ownFile = PosixFilePermissions.fromString("rw-------")
+  private val ownDirectory = PosixFilePermissions.fromString("rwx------")
+
+  private def make(directory: LocalPath): LocalPath =
+    Files.createDirectories(directory, asFileAttribute(ownDirectory))
+
+  /** Where the state store keeps what snapshots share, with all that is there. */
+  private def copied(state: LocalPath): Seq[LocalPath] =
+    Seq("SSTs", "logs").map(state.resolve).filter(Files.isDirectory(_)).flatMap { directory =>
+      directory +: Using(Files.newDirectoryStream(directory))(_.asScala.toSeq).getOrElse(Nil)
+    }
+
+  private def takeBack(path: LocalPath): Unit = {
+    val own = if (Files.isDirectory(path)) ownDirectory else ownFile
+    // Another instance may be removing old files.
+    try if (Files.getPosixFilePermissions(path) != own) Files.setPosixFilePermissions(path, own)
+    catch { case _: java.nio.file.NoSuchFileException => }
+  }
 
   override def renameTempFile(from: Path, to: Path, overwriteIfPossible: Boolean): Unit =
     if (!isLocal) super.renameTempFile(from, to, overwriteIfPossible)
@@ -47,7 +76,7 @@ class LocalFiles(path: Path, conf: Configuration) extends FileSystemBasedCheckpo
     }
 
   override def mkdirs(directory: Path): Unit =
-    if (!isLocal) super.mkdirs(directory) else Files.createDirectories(local(directory))
+    if (!isLocal) super.mkdirs(directory) else make(local(directory))
 
   override def exists(file: Path): Boolean =
     if (!isLocal) super.exists(file) else Files.exists(local(file))
@@ -55,7 +84,7 @@ class LocalFiles(path: Path, conf: Configuration) extends FileSystemBasedCheckpo
   override def createCheckpointDirectory(): Path =
     if (!isLocal) super.createCheckpointDirectory()
     else {
-      Files.createDirectories(local(path))
+      make(local(path))
       fs.makeQualified(path)
     }
 

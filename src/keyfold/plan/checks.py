@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from keyfold.errors import BadApp, BadExpression, BadName, BadOption, did_you_mean
-from keyfold.plan.nodes import AppSpec, Expr, FoldSpec, Named
+from keyfold.plan.nodes import AppSpec, Expr, FoldSpec, GivenColumn, Named
 from keyfold.plan.words import expr_words
 
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Names become directories and files; 255 bytes is what file systems take, with room for suffixes.
 _LONGEST_NAME: Final = 128
 _RULE: Final = "letters, digits and underscores, the first no digit"
+
+AS_TEXT: Final = 'SQL as text, "count(*)", or a function that is called once Spark runs, lambda: F.count("*")'
 
 T = TypeVar("T")
 
@@ -68,7 +70,7 @@ def unique(names: Iterable[str], what: str, where: object = None) -> None:
 
 
 def expression(value: object, what: str, where: object = None) -> Expr:
-    """The value, if it is a SQL string or a function without arguments."""
+    """The value, if it is a SQL string, a function without arguments, or a Spark Column."""
     if isinstance(value, str):
         if not value.strip():
             raise BadExpression(f"{what} is an empty expression", where=where, given=repr(value))
@@ -78,8 +80,10 @@ def expression(value: object, what: str, where: object = None) -> Expr:
         raise BadExpression(f"{what} can't be a fold", where=where, hint=hint)
     # A Column answers to callable() in some versions, so its turn comes before that question.
     if type(value).__name__ == "Column":
-        hint = "a function that returns it, so that declaring needs no Spark: lambda: ..."
-        raise BadExpression(f"{what} is a Spark Column", where=where, hint=hint)
+        if hasattr(value, "_jc"):
+            return GivenColumn(value)
+        # Spark Connect's, which has no expression that the kernel could take.
+        raise BadExpression(f"{what} is a Spark Column without a JVM", where=where, hint=AS_TEXT)
     if callable(value):
         return function(value, 0, what, where)
     hint = f"Spark SQL as a string{f': {str(value)!r}' if isinstance(value, int | float) else ''}"

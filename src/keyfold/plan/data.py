@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from keyfold.errors import masked
+from keyfold.masking import masked
 from keyfold.plan import durations
 from keyfold.plan.automaton import automaton
 from keyfold.plan.nodes import (

@@ -13,11 +13,28 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from keyfold.masking import masked, shown
+
 if TYPE_CHECKING:
     from keyfold.plan.sequences import PatternSpec
 
 Expr: TypeAlias = str | Callable[[], Any]
 """A Spark SQL expression, or a function without arguments that returns a Spark `Column`."""
+
+
+class GivenColumn:
+    """A Spark `Column` made by the user, who had a session; a function like any other to the engine."""
+
+    def __init__(self, column: Any) -> None:
+        self._column = column
+        self.text = str(column._jc.toString())
+
+    def __call__(self) -> Any:
+        return self._column
+
+    def __repr__(self) -> str:
+        return f"GivenColumn({self.text})"
+
 
 Named: TypeAlias = tuple[tuple[str, Expr], ...]
 """Expressions by name, in the order of the declaration."""
@@ -52,6 +69,13 @@ class Connector:
     path: str | None = None
     options: tuple[tuple[str, str], ...] = ()
     rows: tuple[Any, ...] | None = None
+
+    def __repr__(self) -> str:
+        """Without secrets: what is printed ends up in logs and notebooks."""
+        path = None if self.path is None else masked(self.path)
+        options = tuple((name, shown(name, value)) for name, value in self.options)
+        given = f"kind={self.kind!r}, format={self.format!r}, path={path!r}, options={options!r}"
+        return f"Connector({given}, rows={self.rows!r})"
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 from collections.abc import Callable, Iterable
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
-from keyfold.errors import masked
+from keyfold.masking import masked, shown
 from keyfold.plan import durations, sequences
 from keyfold.plan.nodes import (
     Changes,
@@ -16,6 +15,7 @@ from keyfold.plan.nodes import (
     Distinct,
     Enrich,
     Expr,
+    GivenColumn,
     Join,
     LookUp,
     Lookup,
@@ -29,13 +29,14 @@ from keyfold.plan.nodes import (
     WindowSpec,
 )
 
-_SECRET: Final = re.compile(r"secret|password|passwd|token|credential|access[._]?key|jaas", re.IGNORECASE)
-
 
 def expr_words(value: Expr | Any) -> str:
-    """SQL as it is; a function as `<function name at file:line>`, a class as `<class name>`."""
+    """SQL as it is, a column as Spark writes it; a function as `<function name at file:line>`, a class as
+    `<class name>`."""
     if isinstance(value, str):
         return value
+    if isinstance(value, GivenColumn):
+        return value.text
     while isinstance(value, functools.partial):
         value = value.func
     name = getattr(value, "__qualname__", None) or type(value).__qualname__
@@ -160,9 +161,7 @@ def connector_words(connector: Connector) -> str:
 
 def shown_options(connector: Connector) -> tuple[tuple[str, str], ...]:
     """The options, those masked that hold a secret: descriptions end up in logs and on screens."""
-    return tuple(
-        (name, "***" if _SECRET.search(name) else masked(value)) for name, value in connector.options
-    )
+    return tuple((name, shown(name, value)) for name, value in connector.options)
 
 
 def _aliased(name: str | None, value: str) -> str:

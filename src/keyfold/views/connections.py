@@ -6,12 +6,13 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import ClassVar, Final
 from urllib.parse import quote
 from weakref import WeakValueDictionary
 
+from keyfold import private
 from keyfold.errors import HomeUnusable, QueryError
 
 _BUSY_SECONDS: Final = 60
@@ -121,7 +122,11 @@ class Readers:
 def writer(path: Path) -> sqlite3.Connection:
     """A connection that writes; makes the file and its directory."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        private.directory(path.parent)
+        # SQLite gives its -wal and -shm files the mode of this one. One that exists is left alone: closing it
+        # would end the locks that other connections of this process have on it.
+        with suppress(FileExistsError):
+            private.opened(path, "xb").close()
         connection = sqlite3.connect(
             path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=256
         )

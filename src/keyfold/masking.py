@@ -1,0 +1,45 @@
+"""What is secret, and how it is kept out of logs, descriptions and errors."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+MASK: Final = "***"
+
+# Of a setting's or option's name. The only list there is: add to it, and to its test.
+_SECRET: Final = re.compile(
+    r"secret|passw|passphrase|passcode|pwd|token|credential|jaas|bearer|cookie|signature|authorization"
+    r"|(?:api|access|account|private|shared|master|signing|encryption)[._-]?key"
+    r"|(?<![a-z])(?:auth|sas|sig)(?![a-z])"
+    r"|key$",
+    re.IGNORECASE,
+)
+_IN_URL: Final = re.compile(r"(://[^/:@\s]*:)[^@\s]+(@)")
+# name=value, name="value", 'name': 'value'; a bare name before a colon is prose.
+_PAIR: Final = re.compile(
+    r"""(?P<name>[\w.\-]+)(?P<between>["']\s*[:=]\s*|\s*=\s*)(?P<value>"[^"]*"|'[^']*'|[^&;,\s"'}\])]+)"""
+)
+
+
+def secret(name: str) -> bool:
+    """Whether a setting or option of that name holds a secret.
+
+    >>> secret("fs.s3a.access.key"), secret("header")
+    (True, False)
+    """
+    return _SECRET.search(name) is not None
+
+
+def shown(name: str, value: object) -> str:
+    """The value of a setting or option for people to read."""
+    return MASK if secret(name) else masked(str(value))
+
+
+def masked(text: str) -> str:
+    """The text without the passwords of addresses in it, and without the values of secret names."""
+    return _PAIR.sub(_without_value, _IN_URL.sub(rf"\1{MASK}\2", text))
+
+
+def _without_value(pair: re.Match[str]) -> str:
+    return f"{pair['name']}{pair['between']}{MASK}" if secret(pair["name"]) else pair[0]

@@ -1,0 +1,80 @@
+"""What keyfold writes is for its owner alone, also where the process' umask lets everybody read."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from keyfold.engine import aside, feeding, monitor
+from keyfold.engine import home as homes
+from keyfold.engine import lock as locks
+from keyfold.engine.session import log_settings
+from keyfold.settings import load
+from keyfold.views.contract import Column, ViewSchema
+from keyfold.views.reader import open_store
+from keyfold.views.types import parse
+
+SCHEMA = ViewSchema("t", (Column("k", parse("string")),), (Column("n", parse("long")),))
+
+
+@pytest.fixture(autouse=True)
+def open_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def open_to_others(place: Path) -> dict[str, str]:
+    """What somebody else could read below a directory, and the directory itself."""
+    found = (place, *place.rglob("*"))
+    return {str(path): oct(mode(path)) for path in found if mode(path) & 0o077}
+
+
+def test_all_that_python_writes_into_a_home_is_private(tmp_path: Path) -> None:
+    home = tmp_path / "deep" / "home"
+    log_settings(load(home=home))
+    place = homes.app_home(home, "shop")
+    lock = locks.Lock(place).take()
+    table = place.table("t")
+    place.write_plan({})
+    monitor.write_status(place, {"tables": {}})
+    for kind in (aside.RejectedFile, aside.LateFile, aside.RemovedFile):
+        file = kind(table, 0)
+        late = {"time_us": 0, "watermark_ms": 0, "last_us": 0, "missed": 1, "windows": []}
+        file.write([{"reason": "x", "raw": "{}", "removed": 1, "late": late}])
+        file.close()
+    changes = aside.ChangeFile(table, 0, SCHEMA.arrow)
+    changes.write(pa.RecordBatch.from_arrays([["upsert"], ["a"], [1]], schema=SCHEMA.arrow))
+    changes.close()
+    feeding.put(place.stream("rows"), "one", "{}\n")
+    store = open_store(place.views, read_only=False)
+    store.create(SCHEMA)
+    with store.batch("t", 0, datetime.now(UTC)):
+        assert {path.name for path in place.path.glob("views.db*")} >= {"views.db", "views.db-wal"}
+        assert open_to_others(tmp_path / "deep") == {}
+    store.close()
+    lock.release()
+
+
+def test_an_app_that_others_could_read_is_made_private_when_it_is_started(tmp_path: Path) -> None:
+    (tmp_path / "home" / "shop" / "tables").mkdir(parents=True)
+    homes.app_home(tmp_path / "home", "shop")
+    assert mode(tmp_path / "home" / "shop") == 0o700
+    assert mode(tmp_path / "home") == 0o777, "the home may hold other things than keyfold's"
+
+
+def test_logs_that_others_could_read_are_made_private(tmp_path: Path) -> None:
+    for name in ("spark.log", "spark.log.1", "java.log"):
+        (tmp_path / name).write_text("old")
+    log_settings(load(home=tmp_path))
+    assert open_to_others(tmp_path).keys() <= {str(tmp_path)}, "the home itself may hold other things"
