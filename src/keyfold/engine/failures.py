@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from keyfold.engine.jvm import lost
 from keyfold.errors import BadExpression, KeyfoldError, QueryFailed, near
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ def explained(spark: SparkSession, what: str, where: str, given: str) -> Iterato
     except KeyfoldError:
         raise
     except Exception as error:
+        if lost(error):
+            raise
         raise BadExpression(
             f"{what}: the function raised {type(error).__name__}: {error}", where=where, given=given
         ) from error

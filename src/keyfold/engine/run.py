@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keyfold.engine import catch_up, fits, rows, session
+from keyfold.engine import catch_up, fits, jvm, rows, session
 from keyfold.engine.align import align
 from keyfold.engine.batch import BatchHook
 from keyfold.engine.compile import Compiled, compile_app
@@ -15,7 +15,9 @@ from keyfold.engine.handle import Handle
 from keyfold.engine.home import AppHome, app_home
 from keyfold.engine.lock import Lock, jvm_pid
 from keyfold.engine.lookups import Lookups
+from keyfold.engine.monitor import note_failure
 from keyfold.engine.steps import Tell, brief
+from keyfold.errors import RunError
 from keyfold.plan import checks
 from keyfold.plan.nodes import AppSpec
 from keyfold.settings import Settings, load
@@ -46,14 +48,21 @@ def start(
         settings, spark = {**(settings or {}), "spark": dict(spark)}, None
     wanted = load(home=home, **dict(settings or {}))
     place = app_home(wanted.home, spec.name)
+    if spark is None:
+        jvm.forget()
     lock = Lock(place).take()
     try:
-        own = (
-            session.own_session(wanted, tell=tell) if spark is None else session.users_session(spark, wanted)
-        )
-        lock.holds_jvm(jvm_pid(own.sparkContext._gateway))
-        return _started(spec, own, place, lock, wanted, feeds or {}, changelog, tell)
-    except BaseException:
+        with jvm.told(spec.name):
+            own = (
+                session.own_session(wanted, tell=tell)
+                if spark is None
+                else session.users_session(spark, wanted)
+            )
+            lock.holds_jvm(jvm_pid(own.sparkContext._gateway))
+            return _started(spec, own, place, lock, wanted, feeds or {}, changelog, tell)
+    except BaseException as error:
+        if isinstance(error, RunError):
+            note_failure(place, error)
         lock.release()
         raise
 

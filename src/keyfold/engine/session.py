@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.home import replace_file
+from keyfold.engine.jvm import END_SECONDS, Launched, how, remember
 from keyfold.engine.steps import Tell, brief
-from keyfold.errors import ConnectRefused, RunError
+from keyfold.errors import ConnectRefused, JavaEnded, RunError
 from keyfold.kernel.build import java, kernel_jar
 from keyfold.settings import Settings
 
@@ -85,7 +88,9 @@ def own_session(
         "spark.master": settings.master or "local[*]",
         "spark.driver.memory": settings.driver_memory,
         "spark.jars": str(kernel_jar(settings.kernel_dir, lambda: tell("kernel"))),
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_settings(settings).as_uri()}",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_settings(settings).as_uri()} "
+        # A JVM whose heap is full lives on without the threads it lost; this one ends, and says why.
+        "-XX:+ExitOnOutOfMemoryError",
         **settings.spark,
         **(extra or {}),
     }
@@ -101,6 +106,7 @@ def own_session(
 def _launch(wanted: Mapping[str, str], settings: Settings) -> None:
     """Starts the JVM with its own output in a file: it would be printed into what the user looks at."""
     import psutil
+    from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
@@ -109,6 +115,7 @@ def _launch(wanted: Mapping[str, str], settings: Settings) -> None:
         return
     conf = SparkConf(loadDefaults=False).setAll(list(wanted.items()))
     said = settings.home.resolve() / "java.log"
+    launched = Launched.now(wanted["spark.driver.memory"], said, said.with_name("spark.log"))
     before = {child.pid for child in psutil.Process().children()}
     # Added to, since another app of this home may be writing to it.
     with said.open("ab") as file:
@@ -117,10 +124,10 @@ def _launch(wanted: Mapping[str, str], settings: Settings) -> None:
             launch: Callable[..., Any] = launch_gateway
             # In a group of its own: signals to the terminal's group are for Python, which ends batches first.
             gateway = launch(conf, {"stdout": file, "stderr": file, "process_group": 0})
-        except PySparkRuntimeError:
+        except (PySparkRuntimeError, Py4JError, ConnectionError) as error:
             file.flush()
-            raise RunError(
-                "Java ended before Spark was up",
+            raise JavaEnded(
+                f"Java ended before Spark was up: {how(_status(error))}",
                 given=_telling_line(said.read_bytes()[begun:].decode("utf-8", "replace")),
                 hint=f"all it said is in {said}; `keyfold doctor` looks for the usual reasons",
             ) from None
@@ -130,11 +137,24 @@ def _launch(wanted: Mapping[str, str], settings: Settings) -> None:
                 if child.pid not in before:
                     child.kill()
             raise
+    remember(launched)
     SparkContext._ensure_initialized(gateway=gateway)
 
 
+def _status(error: BaseException) -> int | None:
+    """The exit status of a JVM that did not come up: PySpark leaves its process in no other place."""
+    trace = error.__traceback__
+    while trace is not None:
+        process = trace.tb_frame.f_locals.get("proc")
+        if process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                return int(process.wait(END_SECONDS))
+        trace = trace.tb_next
+    return None
+
+
 def _telling_line(text: str) -> str | None:
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("WARNING: ")]
     telling = [line for line in lines if "rror" in line or "xception" in line]
     return next(iter(telling or lines), None)
 
