@@ -216,7 +216,7 @@ def app_with(home: Path, tables: dict[str, object], **more: object) -> AppHome:
     """An app that has left its status in a home."""
     place = AppHome(home / "shop")
     place.path.mkdir(exist_ok=True)
-    place.write_plan({"tables": dict.fromkeys(tables, {})})
+    place.write_plan({"tables": {name: {} for name in tables}})
     write_status(place, {"app": "shop", "started": AT, "at": AT, "tables": tables, **more})
     return place
 

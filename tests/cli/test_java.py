@@ -32,7 +32,8 @@ def deadly(df):
     return df.withColumn("more", df.amount + 1)
 
 app = kf.App("shop")
-orders = app.stream("orders", kf.rows([{"region": "eu", "amount": 1.0}]), schema="region string, amount double")
+given = kf.rows([{"region": "eu", "amount": 1.0}])
+orders = app.stream("orders", given, schema="region string, amount double")
 orders.transform(deadly).by("region").table("totals", n="count(*)", more="sum(more)")
 """
 SCRIPT = f"""

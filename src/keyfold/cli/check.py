@@ -39,7 +39,7 @@ def command(app: AppFile, home: Home = None, json: Json = False) -> None:
 
     Example: keyfold check shop.py --home /srv/keyfold
     """
-    from keyfold.cli import output
+    from keyfold.cli import ending, output
     from keyfold.cli.load import load
 
     with output.only_results():
@@ -49,8 +49,8 @@ def command(app: AppFile, home: Home = None, json: Json = False) -> None:
         output.json_document(_document(loaded.app.name, place, findings))
     else:
         _show(loaded.app.name, place, findings)
-    if any(finding.error for finding in findings):
-        raise typer.Exit(2)
+    if codes := {ending.code_of(finding.error) for finding in findings if finding.error}:
+        raise typer.Exit(max(codes))
 
 
 def _examined(loaded: Loaded, home: str | None) -> tuple[AppHome, list[Finding]]:
@@ -113,7 +113,7 @@ def _findings(
 def _finding(
     analysis: Analysis, others: list[Analysis], stored: dict[str, Any] | None, place: AppHome
 ) -> Finding:
-    from keyfold.engine import fits, jvm
+    from keyfold.engine import damage, fits, jvm
     from keyfold.engine.compile import build
 
     table = analysis.spec
@@ -128,6 +128,7 @@ def _finding(
             columns=tuple((column.name, str(column.type)) for column in compiled.view.columns),
         )
         fits.check(table.app, stored, compiled, place)
+        damage.check(table.app, table.name, place.table(table.name))
     except Exception as error:
         if jvm.lost(error):
             raise

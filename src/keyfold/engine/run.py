@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keyfold.engine import catch_up, fits, jvm, rows, session
+from keyfold.engine import catch_up, damage, fits, jvm, removing, rows, session
 from keyfold.engine.align import align
 from keyfold.engine.batch import BatchHook
 from keyfold.engine.compile import Compiled, compile_app
+from keyfold.engine.failures import of_table
 from keyfold.engine.handle import Handle
 from keyfold.engine.home import AppHome, app_home
 from keyfold.engine.lock import Lock, jvm_pid
@@ -52,6 +53,7 @@ def start(
         jvm.forget()
     lock = Lock(place).take()
     try:
+        removing.finish(place)
         with jvm.told(spec.name):
             own = (
                 session.own_session(wanted, tell=tell)
@@ -83,6 +85,7 @@ def _started(
     compiled = compile_app(spark, spec, {**rows.directories(spec, place), **feeds}, place, sides)
     for one in compiled:
         fits.check(spec.name, stored, one, place)
+        damage.check(spec.name, one.spec.name, place.table(one.spec.name))
     rows.check(spec, place)
     sides.load()
     rows.write(spec, place)
@@ -92,7 +95,8 @@ def _started(
     try:
         tell("views")
         for one in compiled:
-            align(spark, store, one, place.table(one.spec.name))
+            with of_table(spec.name, one.spec.name, place.table(one.spec.name)):
+                align(spark, store, one, place.table(one.spec.name))
         links = catch_up.prepare(spark, spec, compiled, place, store)
         place.write_plan(_merged(stored, fits.plan_of(spec, compiled, partitions)))
         tell("queries")
@@ -104,7 +108,8 @@ def _started(
                 one.spec, home, store, one.view, views=views, changelog=changelog, links=links[name]
             )
             handle.hooks[name] = hook
-            handle.queries[name] = _query(spark, spec, one, hook, partitions[name])
+            with of_table(spec.name, name, home):
+                handle.queries[name] = _query(spark, spec, one, hook, partitions[name])
         handle._up()
     except BaseException:
         handle.stop()
