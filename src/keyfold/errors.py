@@ -14,6 +14,7 @@ KeyfoldError                    the base of all
 │   ├── HomeLocked              a running process holds the home: another one, or this one
 │   ├── HomeUnusable            the home can't be read or written
 │   ├── JavaMissing             no Java, or one that is too old
+│   ├── JavaEnded               the JVM ended while it was needed: killed, out of memory
 │   ├── KernelBuildFailed       the kernel doesn't compile here
 │   ├── QueryFailed             a table's query stopped
 │   └── ConnectRefused          the session is Spark Connect, which can't host the kernel
@@ -127,6 +128,10 @@ class HomeUnusable(RunError):
 
 class JavaMissing(RunError):
     """No Java, or one that is too old."""
+
+
+class JavaEnded(RunError):
+    """The JVM ended while it was needed: killed, out of memory."""
 
 
 class KernelBuildFailed(RunError):

@@ -6,15 +6,20 @@ import csv
 import io
 import json
 import os
+import re
 import shutil
+import signal
 import stat
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from keyfold.cli import doctor, options
-from keyfold.engine.home import AppHome
+from keyfold.engine.home import AppHome, wait_until
 from keyfold.engine.lock import Lock, holder
 from keyfold.engine.monitor import write_status
 
@@ -225,3 +230,72 @@ def test_a_home_that_is_a_file_is_told_so(
     assert said.code == 1
     assert "is no directory" in said.err or "the home can't be written: Not a directory" in said.err
     assert "--home DIR" in said.err
+
+
+def app_with(home: Path, tables: dict[str, object], **more: object) -> AppHome:
+    """An app that has left its status in a home."""
+    place = AppHome(home / "shop")
+    place.path.mkdir(exist_ok=True)
+    place.write_plan({"tables": {name: {} for name in tables}})
+    write_status(place, {"app": "shop", "started": AT, "at": AT, "tables": tables, **more})
+    return place
+
+
+def test_status_says_that_an_app_failed_when_where_and_why(tmp_path: Path, cli: Cli) -> None:
+    text = "the query of table totals stopped: no space\n  where: shop.totals, batch 3\n  try: free some"
+    failure = {"at": AT, "table": "totals", "batch": 3, "kind": "QueryFailed", "text": text}
+    app_with(tmp_path, {"totals": {**TABLE, "running": False}}, failures=[failure])
+    said = cli("status", "--home", tmp_path).out
+    assert "shop does not run; it failed at 2026-01-01T12:00:00Z" in said
+    assert f"shop.totals failed at 2026-01-01T12:00:00Z: {text}" in said
+    (found,) = cli("status", "--home", tmp_path, "--json").json
+    assert (found["state"], found["ended"]) == ("failed", "failed")
+    assert found["failures"] == [{**failure, "at": AT.isoformat()}]
+
+
+def test_status_tells_how_old_the_figures_are_and_who_no_longer_writes_them(tmp_path: Path, cli: Cli) -> None:
+    counted = {**TABLE, "keys_at": datetime.now(UTC) - timedelta(minutes=5)}
+    place = app_with(tmp_path, {"totals": counted}, at=datetime.now(UTC) - timedelta(seconds=3))
+    words = "from keyfold.engine import home, lock; from pathlib import Path; import sys, time"
+    code = f"{words}\nlock.Lock(home.AppHome(Path(sys.argv[1]))).take(); print(flush=True); time.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", code, place.path], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            assert "shop is starting, pid" in cli("status", "--home", tmp_path).out
+            os.utime(place.lock, (1.0, 1.0))
+            said = cli("status", "--home", tmp_path).out
+            assert re.search(r"shop runs, pid \d+, since 2026-01-01T12:00:00Z; figures of \d\.\d s ago", said)
+            assert "keys were counted earlier than the rest: totals 5 min ago" in said
+
+            app_with(tmp_path, {"totals": TABLE}, at=datetime.now(UTC) - timedelta(seconds=45))
+            assert (
+                f"shop does not respond, pid {process.pid}, since " in cli("status", "--home", tmp_path).out
+            )
+            (found,) = cli("status", "--home", tmp_path, "--json").json
+            assert (found["state"], found["running"]) == ("not responding", True)
+            assert 45 <= found["age_seconds"] < 60
+
+            process.send_signal(signal.SIGSTOP)
+            assert wait_until(
+                lambda: cli("status", "--home", tmp_path, "--json").json[0]["state"] == "suspended", 10
+            )
+            assert f"kill -CONT {process.pid}" in cli("status", "--home", tmp_path).out
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_status_of_many_tables_is_a_line_for_each(
+    tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    names = [f"a_table_of_mine_{number}" for number in range(9)]
+    app_with(tmp_path, {**dict.fromkeys(names, TABLE), names[0]: {**TABLE, "removed": 12}})
+    monkeypatch.setenv("COLUMNS", str(width))
+    _, *lines = cli("status", "--home", tmp_path).out.splitlines()
+    assert len(lines) == 10
+    assert all(len(line) <= width for line in lines)
+    for line in lines[1:]:
+        for figure in ("1.23M", "9,999", " 12 ", " 7"):
+            assert figure in line
+    assert ("2026-01-01T11:50:00Z" in lines[1]) == (width == 200)

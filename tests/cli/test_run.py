@@ -190,6 +190,9 @@ class Running:
 
     def ended_by(self, number: signal.Signals) -> Result:
         self.process.send_signal(number)
+        return self.ended()
+
+    def ended(self) -> Result:
         out, _ = self.process.communicate(timeout=120)
         return Result(self.process.returncode, out.decode(), self.errors.read_text())
 

@@ -39,7 +39,7 @@ def command(app: AppFile, home: Home = None, json: Json = False) -> None:
 
     Example: keyfold check shop.py --home /srv/keyfold
     """
-    from keyfold.cli import output
+    from keyfold.cli import ending, output
     from keyfold.cli.load import load
 
     with output.only_results():
@@ -49,14 +49,14 @@ def command(app: AppFile, home: Home = None, json: Json = False) -> None:
         output.json_document(_document(loaded.app.name, place, findings))
     else:
         _show(loaded.app.name, place, findings)
-    if any(finding.error for finding in findings):
-        raise typer.Exit(2)
+    if codes := {ending.code_of(finding.error) for finding in findings if finding.error}:
+        raise typer.Exit(max(codes))
 
 
 def _examined(loaded: Loaded, home: str | None) -> tuple[AppHome, list[Finding]]:
     from keyfold.cli.load import for_workers
     from keyfold.cli.reading import home_of
-    from keyfold.engine import session
+    from keyfold.engine import jvm, session
     from keyfold.engine.home import AppHome
     from keyfold.settings import load
 
@@ -70,9 +70,10 @@ def _examined(loaded: Loaded, home: str | None) -> tuple[AppHome, list[Finding]]
         # Spark's log goes to the home of its settings: not to the one that is looked at.
         spark = session.own_session(settings.model_copy(update={"home": Path(directory)}))
         try:
-            return place, _findings(spark, spec, _feeds(spec, Path(directory) / "feeds"), stored, place)
+            with jvm.told(spec.name):
+                return place, _findings(spark, spec, _feeds(spec, Path(directory) / "feeds"), stored, place)
         finally:
-            spark.stop()
+            jvm.stop(spark)
 
 
 def _feeds(spec: AppSpec, directory: Path) -> dict[str, Path]:
@@ -86,7 +87,7 @@ def _feeds(spec: AppSpec, directory: Path) -> dict[str, Path]:
 def _findings(
     spark: SparkSession, spec: AppSpec, feeds: dict[str, Path], stored: dict[str, Any] | None, place: AppHome
 ) -> list[Finding]:
-    from keyfold.engine import session
+    from keyfold.engine import jvm, session
     from keyfold.engine.compile import Analysis, analyze
     from keyfold.engine.lookups import Lookups
     from keyfold.engine.meeting import Upstream
@@ -99,6 +100,8 @@ def _findings(
         try:
             analyzed[table.name] = analyze(spark, table, feeds, sides, upstream)
         except Exception as error:
+            if jvm.lost(error):
+                raise
             analyzed[table.name] = error
     good = [found for found in analyzed.values() if isinstance(found, Analysis)]
     return [
@@ -110,7 +113,7 @@ def _findings(
 def _finding(
     analysis: Analysis, others: list[Analysis], stored: dict[str, Any] | None, place: AppHome
 ) -> Finding:
-    from keyfold.engine import fits
+    from keyfold.engine import damage, fits, jvm
     from keyfold.engine.compile import build
 
     table = analysis.spec
@@ -125,7 +128,10 @@ def _finding(
             columns=tuple((column.name, str(column.type)) for column in compiled.view.columns),
         )
         fits.check(table.app, stored, compiled, place)
+        damage.check(table.app, table.name, place.table(table.name))
     except Exception as error:
+        if jvm.lost(error):
+            raise
         return replace(found, error=error)
     return replace(found, state="fits") if found.state == "differs" else found
 

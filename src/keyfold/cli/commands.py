@@ -6,7 +6,22 @@ from typing import Annotated
 
 import typer
 
-from keyfold.cli import check, demo, describe, doctor, get, init, late, pattern, rejected, rows, run, status
+from keyfold.cli import (
+    check,
+    demo,
+    describe,
+    doctor,
+    drop,
+    get,
+    init,
+    late,
+    pattern,
+    rejected,
+    reset,
+    rows,
+    run,
+    status,
+)
 
 app = typer.Typer(
     name="keyfold",
@@ -46,6 +61,8 @@ app.command("status")(status.command)
 app.command("rejected")(rejected.command)
 app.add_typer(late.app, name="late")
 app.add_typer(pattern.app, name="pattern")
+app.command("reset")(reset.command)
+app.command("drop")(drop.command)
 app.command("describe")(describe.command)
 app.command("check")(check.command)
 app.command("doctor")(doctor.command)

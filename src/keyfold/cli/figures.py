@@ -53,6 +53,11 @@ def span(seconds: float | None) -> str:
     return f"{whole} s"
 
 
+def about(seconds: float | None) -> str:
+    """A length of time by its largest unit alone: 350 ms, 3.2 s, 2 h."""
+    return " ".join(span(seconds).split()[:2])
+
+
 def short(value: Any) -> Any:
     """A value of a row with as many digits as one looks at."""
     return f"{value:,.2f}" if isinstance(value, float) else value

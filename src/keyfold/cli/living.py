@@ -42,6 +42,8 @@ def lived(
     `meanwhile` is called once it is up, `before_end` when it is about to be stopped; of the tables in
     `watch` the live screen shows rows too.
     """
+    from keyfold.engine import jvm
+
     with Stopping() as stopping:
         handle = _started(spec, file, home, settings or {}, stopping)
         try:
@@ -58,7 +60,7 @@ def lived(
             try:
                 handle.stop()
             finally:
-                handle.spark.stop()
+                jvm.stop(handle.spark)
 
 
 def live_terminal() -> bool:

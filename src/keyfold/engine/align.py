@@ -59,8 +59,8 @@ def from_state(
             f"the view of {compiled.spec.app}.{compiled.spec.name} is behind its state, "
             f"{_unknown(compiled)}, so that it can't be made again",
             given=f"{home.path}, batch {batch}",
-            hint="go on without views; or bring views.db back; or give the table a new name, which starts "
-            "from the first row",
+            hint="bring views.db back; or go on without views; or `keyfold reset "
+            f"{compiled.spec.app}.{compiled.spec.name}`, after which it starts from the first row",
         )
     wanted = compiled.view.arrow
     for kept in (False,) if compiled.spec.keep_ms is None else (False, True):

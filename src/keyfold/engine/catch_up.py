@@ -61,7 +61,7 @@ def _check(upstream: Compiled, use: Use, place: AppHome) -> None:
         return
     begun = _number(home.begun())
     sent, left = chain.sent(use, place), _known(home).get(_key(use))
-    anew = f"give {use.reader} a new name: it then begins with the rows that {use.table} has now"
+    anew = f"`keyfold reset {table}`, after which it begins with the rows that {use.table} has now"
     if sent > begun:
         raise StateMismatch(
             f"{table} has read changes of {use.table} up to batch {sent}, whose state is at {begun}; "

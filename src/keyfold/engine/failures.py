@@ -9,14 +9,20 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
+from keyfold.engine import damage
+from keyfold.engine.home import AppHome, TableHome
+from keyfold.engine.jvm import lost
 from keyfold.errors import BadExpression, KeyfoldError, QueryFailed, near
+from keyfold.views import connections
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 _FULL = re.compile(r"No space left on device|disk is full|Disk quota exceeded", re.IGNORECASE)
+_UNREAD = re.compile(r"\[(?:FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER)[^\n]*? file:? (\S+?)\.?(?:\s|$)")
 _WRAPPERS = ("[STREAM_FAILED]", "[FOREACH_BATCH_USER_FUNCTION_ERROR]", "[TASK_WRITE_FAILED]")
 
 
@@ -42,6 +48,8 @@ def explained(spark: SparkSession, what: str, where: str, given: str) -> Iterato
     except KeyfoldError:
         raise
     except Exception as error:
+        if lost(error):
+            raise
         raise BadExpression(
             f"{what}: the function raised {type(error).__name__}: {error}", where=where, given=given
         ) from error
@@ -101,6 +109,7 @@ def failed(app: str, table: str, batch: int | None, error: Any, home: Path) -> Q
     """Why a query stopped, without Java's trace."""
     text = _innermost(error)
     stopped = partial(QueryFailed, app=app, table=table, batch=batch)
+    place = AppHome(home / app)
     bad = re.search(r"\[KEYFOLD_BAD_ROW\] (.*?); row: (.*)", text)
     if bad:
         return stopped(
@@ -112,6 +121,25 @@ def failed(app: str, table: str, batch: int | None, error: Any, home: Path) -> Q
         return stopped(
             f"no space left on the disk of {home}",
             hint="free some and start again; the batch is taken up again, nothing is lost or counted twice",
+        )
+    if connections.damaged(text):
+        return stopped(
+            f"the views of {app} are damaged: {plain(text)}",
+            given=place.views,
+            hint=connections.WAY_OUT,
+        )
+    found = _damage(place.table(table), error, text)
+    if found is not None:
+        return stopped(
+            f"the state of {app}.{table} is damaged: {_below(found.file, place.path)} {found.how}",
+            given=found.file,
+            hint=damage.way_out(app, table, place.table(table), found),
+        )
+    if unread := _UNREAD.search(text):
+        return stopped(
+            f"a file can't be read: {plain(_chain(error)[-1])}",
+            given=unquote(unread[1]),
+            hint="replace the file by one that is whole, and start again; nothing is lost or counted twice",
         )
     if "Wrong basePath" in text:
         return stopped(
@@ -127,19 +155,46 @@ def failed(app: str, table: str, batch: int | None, error: Any, home: Path) -> Q
     )
 
 
+@contextmanager
+def of_table(app: str, table: str, home: TableHome) -> Iterator[None]:
+    """What Spark says while a table is started, as `failed` says it."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        raise failed(app, table, home.begun(), error, home.path.parents[2]) from None
+
+
+def _damage(home: TableHome, error: Any, text: str) -> damage.Damage | None:
+    from pyspark import SparkContext
+
+    trace = getattr(getattr(error, "_cause", None), "_stackTrace", None)
+    return damage.found_in(home, f"{text}\n{error}", str(trace), SparkContext._jvm)
+
+
+def _below(file: Path, place: Path) -> Path:
+    return file.relative_to(place) if file.is_relative_to(place) else file
+
+
 def _innermost(error: Any) -> str:
     """The words of the last cause in the JVM's chain that has an error class, or of the last at all."""
-    java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
-    if java is None:
-        return str(error)
-    chain = []
-    while java is not None:
-        chain.append(str(java.getMessage() or java.toString()))
-        java = java.getCause()
+    chain = _chain(error)
     telling = [
         text for text in chain if re.match(r"\[[A-Z][A-Z_.0-9]+\]", text) and not text.startswith(_WRAPPERS)
     ]
     return (telling or chain)[-1]
+
+
+def _chain(error: Any) -> list[str]:
+    """What Java says of an error, and of its cause, and so on."""
+    java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    chain = []
+    while java is not None:
+        chain.append(str(java.getMessage() or java.toString()))
+        java = java.getCause()
+    return chain or [str(error)]
 
 
 def _cause(error: Any, text: str) -> str:

@@ -34,6 +34,7 @@ class TableMonitor:
         self._seen: deque[tuple[float, int]] = deque([(time.monotonic(), 0)])
         self._progress: dict[str, Any] = {}
         self._keys: int | None = None
+        self._keys_at: datetime | None = None
         self._count_after = 0.0
         self._backlog = Backlog(hook.spec, hook.home)
 
@@ -51,6 +52,7 @@ class TableMonitor:
             "rows_per_second": self._speed(),
             "batch_ms": durations.get("triggerExecution"),
             "keys": self._counted(count),
+            "keys_at": self._keys_at,
             "state_bytes": _state_bytes(self._progress),
             "watermark": watermark,
             "lag_seconds": (datetime.now(UTC) - watermark).total_seconds() if watermark else None,
@@ -97,12 +99,16 @@ class TableMonitor:
         if files is None:
             return {"batch_done": done, "files_left": None, "done": done}
         before, now, there = files
-        read = before + now * (1 if self._hook.idle.is_set() else done or 0)
+        read = before + now * (1 if self._hook.idle.is_set() and not self._failed() else done or 0)
         return {
             "batch_done": done,
             "files_left": there - before - now,
             "done": read / there if there else None,
         }
+
+    def _failed(self) -> bool:
+        """Whether the batch under way has come to nothing."""
+        return self._hook.error is not None or not self._query.isActive
 
     def _tasks(self) -> float | None:
         """The share of tasks that have ended in the jobs of the batch under way."""
@@ -121,6 +127,7 @@ class TableMonitor:
     def _counted(self, count: bool) -> int | None:
         if count or time.monotonic() >= self._count_after:
             begun = time.monotonic()
+            self._keys_at = datetime.now(UTC)
             self._keys = self._store.count(self._name)
             took = time.monotonic() - begun
             self._count_after = begun + took / COUNTING_SHARE

@@ -7,11 +7,9 @@ from collections.abc import Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError
-
-from keyfold.engine import aside, late
-from keyfold.engine.batch import BatchHook, Stopping
-from keyfold.engine.failures import failed
+from keyfold.engine import aside, jvm, late
+from keyfold.engine.batch import BatchHook
+from keyfold.engine.failing import Failures
 from keyfold.engine.figures import reported
 from keyfold.engine.home import AppHome, wait_until
 from keyfold.engine.idle import Idle
@@ -19,7 +17,7 @@ from keyfold.engine.lock import Lock
 from keyfold.engine.lookups import Lookups
 from keyfold.engine.monitor import Monitor
 from keyfold.engine.reading import LiveTable
-from keyfold.errors import BadOption, QueryError, QueryFailed, did_you_mean
+from keyfold.errors import BadOption, JavaEnded, QueryError, QueryFailed, did_you_mean
 from keyfold.plan import nodes
 from keyfold.plan.nodes import AppSpec
 from keyfold.views.contract import ViewStore
@@ -48,7 +46,8 @@ class Handle:
         self.feeds = feeds
         self._lookups = sides
         self._lock: Lock | None = lock
-        self._monitor = Monitor(spec.name, home, sides.status)
+        self._failures = Failures(spec.name, home.path.parent, self.queries, self.hooks)
+        self._monitor = Monitor(spec.name, home, self._failures.documents, sides.status)
         self._idle: Idle | None = None
 
     def __enter__(self) -> Handle:
@@ -98,7 +97,7 @@ class Handle:
             try:
                 query.processAllAvailable()
             except Exception:
-                self._raise_failure()
+                self._failures.tell()
                 if query.isActive:
                     raise
                 raise QueryFailed("the query was stopped", app=self.spec.name, table=name) from None
@@ -114,22 +113,18 @@ class Handle:
                 )
 
     def wait(self, seconds: float | None = None, stopping: threading.Event | None = None) -> None:
-        """Returns when the time is over or a stop is asked for; a query that fails raises `QueryFailed`."""
+        """Returns when the time is over or a stop is asked for.
+
+        A query that fails raises `QueryFailed`, the end of Java `JavaEnded`.
+        """
         stopping = stopping or threading.Event()
 
         def over() -> bool:
-            self._raise_failure()
+            self._failures.tell()
             return stopping.is_set() or not any(q.isActive for q in self.queries.values())
 
-        wait_until(over, float("inf") if seconds is None else seconds, pause=0.1)
-
-    def _raise_failure(self) -> None:
-        for name, query in self.queries.items():
-            error = None if query.isActive else query.exception()
-            if error is not None and not isinstance(self.hooks[name].error, Stopping):
-                hook = self.hooks[name]
-                home = self.home.path.parent
-                raise failed(self.spec.name, name, hook.home.begun(), hook.error or error, home)
+        with jvm.told(self.spec.name):
+            wait_until(over, float("inf") if seconds is None else seconds, pause=0.1)
 
     def _up(self) -> None:
         """Called when every query has been started."""
@@ -148,6 +143,7 @@ class Handle:
         """How each table is: batch, rows, speed, keys, bytes of state, watermark, rows put aside.
 
         And each lookup: rows, when they were loaded, which version they are, why a newer one is not used.
+        `failures` has what stopped a query, or all of them, and when; the figures are then the last ones.
 
         With `count` the keys are counted now and not a while ago, however long that takes.
         """
@@ -162,14 +158,17 @@ class Handle:
             hook.stopping.set()
         try:
             for name, query in self.queries.items():
-                with suppress(Py4JError):  # a JVM that has died has stopped its queries
-                    _stop(query, self.hooks[name], seconds)
+                if not self._failures.java_ended():
+                    with suppress(JavaEnded), jvm.told(self.spec.name):
+                        _stop(query, self.hooks[name], seconds)
         finally:
             self._monitor.close()
             self.store.close()
             if self._lock is not None:
                 self._lock.release()
                 self._lock = None
+        if self._failures.java_ended() and not self._failures.told:
+            self._failures.tell()
 
 
 def _failed(query: StreamingQuery) -> bool:

@@ -14,8 +14,10 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from keyfold.engine.failing import document
 from keyfold.engine.figures import TableMonitor
 from keyfold.engine.home import AppHome, replace_file
+from keyfold.errors import RunError
 from keyfold.views.contract import ViewStore
 
 if TYPE_CHECKING:
@@ -29,9 +31,13 @@ class Monitor:
     """The figures of an app, and the thread that keeps them."""
 
     def __init__(
-        self, app: str, home: AppHome, lookups: Callable[[], dict[str, dict[str, Any]]] = dict
+        self,
+        app: str,
+        home: AppHome,
+        failures: Callable[[], list[dict[str, Any]]],
+        lookups: Callable[[], dict[str, dict[str, Any]]],
     ) -> None:
-        self._app, self._home, self._lookups = app, home, lookups
+        self._app, self._home, self._failures, self._lookups = app, home, failures, lookups
         self._tables: dict[str, TableMonitor] = {}
         self._lock = threading.Lock()
         self._over = threading.Event()
@@ -51,29 +57,37 @@ class Monitor:
         with self._lock:
             if self._over.is_set() and self._last is not None:
                 return self._last
-            tables = {name: table.sample(count=count) for name, table in self._tables.items()}
-            self._last = {
-                "app": self._app,
-                "home": str(self._home.path),
-                "pid": os.getpid(),
-                "started": self._started,
-                "at": datetime.now(UTC),
-                "tables": tables,
-                "lookups": self._lookups(),
-            }
+            failures = self._failures()
+            try:
+                found = self._figures(count)
+            except Exception:
+                # A JVM that has ended tells no more: the last figures stand, with the time they are of.
+                if self._last is None or not (failures := self._failures()):
+                    raise
+                found = _ended(self._last)
+            self._last = {**found, "failures": failures}
             return self._last
+
+    def _figures(self, count: bool) -> dict[str, Any]:
+        return {
+            "app": self._app,
+            "home": str(self._home.path),
+            "pid": os.getpid(),
+            "started": self._started,
+            "at": datetime.now(UTC),
+            "tables": {name: table.sample(count=count) for name, table in self._tables.items()},
+            "lookups": self._lookups(),
+        }
 
     def close(self) -> None:
         """Takes the last figures and ends the thread."""
         if not self._tables or self._over.is_set():
             return
-        with suppress(Exception):  # a JVM that has died tells no more; the last sample stands
+        with suppress(Exception):  # what can't be asked any more stands as it was
             self.sample(count=True)
         with self._lock:
             self._over.set()
-            if self._last is not None:
-                tables = {name: {**table, "running": False} for name, table in self._last["tables"].items()}
-                self._last = {**self._last, "tables": tables}
+            self._last = self._last and _ended(self._last)
         self._thread.join()
         self._write()
 
@@ -87,6 +101,22 @@ class Monitor:
         if self._last is not None:
             with suppress(OSError):  # a full disk is said by the query that it stops
                 write_status(self._home, self._last)
+
+
+def _ended(status: dict[str, Any]) -> dict[str, Any]:
+    tables = {name: {**table, "running": False} for name, table in status["tables"].items()}
+    return {**status, "tables": tables}
+
+
+def note_failure(home: AppHome, error: RunError) -> None:
+    """Adds what ended a start to the figures that the run before it left."""
+    try:
+        left = dict(json.loads(home.status.read_text("utf-8")))
+    except (OSError, ValueError):
+        left = {"app": home.path.name, "tables": {}}
+    now = datetime.now(UTC)
+    with suppress(OSError):
+        write_status(home, {**_ended(left), "started": now, "failures": [document(error, now)]})
 
 
 def write_status(home: AppHome, status: Mapping[str, Any]) -> None:

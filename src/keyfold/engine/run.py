@@ -7,15 +7,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keyfold.engine import catch_up, fits, rows, session
+from keyfold.engine import catch_up, damage, fits, jvm, removing, rows, session
 from keyfold.engine.align import align
 from keyfold.engine.batch import BatchHook
 from keyfold.engine.compile import Compiled, compile_app
+from keyfold.engine.failures import of_table
 from keyfold.engine.handle import Handle
 from keyfold.engine.home import AppHome, app_home
 from keyfold.engine.lock import Lock, jvm_pid
 from keyfold.engine.lookups import Lookups
+from keyfold.engine.monitor import note_failure
 from keyfold.engine.steps import Tell, brief
+from keyfold.errors import RunError
 from keyfold.plan import checks
 from keyfold.plan.nodes import AppSpec
 from keyfold.settings import Settings, load
@@ -46,14 +49,22 @@ def start(
         settings, spark = {**(settings or {}), "spark": dict(spark)}, None
     wanted = load(home=home, **dict(settings or {}))
     place = app_home(wanted.home, spec.name)
+    if spark is None:
+        jvm.forget()
     lock = Lock(place).take()
     try:
-        own = (
-            session.own_session(wanted, tell=tell) if spark is None else session.users_session(spark, wanted)
-        )
-        lock.holds_jvm(jvm_pid(own.sparkContext._gateway))
-        return _started(spec, own, place, lock, wanted, feeds or {}, changelog, tell)
-    except BaseException:
+        removing.finish(place)
+        with jvm.told(spec.name):
+            own = (
+                session.own_session(wanted, tell=tell)
+                if spark is None
+                else session.users_session(spark, wanted)
+            )
+            lock.holds_jvm(jvm_pid(own.sparkContext._gateway))
+            return _started(spec, own, place, lock, wanted, feeds or {}, changelog, tell)
+    except BaseException as error:
+        if isinstance(error, RunError):
+            note_failure(place, error)
         lock.release()
         raise
 
@@ -74,6 +85,7 @@ def _started(
     compiled = compile_app(spark, spec, {**rows.directories(spec, place), **feeds}, place, sides)
     for one in compiled:
         fits.check(spec.name, stored, one, place)
+        damage.check(spec.name, one.spec.name, place.table(one.spec.name))
     rows.check(spec, place)
     sides.load()
     rows.write(spec, place)
@@ -83,7 +95,8 @@ def _started(
     try:
         tell("views")
         for one in compiled:
-            align(spark, store, one, place.table(one.spec.name))
+            with of_table(spec.name, one.spec.name, place.table(one.spec.name)):
+                align(spark, store, one, place.table(one.spec.name))
         links = catch_up.prepare(spark, spec, compiled, place, store)
         place.write_plan(_merged(stored, fits.plan_of(spec, compiled, partitions)))
         tell("queries")
@@ -95,7 +108,8 @@ def _started(
                 one.spec, home, store, one.view, views=views, changelog=changelog, links=links[name]
             )
             handle.hooks[name] = hook
-            handle.queries[name] = _query(spark, spec, one, hook, partitions[name])
+            with of_table(spec.name, name, home):
+                handle.queries[name] = _query(spark, spec, one, hook, partitions[name])
         handle._up()
     except BaseException:
         handle.stop()

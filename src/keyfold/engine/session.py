@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keyfold import private
 from keyfold.engine.home import replace_file
+from keyfold.engine.jvm import END_SECONDS, Launched, how, remember
 from keyfold.engine.scratch import Scratch
 from keyfold.engine.steps import Tell, brief
 from keyfold.engine.submitting import submitting
-from keyfold.errors import ConnectRefused, RunError
+from keyfold.errors import ConnectRefused, JavaEnded, RunError
 from keyfold.kernel.build import java, kernel_jar
 from keyfold.settings import Settings
 
@@ -52,6 +55,8 @@ STARTING: dict[str, str] = {
 
 
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+# A JVM whose heap is full lives on without the threads it lost; this one ends, and says why.
+_FULL_HEAP = "-XX:+ExitOnOutOfMemoryError"
 # In a group of its own: signals to the terminal's group are for Python, which ends batches first.
 _APART = {"process_group": 0}
 
@@ -109,7 +114,7 @@ def wanted_of(settings: Settings, jar: Path, extra: Mapping[str, str]) -> dict[s
         **given,
         "spark.jars": ",".join(dict.fromkeys((str(jar), *_jars(given)))),
         # Java takes the last of two that say the same: the user's.
-        _JAVA_OPTIONS: f"{logging} {given.get(_JAVA_OPTIONS, '')}".strip(),
+        _JAVA_OPTIONS: f"{logging} {_FULL_HEAP} {given.get(_JAVA_OPTIONS, '')}".strip(),
     }
     return {key: value for key, value in wanted.items() if value}
 
@@ -121,6 +126,7 @@ def _jars(given: Mapping[str, str]) -> list[str]:
 def _launch(wanted: Mapping[str, str], settings: Settings) -> None:
     """Starts the JVM with its own output in a file: it would be printed into what the user looks at."""
     import psutil
+    from py4j.protocol import Py4JError
     from pyspark import SparkContext
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
@@ -128,6 +134,7 @@ def _launch(wanted: Mapping[str, str], settings: Settings) -> None:
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
         return
     said = settings.home.resolve() / "java.log"
+    launched = Launched.now(wanted["spark.driver.memory"], said, said.with_name("spark.log"))
     before = {child.pid for child in psutil.Process().children()}
     # Added to, since another app of this home may be writing to it.
     with private.opened(said, "ab") as file, Scratch(settings.home.resolve()) as scratch:
@@ -136,10 +143,10 @@ def _launch(wanted: Mapping[str, str], settings: Settings) -> None:
             launch: Callable[..., Any] = launch_gateway
             with submitting(wanted, scratch):
                 gateway = launch(None, {"stdout": file, "stderr": file, **_APART, **scratch.inherited})
-        except PySparkRuntimeError:
+        except (PySparkRuntimeError, Py4JError, ConnectionError) as error:
             file.flush()
-            raise RunError(
-                "Java ended before Spark was up",
+            raise JavaEnded(
+                f"Java ended before Spark was up: {how(_status(error))}",
                 given=_telling_line(said.read_bytes()[begun:].decode("utf-8", "replace")),
                 hint=f"all it said is in {said}; `keyfold doctor` looks for the usual reasons",
             ) from None
@@ -150,11 +157,24 @@ def _launch(wanted: Mapping[str, str], settings: Settings) -> None:
                     child.kill()
             raise
         scratch.leave_to(gateway.jvm)
+    remember(launched)
     SparkContext._ensure_initialized(gateway=gateway)
 
 
+def _status(error: BaseException) -> int | None:
+    """The exit status of a JVM that did not come up: PySpark leaves its process in no other place."""
+    trace = error.__traceback__
+    while trace is not None:
+        process = trace.tb_frame.f_locals.get("proc")
+        if process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                return int(process.wait(END_SECONDS))
+        trace = trace.tb_next
+    return None
+
+
 def _telling_line(text: str) -> str | None:
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("WARNING: ")]
     telling = [line for line in lines if "rror" in line or "xception" in line]
     return next(iter(telling or lines), None)
 

@@ -19,6 +19,12 @@ _BUSY_SECONDS: Final = 60
 _IDLE: Final = 4
 _CACHE_KIB: Final = 64 * 1024
 _LOG_BYTES: Final = 64 * 1024 * 1024
+WAY_OUT: Final = (
+    "bring the file back from a backup of the home; or stop the app, move views.db, views.db-wal and "
+    "views.db-shm away, and start it: it makes the views again from the state. Closed windows that are not "
+    "kept are in the view alone (`sqlite3 views.db .recover` may save them), and tables of patterns and "
+    "processors have to be reset then (`keyfold reset`)"
+)
 
 
 class Gate:
@@ -140,7 +146,7 @@ def writer(path: Path) -> sqlite3.Connection:
         # Debian's SQLite overwrites what it frees with zeros unless told.
         connection.execute("PRAGMA secure_delete = OFF")
     except (OSError, sqlite3.Error) as error:
-        hint = "a directory on a local disk that can be written to"
+        hint = WAY_OUT if damaged(str(error)) else "a directory on a local disk that can be written to"
         raise HomeUnusable(f"the views can't be opened: {error}", where=path, hint=hint) from error
     return connection
 
@@ -175,4 +181,10 @@ def _open(path: Path, options: str) -> sqlite3.Connection:
 
 
 def _unreadable(path: Path, error: Exception) -> QueryError:
-    return QueryError(f"the views can't be read: {error}", reason="not_ready", where=path)
+    hint = WAY_OUT if damaged(str(error)) else None
+    return QueryError(f"the views can't be read: {error}", reason="not_ready", where=path, hint=hint)
+
+
+def damaged(text: str) -> bool:
+    """Whether SQLite's words are those on a file that is no longer a whole database."""
+    return "disk image is malformed" in text or "file is not a database" in text

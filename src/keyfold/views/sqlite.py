@@ -206,4 +206,5 @@ def _readable(table: str) -> Iterator[None]:
 
 
 def _unreadable(table: str, error: Exception, reason: Any) -> NoReturn:
-    raise QueryError(f"the view can't be read: {error}", reason=reason, where=table) from error
+    hint = connections.WAY_OUT if connections.damaged(str(error)) else None
+    raise QueryError(f"the view can't be read: {error}", reason=reason, where=table, hint=hint) from error

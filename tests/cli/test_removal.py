@@ -1,0 +1,216 @@
+"""drop and reset: what they remove and leave, what they refuse, and what a kill in the middle leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from keyfold.engine import removing
+from keyfold.engine.home import AppHome
+from keyfold.engine.lock import Lock
+from keyfold.views.reader import open_store
+
+from .conftest import KINDS, PAIRS, ROWS, TOTALS, Cli, make_app
+
+
+def shop_in(home: Path) -> AppHome:
+    """An app of three tables; pairs reads totals, and kinds reads pairs."""
+    place = AppHome(home / "shop")
+    make_app(place, {schema: ROWS[schema] for schema in (TOTALS, PAIRS, KINDS)})
+    for table, read in (("totals", None), ("pairs", "totals"), ("kinds", "pairs")):
+        checkpoint = place.table(table).checkpoint
+        for log in ("offsets", "commits"):
+            (checkpoint / log).mkdir(parents=True)
+            (checkpoint / log / "1").write_text('v1\n{"a": 1}\n')
+        (place.table(table).rejected).mkdir()
+        (place.table(table).rejected / "0.json").write_text("{}")
+        if read is not None:
+            (place.table(table).incoming / f"0-{read}").mkdir(parents=True)
+    return place
+
+
+def left(place: AppHome) -> dict[str, object]:
+    """What a home has of its tables: their files, views and entries."""
+    store = open_store(place.views, read_only=True)
+    try:
+        views = {name: list(store.scan(name)) for name in store.tables()}
+    finally:
+        store.close()
+    files = [path for path in (place.path / "tables").rglob("*") if path.is_file()]
+    plan = place.read_plan()
+    assert plan is not None
+    return {
+        "files": sorted(str(path.relative_to(place.path)) for path in files),
+        "views": {name: repr(rows) for name, rows in views.items()},
+        "plan": plan["tables"],
+        "declared": [table["name"] for table in plan["declared"]["tables"]],
+    }
+
+
+def without(before: dict[str, object], table: str) -> dict[str, object]:
+    files, views, plan = before["files"], before["views"], before["plan"]
+    assert isinstance(files, list)
+    assert isinstance(views, dict)
+    assert isinstance(plan, dict)
+    return {
+        **before,
+        "files": [name for name in files if not name.startswith(f"tables/{table}/")],
+        "views": {name: rows for name, rows in views.items() if name != table},
+        "plan": {name: entry for name, entry in plan.items() if name != table},
+    }
+
+
+def audit(place: AppHome) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (place.path / "audit.jsonl").read_text().splitlines()]
+
+
+def test_reset_removes_one_table_leaves_the_others_and_is_written_down(tmp_path: Path, cli: Cli) -> None:
+    place = shop_in(tmp_path)
+    before = left(place)
+    done = cli("reset", "kinds", "--yes", "--why", "it was broken", "--home", tmp_path)
+    assert done.code == 0, done.err
+    assert done.out.startswith("shop.kinds: ")
+    assert "the next start reads its sources from the first row" in done.out
+    assert left(place) == without(before, "kinds")
+    (line,) = audit(place)
+    assert (line["what"], line["tables"], line["why"]) == ("reset", ["kinds"], "it was broken")
+    assert line["batches"] == {"kinds": 1}
+    assert line["user"]
+    assert (place.path / "audit.jsonl").stat().st_mode & 0o077 == 0
+    assert not (place.path / "removing.json").exists()
+
+
+def test_drop_forgets_the_declaration_too(tmp_path: Path, cli: Cli) -> None:
+    place = shop_in(tmp_path)
+    done = cli("drop", "shop.kinds", "--yes", "--json", "--home", tmp_path)
+    assert (done.json["app"], done.json["what"], done.json["tables"]) == ("shop", "drop", ["kinds"])
+    assert done.json["view"] is None
+    assert left(place)["declared"] == ["totals", "pairs"]
+    assert cli("drop", "shop.kinds", "--yes", "--home", tmp_path).code == 2
+
+
+def test_a_table_that_others_read_goes_with_them_or_not_at_all(tmp_path: Path, cli: Cli) -> None:
+    place = shop_in(tmp_path)
+    before = left(place)
+    for words in (["drop", "totals"], ["reset", "totals"]):
+        refused = cli(*words, "--yes", "--home", tmp_path)
+        assert refused.code == 2
+        assert "shop.totals is read by pairs, kinds, whose state holds rows of it" in refused.err
+        assert "--with-readers" in refused.err
+    assert left(place) == before
+    done = cli("reset", "totals", "--with-readers", "--yes", "--json", "--home", tmp_path)
+    assert done.json["tables"] == ["totals", "pairs", "kinds"]
+    assert (left(place)["files"], left(place)["views"]) == ([], {})
+
+
+def test_what_can_be_refused_is_refused_before_anything_is_removed(tmp_path: Path, cli: Cli) -> None:
+    place = shop_in(tmp_path)
+    before = left(place)
+    unasked = subprocess.run(
+        [sys.executable, "-m", "keyfold", "reset", "kinds", "--home", tmp_path],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert unasked.returncode == 2
+    assert "--yes, if it is meant" in unasked.stderr
+    unknown = cli("reset", "kindz", "--yes", "--home", tmp_path)
+    assert unknown.code == 2
+    assert "did you mean 'kinds'?" in unknown.err
+    lock = Lock(place).take()
+    try:
+        held = cli("drop", "kinds", "--yes", "--home", tmp_path, "--json")
+        assert (held.code, held.json["error"]["kind"]) == (1, "HomeLocked")
+    finally:
+        lock.release()
+    assert left(place) == before
+
+
+@pytest.mark.parametrize(("answer", "code"), [("n", 1), ("y", 0)])
+def test_a_terminal_is_asked(tmp_path: Path, answer: str, code: int) -> None:
+    place = shop_in(tmp_path)
+    before = left(place)
+    parent, child = pty.openpty()
+    command = [sys.executable, "-m", "keyfold", "reset", "kinds", "--home", str(tmp_path)]
+    with subprocess.Popen(command, stdin=child, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        os.write(parent, f"{answer}\n".encode())
+        out, err = process.communicate(timeout=60)
+    os.close(parent)
+    os.close(child)
+    assert process.returncode == code, err
+    assert b"reset shop.kinds? State, view and side outputs, " in err + out
+    assert left(place) == (before if code else without(before, "kinds"))
+
+
+STEPS = ["replace_file", "_audit", "_remove_directory", "_remove_views", "_forget"]
+KILLED = """
+import os, sys
+from pathlib import Path
+from keyfold.engine import removing
+from keyfold.engine.home import AppHome
+
+name, after = sys.argv[2], sys.argv[3] == "after"
+do = getattr(removing, name)
+
+def killed(*given, **named):
+    if after:
+        do(*given, **named)
+    os.kill(os.getpid(), 9)
+
+setattr(removing, name, killed)
+removing.remove(AppHome(Path(sys.argv[1])), "reset", ["kinds"])
+"""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("step", STEPS)
+def test_a_kill_in_the_middle_leaves_all_or_is_finished_by_the_next_start(
+    tmp_path: Path, step: str, when: str
+) -> None:
+    place = shop_in(tmp_path)
+    before = left(place)
+    killed = subprocess.run([sys.executable, "-c", KILLED, place.path, step, when], check=False)
+    assert killed.returncode == -9
+    if (step, when) == ("replace_file", "before"):
+        assert left(place) == before
+    removing.finish(place)
+    removing.finish(place)
+    begun = (step, when) != ("replace_file", "before")
+    assert left(place) == (without(before, "kinds") if begun else before)
+    assert not begun or len(audit(place)) == 1
+
+
+def test_a_damaged_app_json_or_views_db_is_no_reason_not_to_remove_a_table(tmp_path: Path, cli: Cli) -> None:
+    place = shop_in(tmp_path)
+    place.views.write_bytes(b"not a database at all" * 100)
+    done = cli("reset", "kinds", "--yes", "--home", tmp_path)
+    assert done.code == 0, done.err
+    assert "the view could not be removed" in done.err
+    assert "file is not a database" in done.err
+    assert "move views.db" in done.err
+    assert not place.table("kinds").path.exists()
+    cut = place.plan.read_text()[:40]
+    place.plan.write_text(cut)
+    assert cli("reset", "pairs", "--yes", "--home", tmp_path).code == 0
+    assert not place.table("pairs").path.exists()
+    assert place.plan.read_text() == cut
+    place.plan.unlink()
+    assert cli("drop", "shop.totals", "--yes", "--home", tmp_path).code == 0
+    assert [line["tables"] for line in audit(place)] == [["kinds"], ["pairs"], ["totals"]]
+
+
+def test_a_view_that_is_damaged_says_what_to_do(tmp_path: Path, cli: Cli) -> None:
+    place = shop_in(tmp_path)
+    place.views.write_bytes(b"not a database at all" * 100)
+    said = cli("get", "totals", "eu", "--home", tmp_path)
+    assert said.code == 1
+    assert "the views can't be read: file is not a database" in said.err
+    assert "move views.db, views.db-wal and views.db-shm away" in said.err
+    assert cli("status", "--home", tmp_path).code == 0
