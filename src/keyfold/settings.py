@@ -35,6 +35,11 @@ class Settings(BaseSettings):
         {}, description="More Spark settings, as JSON in the environment.", repr=False
     )
     driver_memory: str = Field("4g", description="Memory of the JVM that keyfold starts, as Spark spells it.")
+    missing_files: Literal["fail", "skip"] = Field(
+        "fail",
+        description='What becomes of a batch whose input files are gone: "fail" stops its table until they are '
+        'back; "skip" leaves them out for good and lists them with the rejected rows.',
+    )
     kernel_dir: Path | None = Field(None, description="Directory in which the compiled kernel is cached.")
 
     @field_validator("home", "kernel_dir", mode="before")

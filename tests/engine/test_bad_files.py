@@ -164,17 +164,3 @@ def test_relative_paths_are_meant_from_where_python_is(
     with run.start(app.spec(), spark=spark, home="home") as handle:
         handle.drain()
         assert handle.table("t").get("a")["n"] == 1
-
-
-def test_a_stream_that_moved_to_another_directory_is_told_so(tmp_path: Path) -> None:
-    def started(directory: str) -> None:
-        (tmp_path / directory).mkdir()
-        (tmp_path / directory / "1.json").write_text('{"k": "a"}\n')
-        app = kf.App("moved")
-        app.stream("rows", kf.files(tmp_path / directory), schema="k string").by("k").table("t", n="count(*)")
-        with run.start(app.spec(), spark=shared_session(), home=tmp_path / "home") as handle:
-            handle.drain()
-
-    started("here")
-    with pytest.raises(QueryFailed, match="another directory before"):
-        started("there")

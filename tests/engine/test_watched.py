@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 import keyfold as kf
-from keyfold.engine import run
+from keyfold.engine import files, run
 from keyfold.engine.session import kernel
 from keyfold.testing import shared_session
 
@@ -127,7 +127,7 @@ def test_a_directory_that_is_gone_when_the_query_starts_may_come_back(tmp_path: 
     inbox.mkdir()
     put(inbox, "1.json")
     spark, found = shared_session(), list[Any]()
-    rows = spark.readStream.schema("k string").json(str(inbox))
+    rows = files.named(spark.readStream.schema("k string").json(str(inbox)), stream="rows")
     plain = DataFrame(kernel(spark).pipeline(rows._jdf, True, None, None).rows(""), spark)
     inbox.rename(gone)
     writer = plain.writeStream.foreachBatch(lambda frame, _: found.extend(frame.collect()))

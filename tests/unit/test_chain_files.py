@@ -18,10 +18,10 @@ def reader(node: object) -> TableSpec:
 
 
 def log(home: TableHome, place: int, *batches: int, source: int = 0, use: str = "0-sums") -> None:
-    """What Spark's file source writes down when it has taken files."""
+    """What a source of files writes down when it has taken files."""
     lines = [
         json.dumps(
-            {"path": f"file://{home.incoming}/{use}/{b:012d}.parquet", "timestamp": 1, "batchId": place},
+            {"path": f":/from/{use}/{b:012d}.parquet", "timestamp": 1, "size": 9, "batchId": place},
             separators=(",", ":"),
         )
         for b in batches

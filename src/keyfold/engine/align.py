@@ -35,11 +35,14 @@ def align(spark: SparkSession, store: ViewStore, compiled: Compiled, home: Table
     store.create(compiled.view)
     position = store.position(name)
     at = -1 if position is None else position.batch
-    if at > (-1 if state is None else state) + 1:
+    if at > (-1 if state is None else state) + 1 or (at >= 0 and home.begun() is None):
+        has = "is gone" if home.begun() is None else f"is at batch {-1 if state is None else state}"
         raise HomeUnusable(
-            f"the view of {compiled.spec.app}.{name} is at batch {at}, its state at {state}",
-            given=home.path,
-            hint="bring the checkpoint back; or remove the table's directory and views.db to start it anew",
+            f"the view of {compiled.spec.app}.{name} is at batch {at}, and its checkpoint {has}; "
+            "nothing was changed",
+            given=home.checkpoint,
+            hint="bring back the checkpoint that belongs to the view; or give the table a new name, which "
+            "starts from the first row; or start anew in another home (keyfold run APP.py --home DIR)",
         )
     if state is not None and at < state:
         _rebuild(spark, store, compiled, home, state)
@@ -78,7 +81,7 @@ def _unknown(compiled: Compiled) -> str:
 def _state(spark: SparkSession, home: TableHome, batch: int, kept: bool) -> DataFrame:
     return (
         spark.read.format("statestore")
-        .option("path", home.checkpoint.as_uri())
+        .option("path", home.checkpoint_url)
         .option("stateVarName", "kept" if kept else "state")
         .option("batchId", batch)
         .load()

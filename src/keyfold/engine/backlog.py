@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from keyfold.engine import chain
+from keyfold.engine import chain, files
 from keyfold.engine.home import TableHome
 from keyfold.plan import nodes
 from keyfold.plan.nodes import TableSpec
@@ -25,7 +25,6 @@ class Backlog:
 
     def __init__(self, spec: TableSpec, home: TableHome) -> None:
         self._home = home
-        self._beside = home.path.as_uri().encode()
         self._uses = chain.uses(spec)
         connectors = [source.connector for source in nodes.sources(spec.input)]
         # Other file systems would have to be asked through Spark, which has better things to do.
@@ -65,12 +64,8 @@ class Backlog:
 
     def _read(self, log: Path) -> tuple[int, int]:
         """Files in a source's log, and those of its newest entry if that is of the batch under way."""
-        entries: dict[int, Path] = {}
-        for entry in log.glob("[0-9]*"):
-            batch = int(entry.name.partition(".")[0])
-            # A compacted entry holds all before it as well.
-            if batch not in entries or entry.suffix:
-                entries[batch] = entry
+        # A compacted entry holds all before it as well.
+        entries = self._home.log_entries(log)
         there = set(entries.values())
         self._lines = {entry: n for entry, n in self._lines.items() if entry.parent != log or entry in there}
         compact = max((batch for batch, entry in entries.items() if entry.suffix), default=0)
@@ -100,7 +95,7 @@ class Backlog:
             except OSError:
                 return 0
             # Not what the table reads beside its streams and other tables, which is in its home.
-            lines = sum(1 for line in content.split(b"\n")[1:] if line and self._beside not in line)
+            lines = sum(1 for line in content.split(b"\n")[1:] if line and files.OF_HOME not in line)
             given = chain.logged(content)
             self._lines[entry] = lines + len(given)
             for use, batch, _ in given:

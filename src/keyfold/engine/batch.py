@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from keyfold.engine import aside
+from keyfold.engine import aside, missing
 from keyfold.engine.chain import BAD, PREVIOUS, Links
 from keyfold.engine.home import TableHome
 from keyfold.plan.nodes import Connector, TableSpec
@@ -55,6 +55,7 @@ class BatchHook:
         self.rejected = aside.counts(home.rejected)
         self.removed = aside.removed_counts(home.removed)
         self.error: Exception | None = None
+        self.skipped = missing.rejected(home)
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         self.idle.clear()
@@ -76,6 +77,7 @@ class BatchHook:
         schema = aside.change_schema(self.schema, previous=PREVIOUS in frame.columns)
         self.home.sync_plan(batch)
         unused = Unused(self.home, batch)
+        unused.rejected.write(self.skipped.get(batch, []))
         with self.store.batch(self.spec.name, batch, datetime.now(UTC), self._watermark(batch)) as view:
             log = aside.ChangeFile(self.home, batch, schema, keep=bool(self.links)) if logged else None
             for mixed in arrow_batches(wanted):

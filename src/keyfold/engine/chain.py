@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from keyfold import private
+from keyfold.engine import files as by_name
 from keyfold.engine.home import AppHome, TableHome, sync
 from keyfold.errors import BadExpression
 from keyfold.plan import nodes
@@ -29,8 +30,10 @@ if TYPE_CHECKING:
 
 BAD: Final = "_kf_bad"
 PREVIOUS: Final = "_kf_prev"
-# An entry of the log in which Spark's file source writes down what it has read.
-_READ: Final = re.compile(rb'/from/(\d+)-[^/"]*/(\d+)\.parquet","timestamp":\d+,"batchId":(\d+)')
+# An entry of the log in which the source writes down what it has read.
+_READ: Final = re.compile(
+    rb'"path":":/from/(\d+)-[^/"]*/(\d+)\.parquet","timestamp":\d+,"size":\d+,"batchId":(\d+)'
+)
 
 
 @dataclass(frozen=True)
@@ -67,11 +70,13 @@ def frame(context: Any, table: str, use: int) -> DataFrame:
     """
     spec: TableSpec = context.spec
     schema = readable(context.upstream[table].schema, table, context.where(f"changes of {table}", spec.site))
-    directory = _nowhere(context.spark)
+    directory, within = _nowhere(context.spark), None
     if context.home is not None:
+        within = context.home.path
         directory = Use(spec.name, use, table).directory(context.home)
         private.directory(directory)
     found = context.spark.readStream.schema(schema).options(**_OPTIONS).parquet(str(directory))
+    found = by_name.named(found, within=within)
     file = found.metadataColumn("_metadata")
     batch = file.getField("file_name").substr(1, 12).cast("bigint")
     columns: DataFrame = found.select(
@@ -82,10 +87,8 @@ def frame(context: Any, table: str, use: int) -> DataFrame:
 
 _OPTIONS: Final = {
     "cleanSource": "delete",
-    # Whatever the session says: dates before 1582 are written as they are, and no file may be left out.
+    # Whatever the session says: dates before 1582 are written as they are.
     "datetimeRebaseMode": "CORRECTED",
-    "ignoreMissingFiles": "false",
-    "ignoreCorruptFiles": "false",
 }
 
 

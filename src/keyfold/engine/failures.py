@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from keyfold.engine import damage
 from keyfold.engine.home import AppHome, TableHome
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 
 _FULL = re.compile(r"No space left on device|disk is full|Disk quota exceeded", re.IGNORECASE)
-_UNREAD = re.compile(r"\[(?:FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER)[^\n]*? file:? (\S+?)\.?(?:\s|$)")
 _WRAPPERS = ("[STREAM_FAILED]", "[FOREACH_BATCH_USER_FUNCTION_ERROR]", "[TASK_WRITE_FAILED]")
 
 
@@ -135,18 +134,10 @@ def failed(app: str, table: str, batch: int | None, error: Any, home: Path) -> Q
             given=found.file,
             hint=damage.way_out(app, table, place.table(table), found),
         )
-    if unread := _UNREAD.search(text):
-        return stopped(
-            f"a file can't be read: {plain(_chain(error)[-1])}",
-            given=unquote(unread[1]),
-            hint="replace the file by one that is whole, and start again; nothing is lost or counted twice",
-        )
-    if "Wrong basePath" in text:
-        return stopped(
-            "the stream's files were read from another directory before; Spark can't go on with a new one",
-            given=plain(text),
-            hint="point kf.files back to it; or give the table a new name, which starts from the first row",
-        )
+    about_file = _about_file(text, _chain(error)[-1])
+    if about_file:
+        what, given, hint = about_file
+        return stopped(what, given=given, hint=hint)
     return stopped(
         f"the query of table {table} stopped: {_cause(error, text)}",
         given=_fragment(text),
@@ -178,6 +169,35 @@ def _below(file: Path, place: Path) -> Path:
     return file.relative_to(place) if file.is_relative_to(place) else file
 
 
+def _about_file(text: str, last: str) -> tuple[str, str, str] | None:
+    """What is wrong with an input file that stopped a query, the file, and what to do; None for other causes."""
+    gone = re.search(r"\[KEYFOLD_MISSING_FILES\] (.*)", text, re.DOTALL)
+    found = re.search(r"\[FAILED_READ_FILE\.(\w+)\] .*? reading file (\S.*?)\.(?:\s|$)", text)
+    kind = found[1] if found else ""
+    if gone or (kind == "FILE_NOT_EXIST" and "Permission denied" not in last):
+        names = gone[1].splitlines() if gone else [found[2]] if found else []
+        return (
+            "input files are gone that this batch is to read",
+            "\n".join(_as_written(name) for name in names),
+            "bring them back and start again: the batch goes on with them. To go on without them, keyfold run "
+            "APP.py --set missing_files=skip, which lists them with the rejected rows",
+        )
+    if found and kind in ("FILE_NOT_EXIST", "NO_HINT", "CANNOT_READ_FILE_FOOTER"):
+        return (
+            f"an input file can't be read: {plain(last)}",
+            _as_written(found[2]),
+            "replace it by a good file of the same name and start again: the batch goes on with it, nothing is "
+            "lost or counted twice. Or take it away, and go on without it by --set missing_files=skip",
+        )
+    return None
+
+
+def _as_written(url: str) -> str:
+    """A file of this machine by its path."""
+    parts = urlsplit(url.strip())
+    return unquote(parts.path) if parts.scheme == "file" else url.strip()
+
+
 def _innermost(error: Any) -> str:
     """The words of the last cause in the JVM's chain that has an error class, or of the last at all."""
     chain = _chain(error)
@@ -188,13 +208,13 @@ def _innermost(error: Any) -> str:
 
 
 def _chain(error: Any) -> list[str]:
-    """What Java says of an error, and of its cause, and so on."""
+    """The words of all causes, the outermost first."""
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
-    chain = []
+    found = [] if java is not None else [str(error)]
     while java is not None:
-        chain.append(str(java.getMessage() or java.toString()))
+        found.append(str(java.getMessage() or java.toString()))
         java = java.getCause()
-    return chain or [str(error)]
+    return found
 
 
 def _cause(error: Any, text: str) -> str:

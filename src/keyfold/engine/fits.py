@@ -7,11 +7,12 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
+from keyfold.engine import files
 from keyfold.engine.compile import Compiled
 from keyfold.engine.home import AppHome
-from keyfold.errors import StateMismatch
+from keyfold.errors import HomeUnusable, StateMismatch
 from keyfold.plan import describe, durations, nodes, words
 from keyfold.plan.nodes import AppSpec
 
@@ -31,6 +32,7 @@ def _table(compiled: Compiled) -> dict[str, Any]:
         "meaning": meaning,
         "streams": [s.name for s in nodes.sources(compiled.spec.input)],
         "tables": list(dict.fromkeys(node.table for node in nodes.reads(compiled.spec.input))),
+        "directories": files.directories(compiled),
         "state": json.loads(compiled.state_schema),
     }
 
@@ -83,12 +85,20 @@ def fingerprint(meaning: dict[str, str]) -> str:
 
 
 def check(app: str, stored: dict[str, Any] | None, compiled: Compiled, place: AppHome) -> None:
-    """Refuses a definition that the table's state was not written by."""
+    """Refuses a definition that the table's state was not written by, and state that is not whole."""
     tables: dict[str, Any] = (stored or {}).get("tables") or {}
     _refuse_other_case(app, compiled, tables)
-    old = tables.get(compiled.spec.name)
-    if old is None or place.table(compiled.spec.name).begun() is None:
+    home, old = place.table(compiled.spec.name), tables.get(compiled.spec.name)
+    if home.begun() is None:
         return
+    if old is None:
+        _refuse_unknown(app, compiled, place)
+    _refuse_lost_logs(app, compiled, place)
+    _refuse_changes(app, old, compiled, place)
+    files.check(app, old.get("directories") or {}, compiled, home)
+
+
+def _refuse_changes(app: str, old: dict[str, Any], compiled: Compiled, place: AppHome) -> None:
     changes = differences(old["meaning"], meaning_of(compiled))
     asked = compiled.spec.partitions
     if asked is not None and asked != old["partitions"]:
@@ -101,6 +111,30 @@ def check(app: str, stored: dict[str, Any] | None, compiled: Compiled, place: Ap
             hint="go back to the old definition; or give the table a new name, which starts from the first "
             "row; or start anew in another home (keyfold run APP.py --home DIR). Now keyfold "
             f"get, rows and rejected still read what is there ({place.path})",
+        )
+
+
+def _refuse_unknown(app: str, compiled: Compiled, place: AppHome) -> NoReturn:
+    """State of which nobody knows what it means: any definition would be taken for the right one."""
+    raise HomeUnusable(
+        f"{app}.{compiled.spec.name} has state, but {place.plan} does not say which definition wrote it; "
+        "nothing was changed",
+        given=place.table(compiled.spec.name).checkpoint,
+        hint=f"bring {place.plan.name} back as it was when the app last ran; or give the table a new name, "
+        "which starts from the first row; or start anew in another home (keyfold run APP.py --home DIR)",
+    )
+
+
+def _refuse_lost_logs(app: str, compiled: Compiled, place: AppHome) -> None:
+    """Without it files that were read would be taken for new ones, or never come to their turn."""
+    lost = place.table(compiled.spec.name).lost_logs()
+    if lost:
+        raise HomeUnusable(
+            f"{app}.{compiled.spec.name} can't go on: files that say what it has read are gone; "
+            "nothing was changed",
+            given=", ".join(map(str, lost)),
+            hint="bring them back; or give the table a new name, which starts from the first row; or start "
+            "anew in another home (keyfold run APP.py --home DIR)",
         )
 
 

@@ -40,6 +40,11 @@ class TableHome:
         return self.path / "checkpoint"
 
     @property
+    def checkpoint_url(self) -> str:
+        """As Spark takes it, which reads no percent signs."""
+        return f"file://{self.checkpoint}"
+
+    @property
     def rejected(self) -> Path:
         return self.path / "rejected"
 
@@ -93,6 +98,23 @@ class TableHome:
                 sync(path)
                 sync(path.parent)
 
+    def adopt(self) -> None:
+        """Makes the paths in Spark's words on the state those of where the home is now.
+
+        They would lead to where it was written: to nothing, or to files of the project it was copied from.
+        """
+        for file in self.checkpoint.glob("state/*/_metadata/v2/[0-9]*"):
+            version, _, text = file.read_text("utf-8").partition("\n")
+            told = json.loads(text)
+            for store in told["stateStoreInfo"]:
+                paths = store.get("stateSchemaFilePaths", [])
+                store["stateSchemaFilePaths"] = [f"file:{self.checkpoint}{_in_checkpoint(p)}" for p in paths]
+            if told != json.loads(text):
+                # It would not fit; without one, nothing is compared.
+                file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+                content = json.dumps(told, ensure_ascii=False, separators=(",", ":"))
+                replace_file(file, f"{version}\n{content}".encode())
+
     def sweep(self) -> None:
         """Removes what a killed process left half written."""
         rows = (self.late, self.rejected, self.removed)
@@ -114,6 +136,39 @@ class TableHome:
             return [int((source or {}).get("logOffset", -1)) for source in self._plan(batch)[1:]]
         except (OSError, ValueError, AttributeError):
             return []
+
+    def log_entries(self, log: Path) -> dict[int, Path]:
+        """The files of a source's log by their numbers, the compacted one where there are two."""
+        entries: dict[int, Path] = {}
+        for entry in log.glob("[0-9]*"):
+            step = int(entry.name.partition(".")[0])
+            if step not in entries or entry.suffix:
+                entries[step] = entry
+        return entries
+
+    def skipped(self, source: int) -> Path:
+        """Where it stands which files a source is to leave out."""
+        return self.checkpoint / "sources" / str(source) / "skipped.json"
+
+    def read_skipped(self, source: int) -> list[dict[str, Any]]:
+        try:
+            return list(json.loads(self.skipped(source).read_text("utf-8")))
+        except FileNotFoundError:
+            return []
+
+    def lost_logs(self) -> list[Path]:
+        """Files that should be in the logs of the table's sources, back to where each is complete."""
+        begun = self.begun()
+        lost = []
+        for source, at in enumerate([] if begun is None else self.file_logs(begun)):
+            log = self.checkpoint / "sources" / str(source)
+            entries = self.log_entries(log)
+            step = max([at, *entries])
+            while step >= 0 and not (step in entries and entries[step].suffix):
+                if step not in entries:
+                    lost.append(log / str(step))
+                step -= 1
+        return lost
 
     def _plan(self, batch: int) -> list[Any]:
         """Spark's own words on a batch: on its watermark, then on what it reads of each source."""
@@ -153,11 +208,18 @@ class AppHome:
         """What was written when the app last started here, if it ever did."""
         try:
             found = json.loads(self.plan.read_text("utf-8"))
+            if not isinstance(found, dict) or not isinstance(found.get("tables"), dict):
+                raise ValueError("it names no tables")
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
-            raise HomeUnusable(f"{self.plan} can't be read: {error}", given=self.path) from None
-        return dict(found)
+            raise HomeUnusable(
+                f"{self.plan} can't be read: {error}",
+                given=self.path,
+                hint="it says which definitions wrote the state that is here: bring it back as it was when the "
+                "app last ran; or start anew in another home (keyfold run APP.py --home DIR)",
+            ) from None
+        return found
 
     def write_plan(self, plan: Mapping[str, Any]) -> None:
         replace_file(self.plan, json.dumps(plan, indent=1, ensure_ascii=False).encode())
@@ -187,6 +249,10 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _in_checkpoint(path: str) -> str:
+    return path[path.rindex("/state/") :]
 
 
 def _newest(log: Path) -> int | None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keyfold.engine import side
+from keyfold.engine import files, side
 from keyfold.engine.failures import plain
 from keyfold.engine.session import kernel
 from keyfold.errors import BadExpression, BadOption
@@ -125,9 +125,12 @@ def _checked(connector: Connector, source: Source) -> None:
     taken = {
         "mode": "rows that don't parse are always kept as rejected",
         "columnnameofcorruptrecord": "it is keyfold's own",
+        "ignoremissingfiles": "a file that can't be found stops the table, which names it",
+        "ignorecorruptfiles": "a file that can't be read stops the table, which names it",
     }
+    harmless = ("PERMISSIVE", "FALSE")
     for key, value in connector.options:
-        if connector.kind == "files" and key.lower() in taken and value.upper() != "PERMISSIVE":
+        if connector.kind == "files" and key.lower() in taken and value.upper() not in harmless:
             raise BadOption(
                 f"{key} can't be set: {taken[key.lower()]}", where=source.site, given=f"{key}={value}"
             )
@@ -137,8 +140,12 @@ def _load(reader: Any, source: Source, schema: Any = None, path: str | None = No
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
+    deep = {key.lower(): value for key, value in source.connector.options}.get("recursivefilelookup", "false")
+    own = source.connector.kind != "spark" and schema is not None
     try:
         reader = reader if schema is None else reader.schema(schema)
+        # Else Spark would look for columns in the names of directories, and refuse what it finds in some.
+        reader = reader.option("recursiveFileLookup", "true") if own else reader
         place = path or absolute(source.connector)
         frame: DataFrame = reader.load(place) if place else reader.load()
     except (PySparkException, Py4JJavaError) as error:
@@ -149,7 +156,7 @@ def _load(reader: Any, source: Source, schema: Any = None, path: str | None = No
             given=source.connector.path or source.connector.format,
             hint="correct the path, format or options, or create the directory before the app starts",
         ) from None
-    return frame
+    return files.named(frame, stream="" if path else source.name, recursive=deep if own else None)
 
 
 def absolute(connector: Connector) -> str | None:

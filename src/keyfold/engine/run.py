@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keyfold.engine import catch_up, damage, fits, jvm, removing, rows, session
+from keyfold.engine import catch_up, damage, fits, jvm, missing, removing, rows, session
 from keyfold.engine.align import align
 from keyfold.engine.batch import BatchHook
 from keyfold.engine.compile import Compiled, compile_app
@@ -86,6 +86,8 @@ def _started(
     for one in compiled:
         fits.check(spec.name, stored, one, place)
         damage.check(spec.name, one.spec.name, place.table(one.spec.name))
+    for one in compiled:
+        place.table(one.spec.name).adopt()
     rows.check(spec, place)
     sides.load()
     rows.write(spec, place)
@@ -97,6 +99,8 @@ def _started(
         for one in compiled:
             with of_table(spec.name, one.spec.name, place.table(one.spec.name)):
                 align(spark, store, one, place.table(one.spec.name))
+            if settings.missing_files == "skip":
+                missing.skip(spec, one, place, store)
         links = catch_up.prepare(spark, spec, compiled, place, store)
         place.write_plan(_merged(stored, fits.plan_of(spec, compiled, partitions)))
         tell("queries")
@@ -143,7 +147,7 @@ def _query(
         compiled.changes.writeStream.foreachBatch(hook)
         .queryName(f"{spec.name}.{compiled.spec.name}")
         .outputMode("append")
-        .option("checkpointLocation", hook.home.checkpoint.as_uri())
+        .option("checkpointLocation", hook.home.checkpoint_url)
     )
     if spec.every_ms:
         writer = writer.trigger(processingTime=f"{spec.every_ms} milliseconds")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keyfold import private
+from keyfold.engine import files
 from keyfold.engine.session import kernel
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def with_replays(frame: DataFrame, directory: Path) -> DataFrame:
     spark = frame.sparkSession
     own = StructType([f for f in frame.schema.fields if not f.name.startswith("_kf_")])
     sent = spark.readStream.schema("raw string, time_us bigint, watermark_us bigint").json(str(directory))
+    sent = files.named(sent, within=directory.parent)
     row = F.from_json("raw", own, json.loads(kernel(spark).exact()))
     again = sent.select(
         *(row.getField(name).alias(name) for name in own.names),
@@ -42,6 +44,7 @@ def with_control(frame: DataFrame, directory: Path) -> DataFrame:
 
     private.directory(directory)
     moves = frame.sparkSession.readStream.schema("time_us bigint").json(str(directory))
+    moves = files.named(moves, within=directory.parents[1])
     control = moves.select(F.timestamp_micros("time_us").alias("_kf_time"), F.lit(True).alias("_kf_control"))
     if "_kf_control" not in frame.columns:
         frame = frame.withColumn("_kf_control", F.lit(False))

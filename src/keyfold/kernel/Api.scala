@@ -2,6 +2,7 @@ package org.apache.spark.sql.keyfold
 
 import scala.jdk.CollectionConverters._
 
+import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{Column, DataFrame, Row}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder
@@ -81,7 +82,32 @@ object Api {
   def usable(time: Column, aheadMs: Long): Column =
     ExpressionUtils.column(Usable(ExpressionUtils.expression(time), CurrentTimestamp(), Some(aheadMs * 1000).filter(_ >= 0)))
 
+  /** Files that are known by their names, of a stream or of the directory `within`; it and `recursive` may be null. */
+  def files(df: DataFrame, stream: String, within: String, recursive: String): DataFrame =
+    Watched.files(df, stream, Option(within), Option(recursive))
+
+  /** The directory below which the files of each stream have their names, as JSON. */
+  def directories(df: DataFrame): String =
+    Rejects.mapper.writeValueAsString(Watched.places(df).map(p => p.stream -> p.base.toString).toMap.asJava)
+
+  /** The files that a stream could read now, as JSON: name, size and time of change. */
+  def listed(df: DataFrame, stream: String): String = {
+    val place = Watched.places(df).find(_.stream == stream).get
+    val files = place.list().map(f => Array[Any](place.name(f.getPath), f.getLen, f.getModificationTime))
+    Rejects.mapper.writeValueAsString(files.toArray)
+  }
+
+  /** Where a stream's files of these names are, as JSON, null for those that are not there. */
+  def located(df: DataFrame, stream: String, names: java.util.List[String]): String = {
+    val place = Watched.places(df).find(_.stream == stream).get
+    val files = names.asScala.map(name => place.file(name)).toSeq
+    val there = place.there(files).map(_.getPath).toSet
+    Rejects.mapper.writeValueAsString(files.map(f => Array[Any](shown(f), there(f))).toArray)
+  }
+
+  private def shown(file: Path) = if (file.toUri.getScheme == "file") file.toUri.getPath else file.toString
+
   /** `keep`: rows that can't be used are kept aside; `stream` and `csv`, the options of CSV files, may be null. */
   def pipeline(df: DataFrame, keep: Boolean, stream: String, csv: java.util.Map[String, String]): Pipeline =
-    new Pipeline(Watched.files(df), keep, Origin(Option(stream), Option(csv).map(_.asScala.toMap)))
+    new Pipeline(df, keep, Origin(Option(stream), Option(csv).map(_.asScala.toMap)))
 }
