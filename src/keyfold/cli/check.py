@@ -122,7 +122,7 @@ def _finding(
         compiled = build(analysis, others)
         found = Finding(
             table.name,
-            state="differs" if table.name in ((stored or {}).get("tables") or {}) else "new",
+            state="differs" if _has_state(table.name, stored, place) else "new",
             fingerprint=fits.fingerprint(fits.meaning_of(compiled)),
             keys=tuple((column.name, str(column.type)) for column in compiled.view.keys),
             columns=tuple((column.name, str(column.type)) for column in compiled.view.columns),
@@ -134,6 +134,10 @@ def _finding(
             raise
         return replace(found, error=error)
     return replace(found, state="fits") if found.state == "differs" else found
+
+
+def _has_state(table: str, stored: dict[str, Any] | None, place: AppHome) -> bool:
+    return table in ((stored or {}).get("tables") or {}) or place.table(table).begun() is not None
 
 
 def _document(app: str, place: AppHome, findings: list[Finding]) -> dict[str, Any]:
