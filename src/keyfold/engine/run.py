@@ -83,7 +83,7 @@ def _started(
     try:
         tell("views")
         for one in compiled:
-            align(spark, store, one, place.table(one.spec.name))
+            align(spark, store, one, place)
         links = catch_up.prepare(spark, spec, compiled, place, store)
         place.write_plan(_merged(stored, fits.plan_of(spec, compiled, partitions)))
         tell("queries")
