@@ -142,6 +142,19 @@ class TestReplay:
         assert again.out.splitlines()[:2] == ["0 late rows sent", "3 late rows sent before, and not again"]
         assert "folded" not in again.out
 
+    def test_a_row_that_was_late_before_a_distinct_is_not_said_to_have_expired(
+        self, cli: Cli, place: AppHome
+    ) -> None:
+        file = aside.LateFile(place.table("per_hour"), 5)
+        now = micros(AT)
+        late = {"time_us": now - 1, "watermark_ms": now // 1000, "missed": 0, "last_us": now - 1}
+        file.write([{"late": {**late, "windows": []}, "reason": "older", "raw": "e"}])
+        file.close()
+        found = cli("late", "replay", "per_hour", *home(place), "--batch", 5)
+        first, second = found.out.splitlines()
+        assert first == "0 late rows sent"
+        assert second.startswith("1 late row can't be sent: late in a step before the windows (distinct,")
+
     def test_an_app_that_runs_folds_them_within_seconds(self, cli: Cli, place: AppHome) -> None:
         lock = Lock(place).take()
         try:
@@ -152,7 +165,8 @@ class TestReplay:
         assert list(sent(place)) == ["replay-000000000003.json"]
 
     def test_as_json(self, cli: Cli, place: AppHome) -> None:
-        wanted = {"sent": 3, "sent_before": 0, "no_longer_kept": 1, "under_way": 0, "running": False}
+        wanted = {"sent": 3, "sent_before": 0, "no_longer_kept": 1, "not_replayable": 0, "under_way": 0}
+        wanted["running"] = False
         found = cli("late", "replay", "per_hour", *home(place), "--json")
         assert found.json == {"table": "shop.per_hour", **wanted}
 

@@ -189,10 +189,14 @@ class TestReplay:
         assert list(home.side.iterdir()) == []
         assert [batch.replayed for batch in late.batches_of(home)] == ["no", "no"]
 
-    def test_rows_that_missed_no_window_that_closes_are_not_sent(self, tmp_path: Path) -> None:
-        home = TableHome(tmp_path)
+    def test_rows_that_were_late_before_they_came_to_a_window_are_told_apart(self, tmp_path: Path) -> None:
+        home, watermark = TableHome(tmp_path), START + MINUTE * 90
         put(home, 0, said("a", START, None, missed=0))
-        assert late.replay(home, HOUR_MS, None) == late.Replayed(no_longer_kept=1)
+        put(home, 1, said("b", START, watermark, missed=0), said("c", START + MINUTE * 60, watermark))
+        done = late.replay(home, HOUR_MS, watermark)
+        assert done == late.Replayed(sent=1, not_replayable=2)
+        assert [batch.replayed for batch in late.batches_of(home)] == ["no", "partly"]
+        assert late.replay(home, HOUR_MS, watermark) == late.Replayed(sent_before=1, not_replayable=2)
 
     def test_some_batches_alone(self, home: TableHome) -> None:
         assert late.replay(home, HOUR_MS, None, [12]) == late.Replayed(sent=1)

@@ -14,6 +14,7 @@ import pytest
 
 from keyfold.errors import QueryError, RunError
 from keyfold.views.contract import Column, Position, ViewSchema, ViewStore
+from keyfold.views.filters import Compare
 from keyfold.views.reader import open_store
 from keyfold.views.types import parse
 
@@ -229,6 +230,14 @@ class TestSchemas:
         assert values(store, "totals") == [("ch", "x"), ("us", "x")]
         assert store.position("totals") == Position(4, AT, None)
         assert store.schema("totals") == other
+
+    def test_a_rebuild_may_keep_rows_of_before(self, store: ViewStore) -> None:
+        put(store, TOTALS, 9, ("upsert", "eu", 1, 1.0), ("upsert", "us", 2, 1.0), ("upsert", "ch", 3, 1.0))
+        few = Compare(TOTALS.columns[0], "<=", 2)
+        assert (store.count("totals"), store.count("totals", few)) == (3, 2)
+        store.rebuild("totals", TOTALS, [changes(TOTALS, ("upsert", "us", 7, 1.0))], 10, AT, keep=few)
+        assert values(store, "totals") == [("eu", 1, 1.0), ("us", 7, 1.0)]
+        assert [row["_batch"] for row in store.scan("totals")] == [9, 10]
 
     def test_a_failed_rebuild_changes_nothing(self, store: ViewStore) -> None:
         put(store, TOTALS, 9, ("upsert", "eu", 1, 1.0))

@@ -42,8 +42,8 @@ def _group() -> None:
 def list_(name: TableName, home: Home = None, json: Json = False) -> None:
     """Print which batches have late rows.
 
-    How many, how late the latest of them was, and whether they were replayed; partly-expired if the windows
-    of some were no longer kept then.
+    How many, how late the latest of them was, and whether they were replayed: partly if some were late in a
+    step before the windows, partly-expired if the windows of some were no longer kept.
 
     Example: keyfold late list shop.per_minute
     """
@@ -165,6 +165,11 @@ def _tell(done: Replayed, runs: bool, keep: str, watermark: datetime | None) -> 
     if done.no_longer_kept:
         at = f"; the watermark is {figures.moment(watermark)}" if watermark else ""
         print(f"{_rows(done.no_longer_kept)} no longer kept: their windows closed more than {keep} ago{at}")
+    if done.not_replayable:
+        print(
+            f"{_rows(done.not_replayable)} can't be sent: late in a step before the windows (distinct, join, "
+            "enrich), whose state for that time is gone; a longer late= of the stream makes it wait longer"
+        )
     if done.under_way:
         print(f"{_rows(done.under_way)} of a batch that is under way: run this again when it is done")
 

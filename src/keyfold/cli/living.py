@@ -76,7 +76,7 @@ def _started(
 
     output.say(f"starting {spec.name} of {file}")
     try:
-        with Starting(output.terminal(), live_terminal()) as tell:
+        with Starting(output.terminal(), live_terminal()) as tell, output.warnings_said():
             handle = start(spec, home=home, settings=settings, tell=tell)
             # At once: from here on a signal must not leave the queries without anybody who stops them.
             stopping.up()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -116,6 +117,19 @@ def _empty(columns: Sequence[str], right: Sequence[str]) -> Table:
 def say(text: str) -> None:
     """A line about progress, on stderr."""
     print(f"keyfold: {text}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def warnings_said() -> Iterator[None]:
+    """What the engine warns of is said as lines."""
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: say(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("keyfold")
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
 
 
 def error(text: str) -> None:

@@ -3,32 +3,45 @@
 Spark commits a batch after the view has it, so the view is at Spark's last batch or one ahead. A view that is
 behind (views were off for a while, or its file was deleted) is rebuilt from the state; one that is further
 ahead belongs to a checkpoint that is gone, and nothing can be right then.
+
+State has no closed windows, unless they are kept. Rows of windows that were closed when the view stopped stay
+in it, since nothing can have changed them; other rows of windows that have closed since are lost, and the log
+says so.
 """
 
 from __future__ import annotations
 
+import json
+import logging
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from keyfold.engine.batch import arrow_batches
 from keyfold.engine.compile import Compiled
-from keyfold.engine.home import TableHome
+from keyfold.engine.home import AppHome, TableHome
 from keyfold.errors import HomeUnusable
-from keyfold.views.contract import ViewStore
+from keyfold.plan.closing import BOUNDS, closes
+from keyfold.views import times
+from keyfold.views.contract import Position, ViewStore
+from keyfold.views.filters import All, Compare, Not
 from keyfold.views.none import NoViews
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_LOG: Final = logging.getLogger("keyfold")
 
-def align(spark: SparkSession, store: ViewStore, compiled: Compiled, home: TableHome) -> None:
+
+def align(spark: SparkSession, store: ViewStore, compiled: Compiled, place: AppHome) -> None:
     """Makes the view if need be, rebuilds it if it is behind, refuses it if it is ahead."""
     if isinstance(store, NoViews):
         return
-    name, state = compiled.spec.name, home.committed()
+    name = compiled.spec.name
+    home = place.table(name)
+    state = home.committed()
     if home.begun() is None and store.position(name) is None:
         # Nothing has run yet: an earlier definition may have left an empty view.
         store.drop(name)
@@ -45,12 +58,61 @@ def align(spark: SparkSession, store: ViewStore, compiled: Compiled, home: Table
             "starts from the first row; or start anew in another home (keyfold run APP.py --home DIR)",
         )
     if state is not None and at < state:
-        _rebuild(spark, store, compiled, home, state)
+        _rebuild(spark, store, compiled, place, state)
 
 
-def _rebuild(spark: SparkSession, store: ViewStore, compiled: Compiled, home: TableHome, batch: int) -> None:
-    batches = from_state(spark, compiled, home, batch)
-    store.rebuild(compiled.spec.name, compiled.view, batches, batch, datetime.now(UTC))
+def _rebuild(spark: SparkSession, store: ViewStore, compiled: Compiled, place: AppHome, batch: int) -> None:
+    spec = compiled.spec
+    batches = from_state(spark, compiled, place.table(spec.name), batch)
+    if closes(spec.window) and spec.keep_ms is None:
+        _rebuild_open(store, compiled, place, batch, batches)
+    else:
+        store.rebuild(spec.name, compiled.view, batches, batch, datetime.now(UTC))
+
+
+def _rebuild_open(
+    store: ViewStore, compiled: Compiled, place: AppHome, batch: int, batches: Iterator[pa.RecordBatch]
+) -> None:
+    """Rebuilds a view from a state that has open windows alone."""
+    name, before = compiled.spec.name, store.position(compiled.spec.name)
+    then, now = before.watermark if before else None, place.table(name).watermark_ms(batch)
+    end = next(key for key in compiled.view.keys if key.name == BOUNDS[1])
+    closed = None if now is None else Compare(end, "<=", times.from_micros(now * 1000, zoned=True))
+    known = None if then is None else Compare(end, "<=", then)
+    lost = store.count(name, All((closed, *(() if known is None else (Not(known),))))) if closed else 0
+    store.rebuild(name, compiled.view, batches, batch, datetime.now(UTC), keep=known)
+    if before is None:
+        lost = _fewer(store, name, place, batch)
+    if closed != known and (before or lost != 0):
+        _LOG.warning("%s", _told(f"{compiled.spec.app}.{name}", before, batch, lost))
+
+
+def _fewer(store: ViewStore, table: str, place: AppHome, batch: int) -> int | None:
+    """How many rows the view had more when the app last ran; None if that is not known."""
+    try:
+        last = json.loads(place.status.read_text("utf-8"))["tables"][table]
+        known, now = last["keys"] if last["batch"] == batch else None, store.count(table)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return None if known is None or now is None else max(0, known - now)
+
+
+def _told(table: str, before: Position | None, batch: int, lost: int | None) -> str:
+    if lost is None:
+        rows = "an unknown number of rows of closed windows is"
+    else:
+        rows = "1 row of a closed window is" if lost == 1 else f"{lost:,} rows of closed windows are"
+    if before is None:
+        was = "missing"
+        more = ". A copy of views.db, put in its place before a start, brings back what was closed by then"
+    else:
+        was = f"at batch {before.batch}, before that"
+        more = ", and so are windows that opened and closed in between"
+    return (
+        f"{table}: the view was {was}, and has been rebuilt from the state of batch {batch}. "
+        f"State has no closed windows: {rows} missing{more}. "
+        'With keep="7 days" a table keeps closed windows in state for so long.'
+    )
 
 
 def from_state(

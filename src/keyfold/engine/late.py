@@ -78,20 +78,27 @@ class Batch:
     rows: int
     late_by: float | None
     sent: int | None
+    windowless: int = 0
+    """Of the rows, those that were late in a step before the windows."""
 
     @property
     def replayed(self) -> str:
-        """In a word: yes, no, or partly-expired if windows of some rows were gone when it was replayed."""
-        return "no" if self.sent is None else "yes" if self.sent >= self.rows else "partly-expired"
+        """In a word: yes, no, or partly; partly-expired if windows of some rows were gone by then."""
+        if self.sent is None:
+            return "no"
+        if self.sent < self.rows - self.windowless:
+            return "partly-expired"
+        return "partly" if self.windowless else "yes"
 
 
 def batches_of(home: TableHome) -> Iterator[Batch]:
     """The batches that have late rows, oldest first."""
     for file in _files(home, None):
         batch = int(file.stem)
-        late_by = [row["late_by"] for row in rows_in(file)]
-        longest = max((seconds for seconds in late_by if seconds is not None), default=None)
-        yield Batch(batch, len(late_by), longest, _lines(replay_file(home, batch)))
+        rows = [(row["late_by"], _windowless(row)) for row in rows_in(file)]
+        longest = max((seconds for seconds, _ in rows if seconds is not None), default=None)
+        windowless = sum(without for _, without in rows)
+        yield Batch(batch, len(rows), longest, _lines(replay_file(home, batch)), windowless)
 
 
 @dataclass(frozen=True)
@@ -101,6 +108,8 @@ class Replayed:
     sent: int = 0
     sent_before: int = 0
     no_longer_kept: int = 0
+    not_replayable: int = 0
+    """Late in a step before the windows, such as `distinct`, which no longer knows about their time."""
     under_way: int = 0
 
     def __add__(self, other: Replayed) -> Replayed:
@@ -108,6 +117,7 @@ class Replayed:
             self.sent + other.sent,
             self.sent_before + other.sent_before,
             self.no_longer_kept + other.no_longer_kept,
+            self.not_replayable + other.not_replayable,
             self.under_way + other.under_way,
         )
 
@@ -153,35 +163,43 @@ def _sent_once(home: TableHome, file: Path, gone: int | None) -> Replayed:
         private.directory(home.side)
         aside = home.side / f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}"
         try:
-            rows, kept = _write(aside, file, gone)
-            if not kept:
-                return Replayed(no_longer_kept=rows)
+            done = _write(aside, file, gone)
+            if not done.sent:
+                return done
             sync(aside)
             # A link, not a rename: of two replays at once the second finds the name taken.
             with suppress(FileExistsError):
                 os.link(aside, target)
                 sync(home.side)
-                return Replayed(sent=kept, no_longer_kept=rows - kept)
+                return done
         finally:
             aside.unlink(missing_ok=True)
-    before, rows = _lines(target) or 0, _lines(file) or 0
-    return Replayed(sent_before=before, no_longer_kept=max(0, rows - before))
+    before, rows = _lines(target) or 0, list(map(_windowless, rows_in(file)))
+    expired = max(0, len(rows) - sum(rows) - before)
+    return Replayed(sent_before=before, no_longer_kept=expired, not_replayable=sum(rows))
 
 
-def _write(aside: Path, file: Path, gone: int | None) -> tuple[int, int]:
-    """Writes the rows whose windows are kept; how many there were, and how many of them are kept."""
-    rows = kept = 0
+def _write(aside: Path, file: Path, gone: int | None) -> Replayed:
+    """Writes the rows whose windows are kept, and says what becomes of each."""
+    sent = expired = windowless = 0
     with private.opened(aside, "x", encoding="utf-8") as side:
         for row in rows_in(file):
-            rows += 1
             watermark = _micros(row["watermark"])
-            # Without a watermark or a window nothing is kept of what the row missed.
-            kept_for = watermark is not None and row["missed"] > 0
-            if kept_for and (gone is None or _end(row) > gone):
-                kept += 1
+            if _windowless(row):
+                windowless += 1
+            # Without a watermark nothing is kept of what the row missed.
+            elif watermark is None or (gone is not None and _end(row) <= gone):
+                expired += 1
+            else:
+                sent += 1
                 line = {"raw": row["raw"], "time_us": _micros(row["time"]), "watermark_us": watermark}
                 side.write(json.dumps(line) + "\n")
-    return rows, kept
+    return Replayed(sent=sent, no_longer_kept=expired, not_replayable=windowless)
+
+
+def _windowless(row: Mapping[str, Any]) -> bool:
+    """Whether a row was late before it came to windows, or there are none that close."""
+    return bool(row["missed"] == 0)
 
 
 def _end(row: Mapping[str, Any]) -> int:

@@ -98,7 +98,7 @@ def _started(
         tell("views")
         for one in compiled:
             with of_table(spec.name, one.spec.name, place.table(one.spec.name)):
-                align(spark, store, one, place.table(one.spec.name))
+                align(spark, store, one, place)
             if settings.missing_files == "skip":
                 missing.skip(spec, one, place, store)
         links = catch_up.prepare(spark, spec, compiled, place, store)

@@ -77,8 +77,12 @@ class ViewStore(ABC):
         batch_id: int,
         at: datetime,
         watermark: datetime | None = None,
+        keep: Filter | None = None,
     ) -> None:
-        """Replaces the columns, all rows and the position of a view at once; makes it if it isn't there."""
+        """Replaces the columns, all rows and the position of a view at once; makes it if it isn't there.
+
+        With `keep` the rows for which it is true stay, and the columns must be those of before.
+        """
 
     @abstractmethod
     def get(self, table: str, key: Sequence[Any]) -> dict[str, Any] | None:
@@ -96,7 +100,7 @@ class ViewStore(ABC):
         """The rows of one moment, one by one, by key or as ordered. Bad arguments raise at once."""
 
     @abstractmethod
-    def count(self, table: str) -> int | None:
+    def count(self, table: str, where: Where = None) -> int | None:
         """How many keys a view has; None where it is not known. Takes time in proportion to them."""
 
     @abstractmethod

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from keyfold.errors import QueryError
 from keyfold.views import arrow as pa
 from keyfold.views.contract import BatchWriter, OrderBy, Position, ViewSchema, ViewStore, Where
+from keyfold.views.filters import Filter
 
 
 class _Nowhere(BatchWriter):
@@ -43,6 +44,7 @@ class NoViews(ViewStore):
         batch_id: int,
         at: datetime,
         watermark: datetime | None = None,
+        keep: Filter | None = None,
     ) -> None:
         """Does nothing, and takes no rows."""
 
@@ -59,7 +61,7 @@ class NoViews(ViewStore):
     ) -> Iterator[dict[str, Any]]:
         _refuse(table)
 
-    def count(self, table: str) -> int | None:
+    def count(self, table: str, where: Where = None) -> int | None:
         return None
 
     def position(self, table: str) -> Position | None:

@@ -62,9 +62,14 @@ def select_rows(
     return Selection(sql, params, chosen)
 
 
-def count_rows(schema: ViewSchema) -> str:
-    """The statement that counts the rows of a view."""
-    return f"SELECT count(*) FROM {quoted(schema.table)}"
+def count_rows(schema: ViewSchema, where: Where) -> tuple[str, list[Sql]]:
+    """The statement that counts rows of a view, and its parameters."""
+    statement = f"SELECT count(*) FROM {quoted(schema.table)}"
+    if where is None:
+        # SQLite counts faster where there is no condition, not even one that is always true.
+        return statement, []
+    condition, params = where_sql(where, schema)
+    return f"{statement} WHERE {condition}", params
 
 
 def select_row(schema: ViewSchema, key: Sequence[Any]) -> Selection:
@@ -104,6 +109,12 @@ def upsert(schema: ViewSchema, rows: int, batch: int, at: int) -> str:
 def delete(schema: ViewSchema) -> str:
     """The statement that removes the row of a key."""
     return f"DELETE FROM {quoted(schema.table)} WHERE {_is_key(schema)}"
+
+
+def delete_rows(schema: ViewSchema, where: Where) -> tuple[str, list[Sql]]:
+    """The statement that removes rows of a view, and its parameters."""
+    condition, params = where_sql(where, schema)
+    return f"DELETE FROM {quoted(schema.table)} WHERE {condition}", params
 
 
 def _select(schema: ViewSchema, columns: Sequence[Column]) -> str:

@@ -14,6 +14,7 @@ from keyfold.errors import QueryError, RunError
 from keyfold.views import arrow as pa
 from keyfold.views import catalog, connections, sql
 from keyfold.views.contract import OrderBy, Position, ViewStore, Where
+from keyfold.views.filters import Filter, Not
 from keyfold.views.schema import Column, ViewSchema
 from keyfold.views.writing import BatchWrite, position_of
 
@@ -76,11 +77,16 @@ class SqliteStore(ViewStore):
         batch_id: int,
         at: datetime,
         watermark: datetime | None = None,
+        keep: Filter | None = None,
     ) -> None:
         def begin() -> tuple[sqlite3.Connection, bool]:
             writer = self._begin()
-            catalog.remove(writer, table)
-            catalog.add(writer, schema)
+            if keep is None:
+                catalog.remove(writer, table)
+                catalog.add(writer, schema)
+            else:
+                catalog.confirm(writer, schema)
+                writer.execute(*sql.delete_rows(schema, Not(keep)))
             return writer, False
 
         with self._batch(schema, Position(batch_id, at, watermark), begin) as write:
@@ -108,11 +114,11 @@ class SqliteStore(ViewStore):
         next(rows)
         return rows  # type: ignore[return-value]
 
-    def count(self, table: str) -> int | None:
+    def count(self, table: str, where: Where = None) -> int | None:
         with self._readers.use() as connection:
-            statement = sql.count_rows(catalog.known(connection, table))
+            statement = sql.count_rows(catalog.known(connection, table), where)
             with _readable(table):
-                return int(connection.execute(statement).fetchone()[0])
+                return int(connection.execute(*statement).fetchone()[0])
 
     def position(self, table: str) -> Position | None:
         with self._readers.use() as connection:
