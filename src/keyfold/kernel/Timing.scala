@@ -29,7 +29,7 @@ class LiveTiming(t: Timing, rejects: Rejects) {
   private val replay = t.source.indexWhere(_.name == Names.Replay)
   private val known = t.source.indexWhere(_.name == Names.Given)
   private val window: Window = t.window.orNull
-  private val end = window match { case Sessions(_: Spans, _) => null; case s: Sessions => UnsafeProjection.create(Seq(s.end), t.source); case _ => null }
+  private val end = window match { case Sessions(_: Spans, _) => null; case s: Sessions => new Projecting(Seq(s.end), t.source); case _ => null }
   private def endOf(row: InternalRow, at: Long): Long = window match { case Sessions(Spans(gap), _) => at + gap; case _ => end(row).getLong(0) }
 
   /** Why the row's time can't be used, or null. */
