@@ -211,6 +211,33 @@ def test_f20_a_left_join_with_a_condition_on_the_left_alone() -> None:
         )
 
 
+def test_a_condition_may_have_what_spark_writes_out_before_it_runs() -> None:
+    """BETWEEN and NULLIF name a part of themselves that Spark computes once; here they are written out."""
+    conditions = {
+        "near": "r.x between l.x - 1 and l.x + 1",
+        "unlike": "nullif(l.x, r.x) is not null",
+        "nested": "r.x between nullif(l.x, 7) - 1 and nvl(nullifzero(l.x), 1) + 1",
+        "keyed": "nullif(l.v, '') = r.v",
+        "alone": "l.x between 2 and 8 and not r.x between 3 and 4",
+    }
+    app = kf.App("written")
+    left, right = sides(app, schema=f"{SCHEMA}, x int")
+    for name, condition in conditions.items():
+        joined = left.join(right, on=f"l.k = r.k and {condition}", within="10 seconds")
+        whole(joined, name, "l_x", "r_x")
+    nested = left.where("x between nullif(x, 0) - 1 and coalesce(nullif(x, 5), 5) + 1")
+    nested.by("k").table("filtered", n="count(*)")
+    with drive(app) as d:
+        for stream, values in (("l", (0, 2, 7)), ("r", (0, 1, 3, 8))):
+            d.push(stream, [{"k": "a", "v": str(x), "x": x, "t": ZERO + x * SECOND} for x in values])
+        assert pairs(d, "near") == of((0, 0), (0, 1), (2, 1), (2, 3), (7, 8))
+        assert pairs(d, "unlike") == of(*((x, y) for x in (0, 2, 7) for y in (0, 1, 3, 8) if x != y))
+        assert pairs(d, "nested") == of((0, 0), (0, 1), (2, 1), (2, 3))
+        assert pairs(d, "keyed") == of((0, 0))
+        assert pairs(d, "alone") == of(*((x, y) for x in (2, 7) for y in (0, 1, 8)))
+        assert d.rows("filtered") == [{"k": "a", "n": 2}]
+
+
 def test_rows_set_aside_before_a_join_are_listed_once_and_counted_once() -> None:
     """Of each side: what does not parse, what its own select can't compute, what the condition can't, what is
     late; then a row that the table refuses. No source is read twice.

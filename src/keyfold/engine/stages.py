@@ -70,8 +70,11 @@ def _transform(context: Context, node: nodes.Transform) -> Any:
             given=f"{kept[0]} {dict(after.dtypes)[kept[0]]}",
             hint="leave the column as it is and add another, or drop it: tables then go by arrival",
         )
-    timed = together.withColumn("_kf_time", F.col(f"`{kept[0]}`")) if kept else together
-    return context.begin(node, timed)
+    if kept:
+        # The function may have computed it anew.
+        bounds = [s.future_ms for s in nodes.sources(node) if s.time]
+        together = inputs.timed(together, kept[0], None if None in bounds else max(bounds))
+    return context.begin(node, together)
 
 
 def _meaning_of_function(fn: Callable[..., Any], empty: DataFrame) -> str:

@@ -77,7 +77,7 @@ class AsOf(m: Meeting, fold: Fold, ttlMs: Option[Long], out: Seq[Expression], sa
         val mine = Version(at, live.plus(if (i < 0) null else versions(i).state, value))
         next.indices.foreach(j => versions(i + 1 + j) = next(j))
         if (i >= 0 && versions(i).from == at) versions(i) = mine else if (i >= 0 || !known.pruned) { i += 1; versions.insert(i, mine) }
-      } catch { case e if Rejects.isRowError(e) => () } // The table itself has it among its rejected rows.
+      } catch { case _: RowError => () } // The table itself has it among its rejected rows.
     }
     Known(known.pruned, versions)
   }

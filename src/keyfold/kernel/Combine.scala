@@ -19,7 +19,7 @@ class Combining(c: Combine, part: Int, rows: Iterator[InternalRow]) extends Iter
   private val gated = new LiveGate(c.gate, part)
   private val timing = c.timing.map(new LiveTiming(_, gated.rejects)).orNull
   private val live = new Live(c.fold)
-  private val keys = UnsafeProjection.create(c.keys, c.gate.source)
+  private val keys = new Projecting(c.keys, c.gate.source)
   private val check = new KeyCheck(c.keys)
   private val lane = new Lane(c.keys.map(_.dataType), c.fold.state.map(_.dataType))
   private val fields = (c.keys.map(_.dataType) ++ c.fold.state.map(_.dataType)).zipWithIndex.map { case (t, i) => BoundReference(i, t, nullable = true) }
@@ -70,7 +70,7 @@ class Combining(c: Combine, part: Int, rows: Iterator[InternalRow]) extends Iter
         // Buffers that are objects grow with the rows folded into them, not with the keys alone.
         else if (!live.flat && folded >= Combine.Objects) full()
       }
-    } catch { case e if Rejects.isRowError(e) => reject(row, e) }
+    } catch { case e: RowError => reject(row, e) }
   }
 
   private def full(): Unit = if (folded < 2L * map.size) giveWay() else draining = map.entrySet().iterator()
@@ -84,7 +84,7 @@ class Combining(c: Combine, part: Int, rows: Iterator[InternalRow]) extends Iter
       live.update(b, row)
       send(joined(key, live.stored(b)))
     }
-  } catch { case e if Rejects.isRowError(e) => reject(row, e); null }
+  } catch { case e: RowError => reject(row, e); null }
 
   /** The key of a row that counts; null for one that is filtered or set aside. */
   private def keyOf(row: InternalRow): UnsafeRow = {
@@ -118,7 +118,7 @@ class Combining(c: Combine, part: Int, rows: Iterator[InternalRow]) extends Iter
     why == null
   }
 
-  private def reject(row: InternalRow, e: Throwable): Unit = if (!gated.takenBack(row)) aside += lane(gated.rejects.of(row, e))
+  private def reject(row: InternalRow, e: RowError): Unit = if (!gated.takenBack(row)) aside += lane(gated.rejects.of(row, e))
 }
 
 object Combine {

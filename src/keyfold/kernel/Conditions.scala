@@ -38,10 +38,10 @@ class Soles(c: Conditions, automaton: Automaton, asked: Set[ExprId]) {
 }
 
 class LiveConditions(c: Conditions, automaton: Automaton) extends Looking {
-  private val tests = c.all.map { case (i, e) => i -> Predicate.create(BindReferences.bindReference(e, AttributeSeq(c.row ++ c.match_))) }
+  private val tests = c.all.map { case (i, e) => i -> new Testing(e, c.row ++ c.match_) }
   private val fills = c.all.map { case (i, e) => i -> new Soles(c, automaton, e.references.map(_.exprId).toSet) }
   private val joined = new JoinedRow
 
   override def holds(condition: Int, row: InternalRow, taken: Taken, node: Int): Boolean =
-    tests(condition).eval(joined(row, fills(condition).fill(taken, node)))
+    tests(condition)(joined(row, fills(condition).fill(taken, node)))
 }

@@ -52,7 +52,7 @@ abstract class Folding(val fold: Fold, arriving: Arriving, keeping: Keeping) ext
 
   /** Does something with a row; one on which it throws is rejected. */
   protected def tried(row: InternalRow)(act: => Unit): Boolean =
-    try { act; true } catch { case e if Rejects.isRowError(e) => out += rejected(rejects.of(row, e)); false }
+    try { act; true } catch { case e: RowError => out += rejected(rejects.of(row, e)); false }
 
   @transient private lazy val before = new GenericInternalRow(arriving.prefix)
   @transient private lazy val prefixed = new JoinedRow

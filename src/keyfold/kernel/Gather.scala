@@ -67,7 +67,7 @@ class Gathering(fold: Fold, nKeys: Int, nGroup: Int, schema: Seq[Attribute], lim
     val left = fold.state.zip(schema.slice(nGroup, nGroup + fold.state.length)).map { case (a, b) => a.exprId -> b }.toMap
     val right = fold.right.zip(others.slice(nGroup, nGroup + fold.state.length)).map { case (a, b) => a.exprId -> b }.toMap
     val merge = fold.merge.get.map(_.transform { case a: AttributeReference => left.getOrElse(a.exprId, right.getOrElse(a.exprId, a)) })
-    MutableProjection.create(Seq.fill(nGroup)(NoOp) ++ merge :+ NoOp, schema ++ others)
+    new Computing(Seq.fill(nGroup)(NoOp) ++ merge :+ NoOp, schema ++ others)
   }
   private val joined = new JoinedRow
   private val first = new java.util.HashMap[UnsafeRow, UnsafeRow]
@@ -94,8 +94,8 @@ class Gathering(fold: Fold, nKeys: Int, nGroup: Int, schema: Seq[Attribute], lim
       bytes += c.getSizeInBytes + group.getSizeInBytes + Gather.Entry
       first.put(group.copy(), c)
       if (!single) apart(row, c)
-    } else try merging.target(known)(joined(known, row)) catch {
-      case e if Rejects.isRowError(e) => apart(row, row.copy())
+    } else try merging.into(known, joined(known, row)) catch {
+      case _: RowError => apart(row, row.copy())
     }
   }
 

@@ -62,14 +62,14 @@ class Refolded(fold: Fold, arriving: Arriving, keeping: Keeping, kept: Seq[Attri
   override protected def say(key: InternalRow, old: ArrayBuffer[InternalRow], all: ArrayBuffer[InternalRow], mine: Array[(InternalRow, InternalRow)]): ArrayBuffer[InternalRow] = {
     val was = if (old.isEmpty) null else live.before(key, folded(old))
     val (b, left) = (live.zero(), new ArrayBuffer[InternalRow](all.length))
-    val wrong = new java.util.IdentityHashMap[InternalRow, Throwable]
+    val wrong = new java.util.IdentityHashMap[InternalRow, RowError]
     // A row that throws leaves no trace.
-    all.foreach(e => try { live.update(b, e); left += e } catch { case t if Rejects.isRowError(t) => wrong.put(e, t) })
+    all.foreach(e => try { live.update(b, e); left += e } catch { case t: RowError => wrong.put(e, t) })
     mine.foreach { case (row, e) => if (wrong.containsKey(e)) out += rejected(rejects.of(row, wrong.get(e))) }
     if (left.isEmpty) { if (old.nonEmpty) out += live.delete(key, was).copy(); left }
     else try { out += live.upsert(key, b, was).copy(); left } catch {
       // What is taken back later must be there, shown or not.
-      case t if Rejects.isRowError(t) => refused(mine.map(_._1), t); if (old.nonEmpty) out += live.delete(key, was).copy(); left
+      case t: RowError => refused(mine.map(_._1), t); if (old.nonEmpty) out += live.delete(key, was).copy(); left
     }
   }
 

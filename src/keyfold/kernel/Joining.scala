@@ -40,7 +40,7 @@ class Joining(left: DataFrame, right: DataFrame, leftName: String, rightName: St
     }
     val Seq(l, r) = names.zip(sides).map { case (name, side) => SubqueryAlias(name, side) }
     condition = Dataset.ofRows(spark, Join(l, r, Inner, Some(spelt), JoinHint.NONE)).queryExecution.analyzed match {
-      case j: Join => checked(j.condition.get)
+      case j: Join => checked(Lens.ready(j, spark).asInstanceOf[Join].condition.get)
       case other => throw new Refused(s"not a condition on two rows: ${other.nodeName}")
     }
   }

@@ -33,7 +33,7 @@ abstract class KeptRows(fold: Fold, arriving: Arriving, keeping: Keeping, kept: 
     if (stored == null) Iterator.empty else expire(key, due(stored.getLong(0)), times)
   }
 
-  protected def refused(rows: Iterable[InternalRow], why: Throwable): Unit = rows.foreach(r => out += rejected(rejects.of(r, why)))
+  protected def refused(rows: Iterable[InternalRow], why: RowError): Unit = rows.foreach(r => out += rejected(rejects.of(r, why)))
 }
 
 object KeptRows {

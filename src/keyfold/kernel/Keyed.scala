@@ -29,7 +29,7 @@ class Keyed(fold: Fold, arriving: Arriving, keeping: Keeping, ttlMs: Option[Long
       if (ttlMs.isDefined) touch(b, times)
       val was = before(key, old)
       val change = try live.upsert(key, b, if (expired) null else was) catch {
-        case e if Rejects.isRowError(e) => batch.filter(_ != null).foreach(r => out += rejected(rejects.of(r, e)))
+        case e: RowError => batch.filter(_ != null).foreach(r => out += rejected(rejects.of(r, e)))
         // What is taken back later must be there, shown or not.
         if (left >= 0) { if (old != null) out += live.delete(key, was).copy(); state.update(live.stored(b)) }
         null

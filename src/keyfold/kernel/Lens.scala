@@ -78,7 +78,8 @@ object Lens {
     replaced.transformAllExpressions {
       case w: With =>
         val defs = w.defs.map(d => d.id -> d.child).toMap
-        w.child.transform { case r: CommonExpressionRef => defs(r.id) }
+        // One within another has names of its own.
+        w.child.transform { case r: CommonExpressionRef => defs.getOrElse(r.id, r) }
       case _: CurrentTimeZone => Literal(spark.sessionState.conf.sessionLocalTimeZone)
     }
   }

@@ -2,6 +2,7 @@ package org.apache.spark.sql.keyfold
 
 import scala.util.control.NonFatal
 
+import org.apache.spark.SparkException
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
@@ -18,18 +19,18 @@ class Live(f: Fold, prefix: Int) {
   val flat: Boolean = f.flat
   private val updaters = f.coded.map(c => bound(c.fn: ImperativeAggregate, f.in).withNewMutableAggBufferOffset(c.at)).toArray
   private val mergers = f.coded.map(c => c.fn.withNewMutableAggBufferOffset(c.at).withNewInputAggBufferOffset(prefix + c.at)).toArray
-  private val filters = f.coded.map(c => c.filter.map(p => Predicate.create(bound(p, f.in))).orNull).toArray
+  private val filters = f.coded.map(c => c.filter.map(new Testing(_, f.in)).orNull).toArray
   private val offsets = f.coded.map(_.at).toArray
   private val typed = updaters.zip(offsets).collect { case (t: TypedImperativeAggregate[_], at) => (t, at) }
   // What a coded function reads is evaluated before anything is folded, so that a row that throws leaves no trace.
-  private val probe = Predicate.create(bound(Touch(f.coded.map { c =>
+  private val probe = new Testing(Touch(f.coded.map { c =>
     val arguments = Touch(c.fn.children.map { case s: SortOrder => s.child; case e => e })
     c.filter.fold(arguments: Expression)(If(_, arguments, Literal(true)))
-  }), f.in))
+  }), f.in)
 
   private val zeroRow = UnsafeProjection.create(f.zero).apply(InternalRow.empty).copy()
-  private val updating = MutableProjection.create(f.update, f.state ++ f.in)
-  private val merging = f.merge.map(m => MutableProjection.create(m, f.state ++ Seq.fill(prefix)(AttributeReference("before", NullType)()) ++ f.right)).orNull
+  private val updating = new Computing(f.update, f.state ++ f.in)
+  private val merging = f.merge.map(new Computing(_, f.state ++ Seq.fill(prefix)(AttributeReference("before", NullType)()) ++ f.right)).orNull
   private val expressed = f.update.indices.filter(f.update(_) != NoOp).toArray
   private val joined = new JoinedRow
 
@@ -43,7 +44,7 @@ class Live(f: Fold, prefix: Int) {
   /** Merges the buffers that `renew` put in into the old ones. */
   def settle(b: InternalRow, old: Array[Any]): Unit = typed.zip(old).foreach { case ((t, at), o) =>
     val any = t.asInstanceOf[TypedImperativeAggregate[Any]]
-    b.update(at, any.merge(o, b.get(at, types(at))))
+    b.update(at, try any.merge(o, b.get(at, types(at))) catch { case e: Throwable => throw RowError.of(e) })
   }
 
   def zero(): InternalRow = if (flat) zeroRow.copy() else {
@@ -74,10 +75,10 @@ class Live(f: Fold, prefix: Int) {
   }
 
   def update(b: InternalRow, row: InternalRow): Unit = {
-    if (updaters.length == 0) updating.target(b)(joined(b, row))
+    if (updaters.length == 0) updating.into(b, joined(b, row))
     else {
-      probe.eval(row)
-      codedFirst(b, updating(joined(b, row)))(i => if (filters(i) == null || filters(i).eval(row)) updaters(i).update(b, row))
+      probe(row)
+      codedFirst(b, updating(joined(b, row)))(i => if (filters(i) == null || filters(i)(row)) updaters(i).update(b, row))
     }
   }
 
@@ -97,7 +98,10 @@ class Live(f: Fold, prefix: Int) {
   private def codedFirst(b: InternalRow, computed: InternalRow)(act: Int => Unit): Unit = {
     var i = 0
     while (i < updaters.length) {
-      try act(i) catch { case NonFatal(e) if i > 0 => throw new IllegalStateException(s"an aggregate failed: ${Rejects.reason(e)}", e) }
+      try act(i) catch {
+        case NonFatal(e) if i > 0 => throw SparkException.internalError(s"an aggregate failed: ${Rejects.reason(e)}", e)
+        case e: Throwable => throw RowError.of(e)
+      }
       i += 1
     }
     expressed.foreach(at => b.update(at, computed.get(at, types(at))))
@@ -105,14 +109,14 @@ class Live(f: Fold, prefix: Int) {
 
   /** Folds another state in: `row` has `prefix` columns, then the state's. */
   def merge(b: InternalRow, row: InternalRow): Unit = {
-    if (mergers.length == 0) merging.target(b)(joined(b, row)) else codedFirst(b, merging(joined(b, row)))(i => mergers(i).merge(b, row))
+    if (mergers.length == 0) merging.into(b, joined(b, row)) else codedFirst(b, merging(joined(b, row)))(i => mergers(i).merge(b, row))
   }
 
   /** What a reader sees of a state: an operation, the key, the result columns, what they were before if that is asked for, and no rejection. */
   private val was = AttributeReference(Names.Prev, f.seen)()
   private val rest = f.coded.map(_.result) :+ was
   private def output(op: String, values: Seq[Expression]) =
-    UnsafeProjection.create((Literal(op) +: f.keys) ++ values ++ Seq(was).filter(_ => f.previous) :+ Literal(null, StringType), f.keys ++ f.state ++ rest)
+    new Projecting((Literal(op) +: f.keys) ++ values ++ Seq(was).filter(_ => f.previous) :+ Literal(null, StringType), f.keys ++ f.state ++ rest)
   private val upserting = output("upsert", f.result)
   private lazy val ending = output("final", f.result)
   private val deleting = output("delete", f.result.map(r => Literal(null, r.dataType)))
@@ -122,24 +126,24 @@ class Live(f: Fold, prefix: Int) {
 
   def upsert(key: InternalRow, b: InternalRow, before: InternalRow): UnsafeRow = shown(upserting, key, b, before)
   def last(key: InternalRow, b: InternalRow, before: InternalRow): UnsafeRow = shown(ending, key, b, before)
-  private def shown(as: UnsafeProjection, key: InternalRow, b: InternalRow, before: InternalRow): UnsafeRow = {
+  private def shown(as: Projecting, key: InternalRow, b: InternalRow, before: InternalRow): UnsafeRow = {
     evaluate(b, before)
     as(triple(pair(key, b), results))
   }
   private def evaluate(b: InternalRow, before: InternalRow): Unit = {
     var i = 0
-    while (i < updaters.length) { results.update(i, updaters(i).eval(b)); i += 1 }
+    try while (i < updaters.length) { results.update(i, updaters(i).eval(b)); i += 1 } catch { case e: Throwable => throw RowError.of(e) }
     results.update(i, before)
   }
 
-  private lazy val recalling = Seq("upsert", "final").map(op => UnsafeProjection.create(Literal(op) +: f.result, f.keys ++ f.state ++ rest))
+  private lazy val recalling = Seq("upsert", "final").map(op => new Projecting(Literal(op) +: f.result, f.keys ++ f.state ++ rest))
   /** What a reader has seen of a state; null where nobody asks for it, or there was none, or it could not be shown. */
   def before(key: InternalRow, b: => InternalRow, closed: Boolean = false): InternalRow = if (!f.previous) null else {
     val old = b
     if (old == null) null else try {
       evaluate(old, null)
       recalling(if (closed) 1 else 0)(triple(pair(key, old), results)).copy()
-    } catch { case e if Rejects.isRowError(e) => null }
+    } catch { case _: RowError => null }
   }
 
   /** A state as it is stored, to be read and not changed. */

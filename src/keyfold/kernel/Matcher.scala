@@ -22,9 +22,6 @@ case class Found(node: Int, start: Int, ended: Long, timedOut: Boolean)
 /** Conditions that a row alone does not decide; `node` is the last one of the partial match, below zero where there is none yet. */
 trait Looking { def holds(condition: Int, row: InternalRow, taken: Taken, node: Int): Boolean }
 
-/** A condition threw on a row. */
-class Unfit(val why: Throwable) extends RuntimeException(why)
-
 /** Is told what happens, for `keyfold pattern explain`. */
 trait Telling {
   /** A condition that the row alone does not decide is true for it, for some partial match. */
@@ -95,7 +92,7 @@ class Matcher(m: Matching, looking: Looking, telling: Telling = null) {
         if (after == null) same += g else moved ++= after
       }
       begin(i, mask, fresh)
-    } catch { case e if Rejects.isRowError(e) => taken.cut(rowsBefore, nodesBefore); throw new Unfit(e) }
+    } catch { case e: RowError => taken.cut(rowsBefore, nodesBefore); throw e }
     groups = same
     moved.foreach(join)
     fresh.foreach { case (at, node, start) => group(at, automaton.full(at)).add(node, start); oldest = math.min(oldest, begun(start)) }

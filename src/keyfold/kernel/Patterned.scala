@@ -95,7 +95,7 @@ class Patterned(fold: Fold, arriving: Arriving, keeping: Keeping, p: Patterning)
       ordinal += 1
       matcher.turn(time)(emit)
       if (tracing != null) tracing.begin(row, mask, time, mark)
-      try matcher.row(row, mask, time, mark)(emit) catch { case e: Unfit => out += rejected(rejects.of(row, e.why)); if (tracing != null) tracing.refused(Rejects.reason(e.why)) }
+      try matcher.row(row, mask, time, mark)(emit) catch { case e: RowError => out += rejected(rejects.of(row, e)); if (tracing != null) tracing.refused(Rejects.reason(e)) }
       if (tracing != null) tracing.end(matcher)
     }
 
@@ -110,7 +110,7 @@ class Patterned(fold: Fold, arriving: Arriving, keeping: Keeping, p: Patterning)
       try {
         out += live.upsert(whole, b, null).copy()
         p.ttl.foreach(d => matches += new GenericInternalRow(Array[Any](id, f.ended + d, live.before(whole, b))))
-      } catch { case e if Rejects.isRowError(e) => out += rejected(lost.of(new JoinedRow(key, t.rows(t.row(f.node))), e)) }
+      } catch { case e: RowError => out += rejected(lost.of(new JoinedRow(key, t.rows(t.row(f.node))), e)) }
     }
 
     /** What is due by now, whether rows came or not. */

@@ -215,7 +215,8 @@ class Pipeline(df: DataFrame, keep: Boolean, origin: Origin) {
     val clock = if (ttl.isEmpty && closing.isEmpty) TimeMode.None() else if (time.isEmpty) TimeMode.ProcessingTime() else TimeMode.EventTime()
     val keeping = Keeping(keep, zone, origin.stream)
     if (pattern.isDefined) return matched(pattern.get, source, keyExprs, keyOut, keeping)
-    val timing = if (window.isEmpty && ttl.isEmpty) None else Some(Timing(window, source, time))
+    // Also where no window asks for it: a row whose time can't be is rejected in every table alike.
+    val timing = if (window.isEmpty && time.isEmpty) None else Some(Timing(window, source, time))
     // The cell of time that rows of a key are folded in before the shuffle, if there are cells.
     val cells = window.collect { case Panes(g) => g; case Sessions(c, _) => c }
     val fold = all(ttl)

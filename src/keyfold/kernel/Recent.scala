@@ -57,11 +57,11 @@ class Recent(fold: Fold, arriving: Arriving, keeping: Keeping, what: Recently, k
     while (mine.nonEmpty) {
       val all = covered(merge(old, mine.map(_._2)))
       val b = live.zero()
-      val wrong = new java.util.IdentityHashMap[InternalRow, Throwable]
+      val wrong = new java.util.IdentityHashMap[InternalRow, RowError]
       // A row that throws leaves no trace, so that one pass finds them all.
-      all.foreach(e => try live.update(b, e) catch { case t if Rejects.isRowError(t) => wrong.put(e, t) })
+      all.foreach(e => try live.update(b, e) catch { case t: RowError => wrong.put(e, t) })
       val (bad, fine) = mine.partition(m => wrong.containsKey(m._2))
-      if (wrong.isEmpty) try return (all, live.upsert(key, b, was)) catch { case t if Rejects.isRowError(t) => refused(mine.map(_._1), t); return (old, null) }
+      if (wrong.isEmpty) try return (all, live.upsert(key, b, was)) catch { case t: RowError => refused(mine.map(_._1), t); return (old, null) }
       // Old ones could be folded before: the new ones are the reason.
       if (bad.length < wrong.size) { refused(mine.map(_._1), wrong.values().iterator().next()); return (old, null) }
       bad.foreach(m => out += rejected(rejects.of(m._1, wrong.get(m._2))))
@@ -95,7 +95,7 @@ class Recent(fold: Fold, arriving: Arriving, keeping: Keeping, what: Recently, k
     val e = edge(newest(all))
     val left = all.filter(at(_) >= e)
     try (left, live.upsert(key, together(left), was)) catch {
-      case e if Rejects.isRowError(e) => refused(folded, e); (old, null)
+      case e: RowError => refused(folded, e); (old, null)
     }
   }
 

@@ -20,7 +20,7 @@ class Rejects(struct: Expression, input: Seq[Attribute], keep: Boolean, zone: St
 
   def text(row: InternalRow): String = asJson(row).getString(0)
 
-  def of(row: InternalRow, error: Throwable): UTF8String = of(Rejects.reason(error), text(row))
+  def of(row: InternalRow, error: RowError): UTF8String = of(Rejects.reason(error), text(row))
 
   def of(reason: String, raw: String): UTF8String = {
     // One of Spark's own: a driver may not have the kernel's classes where it reads a task's failure.
@@ -75,22 +75,14 @@ object Rejects {
   }
 
   /** Spark's words for an error without its advice about settings, and the user's expression it arose in. */
-  def reason(error: Throwable): String = {
-    val words = Option(error.getMessage).getOrElse(error.getClass.getSimpleName)
-    val short = words.linesIterator.next().replaceAll(" SQLSTATE: \\w+$", "").replaceAll(" (If necessary|Use .?try_|To return NULL).*$", "")
+  def reason(error: Throwable): String = error match { case r: RowError => words(r.why); case other => words(other) }
+  private def words(error: Throwable): String = {
+    val said = Option(error.getMessage).filter(_.nonEmpty).getOrElse(error.getClass.getSimpleName)
+    val short = said.linesIterator.next().replaceAll(" SQLSTATE: \\w+$", "").replaceAll(" (If necessary|Use .?try_|To return NULL).*$", "")
     val where = error match {
       case t: SparkThrowable => t.getQueryContext.map(_.fragment()).filter(_ != null).filter(_.nonEmpty).headOption
       case _ => None
     }
     where.fold(short)(w => s"$short in: $w")
-  }
-
-  /** Errors of a row; anything else (memory, threads, a broken store) must stop the task. */
-  def isRowError(e: Throwable): Boolean = e match {
-    case _: Error => false
-    case _: ArithmeticException | _: NumberFormatException | _: java.time.DateTimeException => true
-    case t: SparkThrowable => t.getCondition != null && !t.getCondition.startsWith("INTERNAL_ERROR")
-    case _: IllegalArgumentException | _: ArrayIndexOutOfBoundsException | _: ClassCastException | _: NullPointerException => true
-    case _ => false
   }
 }

@@ -16,8 +16,7 @@ case class Gate(source: Seq[Attribute], conditions: Seq[Expression], keep: Boole
 
 class LiveGate(gate: Gate, partition: Int) {
   val rejects = new Rejects(gate.visible, gate.source, gate.keep, gate.zone, gate.origin.stream)
-  private val tests = gate.conditions.map(c => Predicate.create(BindReferences.bindReference(c, AttributeSeq(gate.source)))).toArray
-  tests.foreach(_.initialize(partition))
+  private val tests = gate.conditions.map(new Testing(_, gate.source, partition)).toArray
   private val (bad, raw, control) = (gate.index(Names.Bad), gate.index(Names.Raw), gate.index(Names.Control))
   private val weight = gate.index(Names.Weight)
   /** Whether a row is taken back: one that can't be used was refused when it came, and is not refused again. */
@@ -40,7 +39,7 @@ class LiveGate(gate: Gate, partition: Int) {
   def passes(row: InternalRow): Boolean = {
     if (control >= 0 && !row.isNullAt(control) && row.getBoolean(control)) return false
     var i = 0
-    while (i < tests.length) { if (!tests(i).eval(row)) return false; i += 1 }
+    while (i < tests.length) { if (!tests(i)(row)) return false; i += 1 }
     true
   }
 }
@@ -57,7 +56,7 @@ case class Segment(gate: Gate, columns: Seq[Expression], own: Seq[Expression], t
     val live = new LiveGate(gate, partition)
     val timed = new LiveTiming(timing, live.rejects)
     val why = AttributeReference("why", StringType)()
-    val good = UnsafeProjection.create(columns ++ own :+ Literal(null, StringType), gate.source)
+    val good = new Projecting(columns ++ own :+ Literal(null, StringType), gate.source)
     val bad = UnsafeProjection.create(columns.map(c => Literal(null, c.dataType)) ++ own :+ why, gate.source :+ why)
     val joined = new JoinedRow
     def aside(row: InternalRow, text: UTF8String): InternalRow = bad(joined(row, InternalRow(text)))
@@ -73,7 +72,7 @@ case class Segment(gate: Gate, columns: Seq[Expression], own: Seq[Expression], t
           val late = timed.late(row)
           Some(if (late == null) good(row) else aside(row, late))
         }
-      } catch { case e if Rejects.isRowError(e) => if (live.takenBack(row)) None else Some(aside(row, live.rejects.of(row, e))) }
+      } catch { case e: RowError => if (live.takenBack(row)) None else Some(aside(row, live.rejects.of(row, e))) }
     }
   }
 }
@@ -92,7 +91,7 @@ case class Single(gate: Gate, keys: Seq[Expression], reads: Seq[Expression], tim
     val at = AttributeReference("at", LongType, nullable = false)()
     val stamp = CreateNamedStruct(Seq(Literal("time"), time.getOrElse(Literal(null, TimestampType)), Literal("arrival"), at))
     val carried = AttributeReference("carried", StringType)()
-    val good = UnsafeProjection.create(((keys ++ reads :+ stamp) ++ whole) :+ carried, gate.source :+ at :+ carried)
+    val good = new Projecting(((keys ++ reads :+ stamp) ++ whole) :+ carried, gate.source :+ at :+ carried)
     val timed = timing.map(new LiveTiming(_, live.rejects)).orNull
     val lane = new Lane(keys.map(_.dataType), reads.map(_.dataType) ++ added)
     val key = new KeyCheck(keys)
@@ -118,7 +117,7 @@ case class Single(gate: Gate, keys: Seq[Expression], reads: Seq[Expression], tim
           else if (timed.open(row)) Seq(lane(text), r)
           else Some(lane(text))
         }
-      } catch { case e if Rejects.isRowError(e) => if (live.takenBack(row)) None else Some(lane(live.rejects.of(row, e))) }
+      } catch { case e: RowError => if (live.takenBack(row)) None else Some(lane(live.rejects.of(row, e))) }
     }
   }
 }

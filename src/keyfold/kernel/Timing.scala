@@ -29,7 +29,7 @@ class LiveTiming(t: Timing, rejects: Rejects) {
   private val replay = t.source.indexWhere(_.name == Names.Replay)
   private val known = t.source.indexWhere(_.name == Names.Given)
   private val window: Window = t.window.orNull
-  private val end = window match { case Sessions(_: Spans, _) => null; case s: Sessions => UnsafeProjection.create(Seq(s.end), t.source); case _ => null }
+  private val end = window match { case Sessions(_: Spans, _) => null; case s: Sessions => new Projecting(Seq(s.end), t.source); case _ => null }
   private def endOf(row: InternalRow, at: Long): Long = window match { case Sessions(Spans(gap), _) => at + gap; case _ => end(row).getLong(0) }
 
   /** Why the row's time can't be used, or null. */
@@ -86,9 +86,17 @@ object Timing {
   val Listed = 100
   /** Why a time that a stream does not take was not taken; `Usable` says which those are. */
   def impossible(micros: Long): String = {
-    val year = java.time.Instant.EPOCH.plus(micros, java.time.temporal.ChronoUnit.MICROS).atOffset(java.time.ZoneOffset.UTC).getYear
-    s"event time ${text(micros)} is ${if (year < 1000 || year > 9998) "outside of the years 1000 to 9998" else "too far in the future"}"
+    val why =
+      if (micros < Usable.Oldest) s"not after ${text(Usable.Oldest - 1)}; the usual cause is a clock that was not set"
+      else if (micros <= Usable.Newest) "too far in the future"
+      else if (!asMilliseconds(micros)) "after the year 9998"
+      else "after the year 9998; it looks like epoch milliseconds read as seconds: " +
+        "write seconds, or a text such as 2026-01-01T00:00:00Z"
+    s"event time ${text(micros)} is $why"
   }
+  /** Whether a number of seconds would be a time of our days if they were milliseconds. */
+  private def asMilliseconds(micros: Long): Boolean = micros / 1000 > start(1990) && micros / 1000 < start(2100)
+  private def start(year: Int): Long = java.time.LocalDate.ofYearDay(year, 1).toEpochDay * 86400000000L
   def text(micros: Long): String = java.time.Instant.EPOCH.plus(micros, java.time.temporal.ChronoUnit.MICROS).toString
   /** Before the first watermark Spark says zero. */
   def micros(watermarkMs: Long): Long = if (watermarkMs <= 0) Unknown else watermarkMs * 1000
@@ -99,7 +107,7 @@ object Timing {
 }
 
 /**
- * A time if it is one that can be: in the years 1000 to 9998, and no more than `ahead` microseconds after the batch's clock; else null. The clock is handed to the
+ * A time if it is one that can be: after the start of 1970, up to the year 9998, and no more than `ahead` microseconds after the batch's clock; else null. The clock is handed to the
  * generated code and not written into it, since other code for each batch would have to be compiled and warmed up for each.
  */
 case class Usable(time: Expression, clock: Expression, ahead: Option[Long]) extends BinaryExpression {
@@ -125,7 +133,8 @@ case class Usable(time: Expression, clock: Expression, ahead: Option[Long]) exte
 class Limit(val micros: Long) extends Serializable
 
 object Usable {
-  /** Several languages' clocks that were never set say the year 1; views know no year after 9999. */
-  val Oldest: Long = java.time.Instant.parse("1000-01-01T00:00:00Z").getEpochSecond * 1000000L
+  /** Spark's watermark begins at 1970-01-01T00:00:00Z: what is not after it would be late, or dropped, before any row was seen. */
+  val Oldest = 1L
+  /** Views know no year after 9999. */
   val Newest: Long = java.time.Instant.parse("9999-01-01T00:00:00Z").getEpochSecond * 1000000L - 1
 }

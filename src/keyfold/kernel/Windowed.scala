@@ -78,7 +78,7 @@ abstract class Windowed(fold: Fold, arriving: Arriving, keeping: Keeping, closin
   private def whole(rows: Array[InternalRow])(act: => Unit): Unit = {
     val (before, said, pending) = (open.clone(), out.length, corrections.clone())
     try act catch {
-      case e if Rejects.isRowError(e) =>
+      case e: RowError =>
         open = before
         out.dropRightInPlace(out.length - said)
         corrections = pending
@@ -87,7 +87,7 @@ abstract class Windowed(fold: Fold, arriving: Arriving, keeping: Keeping, closin
   }
 
   /** A row that carries its own text is refused with that: a late one stays late. */
-  private def refuse(row: InternalRow, e: Throwable): Unit = out += rejected {
+  private def refuse(row: InternalRow, e: RowError): Unit = out += rejected {
     val text = row.getUTF8String(arriving.bad)
     if (text == null) rejects.of(row, e) else if (missed(row).isEmpty) text else rejects.of(Rejects.reason(e), Rejects.raw(text))
   }
@@ -159,7 +159,7 @@ abstract class Windowed(fold: Fold, arriving: Arriving, keeping: Keeping, closin
     out += live.last(bounds(key, start, end), live.read(w.state), was).copy()
     closing.keep.foreach(keep => if (end + keep > watermark) remember(w) else gone(key, w, closed = true))
   } catch {
-    case e if Rejects.isRowError(e) => out += rejected(rejects.of(Rejects.reason(e), s"the window from ${Timing.text(start)} to ${Timing.text(end)}"))
+    case e: RowError => out += rejected(rejects.of(Rejects.reason(e), s"the window from ${Timing.text(start)} to ${Timing.text(end)}"))
   }
 
   // What replayed rows do to windows that are kept, by their ticks: their new state, or none. Written down and said once all of the batch's are folded.
