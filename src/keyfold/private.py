@@ -12,9 +12,10 @@ FILE: Final = 0o600
 
 def directory(path: Path) -> Path:
     """The directory, made with those above it that are missing; ones that exist stay as they are."""
-    if not path.is_dir():
-        if path.parent != path:
-            directory(path.parent)
+    try:
+        path.mkdir(DIRECTORY, exist_ok=True)
+    except FileNotFoundError:
+        directory(path.parent)
         path.mkdir(DIRECTORY, exist_ok=True)
     return path
 

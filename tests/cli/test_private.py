@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import stat
 import subprocess
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,12 +20,16 @@ pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]
 
 APP = """
 import keyfold as kf
-from pyspark.sql import functions as F
+
+def with_jar(df):
+    loader = df.sparkSession._jsparkSession.artifactManager().classloader()
+    assert loader.getResource("mine.txt") is not None, "the user's jar is not there"
+    return df
 
 app = kf.App("shop", snapshot_every=1)
 feed = kf.files("data", maxFilesPerTrigger=1, api_key="s3cret")
 orders = app.stream("orders", feed, schema="region string, amount double, at timestamp", time="at")
-totals = orders.by("region").table("totals", n="count(*)")
+totals = orders.transform(with_jar).by("region").table("totals", n="count(*)")
 totals.to(kf.files("out"))
 totals.changes().by(all="1").table("sum", n="sum(n)")
 orders.by("region").tumbling("1 minute").table("minutes", n="count(*)")
@@ -33,6 +38,7 @@ SETTINGS = {
     "spark.hadoop.fs.s3a.secret.key": "s3cret ä=\\",
     "spark.sql.streaming.stateStore.maintenanceInterval": "500ms",
     "spark.driver.extraJavaOptions": "-Dmy.option=added",
+    "spark.jars": "mine.jar",
 }
 
 
@@ -100,6 +106,8 @@ def test_a_run_is_private_and_a_killed_one_leaves_nothing(tmp_path: Path, runs: 
     for number in (9, 1, 2, 3, 4, 5):
         write(tmp_path / "data" / f"{number}.json", row % number)
     write(tmp_path / "shop.py", APP)
+    with zipfile.ZipFile(tmp_path / "mine.jar", "w") as jar:
+        jar.writestr("mine.txt", "here")
     run = Run(tmp_path)
     runs.append(run)
 

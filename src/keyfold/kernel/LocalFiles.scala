@@ -27,8 +27,8 @@ class LocalFiles(path: Path, conf: Configuration) extends FileSystemBasedCheckpo
       make(target.getParent)
       // A snapshot's list of files comes after the files, which Hadoop has copied with a mode of its own.
       if (file.getName.contains(".zip")) copied(target.getParent).foreach(takeBack)
-      val channel = Files.newByteChannel(target, options, asFileAttribute(ownFile))
-      new FSDataOutputStream(new java.io.BufferedOutputStream(Channels.newOutputStream(channel), 1 << 16), null)
+      val out = Channels.newOutputStream(Files.newByteChannel(target, options, asFileAttribute(ownFile)))
+      new FSDataOutputStream(new java.io.BufferedOutputStream(out, 1 << 16), null)
     }
 
   private def options = java.util.Set.of(Open.CREATE, Open.TRUNCATE_EXISTING, Open.WRITE)
