@@ -145,3 +145,17 @@ def test_directories_named_like_columns_fill_those_that_are_declared_and_no_othe
     by_day, everything = sums()
     assert by_day == [("a", 1, 10), ("a", 2, 100), ("a", 3, 1000)]
     assert everything == [("a", 1111)]
+
+
+def test_columns_of_directories_are_not_looked_for_in_the_header_of_a_csv_file(tmp_path: Path) -> None:
+    inbox = tmp_path / "n=0" / "in"
+    (inbox / "Day=1").mkdir(parents=True)
+    (inbox / "Day=1" / "1.csv").write_text("k,n\na,1\n")
+    (inbox / "2.csv").write_text("k,day,n\na,2,10\n")
+    app = kf.App("shop")
+    rows = app.stream("rows", kf.files(inbox, format="csv"), schema="k string, day int, n int")
+    rows.by("k", "day").table("sums", n="sum(n)")
+    with run.start(app.spec(), spark=shared_session(), home=tmp_path / "home") as handle:
+        handle.drain()
+        assert sorted((r["day"], r["n"]) for r in handle.table("sums").rows()) == [(1, 1), (2, 10)]
+        assert handle.rejected("rows") == []

@@ -111,6 +111,22 @@ def test_a_file_that_leaves_its_directorys_time_as_it_was_is_found(
     assert not all(seen)
 
 
+def test_a_file_that_comes_late_is_read_however_old_it_is_unless_old_ones_are_not_wanted(
+    tmp_path: Path,
+) -> None:
+    for number, options in enumerate([{}, {"maxFileAge": "7d"}]):
+        inbox = tmp_path / str(number)
+        inbox.mkdir()
+        put(inbox, "1.json")
+        with counting(inbox, tmp_path / f"home{number}", **options) as handle:
+            assert count(handle) == 1
+            old = inbox / ".2.json"
+            old.write_text('{"k": "a"}\n')
+            os.utime(old, (time.time() - 30 * 86400,) * 2)
+            old.rename(inbox / "2.json")
+            assert count(handle) == (1 if options else 2)
+
+
 def test_what_comes_to_a_directory_below_is_found(tmp_path: Path) -> None:
     below = tmp_path / "in" / "below"
     below.mkdir(parents=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -21,8 +22,11 @@ if TYPE_CHECKING:
 def _source(context: Context, node: nodes.Source) -> Any:
     control = context.home.control / node.name if context.home and context.spec.idle_ms is not None else None
     frame = inputs.read(context.spark, node, context.feeds, context.timed, control, joins=context.joins)
-    fed = node.name in context.feeds
-    return context.begin(node, frame, node.name, None if fed else inputs.csv_options(node))
+    csv = None if node.name in context.feeds else inputs.csv_options(node)
+    if csv is not None:
+        # Headers are compared without the columns that directories below it fill.
+        csv["keyfold.base"] = json.loads(context.api.directories(frame._jdf))[node.name]
+    return context.begin(node, frame, node.name, csv)
 
 
 def _where(context: Context, node: nodes.Where) -> Any:

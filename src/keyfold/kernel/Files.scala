@@ -12,6 +12,7 @@ import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.deploy.SparkHadoopUtil
 import org.apache.spark.paths.SparkPath
+import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.unescapePathName
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.classic.{DataFrame, SparkSession}
 import org.apache.spark.sql.connector.read.streaming.{Offset => Position, _}
@@ -91,6 +92,17 @@ class Place(session: SparkSession, path: String, val stream: String, within: Opt
 object Place {
   /** The name without its stream, which may be called otherwise by now. */
   def below(name: String): String = name.substring(name.indexOf(':') + 1)
+
+  /** The option of a stream that tells its base. */
+  val Base = "keyfold.base"
+
+  /** Columns and values that the directories of a file name, below a base. */
+  def directories(file: Path, base: String): Seq[(String, String)] =
+    pairs(file.toUri.getPath.stripPrefix(new Path(base).toUri.getPath))
+
+  def pairs(below: String): Seq[(String, String)] =
+    below.split('/').dropRight(1).filter(_.indexOf('=') > 0).map(_.split("=", 2)).map(p => unescapePathName(p(0)) -> p(1))
+      .toSeq
 
   /** As by Spark: files of the directories themselves, and of those below them that are named `column=value`. */
   private def read(roots: Set[Path])(file: FileStatus): Boolean = roots(file.getPath) ||

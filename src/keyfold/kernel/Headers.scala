@@ -7,12 +7,13 @@ import org.apache.spark.paths.SparkPath
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.csv.CSVOptions
 import org.apache.spark.sql.execution.datasources.CodecStreams
+import org.apache.spark.sql.execution.keyfold.Place
 import org.apache.spark.unsafe.types.UTF8String
 
 /** Spark fills CSV columns by position; a file whose header names other columns would be read into the wrong ones. */
 class Headers(gate: Gate) {
   private val file = gate.index(Names.File)
-  private val expected = gate.visible.map(_.name).toArray
+  private val all = gate.visible.map(_.name).toArray
   private var last: UTF8String = _
   private var verdict: String = _
 
@@ -27,9 +28,13 @@ class Headers(gate: Gate) {
 
   private def check(url: String): String = {
     val options = new CSVOptions(gate.origin.csv.get, columnPruning = false, gate.zone)
-    val in = CodecStreams.createInputStreamWithCloseResource(SparkHadoopUtil.get.conf, SparkPath.fromUrlString(url).toPath)
+    val path = SparkPath.fromUrlString(url).toPath
+    val in = CodecStreams.createInputStreamWithCloseResource(SparkHadoopUtil.get.conf, path)
     try {
       val line = new java.io.BufferedReader(new java.io.InputStreamReader(in, options.charset)).readLine()
+      // What directories say of the file's rows is not in it.
+      val filled = gate.origin.csv.get.get(Place.Base).map(Place.directories(path, _)).getOrElse(Nil)
+      val expected = all.filterNot(column => filled.exists(_._1.equalsIgnoreCase(column)))
       val found = Option(line).map(l => new CsvParser(options.asParserSettings).parseLine(l.stripPrefix("\uFEFF"))).getOrElse(Array.empty[String])
       val same = found.length == expected.length && found.zip(expected).forall { case (f, e) => f != null && f.trim.equalsIgnoreCase(e) }
       if (same) null else s"the header of ${new Path(url).getName} is ${found.mkString(",")}, the schema asks for ${expected.mkString(",")}"

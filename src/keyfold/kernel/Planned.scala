@@ -3,7 +3,6 @@ package org.apache.spark.sql.execution.keyfold
 import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.unescapePathName
 import org.apache.spark.sql.catalyst.expressions.{And, Attribute, BoundReference, Expression, Predicate}
 import org.apache.spark.sql.catalyst.plans.logical.Union
 import org.apache.spark.sql.catalyst.util.{CaseInsensitiveMap, DateTimeUtils}
@@ -48,9 +47,8 @@ class PlannedBatch(session: SparkSession, place: Place, format: FileFormat, sche
 
   /** What the directories of a file say of the stream's columns. */
   private def filled(name: String): Map[String, String] =
-    Place.below(name).split('/').dropRight(1).filter(_.indexOf('=') > 0).flatMap { directory =>
-      val (column, value) = directory.splitAt(directory.indexOf('='))
-      schema.find(f => same(f.name, unescapePathName(column))).map(_.name -> value.substring(1))
+    Place.pairs(Place.below(name)).flatMap { case (column, value) =>
+      schema.find(f => same(f.name, column)).map(_.name -> value)
     }.toMap
 
   private def value(column: StructField, text: String, file: Path): Any =
