@@ -42,7 +42,7 @@ def lived(
     `meanwhile` is called once it is up, `before_end` when it is about to be stopped; of the tables in
     `watch` the live screen shows rows too.
     """
-    with Stopping() as stopping:
+    with Stopping() as stopping, output.warnings_said():
         handle = _started(spec, file, home, settings or {}, stopping)
         try:
             if meanwhile:
@@ -74,7 +74,7 @@ def _started(
 
     output.say(f"starting {spec.name} of {file}")
     try:
-        with Starting(output.terminal(), live_terminal()) as tell, output.warnings_said():
+        with Starting(output.terminal(), live_terminal()) as tell:
             handle = start(spec, home=home, settings=settings, tell=tell)
             # At once: from here on a signal must not leave the queries without anybody who stops them.
             stopping.up()
