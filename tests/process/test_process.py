@@ -405,3 +405,30 @@ def test_a_row_that_can_not_be_kept_is_refused_where_it_must_be() -> None:
     table.changes().by("k").table("counts", n="count(*)")
     with pytest.raises(DeclarationError, match="span can't be kept in state"), drive(app):
         pass
+
+
+def test_a_query_is_started_again_if_python_does_not_connect_in_time(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    context = shared_session().sparkContext
+    python, wrapper, tried = context.pythonExec, tmp_path / "python", tmp_path / "tried"
+    # Spark waits ten seconds for a process that never says a word, as for one that is too slow.
+    wrapper.write_text(
+        f'#!/bin/sh\ncase "$*" in *driver_worker*) [ -e {tried} ] || {{ touch {tried}; exit; }};; esac\n'
+        f'exec {python} "$@"\n'
+    )
+    wrapper.chmod(0o755)
+    app = kf.App("slow")
+    rows = app.stream("rows", kf.rows([]), "k string, n long")
+    rows.by("k").process("totals", Plain, output="k string, total long")
+    context.pythonExec = str(wrapper)
+    try:
+        with drive(app) as d:
+            d.push("rows", [{"k": "a", "n": 1}, {"k": "a", "n": 2}])
+            assert [(r["k"], r["total"]) for r in d.rows("totals")] == [("a", 3)]
+            assert "slow.totals: Python took more than ten seconds to start" in caplog.text
+            d.push("rows", [{"k": "a", "n": 4}])
+            assert [(r["k"], r["total"]) for r in d.rows("totals")] == [("a", 7)]
+            assert d.handle.status()["tables"]["totals"]["running"]
+    finally:
+        context.pythonExec = python

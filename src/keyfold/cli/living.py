@@ -44,7 +44,7 @@ def lived(
     """
     from keyfold.engine import jvm
 
-    with Stopping() as stopping:
+    with Stopping() as stopping, output.warnings_said():
         handle = _started(spec, file, home, settings or {}, stopping)
         try:
             if meanwhile:
@@ -76,7 +76,7 @@ def _started(
 
     output.say(f"starting {spec.name} of {file}")
     try:
-        with Starting(output.terminal(), live_terminal()) as tell, output.warnings_said():
+        with Starting(output.terminal(), live_terminal()) as tell:
             handle = start(spec, home=home, settings=settings, tell=tell)
             # At once: from here on a signal must not leave the queries without anybody who stops them.
             stopping.up()

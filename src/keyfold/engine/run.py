@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from keyfold.engine import catch_up, damage, fits, jvm, missing, removing, rows, session
+from keyfold.engine.again import Again
 from keyfold.engine.align import align
 from keyfold.engine.batch import BatchHook
 from keyfold.engine.compile import Compiled, compile_app
@@ -20,7 +22,7 @@ from keyfold.engine.monitor import note_failure
 from keyfold.engine.steps import Tell, brief
 from keyfold.errors import RunError
 from keyfold.plan import checks
-from keyfold.plan.nodes import AppSpec
+from keyfold.plan.nodes import AppSpec, TableSpec
 from keyfold.settings import Settings, load
 from keyfold.views.none import NoViews
 from keyfold.views.reader import open_store
@@ -112,8 +114,9 @@ def _started(
                 one.spec, home, store, one.view, views=views, changelog=changelog, links=links[name]
             )
             handle.hooks[name] = hook
+            begin = partial(_query, spark, spec, one, hook, partitions[name])
             with of_table(spec.name, name, home):
-                handle.queries[name] = _query(spark, spec, one, hook, partitions[name])
+                handle.queries[name] = _begun(one.spec, hook, begin)
         handle._up()
     except BaseException:
         handle.stop()
@@ -131,6 +134,12 @@ def _partitions(spark: SparkSession, compiled: Compiled, stored: dict[str, Any] 
     if known is not None:
         return int(known["partitions"])
     return compiled.spec.partitions or int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+
+
+def _begun(table: TableSpec, hook: BatchHook, start: Callable[[], StreamingQuery]) -> StreamingQuery:
+    if table.process is None:
+        return start()
+    return cast("StreamingQuery", Again(start, f"{table.app}.{table.name}", hook))
 
 
 def _query(
