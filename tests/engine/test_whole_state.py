@@ -82,7 +82,9 @@ def test_a_lost_checkpoint_is_told_from_one_that_is_older_than_the_view(tmp_path
     for log in ("offsets", "commits"):
         for number in (1, 2):
             (checkpoint / log / str(number)).unlink()
-    with pytest.raises(HomeUnusable, match="view of shop.totals is at batch 2, and its checkpoint is at batch 0"):
+    with pytest.raises(
+        HomeUnusable, match="view of shop.totals is at batch 2, and its checkpoint is at batch 0"
+    ):
         total(summing(inbox), home)
     shutil.rmtree(checkpoint)
     with pytest.raises(HomeUnusable, match="its checkpoint is gone"):
