@@ -32,12 +32,14 @@ class Failures:
         self._lock = threading.Lock()
         self.told = False
         """Whether somebody has been told of a failure."""
+        self.over = False
+        """Whether the app has stopped: what becomes of Java from then on is no failure of it."""
 
     def look(self) -> RunError | None:
         """The first failure, if there is one."""
         with self._lock:
             try:
-                if None not in self._found:
+                if None not in self._found and not self.over:
                     with jvm.told(self._app):
                         self._look()
             except JavaEnded as ended:

@@ -121,7 +121,8 @@ class Handle:
 
         def over() -> bool:
             self._failures.tell()
-            return stopping.is_set() or not any(q.isActive for q in self.queries.values())
+            done = stopping.is_set() or self._failures.over
+            return done or not any(q.isActive for q in self.queries.values())
 
         with jvm.told(self.spec.name):
             wait_until(over, float("inf") if seconds is None else seconds, pause=0.1)
@@ -167,6 +168,7 @@ class Handle:
             if self._lock is not None:
                 self._lock.release()
                 self._lock = None
+            self._failures.over = True
         if self._failures.java_ended() and not self._failures.told:
             self._failures.tell()
 
