@@ -37,8 +37,8 @@ class Settings(BaseSettings):
     driver_memory: str = Field("4g", description="Memory of the JVM that keyfold starts, as Spark spells it.")
     missing_files: Literal["fail", "skip"] = Field(
         "fail",
-        description='What becomes of a batch whose input files are gone: "fail" stops its table until they are '
-        'back; "skip" leaves them out for good and lists them with the rejected rows.',
+        description='What becomes of a batch whose input files are gone: "fail" stops its table until they '
+        'are back; "skip" leaves them out for good and lists them with the rejected rows.',
     )
     kernel_dir: Path | None = Field(None, description="Directory in which the compiled kernel is cached.")
 

@@ -72,12 +72,12 @@ def test_a_bad_file_is_named_and_may_be_replaced_or_left_out(tmp_path: Path) -> 
     whole = (inbox / "bad.json.gz").read_bytes()
     for content in (b"no gzip at all", whole[:30]):
         (inbox / "bad.json.gz").write_bytes(content)
-        with counting(inbox, home) as handle, pytest.raises(QueryFailed, match="bad.json.gz") as stopped:
+        with counting(inbox, home) as handle, pytest.raises(QueryFailed, match=r"bad\.json\.gz") as stopped:
             handle.drain()
         assert "replace" in str(stopped.value)
         assert "good.json.gz" not in str(stopped.value)
     (inbox / "bad.json.gz").unlink()
-    with counting(inbox, home) as handle, pytest.raises(QueryFailed, match="bad.json.gz"):
+    with counting(inbox, home) as handle, pytest.raises(QueryFailed, match=r"bad\.json\.gz"):
         handle.drain()
     with counting(inbox, home, missing_files="skip") as handle:
         assert counts(handle) == {"a": 1}
@@ -101,11 +101,11 @@ def test_a_bad_parquet_file_is_named_whatever_the_session_says_of_bad_files(tmp_
     try:
         for name in names:
             spark.conf.set(f"spark.sql.files.{name}", "true")
-        with counting(inbox, home) as handle, pytest.raises(QueryFailed, match="bad.parquet") as stopped:
+        with counting(inbox, home) as handle, pytest.raises(QueryFailed, match=r"bad\.parquet") as stopped:
             handle.drain()
         assert "replace" in str(stopped.value)
         (inbox / "bad.parquet").unlink()
-        with counting(inbox, home) as handle, pytest.raises(QueryFailed, match="bad.parquet"):
+        with counting(inbox, home) as handle, pytest.raises(QueryFailed, match=r"bad\.parquet"):
             handle.drain()
     finally:
         for name in names:

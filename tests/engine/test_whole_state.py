@@ -59,7 +59,7 @@ def test_state_whose_definition_or_log_is_lost_is_not_gone_on_with(tmp_path: Pat
     plan.write_text(json.dumps({**json.loads(kept), "tables": {}}))
     refused(summing(inbox, "max"), home, "does not say which definition")
     plan.write_bytes(kept[:100])
-    with pytest.raises(HomeUnusable, match="app.json can't be read") as cut:
+    with pytest.raises(HomeUnusable, match=r"app\.json can't be read") as cut:
         total(summing(inbox), home)
     assert "bring it back" in str(cut.value)
     plan.write_bytes(kept)
@@ -83,7 +83,7 @@ def test_a_lost_checkpoint_is_told_from_one_that_is_older_than_the_view(tmp_path
         for number in (1, 2):
             (checkpoint / log / str(number)).unlink()
     with pytest.raises(
-        HomeUnusable, match="view of shop.totals is at batch 2, and its checkpoint is at batch 0"
+        HomeUnusable, match=r"view of shop\.totals is at batch 2, and its checkpoint is at batch 0"
     ):
         total(summing(inbox), home)
     shutil.rmtree(checkpoint)

@@ -137,3 +137,36 @@ def test_a_replaced_file_leaves_nothing_beside_it(tmp_path: Path) -> None:
         homes.replace_file(tmp_path / "f", content)
     assert [p.name for p in tmp_path.iterdir()] == ["f"]
     assert (tmp_path / "f").read_bytes() == b"new"
+
+
+def test_a_log_of_files_is_whole_back_to_where_it_was_compacted(tmp_path: Path) -> None:
+    home = homes.TableHome(tmp_path)
+    log = home.checkpoint / "sources" / "0"
+    log.mkdir(parents=True)
+    (home.checkpoint / "offsets").mkdir()
+    (home.checkpoint / "offsets" / "7").write_text('v1\n{}\n{"logOffset":12}\n-\n')
+    for name in ("8", "9.compact", "10", "11", "12", "13", ".10.crc", "skipped.json"):
+        (log / name).touch()
+    assert home.lost_logs() == []
+    (log / "11").unlink()
+    (log / "9.compact").unlink()
+    assert [path.name for path in home.lost_logs()] == ["11", "9", "7", "6", "5", "4", "3", "2", "1", "0"]
+
+
+def test_what_spark_says_of_the_state_is_of_where_the_home_is_now(tmp_path: Path) -> None:
+    home = homes.TableHome(tmp_path / "new ü")
+    told = home.checkpoint / "state" / "0" / "_metadata" / "v2" / "0"
+    told.parent.mkdir(parents=True)
+    schema = "state/0/_stateSchema/default/0_state"
+    store = {"storeName": "default", "stateSchemaFilePaths": [f"file:/old/state/of/checkpoint/{schema}"]}
+    told.write_text("v2\n" + json.dumps({"stateStoreInfo": [store], "operatorPropertiesJson": '{"a":"ä"}'}))
+    (told.parent / ".0.crc").touch()
+    home.adopt()
+    version, text = told.read_text("utf-8").split("\n")
+    store["stateSchemaFilePaths"] = [f"file:{home.checkpoint}/{schema}"]
+    assert version == "v2"
+    assert json.loads(text) == {"stateStoreInfo": [store], "operatorPropertiesJson": '{"a":"ä"}'}
+    assert not (told.parent / ".0.crc").exists()
+    before = told.stat().st_mtime_ns
+    home.adopt()
+    assert told.stat().st_mtime_ns == before

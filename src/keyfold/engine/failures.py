@@ -170,7 +170,7 @@ def _below(file: Path, place: Path) -> Path:
 
 
 def _about_file(text: str, last: str) -> tuple[str, str, str] | None:
-    """What is wrong with an input file that stopped a query, the file, and what to do; None for other causes."""
+    """What is wrong with an input file that stopped a query, which, and what to do; None for other causes."""
     gone = re.search(r"\[KEYFOLD_MISSING_FILES\] (.*)", text, re.DOTALL)
     found = re.search(r"\[FAILED_READ_FILE\.(\w+)\] .*? reading file (\S.*?)\.(?:\s|$)", text)
     kind = found[1] if found else ""
@@ -179,15 +179,15 @@ def _about_file(text: str, last: str) -> tuple[str, str, str] | None:
         return (
             "input files are gone that this batch is to read",
             "\n".join(_as_written(name) for name in names),
-            "bring them back and start again: the batch goes on with them. To go on without them, keyfold run "
-            "APP.py --set missing_files=skip, which lists them with the rejected rows",
+            "bring them back and start again: the batch goes on with them. To go on without them, keyfold "
+            "run APP.py --set missing_files=skip, which lists them with the rejected rows",
         )
     if found and kind in ("FILE_NOT_EXIST", "NO_HINT", "CANNOT_READ_FILE_FOOTER"):
         return (
             f"an input file can't be read: {plain(last)}",
             _as_written(found[2]),
-            "replace it by a good file of the same name and start again: the batch goes on with it, nothing is "
-            "lost or counted twice. Or take it away, and go on without it by --set missing_files=skip",
+            "replace it by a good file of the same name and start again: the batch goes on with it, nothing "
+            "is lost or counted twice. Or take it away, and go on without it by --set missing_files=skip",
         )
     return None
 

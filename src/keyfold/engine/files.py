@@ -86,7 +86,7 @@ def _of_log(home: TableHome, log: Path) -> Iterator[Taken]:
 
 
 def check(app: str, stored: dict[str, str], compiled: Compiled, home: TableHome) -> None:
-    """Refuses streams that read from another directory now, in which the files read before aren't the same."""
+    """Refuses streams that read another directory now, in which files that were read aren't the same."""
     for stream, directory in directories(compiled).items():
         before = stored.get(stream)
         if before is not None and before != directory:
@@ -96,7 +96,7 @@ def check(app: str, stored: dict[str, str], compiled: Compiled, home: TableHome)
 def _same(table: str, stream: str, moved: tuple[str, str], compiled: Compiled, home: TableHome) -> None:
     """If most of the files that have the name of one read before are like it, the directory was moved."""
     seen = {file.below: file for _, file in taken(home) if file.stream == stream}
-    there = [Taken(*file, 0) for file in json.loads(_listed(compiled, stream))]
+    there = [Taken(name, size, time, 0) for name, size, time in json.loads(_listed(compiled, stream))]
     known = [file for file in there if file.below in seen]
     other = [file.below for file in known if not _alike(file, seen[file.below])]
     was = f"{stream} read {moved[0]} before, and reads {moved[1]} now"

@@ -216,8 +216,8 @@ class AppHome:
             raise HomeUnusable(
                 f"{self.plan} can't be read: {error}",
                 given=self.path,
-                hint="it says which definitions wrote the state that is here: bring it back as it was when the "
-                "app last ran; or start anew in another home (keyfold run APP.py --home DIR)",
+                hint="it says which definitions wrote the state that is here: bring it back as it was when "
+                "the app last ran; or start anew in another home (keyfold run APP.py --home DIR)",
             ) from None
         return found
 

@@ -1,9 +1,9 @@
 """Input files that are gone before they were read: a batch waits for them, or is told to go on without.
 
 A file that a batch was planned with is a part of it: Spark's own source would run the batch again without a
-file that has meanwhile gone, and never look for it again. With the setting `missing_files=skip` a start writes
-down which files of an unfinished batch are not there. The sources leave those out from then on, also if they
-come back, and the batch lists them with its rejected rows.
+file that has meanwhile gone, and never look for it again. With the setting `missing_files=skip` a start
+writes down which files of an unfinished batch are not there. The sources leave those out from then on, also
+if they come back, and the batch lists them with its rejected rows.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ def _refuse_late(
     sent = max((chain.sent(use, place) for use in chain.readers(spec, name)), default=-1)
     if (position is not None and position.batch >= batch) or sent >= batch:
         raise HomeUnusable(
-            f"{spec.name}.{name} can't go on without files of batch {batch}: their rows are already in the view "
-            "or in other tables; nothing was changed",
+            f"{spec.name}.{name} can't go on without files of batch {batch}: their rows are already in the "
+            "view or in other tables; nothing was changed",
             where=compiled.spec.site,
             given="\n".join(gone),
             hint="bring them back; or give the table a new name, which starts from the first row",
