@@ -23,6 +23,9 @@ cards.by("card").pattern("card_testing", steps, within="10 minutes", returns={"l
 totals = cards.by("card").table("totals", n="count(*)")
 busy = kf.step("busy", "n > 9")
 totals.changes(previous=True).by("card").pattern("of_changes", busy, order="arrival")
+mean = "(array_sum(cheap.amount) + amount) / (size(cheap) + 1) < 100"
+means = kf.step("cheap", mean, times="+", strict=True).then(kf.step("dear"))
+cards.by("card").pattern("means", means, within="10 minutes")
 
 more = app.stream("more", kf.rows([]), "card string, amount double, at timestamp", time="at")
 small, steep = kf.step("small", "amount < 9"), kf.step("steep", "1 / (amount - prev.amount) > 0.5")
@@ -78,6 +81,19 @@ def test_each_row_is_told_with_what_took_it_and_why_not(cli: Cli, app: Path) -> 
     shown = cli("pattern", "explain", app, "bank.card_testing", "--rows", file)
     assert "probe takes it after probe 1" in shown.out
     assert "probe 1, probe 2 ends: within is over" in shown.out
+
+
+@pytest.mark.jvm
+def test_a_match_that_waits_for_an_earlier_one_is_told(cli: Cli, app: Path) -> None:
+    file = app.with_name("rows.json")
+    file.write_text(json.dumps([row("x", n, price) for n, price in enumerate([10, 60, 200, 90, 500])]))
+    found = cli("pattern", "explain", app, "means", "--rows", file, "--json").json
+    (held,) = found[2]["held"]
+    assert [[t["number"] for t in held[what]] for what in ("match", "behind")] == [[2, 3], [1, 2, 3]]
+    assert "cheap 2, dear 3 is complete, and held for cheap 1, cheap 2, cheap 3" in found[2]["what"]
+    assert found[2]["matches"] == []
+    assert "cheap 2, dear 3 ends: ruled out by a match: skip past_last" in found[4]["what"]
+    assert found[4]["what"].endswith("MATCH cheap 1, cheap 2, cheap 3, cheap 4, dear 5")
 
 
 @pytest.mark.jvm

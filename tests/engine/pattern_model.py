@@ -257,6 +257,17 @@ class Key:
             return end == last
         return not any(self._fits(way, taken, i) for i in range(last + 1, end + 1))
 
+    def open(self, first: int, watermark: int | None) -> bool:
+        """Whether rows that are still to come may complete a match that begins with a row."""
+        if self.within is not None and (watermark is None or self.rows[first].t + self.within <= watermark):
+            return False
+        return any(
+            (w.step is not None or w.never) and self._waits(w, taken)
+            for taken, ways in self.partial.items()
+            if taken[0][0] == first
+            for w in ways
+        )
+
     def completed(self, at: int) -> list[Match]:
         """Matches that end with a row."""
         return [
@@ -287,23 +298,23 @@ def matches(
     timeouts: bool = False,
     watermark: int | None = None,
 ) -> list[Match]:
-    """What is given for the rows of a key, which are in order. The time is all over, or at a watermark."""
+    """What is given for the rows of a key, which are in order. The time is all over, or at a watermark.
+
+    The earliest beginning wins: one first row after the other is looked at, and as long as one may still be
+    that of a match which rules others out, nothing is known of those after it.
+    """
     key = Key(list(rows), tree, within)
+    over = [m for m in key.over(timeouts) if watermark is None or m.ended <= watermark]
+    ending = [*map(key.completed, range(len(key.rows))), over]
     given: list[Match] = []
     ruled: set[int] = set()
-
-    def give(found: list[Match]) -> None:
-        for match in sorted(found, key=lambda m: m.order):
-            if match.rows[0] not in ruled:
+    for first in range(len(key.rows)):
+        for match in (m for together in ending for m in sorted(together, key=lambda m: m.order)):
+            if match.rows[0] == first and first not in ruled:
                 given.append(match)
                 ruled.update(() if match.timed_out else _ruled_out(match, skip))
-
-    over = key.over(timeouts)
-    for at, row in enumerate(key.rows):
-        give([m for m in over if m.ended <= row.t])
-        over = [m for m in over if m.ended > row.t]
-        give(key.completed(at))
-    give([m for m in over if watermark is None or m.ended <= watermark])
+        if skip not in ("none", "next") and first not in ruled and key.open(first, watermark):
+            break
     return given
 
 

@@ -174,3 +174,42 @@ def test_what_differs_is_said_by_step_and_spelling_does_not_count(tmp_path: Path
         drive(app("kind = 'x'", "kind = 'c'"), home=tmp_path).__enter__()
     with pytest.raises(StateMismatch, match=r"condition until 2: .*x.*y.*"):
         drive(app("kind = 'y'", "kind = 'b'"), home=tmp_path).__enter__()
+
+
+def test_a_match_that_waits_for_an_earlier_one_outlives_a_crash_and_is_bounded() -> None:
+    app = kf.App("waits")
+    by = app.stream("rows", kf.rows([]), SCHEMA, time="at", late="0 seconds").by("key")
+    mean = "(array_sum(cheap.amount) + amount) / (size(cheap) + 1) < 100"
+    steps = kf.step("cheap", mean, times="+", strict=True).then(kf.step("dear"))
+    taken = {"rows": "concat(cheap.amount, dear.amount)"}
+    by.pattern("found", steps, within="10 seconds", returns=taken, ttl="5 seconds").changes().by("key").table(
+        "counted", n="count(*)"
+    )
+    by.pattern("limited", steps, within="10 seconds", returns=taken, limit=2)
+
+    def found(table: str) -> dict[str, list[list[float]]]:
+        rows = sorted(d.rows(table), key=lambda row: row["started"])
+        return {key: [r["rows"] for r in rows if r["key"] == key] for key in {r["key"] for r in rows}}
+
+    def prices(key: str, first: int, *amounts: float) -> list[dict[str, Any]]:
+        return events(key, *(("p", first + n, amount) for n, amount in enumerate(amounts)))
+
+    with drive(app) as d:
+        d.push("rows", [*prices("k", 0, 10, 60, 200), *prices("silent", 0, 10, 60, 200)])
+        d.advance("rows", ZERO + timedelta(seconds=3))
+        assert found("found") == found("limited") == {}
+        d.crash()
+        d.push("rows", prices("k", 3, 90, 500))
+        d.advance("rows", ZERO + timedelta(seconds=6))
+        assert found("found") == {"k": [[10, 60, 200, 90, 500]]}
+        # A third thing to keep: what began first goes, and no longer keeps the second from being given.
+        assert found("limited") == {"k": [[60, 200], [90, 500]]}
+        assert d.handle.status()["tables"]["limited"]["removed"] == 1
+        d.restart()
+        d.advance("rows", ZERO + timedelta(seconds=9.5))
+        assert "silent" not in found("limited")
+        d.advance("rows", ZERO + timedelta(seconds=10))
+        assert found("limited")["silent"] == [[60, 200]]
+        # It ended eight seconds ago, so that it goes as it comes; that of the key ended at four.
+        assert found("found") == {}
+        assert d.rows("counted") == []

@@ -127,6 +127,8 @@ def test_f7_how_near_the_next_row_must_be(facts: Driver) -> None:
     assert matched(facts, "f7_followed", "five") == ["a b", "b c", "c d", "d e"]
     pairs = [f"{x} {y}" for i, x in enumerate("abcde") for y in "abcde"[i + 1 :]]
     assert matched(facts, "f7_any", "five") == pairs
+    # Read by time, and not by their identity.
+    assert [row["rows"] for row in facts.rows("f7_any") if row["key"] == "five"] == pairs
 
 
 def test_f8_the_last_row_is_less_than_within_after_the_first(facts: Driver) -> None:
@@ -157,6 +159,7 @@ VALUES = {
     "b0": 0.0,
     "b1": 4.0,
     "b9": 50.0,
+    **{"x1": 10.0, "x2": 60.0, "x3": 200.0, "x4": 90.0, "x5": 500.0, "x6": 5000.0},
 }
 RULES = {
     "quiet": "a@0",
@@ -174,6 +177,9 @@ RULES = {
     "divided": "a1 b0 b1",
     "by_past": "a1 a0 b9",
     "disorder": "f1@9 o@8 f2@7",
+    "cheap": "x1 x2 x3 x4 x5",
+    "cheap_ends": "x1 x2 x3 x6",
+    "cheap_waits": "x1 x2 x3",
 }
 
 
@@ -215,6 +221,9 @@ def rules_app() -> kf.App:
     by.pattern("loops", loops, within=ten, skip="none", timeouts=True, returns=shown("q", "r"))
     for order in ("event", "arrival"):
         by.pattern(f"by_{order}", one("o") >> one("f"), within=ten, order=order, returns=shown("o", "f"))
+    mean = "kind = 'x' and (array_sum(x.amount) + amount) / (size(x) + 1) < 100"
+    dearer = kf.step("x", mean, times="+", strict=True).then(kf.step("y", "kind = 'x' and amount < 1000"))
+    by.pattern("dearer", dearer, within=ten, returns=shown("x", "y"))
     brief = by.pattern("brief", one("g").then(one("h")), within=ten, ttl="1 hour", returns=shown("g", "h"))
     brief.changes().by("key").table("counted", n="count(*)", last="max(rows)")
     return app
@@ -253,6 +262,15 @@ def test_a_match_that_could_go_on_does_not_run_out(rules: Driver) -> None:
         (r["rows"], r["timed_out"], seconds(r["ended"])) for r in rules.rows("loops") if r["key"] == "loops"
     ]
     assert sorted(found) == [("q r1", False, 1), ("q r1 r2", False, 2)]
+
+
+def test_the_match_that_begins_first_wins_though_another_is_complete_before_it(rules: Driver) -> None:
+    assert matched(rules, "dearer", "cheap") == ["x1 x2 x3 x4 x5"]
+
+
+@pytest.mark.parametrize("key", ["cheap_ends", "cheap_waits"])
+def test_a_complete_match_is_given_when_the_one_that_began_before_it_ends(rules: Driver, key: str) -> None:
+    assert matched(rules, "dearer", key) == ["x2 x3"]
 
 
 def test_a_group_is_taken_as_often_as_told(rules: Driver) -> None:

@@ -239,6 +239,14 @@ class TestSchemas:
         assert values(store, "totals") == [("eu", 1, 1.0), ("us", 7, 1.0)]
         assert [row["_batch"] for row in store.scan("totals")] == [9, 10]
 
+    def test_rows_of_a_key_come_by_the_columns_that_the_schema_says(self, store: ViewStore) -> None:
+        keys = columns(region="string", id="string")
+        schema = ViewSchema("matches", keys, columns(at="long"), order=("region", "at"))
+        store.create(schema)
+        put(store, schema, 0, ("upsert", "us", "a", 9), ("upsert", "eu", "b", 7), ("upsert", "eu", "c", 5))
+        assert values(store, "matches") == [("eu", "c", 5), ("eu", "b", 7), ("us", "a", 9)]
+        assert [row["id"] for row in store.scan("matches", order_by="at desc")] == ["a", "b", "c"]
+
     def test_a_failed_rebuild_changes_nothing(self, store: ViewStore) -> None:
         put(store, TOTALS, 9, ("upsert", "eu", 1, 1.0))
 

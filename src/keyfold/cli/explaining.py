@@ -129,6 +129,7 @@ def _step(line: dict[str, Any], numbers: dict[str, int], steps: list[str]) -> di
         "true": line.get("true", []),
         "took": [path(taken) for taken in line.get("took", [])],
         "ended": [{"match": path(e["match"]), "why": e["why"]} for e in line.get("ended", [])],
+        "held": [{"match": path(h["match"]), "behind": path(h["behind"])} for h in line.get("held", [])],
         "matches": [{**m, "match": path(m["match"])} for m in line.get("matches", [])],
         "waiting": [{"match": path(w["match"]), "for": w.get("for", [])} for w in line.get("waiting", [])],
         "rejected": line.get("rejected"),
@@ -144,6 +145,7 @@ def _what(step: dict[str, Any], steps: list[str]) -> str:
         held = ", ".join(name for name in step["true"] if name in steps)
         said.append(f"no match waits for {held}" if held else "no step's condition is true")
     said += [f"{_list(e['match'])} ends: {e['why']}" for e in step["ended"]]
+    said += [f"{_list(h['match'])} is complete, and held for {_list(h['behind'])}" for h in step["held"]]
     said += [f"{'OUT OF TIME' if m['timed_out'] else 'MATCH'} {_list(m['match'])}" for m in step["matches"]]
     return "; ".join(said)
 
@@ -158,7 +160,7 @@ def _list(taken: list[dict[str, Any]]) -> str:
 
 def _refused(row: dict[str, Any]) -> dict[str, Any]:
     """A row that the pattern has not seen."""
-    kept = ("took", "ended", "matches", "waiting", "true")
+    kept = ("took", "ended", "held", "matches", "waiting", "true")
     what = f"{'late' if 'late_by' in row else 'rejected'}: {row['reason']}"
     blank = {"key": {}, "number": None, "time": None, "row": {"raw": row["raw"]}, "rejected": row["reason"]}
     return {**blank, **{name: [] for name in kept}, "what": what}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -158,6 +158,9 @@ def build(analysis: Analysis, all_tables: list[Analysis]) -> Compiled:
     meaning = {**analysis.context.meaning, **json.loads(pipeline.meaning())}
     shown = [f for f in schema if f["name"] not in OWN]
     view = ViewSchema.from_spark(spec.name, len(key_names(spec)), {"fields": shown}, spec.help)
+    if spec.pattern is not None:
+        # Matches of a key by time, not by their identity, which is a hash.
+        view = replace(view, order=(*(key.name for key in view.keys[:-1]), "started", "ended"))
 
     def rebuilt(state: DataFrame, kept: bool) -> DataFrame:
         return _sendable(analysis.context.frame(pipeline.rebuilt(state._jdf, ttl, kept)), types)

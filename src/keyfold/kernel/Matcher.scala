@@ -1,6 +1,6 @@
 package org.apache.spark.sql.keyfold
 
-import scala.collection.mutable.ArrayBuffer
+import scala.collection.mutable.{ArrayBuffer, ArrayDeque}
 
 import org.apache.spark.sql.catalyst.InternalRow
 
@@ -13,10 +13,12 @@ case class Matching(automaton: Automaton, own: Long, within: Option[Long], skip:
   val ends: Boolean = timeouts || automaton.waits.exists(_ != 0)
   /** By position: whether a row alone decides all that its ways look at. */
   val alone: Array[Boolean] = automaton.looks.map(_.forall(decides))
+  /** Whether a match may rule out one that began with another row: then it matters which goes first. */
+  val holds: Boolean = skip.kind != "none" && skip.kind != "next"
   def decides(condition: Int): Boolean = (own & (1L << condition)) != 0
 }
 
-/** A match, or a partial match that ran out of time: its last node, and when it ended. */
+/** A match, or a partial match that ran out of time: its last node, its first row, and when it ended. */
 case class Found(node: Int, start: Int, ended: Long, timedOut: Boolean)
 
 /** Conditions that a row alone does not decide; `node` is the last one of the partial match, below zero where there is none yet. */
@@ -27,6 +29,8 @@ trait Telling {
   /** A condition that the row alone does not decide is true for it, for some partial match. */
   def held(condition: Int): Unit
   def took(node: Int): Unit
+  /** It is complete, and held back: `earlier` is a partial match that began before it, by its last node. */
+  def waits(f: Found, earlier: Int): Unit
   def ended(node: Int, why: String): Unit
   def found(f: Found): Unit
 }
@@ -40,17 +44,30 @@ class Matcher(m: Matching, looking: Looking, telling: Telling = null) {
 
   val taken = new Taken
   var groups = new ArrayBuffer[Group]
+  /**
+   * Complete matches that are held back because a partial match that began earlier is still open, and wins if
+   * it completes. In the order in which they began, then in which they were complete.
+   */
+  val held = new ArrayDeque[Found]
   var dropped = 0L
   private val found = new ArrayBuffer[Found]
   /** No partial match began before; and how many there were after the last sweep. */
   private var (oldest, swept) = (Long.MaxValue, 0)
 
-  def count: Int = groups.foldLeft(0)(_ + _.length)
-  private def begun(start: Int): Long = taken.times(start)
+  /** All that is kept of the key, which is what `limit` bounds. */
+  def count: Int = groups.foldLeft(held.length)(_ + _.length)
+  def begun(start: Int): Long = taken.times(start)
   private def over(start: Int, time: Long): Boolean = m.within.exists(w => time - begun(start) >= w)
 
-  /** Partial matches that are loaded from state. */
-  def load(at: Int, alive: Long, node: Int, start: Int): Unit = { group(at, alive).add(node, start); oldest = math.min(oldest, begun(start)) }
+  /** All that is kept, four numbers each. What is held has no position, and its end in place of its ways. */
+  def each(use: (Long, Long, Int, Int) => Unit): Unit = {
+    groups.foreach(g => (0 until g.length).foreach(k => use(g.at, g.alive, g.nodes(k), g.starts(k))))
+    held.foreach(f => use(if (f.timedOut) Matcher.OutOfTime else Matcher.Complete, f.ended, f.node, f.start))
+  }
+  /** One of them, from state. */
+  def load(at: Long, alive: Long, node: Int, start: Int): Unit =
+    if (at < 0) held += Found(node, start, alive, timedOut = at == Matcher.OutOfTime)
+    else { group(at.toInt, alive).add(node, start); oldest = math.min(oldest, begun(start)) }
   private def group(at: Int, alive: Long): Group = groups.find(g => g.at == at && g.alive == alive).getOrElse { val g = new Group(at, alive); groups += g; g }
 
   /** What a row does: `taken` ways, and those that are left. */
@@ -76,7 +93,7 @@ class Matcher(m: Matching, looking: Looking, telling: Telling = null) {
 
   /** Before a row of that time: what is over by then. A row that is not in order says nothing about those that come after it. */
   def turn(time: Long)(emit: Found => Unit): Unit =
-    if (m.ordered && (m.ends || telling != null)) expire(time)(emit)
+    if (m.ordered && (m.ends || held.nonEmpty || telling != null)) expire(time)(emit)
     else if (m.ordered && m.within.isDefined && count > swept * 2 + 64) sweep(time)
 
   /** The next row; what it completes is handed to `emit`. A row that a condition throws on leaves no trace. */
@@ -93,11 +110,12 @@ class Matcher(m: Matching, looking: Looking, telling: Telling = null) {
       }
       begin(i, mask, fresh)
     } catch { case e: RowError => taken.cut(rowsBefore, nodesBefore); throw e }
+    val changed = same.length < groups.length
     groups = same
     moved.foreach(join)
     fresh.foreach { case (at, node, start) => group(at, automaton.full(at)).add(node, start); oldest = math.min(oldest, begun(start)) }
-    if (found.nonEmpty) settle(found.toArray, emit)
-    if (count > m.limit) drop(time)
+    if (found.nonEmpty || (changed && held.nonEmpty)) settle(found.toArray, time, emit)
+    if (count > m.limit) drop(time, emit)
     if (taken.row.length == nodesBefore) taken.cut(rowsBefore, nodesBefore)
   }
 
@@ -165,23 +183,60 @@ class Matcher(m: Matching, looking: Looking, telling: Telling = null) {
     }
   }
 
-  /** What ends together: the earliest is given, and the others if it does not rule them out. */
-  private def settle(ending: Array[Found], emit: Found => Unit): Unit = {
-    val sorted = if (ending.length == 1) ending else ending.sortWith { (a, b) => if (a.start != b.start) a.start < b.start else taken.compare(a.node, b.node) < 0 }
-    var left = sorted.toList
-    while (left.nonEmpty) {
-      val f = left.head
-      emit(f)
-      if (telling != null) telling.found(f)
-      // What ran out of time rules nothing out.
-      val ruled = if (f.timedOut) null else ruledOut(f)
-      left = if (ruled == null) left.tail else left.tail.filterNot(o => ruled(o.start))
-      if (ruled != null) without(ruled, s"ruled out by a match: skip ${m.skip.kind}")
+  /** Gives what is complete, the earliest beginning first; what a partial match may precede is held back. */
+  private def settle(ending: Array[Found], time: Long, emit: Found => Unit): Unit = {
+    val sorted = if (ending.length < 2) ending else ending.sortWith { (a, b) =>
+      if (a.start != b.start) a.start < b.start else taken.compare(a.node, b.node) < 0
     }
+    sorted.foreach(f => held.insert(held.lastIndexWhere(_.start <= f.start) + 1, f))
+    while (held.nonEmpty && earlier(held.head, time) < 0) give(held.removeHead(), emit)
+    sorted.foreach(f => if (held.exists(_ eq f)) hold(f, time))
   }
 
-  /** Which partial matches, by where they began, can't be one beside a match; null if all can. */
-  private def ruledOut(f: Found): Int => Boolean = m.skip.kind match {
+  private def give(f: Found, emit: Found => Unit): Unit = {
+    emit(f)
+    if (telling != null) telling.found(f)
+    val ruled = ruledOut(f)
+    if (ruled != null) rule(ruled, -1)
+  }
+
+  /** The last node of an open partial match that began earlier; below zero if none is, or none matters. */
+  private def earlier(f: Found, time: Long): Int = {
+    var i = if (m.holds) 0 else groups.length
+    while (i < groups.length) {
+      val (g, n) = (groups(i), groups(i).length)
+      var k = 0
+      while (k < n) {
+        if (g.starts(k) < f.start && !(m.ordered && over(g.starts(k), time))) return g.nodes(k)
+        k += 1
+      }
+      i += 1
+    }
+    -1
+  }
+
+  /**
+   * A match is held back. What began with the same row and is complete later comes after it, and is ruled out
+   * with it; so if the match rules that out too, it will never be given.
+   */
+  private def hold(f: Found, time: Long): Unit = {
+    if (telling != null) telling.waits(f, earlier(f, time))
+    val ruled = ruledOut(f)
+    if (ruled != null && ruled(f.start)) rule(_ == f.start, held.indexWhere(_ eq f))
+  }
+
+  /** What began with such a row ends: partial matches, and of what is held all behind a place. */
+  private def rule(out: Int => Boolean, behind: Int): Unit = {
+    val why = s"ruled out by a match: skip ${m.skip.kind}"
+    (held.length - 1 until behind by -1).foreach { i =>
+      if (out(held(i).start)) { val o = held.remove(i); if (telling != null) telling.ended(o.node, why) }
+    }
+    without(out, why)
+  }
+
+  /** Which others, by where they began, can't be given beside a match; null if all can. */
+  // What ran out of time rules nothing out.
+  private def ruledOut(f: Found): Int => Boolean = if (f.timedOut) null else m.skip.kind match {
     case "past_last" => val last = taken.row(f.node); _ <= last
     case "next" => _ == f.start
     case "none" => null
@@ -212,9 +267,13 @@ class Matcher(m: Matching, looking: Looking, telling: Telling = null) {
       }
     }
     sweep(time)
-    // One after the other in time: a match rules out what would have ended later.
-    settle(done.toArray, emit)
+    settle(done.toArray, time, emit)
   }
+
+  /** When the first of what is held is given, if no row comes before. */
+  def release: Option[Long] = for { f <- held.headOption; w <- m.within } yield
+    groups.iterator.flatMap(g => (0 until g.length).iterator.map(g.starts(_))).filter(_ < f.start)
+      .map(begun).max + w
 
   private def sweep(time: Long): Unit = {
     only(!over(_, time))
@@ -222,10 +281,10 @@ class Matcher(m: Matching, looking: Looking, telling: Telling = null) {
     swept = count
   }
 
-  /** More than there may be: those that began first go. */
-  private def drop(time: Long): Unit = {
+  /** More than there may be: partial matches that began first go. Matches that they held back are given. */
+  private def drop(time: Long, emit: Found => Unit): Unit = {
     if (m.ordered) sweep(time)
-    val starts = groups.toArray.flatMap(g => (0 until g.length).map(g.starts(_)))
+    val starts = groups.toArray.flatMap(g => (0 until g.length).map(g.starts(_))) ++ held.map(_.start)
     if (starts.length > m.limit) {
       java.util.Arrays.sort(starts)
       // Those that began with one row go together, or there would be matches that a larger limit does not give.
@@ -234,6 +293,12 @@ class Matcher(m: Matching, looking: Looking, telling: Telling = null) {
       val before = count
       without(_ < bound, "more than limit")
       dropped += before - count
+      settle(Array.empty, time, emit)
     }
   }
+}
+
+object Matcher {
+  private val Complete = -1L
+  private val OutOfTime = -2L
 }

@@ -17,7 +17,8 @@ case class Patterning(matching: Matching, conditions: Conditions, held: Boolean,
 
 /**
  * Matches of a pattern, a row each, by the key and an identity of their own. Keys share buckets. Kept of a bucket are the rows that wait for the watermark, and of a
- * key the rows that partial matches have taken, and, if matches go one day, which there are; a key without any has no state.
+ * key its partial matches, the complete ones that are held back, the rows that both have taken, and, if
+ * matches go one day, which there are; a key without any has no state.
  */
 class Patterned(fold: Fold, arriving: Arriving, keeping: Keeping, p: Patterning) extends Folding(fold, arriving, keeping) {
   import p.matching
@@ -81,7 +82,7 @@ class Patterned(fold: Fold, arriving: Arriving, keeping: Keeping, p: Patterning)
       val t = matcher.taken
       rows.unpack(stored, 1).zipWithIndex.foreach { case (r, i) => t.add(r, times.getLong(i), marks.getLong(i)) }
       nodes.grouped(3).foreach(n => t.node(n(0), n(1), n(2)))
-      partials.grouped(4).foreach(x => matcher.load(x(0).toInt, x(1), x(2).toInt, x(3).toInt))
+      partials.grouped(4).foreach(x => matcher.load(x(0), x(1), x(2).toInt, x(3).toInt))
     }
 
     private var (lastTime, ordinal) = (Timing.Unknown, 0L)
@@ -127,7 +128,8 @@ class Patterned(fold: Fold, arriving: Arriving, keeping: Keeping, p: Patterning)
       matcher.groups.iterator.flatMap(g => (0 until g.length).iterator.map(k => matcher.taken.times(g.starts(k)))).reduce(which) + w
     }
     /** When it must be looked at. */
-    private def due: Option[Long] = ((if (matching.ends) over(math.min) else None) ++ matches.map(_.getLong(1))).minOption
+    private def due: Option[Long] = 
+      ((if (matching.ends) over(math.min) else matcher.release) ++ matches.map(_.getLong(1))).minOption
 
     def store(): Unit = {
       if (matcher.dropped > 0) out += rejected(UTF8String.fromString(Tally.json(p.label, matcher.dropped).toString))
@@ -139,20 +141,22 @@ class Patterned(fold: Fold, arriving: Arriving, keeping: Keeping, p: Patterning)
       }
     }
 
-    /** What partial matches hold, and nothing else: rows, their times and marks, nodes, and the partial matches. */
+    /** What is needed of what was taken: rows, their times and marks, nodes, and the partial matches. */
     private def compact(): Array[Any] = {
       val t = matcher.taken
       val (nodeTo, rowTo) = (Array.fill(t.row.length)(-1), Array.fill(t.rows.length)(-1))
-      matcher.groups.foreach(g => (0 until g.length).foreach { k =>
-        var n = g.nodes(k)
+      matcher.each { (_, _, node, start) =>
+        var n = node
         while (n >= 0 && nodeTo(n) < 0) { nodeTo(n) = 0; rowTo(t.row(n)) = 0; n = t.before(n) }
-        rowTo(g.starts(k)) = 0
-      })
+        rowTo(start) = 0
+      }
       def renumber(of: Array[Int]): Array[Int] = { var n = 0; of.indices.filter { i => val used = of(i) >= 0; if (used) { of(i) = n; n += 1 }; used }.toArray }
       val (keptNodes, keptRows) = (renumber(nodeTo), renumber(rowTo))
       val nodes = keptNodes.flatMap(n => Array(rowTo(t.row(n)), t.position(n), if (t.before(n) < 0) -1 else nodeTo(t.before(n))))
       val partials = new ArrayBuffer[Long](matcher.count * 4)
-      matcher.groups.foreach(g => (0 until g.length).foreach(k => partials ++= Seq(g.at.toLong, g.alive, nodeTo(g.nodes(k)).toLong, rowTo(g.starts(k)).toLong)))
+      matcher.each { (at, alive, node, start) =>
+        partials ++= Seq(at, alive, nodeTo(node).toLong, rowTo(start).toLong)
+      }
       Array(rows.pack(ArrayBuffer.from(keptRows.map(t.rows(_)))), UnsafeArrayData.fromPrimitiveArray(keptRows.map(t.times(_))), UnsafeArrayData.fromPrimitiveArray(keptRows.map(t.marks(_))),
         UnsafeArrayData.fromPrimitiveArray(nodes), UnsafeArrayData.fromPrimitiveArray(partials.toArray))
     }

@@ -29,6 +29,11 @@ class Tracing(lines: CollectionAccumulator[String], automaton: Automaton, key: S
   override def held(c: Int): Unit = { val all = list("true"); if (!(0 until all.size).exists(all.get(_).asText == automaton.names(c))) all.add(automaton.names(c)) }
   private def say(act: Taken => Unit): Unit = { if (line == null) line = blank(); said :+= act }
   override def took(node: Int): Unit = say(t => path(t, node, list("took").addArray()))
+  override def waits(f: Found, earlier: Int): Unit = say { t =>
+    val e = list("held").addObject()
+    path(t, f.node, e.putArray("match"))
+    path(t, earlier, e.putArray("behind"))
+  }
   override def ended(node: Int, why: String): Unit = say { t => path(t, node, list("ended").addObject().put("why", why).putArray("match")) }
   override def found(f: Found): Unit = say { t => val e = list("matches").addObject().put("match_id", t.id(f.node)).put("timed_out", f.timedOut); path(t, f.node, e.putArray("match")) }
 

@@ -39,6 +39,8 @@ class ViewSchema:
     keys: tuple[Column, ...]
     columns: tuple[Column, ...]
     help: str = ""
+    order: tuple[str, ...] = ()
+    """The columns by which rows are read where no order is asked for; else, and among equals, by key."""
 
     def __post_init__(self) -> None:
         if not self.keys:
@@ -75,7 +77,8 @@ class ViewSchema:
             [{"name": column.name, "type": column.type.to_json()} for column in group]
             for group in (self.keys, self.columns)
         )
-        return json.dumps({"keys": keys, "columns": columns, "help": self.help}, ensure_ascii=False)
+        said = {"keys": keys, "columns": columns, "help": self.help, "order": self.order}
+        return json.dumps(said, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, table: str, text: str) -> ViewSchema:
@@ -85,7 +88,7 @@ class ViewSchema:
             tuple(Column(item["name"], parse(item["type"])) for item in data[group])
             for group in ("keys", "columns")
         )
-        return cls(table, keys, columns, data["help"])
+        return cls(table, keys, columns, data["help"], tuple(data.get("order", ())))
 
     @classmethod
     def from_spark(cls, table: str, keys: int, schema: Any, help: str = "") -> ViewSchema:

@@ -34,7 +34,8 @@ def order_sql(order_by: OrderBy, schema: ViewSchema) -> str:
     """The terms of ORDER BY; the key comes last, so that the order is the same at every read."""
     given = filters.order(order_by, schema) if order_by else ()
     terms = [quoted(term.column.name) + (" DESC" if term.descending else "") for term in given]
-    return ", ".join([*terms, *(quoted(key.name) for key in schema.keys)])
+    own = dict.fromkeys((*schema.order, *(key.name for key in schema.keys)))
+    return ", ".join([*terms, *map(quoted, own)])
 
 
 @dataclass(frozen=True)
