@@ -98,7 +98,7 @@ def _left(place: AppHome, table: str) -> dict[str, Any]:
 
 
 def _show(status: dict[str, Any]) -> None:
-    from keyfold.cli import figures, output
+    from keyfold.cli import figures, lines, output
 
     started, seen = figures.moment(status["started"]), figures.moment(status["seen"])
     words = {
@@ -114,6 +114,9 @@ def _show(status: dict[str, Any]) -> None:
         columns = tuple(dict.fromkeys(column for row in rows for column in row))
         cells = ([row.get(column, "0") for column in columns] for row in rows)
         output.table(columns, cells, right=columns[1:])
+    for name, table in status["tables"].items():
+        if table.get("rejecting"):
+            print(lines.rejecting(f"{status['app']}.{name}", table["rejecting"]))
     for name, lookup in status["lookups"].items():
         print(_lookup_line(name, lookup))
 

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 
 def _source(context: Context, node: nodes.Source) -> Any:
     control = context.home.control / node.name if context.home and context.spec.idle_ms is not None else None
-    frame = inputs.read(context.spark, node, context.feeds, context.timed, control, joins=context.joins)
-    fed = node.name in context.feeds
-    return context.begin(node, frame, node.name, None if fed else inputs.csv_options(node))
+    keep = context.spec.on_error == "reject"
+    frame = inputs.read(
+        context.spark, node, context.feeds, context.timed, control, joins=context.joins, keep=keep
+    )
+    return context.begin(node, frame, node.name, inputs.texts(node, context.feeds))
 
 
 def _where(context: Context, node: nodes.Where) -> Any:
@@ -72,8 +74,9 @@ def _transform(context: Context, node: nodes.Transform) -> Any:
         )
     if kept:
         # The function may have computed it anew.
-        bounds = [s.future_ms for s in nodes.sources(node) if s.time]
-        together = inputs.timed(together, kept[0], None if None in bounds else max(bounds))
+        futures = [s.future_ms for s in nodes.sources(node) if s.time]
+        known = [future for future in futures if future is not None]
+        together = inputs.timed(together, kept[0], max(known) if len(known) == len(futures) else None)
     return context.begin(node, together)
 
 
