@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from keyfold.cli import main
-from keyfold.engine import aside
+from keyfold.engine import rejecting
 from keyfold.engine.home import AppHome
 from keyfold.views.contract import Column, ViewSchema
 from keyfold.views.reader import open_store
@@ -140,7 +140,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_app(place, ROWS)
     first, second = {"reason": "does not parse", "raw": '{"a'}, {"reason": "key a is null", "raw": "{}"}
     for table, batch, row in (("totals", 0, first), ("totals", 2, second), ("pairs", 0, first)):
-        file = aside.RejectedFile(place.table(table), batch)
+        file = rejecting.RejectedFile(place.table(table), batch)
         file.write([row])
         file.close()
     return home

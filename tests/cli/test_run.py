@@ -261,6 +261,41 @@ def test_a_query_that_fails_ends_the_run_with_its_reason(tmp_path: Path) -> None
     assert "Traceback" not in found.err
 
 
+BARE = """
+import keyfold as kf
+
+app = kf.App("shop")
+orders = app.stream("orders", kf.files("data", format="csv"), schema="region string, amount double")
+orders.by("region").table("totals", n="count(*)", revenue="sum(amount)")
+"""
+
+
+def test_a_drain_that_rejects_all_there_is_says_so_and_fails(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    write(tmp_path / "shop.py", BARE)
+    write(tmp_path / "data" / "bare.csv", "eu,1\n" * 30)
+    done = keyfold(tmp_path, "run", "shop.py", "--drain", "--json")
+    assert done.code == 1, done.err
+    table = done.json["tables"]["totals"]
+    assert (table["rejected"], table["rejecting"]["share"], table["all_rejected"]) == (1, 1.0, True)
+    said = "WARNING: shop.totals rejected 100% of the rows of batch 0 (29): the header of bare.csv is eu,1"
+    assert said in done.err
+    assert "nothing was folded: every row was rejected" in done.err
+    status = keyfold(tmp_path, "status")
+    assert "WARNING: shop.totals rejected 100%" in status.out
+    found = keyfold(tmp_path, "rejected", "shop.orders", "--json").json
+    assert [r["file"] for r in found] == [str(tmp_path / "data" / "bare.csv")]
+    assert [r["raw"] for r in found] == ["eu,1\n" * 4 + "eu,1"]
+
+    write(tmp_path / "data" / "good.csv", "region,amount\nus,1\neu,many\n")
+    done = keyfold(tmp_path, "run", "shop.py", "--drain", "--json")
+    assert done.code == 0, done.err
+    assert "WARNING" not in done.err
+    shown = keyfold(tmp_path, "rejected", "shop.orders", "--limit", 1).out
+    assert "good.csv, line 3" in shown
+    assert 'column amount: "many" is no double' in shown
+
+
 @pytest.mark.parametrize(
     ("words", "kind"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,8 +11,9 @@ import pytest
 
 import keyfold as kf
 from keyfold.engine import run
+from keyfold.engine.home import app_home
 from keyfold.errors import QueryFailed
-from keyfold.testing import shared_session
+from keyfold.testing import _forget_last_commit, shared_session
 
 pytestmark = pytest.mark.jvm
 
@@ -49,31 +51,34 @@ def test_json_that_is_cut_off_or_of_another_shape_is_kept_line_by_line(tmp_path:
         handle.drain()
         assert totals(handle) == [("eu", 2, 3.5)]
         found = handle.rejected("orders")
-        assert sorted(r["raw"] for r in found) == sorted([lines[1], lines[4], lines[5]])
-        assert {r["reason"] for r in found} == {"does not parse"}
+        assert {r["line"]: r["raw"] for r in found} == {2: lines[1], 5: lines[4], 6: lines[5]}
+        assert {r["file"] for r in found} == {str(inbox / "1.json")}
+        reasons = {r["line"]: r["reason"] for r in found}
+        assert reasons[2] == 'does not parse: column amount: "much" is no double'
+        assert reasons[5] == "does not parse: no JSON object: 42"
+        assert re.fullmatch(
+            r"does not parse: no JSON: Unexpected end-of-input.* at character \d+", reasons[6]
+        )
 
 
 def test_csv_with_missing_or_more_columns_and_with_another_header(tmp_path: Path) -> None:
     inbox = tmp_path / "in"
     inbox.mkdir()
     good = "id,region,amount\n1,eu,1\n"
-    (inbox / "good.csv").write_text(good + "2,eu\n3,eu,2,extra\n4,eu,many\n5,us,2\n")
+    (inbox / "good.csv").write_text(good + "2,eu\n3,eu,2,extra\n\n4,eu,many\n5,us,2\n")
     (inbox / "swapped.csv").write_text("region,id,amount\neu,6,4\nus,7,8\n")
     (inbox / "short.csv").write_text("id,region\n8,eu\n")
     (inbox / "Case.csv").write_text(" ID , Region,AMOUNT\n9,us,16\n")
     with started(counting(kf.files(inbox, format="csv")), tmp_path / "home") as handle:
         handle.drain()
         assert totals(handle) == [("eu", 1, 1.0), ("us", 2, 18.0)]
-        found = handle.rejected("orders")
-        assert sorted(r["raw"] for r in found if r["reason"] == "does not parse") == [
-            "2,eu",
-            "3,eu,2,extra",
-            "4,eu,many",
+        found = [r for r in handle.rejected("orders") if r["file"] == str(inbox / "good.csv")]
+        assert sorted((r["line"], r["raw"], r["reason"]) for r in found) == [
+            (3, "2,eu", "does not parse: 2 columns, the schema has 3"),
+            (4, "3,eu,2,extra", "does not parse: 4 columns, the schema has 3"),
+            (6, "4,eu,many", 'does not parse: column amount: "many" is no double'),
         ]
-        headers = [r["reason"] for r in found if "header" in r["reason"]]
-        assert sum("swapped.csv" in reason for reason in headers) == 2
-        assert sum("short.csv" in reason for reason in headers) == 1
-        assert len(found) == 6
+        assert len(handle.rejected("orders")) == 5
 
     bare = tmp_path / "bare"
     bare.mkdir()
@@ -83,6 +88,43 @@ def test_csv_with_missing_or_more_columns_and_with_another_header(tmp_path: Path
         handle.drain()
         assert totals(handle) == [("eu", 2, 3.0)]
         assert handle.rejected("orders") == []
+
+
+def test_a_file_whose_header_is_wrong_is_rejected_once_however_it_is_read(tmp_path: Path) -> None:
+    """In several partitions, in a batch that runs again, and with a single line, which Spark takes for it."""
+    inbox, home = tmp_path / "in", tmp_path / "home"
+    inbox.mkdir()
+    lines = [f"{n},eu,{n}" for n in range(5000)]
+    (inbox / "bare.csv").write_text("\n".join(lines) + "\n")
+    (inbox / "one.csv").write_text("1,eu,5")
+    (inbox / "empty.csv").write_text("")
+    (inbox / "named.csv").write_text("id,region,amount\n")
+    (inbox / "good.csv").write_text("id,region,amount\n1,us,1\n")
+    app = counting(kf.files(inbox, format="csv"))
+    small = {"spark": {"spark.sql.files.maxPartitionBytes": "10000", "spark.sql.files.openCostInBytes": "1"}}
+
+    def check(again: bool) -> None:
+        with run.start(app.spec(), spark=shared_session(), home=home, settings=small) as handle:
+            handle.drain()
+            assert totals(handle) == [("us", 1, 1.0)]
+            bare, one = sorted(handle.rejected("orders"), key=lambda r: r["file"])
+            assert bare["reason"] == (
+                "the header of bare.csv is 0,eu,0, but the schema has id,region,amount: the whole file is "
+                "rejected; if it has no header, say header=False"
+            )
+            assert (bare["file"], bare["rows"]) == (str(inbox / "bare.csv"), 4999)
+            assert bare["raw"] == "\n".join(lines[:5])
+            assert (one["file"], one["rows"], one["raw"]) == (str(inbox / "one.csv"), 0, "1,eu,5")
+            table = handle.status()["tables"]["totals"]
+            assert table["rejected"] == 2
+            if not again:
+                assert table["rejecting"]["reason"] in (bare["reason"], one["reason"])
+                assert table["rejecting"]["rejected"] == 4999 + 1
+                assert not table["all_rejected"]
+
+    check(again=False)
+    _forget_last_commit(app_home(home, "shop").table("totals").checkpoint)
+    check(again=True)
 
 
 def test_a_half_written_parquet_file_stops_the_query_by_name_until_it_is_whole(tmp_path: Path) -> None:

@@ -50,8 +50,8 @@ def test_a_time_that_is_not_after_1970_is_rejected_in_every_kind_of_table() -> N
         for stream in ("s", "other"):
             d.advance(stream, FIRST + timedelta(hours=1))
         expected = [
-            "event time +57971-02-25T00:00:00Z is after the year 9998; it looks like epoch milliseconds read as "
-            "seconds: write seconds, or a text such as 2026-01-01T00:00:00Z",
+            "event time +57971-02-25T00:00:00Z is after the year 9998; it looks like epoch milliseconds read "
+            "as seconds: write seconds, or a text such as 2026-01-01T00:00:00Z",
             f"event time 1969-12-31T00:00:00Z {UNSET}",
             f"event time 1970-01-01T00:00:00Z {UNSET}",
         ]

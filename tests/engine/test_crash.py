@@ -23,7 +23,7 @@ import json, os, signal, sys
 from pathlib import Path
 
 import keyfold as kf
-from keyfold.engine import aside, batch, lock
+from keyfold.engine import batch, lock, rejecting
 from keyfold.views import writing
 
 inbox, place, point, number = sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
@@ -58,14 +58,14 @@ def during_plan():
 
 def after_state():
     """When every task has committed its state, and the files beside the table are written."""
-    close = aside.RejectedFile.close
+    close = rejecting.RejectedFile.close
 
     def deadly(self):
         close(self)
         if self._path.parents[1].name == "sums":
             die(self._batch)
 
-    aside.RejectedFile.close = deadly
+    rejecting.RejectedFile.close = deadly
 
 
 def in_transaction():

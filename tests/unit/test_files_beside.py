@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from keyfold.engine import aside, batch, feeding, fits
+from keyfold.engine import aside, batch, feeding, fits, rejecting
 from keyfold.engine.home import TableHome
 
 
 def test_rejected_rows_of_a_batch_are_replaced_when_it_runs_again(tmp_path: Path) -> None:
     home = TableHome(tmp_path)
     for _ in range(2):
-        file = aside.RejectedFile(home, 3)
+        file = rejecting.RejectedFile(home, 3)
         file.write([{"reason": "r", "raw": "a\u2028b"}])
         file.write([{"reason": "s", "raw": "c"}])
         file.close()
@@ -25,16 +25,41 @@ def test_rejected_rows_of_a_batch_are_replaced_when_it_runs_again(tmp_path: Path
     assert sum(aside.counts(home.rejected).values()) == 2
 
 
+def test_a_rejected_file_is_one_entry_whoever_read_its_parts(tmp_path: Path) -> None:
+    home, file = TableHome(tmp_path), rejecting.RejectedFile(TableHome(tmp_path), 3)
+    whole = {"reason": "the header of a.csv is ...", "raw": "1,2", "stream": "s", "file": "/a.csv", "rows": 7}
+    file.write([{"stream": "s", "file": "/a.csv", "rows": 5}])
+    file.write(
+        [whole, {"reason": "key k is null", "raw": "{}"}, {"stream": "s", "file": "/a.csv", "rows": 1}]
+    )
+    file.write([{**whole, "file": "/b.csv", "reason": "the header of b.csv is ...", "rows": 0}])
+    file.close()
+    found = {row.get("file"): row.get("rows") for row in aside.read_rejected(home)}
+    assert found == {None: None, "/a.csv": 13, "/b.csv": 0}
+    assert file.rows == 3
+    assert file.refusal() == rejecting.Refusal(3, rejected=15, most=14, reason=whole["reason"])
+
+
+def test_reasons_that_differ_in_values_alone_are_of_one_kind(tmp_path: Path) -> None:
+    file = rejecting.RejectedFile(TableHome(tmp_path), 3)
+    said = [f"event time 2999-01-0{n}T00:00:00Z is too far in the future" for n in range(1, 9)]
+    said += [f"[CAST_INVALID_INPUT] The value '{n}x' of the type" for n in range(3)]
+    file.write([{"reason": reason, "raw": "{}"} for reason in said])
+    file.close()
+    assert file.refusal() == rejecting.Refusal(3, rejected=11, most=8, reason=said[0])
+    assert rejecting.RejectedFile(TableHome(tmp_path), 4).refusal() is None
+
+
 def test_a_batch_that_puts_nothing_aside_when_it_runs_again_leaves_no_file(tmp_path: Path) -> None:
     home, counted = TableHome(tmp_path), dict[int, int]()
     for rows in ([{"reason": "r", "raw": "x"}], []):
-        file = aside.RejectedFile(home, 3)
+        file = rejecting.RejectedFile(home, 3)
         file.write(rows)
         file.close()
         file.count(counted)
     assert list(home.rejected.iterdir()) == []
     assert counted == {3: 0}
-    untouched = aside.RejectedFile(home, 4)
+    untouched = rejecting.RejectedFile(home, 4)
     untouched.close()
     untouched.count(counted)
     assert counted == {3: 0}

@@ -97,13 +97,14 @@ def _place(home: str | None) -> Iterator[Path]:
 
 def _report(handle: Handle, data: Path) -> dict[str, Any]:
     from keyfold.demo.recount import differences
+    from keyfold.engine.rejecting import kind_of
 
     wrong = differences(data, lambda table: handle.table(table).rows())
     rejected = [row for stream in ("orders", "clicks") for row in handle.rejected(stream)]
     return {
         "tables": {name: handle.table(name).rows(**options) for name, options in SHOWN.items()},
         "keys": {name: table["keys"] for name, table in handle.status(count=True)["tables"].items()},
-        "rejected": dict(Counter(row["reason"] for row in rejected).most_common()),
+        "rejected": dict(Counter(kind_of(row["reason"]) for row in rejected).most_common()),
         "equal": not wrong,
         "differences": wrong[:20],
     }

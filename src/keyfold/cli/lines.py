@@ -20,6 +20,7 @@ class Lines:
         self._handle = handle
         self._next = time.monotonic() + _LINE_SECONDS
         self._told: dict[str, int | None] = {}
+        self._warned: dict[str, int | None] = {}
 
     def tell(self) -> None:
         """Says what moved, if it is time."""
@@ -30,6 +31,32 @@ class Lines:
             if table["batch"] != self._told.get(name):
                 self._told[name] = table["batch"]
                 output.say(line(name, table))
+                self._warn(name, table)
+
+    def _warn(self, name: str, table: dict[str, Any]) -> None:
+        batch = (table.get("rejecting") or {}).get("batch")
+        if batch != self._warned.get(name):
+            self._warned[name] = batch
+            output.say(rejecting(f"{self._handle.spec.name}.{name}", table["rejecting"]))
+
+
+def rejecting(table: str, found: dict[str, Any]) -> str:
+    """That nearly all rows of a batch were rejected."""
+    return (
+        f"WARNING: {table} rejected {found['share']:.0%} of the rows of batch {found['batch']} "
+        f"({found['rejected']:,}): {found['reason']} (keyfold rejected {table})"
+    )
+
+
+def warn(status: dict[str, Any]) -> bool:
+    """Says which tables rejected nearly all rows of a batch; whether this run did nothing but that."""
+    tables = status["tables"]
+    for name, table in tables.items():
+        if table.get("rejecting"):
+            output.say(rejecting(f"{status['app']}.{name}", table["rejecting"]))
+    # Tables that read other tables have no rows where those have nothing to say.
+    busy = [table for table in tables.values() if table.get("rows") or table.get("all_rejected")]
+    return bool(busy) and all(table.get("all_rejected") for table in busy)
 
 
 def line(name: str, table: dict[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -22,12 +22,19 @@ def command(
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Print rows that could not be used, with reason and text.
+    """Print rows that could not be used, with reason and text, and where it is known file and line.
 
     Example: keyfold rejected shop.orders --limit 10
     """
     from keyfold.cli.reading import rejected_rows
 
     rows = sorted(rejected_rows(name, home), key=lambda row: int(row["batch"]))
-    columns = ("batch", "reason", "raw")
-    newest.show(rows, limit, json, columns, lambda row: [row[name] for name in columns], right=("batch",))
+    columns = ("batch", "reason", *(["place"] if any("file" in row for row in rows) else []), "raw")
+    newest.show(rows, limit, json, columns, lambda row: [_cell(row, name) for name in columns], ("batch",))
+
+
+def _cell(row: dict[str, Any], name: str) -> Any:
+    if name != "place":
+        return row[name]
+    where = [f"{what} {row[what]}" for what in ("line", "byte") if what in row]
+    return ", ".join([row["file"], *where]) if "file" in row else None

@@ -62,6 +62,11 @@ def command(
     if drain and ended == "signal":
         raise Interrupted("stopped before all input was processed; the next start goes on", number or 2)
     output.json_document({**status, "ended": ended}) if json else lines.show(status)
+    nothing = lines.warn(status)
+    if drain and ended == "drained" and nothing:
+        name = f"{status['app']}.{next(iter(status['tables']))}"
+        output.error(f"nothing was folded: every row was rejected\n  try: keyfold rejected {name} --limit 10")
+        raise typer.Exit(1)
     if drain and ended == "time":
         output.say(f"the {for_} were over before all input was processed; the next start goes on")
         raise typer.Exit(1)

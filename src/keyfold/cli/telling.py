@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from keyfold.cli import figures, output
+from keyfold.cli import figures, lines, output
 
 if TYPE_CHECKING:
     from keyfold.engine.home import AppHome
@@ -157,6 +157,9 @@ def _notes(status: dict[str, Any]) -> Iterator[str]:
         where = f"{status['app']}.{failure['table']}" if failure["table"] else status["app"]
         first, *rest = failure["text"].splitlines()
         yield "\n".join([f"{where} failed at {figures.moment(failure['at'])}: {first}", *rest])
+    for name, table in status["tables"].items():
+        if table.get("rejecting"):
+            yield lines.rejecting(f"{status['app']}.{name}", table["rejecting"])
     for name, lookup in status["lookups"].items():
         yield _lookup_line(name, lookup)
 

@@ -65,13 +65,6 @@ class RowFile:
         return said
 
 
-class RejectedFile(RowFile):
-    """The rejected rows of one batch: reason, raw and stream, as the kernel gives them."""
-
-    def __init__(self, home: TableHome, batch: int) -> None:
-        super().__init__(home.rejected, batch)
-
-
 class RemovedFile(RowFile):
     """What `distinct` removed in one batch: how many rows, and the rows themselves on request."""
 

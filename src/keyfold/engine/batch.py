@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import deque
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine import aside, missing
 from keyfold.engine.chain import BAD, PREVIOUS, Links
 from keyfold.engine.home import TableHome
+from keyfold.engine.rejecting import Refusal, RejectedFile
 from keyfold.plan.nodes import Connector, TableSpec
 from keyfold.views.contract import ViewSchema, ViewStore
 
@@ -28,6 +31,21 @@ if TYPE_CHECKING:
 
 class Stopping(Exception):
     """The app is stopping: this batch isn't begun, and runs at the next start."""
+
+
+@dataclass
+class Run:
+    """What a table has done since the app was started: changes, rejected rows, and what was rejected last."""
+
+    changes: int = 0
+    rejected: int = 0
+    refusals: deque[Refusal] = field(default_factory=lambda: deque(maxlen=100))
+
+    def add(self, refusal: Refusal | None) -> None:
+        """Of one batch."""
+        if refusal is not None:
+            self.rejected += refusal.rejected
+            self.refusals.append(refusal)
 
 
 class BatchHook:
@@ -54,6 +72,7 @@ class BatchHook:
         self.late = aside.counts(home.late)
         self.rejected = aside.counts(home.rejected)
         self.removed = aside.removed_counts(home.removed)
+        self.run = Run()
         self.error: Exception | None = None
         self.skipped = missing.rejected(home)
 
@@ -82,6 +101,7 @@ class BatchHook:
             log = aside.ChangeFile(self.home, batch, schema, keep=bool(self.links)) if logged else None
             for mixed in arrow_batches(wanted):
                 changes = _split(mixed, schema, unused)
+                self.run.changes += changes.num_rows
                 if changes.num_rows:
                     view.apply(changes.select(self.schema.arrow.names))
                     if log:
@@ -122,7 +142,7 @@ class Unused:
     """The rows of one batch that are not folded: late, removed and rejected ones, each in a file."""
 
     def __init__(self, home: TableHome, batch: int) -> None:
-        self.late, self.rejected = aside.LateFile(home, batch), aside.RejectedFile(home, batch)
+        self.late, self.rejected = aside.LateFile(home, batch), RejectedFile(home, batch)
         self.removed = aside.RemovedFile(home, batch)
 
     def write(self, texts: Iterable[str]) -> None:
@@ -141,6 +161,7 @@ class Unused:
         self.late.count(hook.late)
         self.removed.count(hook.removed)
         self.rejected.count(hook.rejected)
+        hook.run.add(self.rejected.refusal())
 
 
 def _split(mixed: pa.RecordBatch, arrow: pa.Schema, unused: Unused) -> pa.RecordBatch:

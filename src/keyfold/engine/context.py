@@ -12,6 +12,7 @@ from keyfold.engine import columns, lookups, session, side
 from keyfold.engine.expressions import column
 from keyfold.engine.failures import explained
 from keyfold.engine.home import TableHome
+from keyfold.engine.inputs import NO_TEXTS, Texts
 from keyfold.engine.meeting import Upstream
 from keyfold.engine.stages import STEPS
 from keyfold.errors import BadExpression
@@ -95,7 +96,7 @@ class Context:
         node: nodes.Node,
         frame: DataFrame,
         stream: str | None = None,
-        csv: Mapping[str, str] | None = None,
+        texts: Texts = NO_TEXTS,
     ) -> Any:
         """A pipeline of the kernel's on a DataFrame, with the stream that its rows are of, if it is one."""
         from pyspark.sql import functions as F
@@ -105,9 +106,8 @@ class Context:
             frame = side.with_replays(frame, self.home.side)
         if self.clock:
             frame = frame.withColumn("_kf_now", F.current_timestamp())
-        return self.api.pipeline(
-            frame._jdf, self.spec.on_error == "reject", stream, None if csv is None else dict(csv)
-        )
+        keep, options = self.spec.on_error == "reject", dict(texts.options)
+        return self.api.pipeline(frame._jdf, keep, stream, texts.format, options, texts.files)
 
     def end(self, pipeline: Any, late: str = "") -> DataFrame:
         """The rows of a pipeline as a DataFrame, for what only Spark can do to them.

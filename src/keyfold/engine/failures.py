@@ -231,7 +231,7 @@ def _cause(error: Any, text: str) -> str:
         return f"a Python function of the app's raised {worker[-1]}"
     found = re.findall(r"\[([A-Z][A-Z_.0-9]+)\] ([^\n]+)", text)
     inner = [sentence for name, sentence in found if f"[{name}]" not in _WRAPPERS]
-    # The kernel is a StatefulProcessor to Spark; what a row is to blame for it rejects, or names as the row's.
+    # The kernel is a StatefulProcessor to Spark; what a row is to blame for never gets here.
     own = re.search(r"\[TRANSFORM_WITH_STATE_USER_FUNCTION_ERROR\].*? Reason: ([^\n]+)", text)
     if own:
         return f"keyfold's kernel or its state store failed, no row is at fault: {own[1].rstrip('.')}"

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.engine.backlog import Backlog
+from keyfold.plan.nodes import Transform, walk
 from keyfold.views.contract import ViewStore
 
 if TYPE_CHECKING:
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 SPAN_SECONDS: Final = 10.0
 # Counting keys reads the whole view: at most so much of the time is spent on it.
 COUNTING_SHARE: Final = 0.02
+
+# A batch is told of in which at least so many rows, and this share of them, were rejected for one reason.
+FEW: Final = 10
+NEARLY_ALL: Final = 0.9
 
 
 class TableMonitor:
@@ -37,6 +42,9 @@ class TableMonitor:
         self._keys_at: datetime | None = None
         self._count_after = 0.0
         self._backlog = Backlog(hook.spec, hook.home)
+        self._rejecting: dict[str, Any] | None = None
+        # What is set aside before a transform is read a second time, beside it.
+        self._reads = 2 ** sum(isinstance(node, Transform) for node in walk(hook.spec.input))
 
     def sample(self, *, count: bool = False) -> dict[str, Any]:
         """The figures now; `count` counts keys however long that takes."""
@@ -59,6 +67,8 @@ class TableMonitor:
             **self._work(),
             "late": sum(self._hook.late.values()),
             "rejected": sum(self._hook.rejected.values()),
+            "rejecting": self._rejecting,
+            "all_rejected": self._all_rejected(),
             "removed": sum(self._hook.removed.values()),
         }
 
@@ -81,8 +91,28 @@ class TableMonitor:
         self._rows[batch] = max(rows, self._rows.get(batch, 0))
         if rows or not self._progress:
             self._progress = report
+        if "addBatch" in (report.get("durationMs") or {}):
+            self._judge(batch, self._rows[batch] / self._reads)
         while len(self._rows) > 100:
             del self._rows[min(self._rows)]
+
+    def _judge(self, batch: int, rows: float) -> None:
+        """Remembers a batch in which nearly all rows were rejected for one reason."""
+        for found in list(self._hook.run.refusals):
+            # A file of which the only line was taken for a header has no rows.
+            share = min(1.0, found.most / max(rows, found.rejected))
+            if found.batch == batch and found.most >= FEW and share >= NEARLY_ALL:
+                self._rejecting = {
+                    "batch": batch,
+                    "rejected": found.most,
+                    "share": share,
+                    "reason": found.reason,
+                }
+
+    def _all_rejected(self) -> bool:
+        """Whether this run has read rows, and rejected every one of them."""
+        run = self._hook.run
+        return run.rejected > 0 and run.changes == 0 and run.rejected >= self._total / self._reads
 
     def _speed(self) -> float:
         now = time.monotonic()

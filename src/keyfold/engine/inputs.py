@@ -8,6 +8,7 @@ knows these names.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,12 +32,14 @@ def read(
     control: Path | None = None,
     *,
     joins: bool = False,
+    keep: bool = True,
 ) -> DataFrame:
     """The stream, with its hidden columns; with `watermark`, event time moves Spark's watermark.
 
-    `control`: a directory of rows that only move it. `joins`: whether it is read to be joined.
+    `control`: a directory of rows that only move it. `joins`: whether it is read to be joined. `keep`:
+    whether files that can't be used are set aside, or stop the query.
     """
-    frame = _fed(spark, source, feeds[source.name]) if source.name in feeds else _own(spark, source)
+    frame = _fed(spark, source, feeds[source.name]) if source.name in feeds else _own(spark, source, keep)
     if source.time is None:
         return frame
     frame = timed(frame, _time_column(source, frame), source.future_ms)
@@ -95,7 +98,7 @@ def schema_of(spark: SparkSession, source: Source) -> Any:
     return schema
 
 
-def _own(spark: SparkSession, source: Source) -> DataFrame:
+def _own(spark: SparkSession, source: Source, keep: bool) -> DataFrame:
     connector = source.connector
     _checked(connector, source)
     reader = _reader(spark, connector)
@@ -106,24 +109,42 @@ def _own(spark: SparkSession, source: Source) -> DataFrame:
         schema = schema.add("_kf_raw", "string")
         reader = reader.option("columnNameOfCorruptRecord", "_kf_raw")
     frame = _load(reader, source, None if source.schema is None else schema)
-    if _has_headers(source):
-        from pyspark.sql import functions as F
+    if _has_headers(connector):
+        from pyspark.sql import DataFrame
 
-        frame = frame.select("*", F.col("_metadata.file_path").alias("_kf_file"))
+        headed = kernel(spark).headed(frame._jdf, keep, source.name, dict(connector.options))
+        frame = DataFrame(headed, spark)
     return frame
 
 
-def csv_options(source: Source) -> dict[str, str] | None:
-    """The options of CSV files; None for other sources."""
-    csv = source.connector.kind == "files" and source.connector.format == "csv"
-    return dict(source.connector.options) if csv else None
+@dataclass(frozen=True)
+class Texts:
+    """How texts become rows: the reader's format (None if rows are no texts), its options, if of files."""
+
+    format: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    files: bool = False
 
 
-def _has_headers(source: Source) -> bool:
-    csv = csv_options(source)
-    if csv is None:
+NO_TEXTS = Texts()
+
+
+def texts(source: Source, feeds: Mapping[str, Path]) -> Texts:
+    """How the texts of a stream become rows."""
+    connector = source.connector
+    if source.name in feeds:
+        return Texts("json")
+    if connector.kind not in ("files", "rows"):
+        return NO_TEXTS
+    format = connector.format if connector.format in TEXT_FORMATS else None
+    return Texts(format, dict(connector.options), connector.kind == "files")
+
+
+def _has_headers(connector: Connector) -> bool:
+    if connector.kind != "files" or connector.format != "csv":
         return False
-    return {key.lower(): value for key, value in csv.items()}.get("header", "true").lower() == "true"
+    given = {key.lower(): value for key, value in connector.options}
+    return given.get("header", "true").lower() == "true"
 
 
 def _checked(connector: Connector, source: Source) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -21,12 +20,11 @@ if TYPE_CHECKING:
 
 def _source(context: Context, node: nodes.Source) -> Any:
     control = context.home.control / node.name if context.home and context.spec.idle_ms is not None else None
-    frame = inputs.read(context.spark, node, context.feeds, context.timed, control, joins=context.joins)
-    csv = None if node.name in context.feeds else inputs.csv_options(node)
-    if csv is not None:
-        # Headers are compared without the columns that directories below it fill.
-        csv["keyfold.base"] = json.loads(context.api.directories(frame._jdf))[node.name]
-    return context.begin(node, frame, node.name, csv)
+    keep = context.spec.on_error == "reject"
+    frame = inputs.read(
+        context.spark, node, context.feeds, context.timed, control, joins=context.joins, keep=keep
+    )
+    return context.begin(node, frame, node.name, inputs.texts(node, context.feeds))
 
 
 def _where(context: Context, node: nodes.Where) -> Any:
@@ -76,8 +74,9 @@ def _transform(context: Context, node: nodes.Transform) -> Any:
         )
     if kept:
         # The function may have computed it anew.
-        bounds = [s.future_ms for s in nodes.sources(node) if s.time]
-        together = inputs.timed(together, kept[0], None if None in bounds else max(bounds))
+        futures = [s.future_ms for s in nodes.sources(node) if s.time]
+        known = [future for future in futures if future is not None]
+        together = inputs.timed(together, kept[0], max(known) if len(known) == len(futures) else None)
     return context.begin(node, together)
 
 

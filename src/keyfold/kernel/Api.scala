@@ -107,7 +107,26 @@ object Api {
 
   private def shown(file: Path) = if (file.toUri.getScheme == "file") file.toUri.getPath else file.toString
 
-  /** `keep`: rows that can't be used are kept aside; `stream` and `csv`, the options of CSV files, may be null. */
-  def pipeline(df: DataFrame, keep: Boolean, stream: String, csv: java.util.Map[String, String]): Pipeline =
-    new Pipeline(df, keep, Origin(Option(stream), Option(csv).map(_.asScala.toMap)))
+  /**
+   * `keep`: rows that can't be used are kept aside; `stream` may be null, and `format` where rows are no texts, else
+   * `options` are how Spark reads them; `files`: whether these are files of the user's.
+   */
+  def pipeline(df: DataFrame, keep: Boolean, stream: String, format: String, options: java.util.Map[String, String], files: Boolean): Pipeline =
+    new Pipeline(df, keep, origin(stream, format, options, files))
+
+  private def origin(stream: String, format: String, options: java.util.Map[String, String], files: Boolean): Origin =
+    Origin(Option(stream), format, options.asScala.toMap, files)
+
+  /** Rows of CSV files that begin with a header, without those of files that have another one or none. */
+  def headed(df: DataFrame, keep: Boolean, stream: String, options: java.util.Map[String, String]): DataFrame = {
+    val spark = df.sparkSession.asInstanceOf[SparkSession]
+    KernelStrategy.install(spark)
+    val child = df.asInstanceOf[Dataset[Row]].logicalPlan
+    val columns = child.output.map(_.name).filterNot(Names.hidden)
+    val base = Watched.places(df).head.base.toString
+    val zone = spark.sessionState.conf.sessionLocalTimeZone
+    val work = Headed(columns, child.output.length, origin(stream, "csv", options, files = true), keep, zone, base)
+    val output = child.output.map(a => AttributeReference(a.name, a.dataType)()) :+ AttributeReference(Names.Bad, StringType)()
+    Dataset.ofRows(spark, Through(work, output, child))
+  }
 }

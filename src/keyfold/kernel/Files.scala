@@ -93,9 +93,6 @@ object Place {
   /** The name without its stream, which may be called otherwise by now. */
   def below(name: String): String = name.substring(name.indexOf(':') + 1)
 
-  /** The option of a stream that tells its base. */
-  val Base = "keyfold.base"
-
   /** Columns and values that the directories of a file name, below a base. */
   def directories(file: Path, base: String): Seq[(String, String)] =
     pairs(file.toUri.getPath.stripPrefix(new Path(base).toUri.getPath))

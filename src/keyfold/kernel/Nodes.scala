@@ -1,11 +1,13 @@
 package org.apache.spark.sql.keyfold
 
-import org.apache.spark.rdd.RDD
+import org.apache.spark.{Partition, TaskContext}
+import org.apache.spark.rdd.{RDD, UnionPartition}
 import org.apache.spark.sql.{SparkSession => AnySession}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, ObjectConsumer, UnaryNode}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy, UnaryExecNode}
+import org.apache.spark.sql.execution.datasources.{FilePartition, PartitionedFile}
 import org.apache.spark.sql.execution.streaming.operators.stateful.{StatefulOperator, WatermarkSupport}
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinExec
 import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.TransformWithStateExec
@@ -17,6 +19,8 @@ trait RowWork extends Serializable {
   def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow]
   /** The same work in a batch that runs with this watermark, in microseconds. */
   def at(watermark: Long): RowWork = this
+  /** The same work on a partition of these files, or parts of them. */
+  def reading(files: Seq[PartitionedFile]): RowWork = this
 }
 
 /** Rows through `work`, in Spark's internal form. Opaque on purpose: `work` finds columns by position, so no rule may move them. */
@@ -33,10 +37,25 @@ case class ThroughExec(work: RowWork, output: Seq[Attribute], child: SparkPlan) 
   override def producedAttributes: AttributeSet = AttributeSet(output)
   override protected def stringArgs: Iterator[Any] = Iterator(output)
   override protected def doExecute(): RDD[InternalRow] = {
-    val w = work.at(watermark)
-    child.execute().mapPartitionsWithIndexInternal((i, rows) => w(i, rows))
+    new ThroughRDD(child.execute(), work.at(watermark))
   }
   override protected def withNewChildInternal(c: SparkPlan): ThroughExec = copy(child = c)
+}
+
+class ThroughRDD(rows: RDD[InternalRow], work: RowWork) extends RDD[InternalRow](rows) {
+  override protected def getPartitions: Array[Partition] = firstParent[InternalRow].partitions
+  override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
+    work.reading(ThroughRDD.files(split))(split.index, firstParent[InternalRow].iterator(split, context))
+  }
+}
+
+object ThroughRDD {
+  /** The files that a partition reads. Directories that fill different columns are read side by side. */
+  def files(split: Partition): Seq[PartitionedFile] = split match {
+    case f: FilePartition => f.files.toSeq
+    case u: UnionPartition[_] => files(u.parentPartition)
+    case _ => Nil
+  }
 }
 
 /** The rows that the stateful operator hands out as objects, as rows again. */

@@ -22,10 +22,19 @@ class Rejects(struct: Expression, input: Seq[Attribute], keep: Boolean, zone: St
 
   def of(row: InternalRow, error: RowError): UTF8String = of(Rejects.reason(error), text(row))
 
-  def of(reason: String, raw: String): UTF8String = {
+  def of(reason: String, raw: String): UTF8String = of(reason, raw, inFile())
+
+  /** The file that the row is read from, if that is known here. */
+  protected def inFile(): Seq[(String, Any)] = Nil
+
+  protected def of(reason: String, raw: String, place: Seq[(String, Any)]): UTF8String = {
     // One of Spark's own: a driver may not have the kernel's classes where it reads a task's failure.
-    if (!keep) throw new SparkException(s"[KEYFOLD_BAD_ROW] $reason; row: $raw")
+    if (!keep) {
+      val where = place.map { case (what, value) => s"$what $value" }.mkString(", ")
+      throw new SparkException(s"[KEYFOLD_BAD_ROW] $reason${if (where.isEmpty) "" else s" ($where)"}; row: $raw")
+    }
     val node = Rejects.mapper.createObjectNode().put("reason", reason).put("raw", raw)
+    place.foreach { case (what, value) => node.putPOJO(what, value) }
     stream.foreach(node.put("stream", _))
     UTF8String.fromString(node.toString)
   }

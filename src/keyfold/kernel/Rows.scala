@@ -5,8 +5,8 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-/** Where rows come from: the stream, if it is one alone, and the options of its files if those are CSV. */
-case class Origin(stream: Option[String], csv: Option[Map[String, String]])
+/** Where rows come from: the stream, if it is one alone, how its texts become rows (null where it has none), and whether it is of files. */
+case class Origin(stream: Option[String], format: String, options: Map[String, String], files: Boolean)
 
 /** What every row meets first: is it a row at all, and does it pass the conditions, in the order they were declared. */
 case class Gate(source: Seq[Attribute], conditions: Seq[Expression], keep: Boolean, zone: String, origin: Origin) {
@@ -15,25 +15,22 @@ case class Gate(source: Seq[Attribute], conditions: Seq[Expression], keep: Boole
 }
 
 class LiveGate(gate: Gate, partition: Int) {
-  val rejects = new Rejects(gate.visible, gate.source, gate.keep, gate.zone, gate.origin.stream)
+  val rejects = new SourceRejects(gate)
   private val tests = gate.conditions.map(new Testing(_, gate.source, partition)).toArray
   private val (bad, raw, control) = (gate.index(Names.Bad), gate.index(Names.Raw), gate.index(Names.Control))
   private val weight = gate.index(Names.Weight)
   /** Whether a row is taken back: one that can't be used was refused when it came, and is not refused again. */
   def takenBack(row: InternalRow): Boolean = weight >= 0 && row.getInt(weight) < 0
-  private val headers = if (gate.index(Names.File) < 0) null else new Headers(gate)
 
   /** Why the row was set aside before it came here, or null. */
   def setAside(row: InternalRow): UTF8String =
     if (bad >= 0 && !row.isNullAt(bad)) row.getUTF8String(bad)
-    else if (headers != null && headers.wrong(row) != null)
-      rejects.of(headers.wrong(row), if (row.isNullAt(raw)) rejects.text(row) else row.getString(raw))
-    else if (raw >= 0 && !row.isNullAt(raw)) rejects.of("does not parse", row.getString(raw))
+    else if (raw >= 0 && !row.isNullAt(raw)) rejects.unparsed(row, row.getString(raw))
     else if (undecoded(row)) rejects.of("bytes that are no text in the file's encoding", rejects.text(row))
     else null
 
   // Spark puts U+FFFD in place of what it can't decode in a CSV file, and different texts become one.
-  private val texts = if (gate.origin.csv.isEmpty) Array.empty[Int] else gate.source.indices.filter(i => i != raw && gate.source(i).dataType.isInstanceOf[StringType]).toArray
+  private val texts = if (gate.origin.format != "csv") Array.empty[Int] else gate.source.indices.filter(i => i != raw && gate.source(i).dataType.isInstanceOf[StringType]).toArray
   private def undecoded(row: InternalRow): Boolean = texts.exists(i => !row.isNullAt(i) && row.getUTF8String(i).contains(LiveGate.Replacement))
 
   def passes(row: InternalRow): Boolean = {
