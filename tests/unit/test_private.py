@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from keyfold.engine import aside, feeding, monitor
+from keyfold.engine import aside, feeding, monitor, rejecting
 from keyfold.engine import home as homes
 from keyfold.engine import lock as locks
 from keyfold.engine.session import log_settings
@@ -48,7 +48,7 @@ def test_all_that_python_writes_into_a_home_is_private(tmp_path: Path) -> None:
     table = place.table("t")
     place.write_plan({})
     monitor.write_status(place, {"tables": {}})
-    for kind in (aside.RejectedFile, aside.LateFile, aside.RemovedFile):
+    for kind in (rejecting.RejectedFile, aside.LateFile, aside.RemovedFile):
         file = kind(table, 0)
         late = {"time_us": 0, "watermark_ms": 0, "last_us": 0, "missed": 1, "windows": []}
         file.write([{"reason": "x", "raw": "{}", "removed": 1, "late": late}])
