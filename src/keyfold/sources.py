@@ -25,7 +25,9 @@ _ENDLESS: Final = frozenset({"rate", "rate-micro-batch", "socket"})
 def files(path: str | os.PathLike[str], format: str = "json", **options: object) -> Connector:
     """Files of a directory or glob, read as they appear: JSON lines, CSV or Parquet.
 
-    Options are those of Spark's reader: `kf.files("in/*.csv", format="csv", header=True)`.
+    Options are those of Spark's reader: `kf.files("in/*.csv", format="csv", sep=";")`. The one default that
+    is not Spark's: a CSV file begins with a header that names the schema's columns in their order. Files
+    without one are read with `header=False`; a file with another header, or none, is rejected as a whole.
     """
     checked = checks.one_of(format, FORMATS, "the format of kf.files", here())
     return Connector("files", checked, _path(path, "kf.files"), _options(options))

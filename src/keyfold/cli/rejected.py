@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -34,7 +36,12 @@ def command(
 
 
 def _cell(row: dict[str, Any], name: str) -> Any:
+    if name == "reason" and "cause" in row:
+        return f"{row['reason']}: {row['cause']}"
     if name != "place":
         return row[name]
+    if "file" not in row:
+        return None
     where = [f"{what} {row[what]}" for what in ("line", "byte") if what in row]
-    return ", ".join([row["file"], *where]) if "file" in row else None
+    here = str(Path.cwd()) + os.sep
+    return ", ".join([row["file"].removeprefix(here), *where])

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
 def command(
     app: AppFile,
-    drain: Annotated[bool, typer.Option("--drain", help="Process all input there is, then stop.")] = False,
+    drain: Annotated[
+        bool,
+        typer.Option(
+            "--drain", help="Process all input there is, then stop; exit 1 if every row was rejected."
+        ),
+    ] = False,
     for_: For = None,
     every: Annotated[
         str | None,

@@ -30,7 +30,7 @@ class Rejects(struct: Expression, input: Seq[Attribute], keep: Boolean, zone: St
   protected def of(reason: String, raw: String, place: Seq[(String, Any)]): UTF8String = {
     // One of Spark's own: a driver may not have the kernel's classes where it reads a task's failure.
     if (!keep) {
-      val where = place.map { case (what, value) => s"$what $value" }.mkString(", ")
+      val where = place.map { case ("cause", why) => why; case (what, value) => s"$what $value" }.mkString(", ")
       throw new SparkException(s"[KEYFOLD_BAD_ROW] $reason${if (where.isEmpty) "" else s" ($where)"}; row: $raw")
     }
     val node = Rejects.mapper.createObjectNode().put("reason", reason).put("raw", raw)

@@ -25,8 +25,9 @@ class SourceRejects(gate: Gate) extends Rejects(gate.visible, gate.source, gate.
 
   /** A row of which Spark made no more than its text. */
   def unparsed(row: InternalRow, raw: String): UTF8String = {
-    val why = unparsed.why(row, raw)
-    of(if (why == null) "does not parse" else s"does not parse: $why", raw, inFile() ++ inLine(raw))
+    val why = unparsed.columns(row, raw)
+    val cause = if (why == null) Option(unparsed.text(raw)).map("cause" -> _) else None
+    of(if (why == null) "does not parse" else s"does not parse: $why", raw, cause.toSeq ++ inFile() ++ inLine(raw))
   }
 
   override protected def inFile(): Seq[(String, Any)] = {
@@ -55,7 +56,7 @@ class Unparsed(gate: Gate) {
   private lazy val csv = new CSVOptions(origin.options, columnPruning = false, gate.zone)
   private lazy val json = new JSONOptions(origin.options, gate.zone, Names.Raw)
   private lazy val mapper = new ObjectMapper(json.buildJsonFactory())
-  private val columns = gate.source.zipWithIndex.filterNot { case (a, _) => Names.hidden(a.name) }
+  private val known = gate.source.zipWithIndex.filterNot { case (a, _) => Names.hidden(a.name) }
 
   /** Whether a row is a line, in the encoding that lines are looked for in. */
   lazy val lined: Boolean = {
@@ -64,32 +65,37 @@ class Unparsed(gate: Gate) {
     !multi && ends.isEmpty && charset.equalsIgnoreCase("UTF-8")
   }
 
-  /** In words, or null where it can't be told. */
-  def why(row: InternalRow, text: String): String = origin.format match {
-    case "json" => ofJson(row, text)
-    case "csv" => ofCsv(row, text)
+  /** Which columns are at fault, in words, or null where that can't be told. */
+  def columns(row: InternalRow, text: String): String = origin.format match {
+    case "json" => inJson(row, text)
+    case "csv" => inCsv(row, text)
     case _ => null
   }
 
-  private def ofCsv(row: InternalRow, text: String): String = {
-    val found = new CsvParser(csv.asParserSettings).parseLine(text)
-    if (found == null) null
-    else if (found.length != columns.length) s"${found.length} columns, the schema has ${columns.length}"
-    else said(columns.zip(found).collect {
-      case ((a, i), value) if value != null && value != csv.nullValue && row.isNullAt(i) => (a.name, value, a.dataType)
-    })
-  }
-
-  private def ofJson(row: InternalRow, text: String): String = try mapper.readTree(text) match {
-    case o: ObjectNode => said(columns.flatMap { case (a, i) => unread(a.name, a.dataType, o.get(a.name), row, i) })
-    // Spark takes each element for a row, or none of them.
-    case _: ArrayNode => null
+  /** What is wrong with the text as a whole, or null. */
+  def text(text: String): String = if (origin.format != "json") null else try mapper.readTree(text) match {
+    // Spark takes each element of an array for a row, or none of them.
+    case _: ObjectNode | _: ArrayNode => null
     case other => s"no JSON object: ${Unparsed.short(other.toString)}"
   } catch {
     case e: JsonProcessingException =>
       val words = Option(e.getOriginalMessage).getOrElse("").replaceAll("\\s*\\(start marker at .*", "")
       s"no JSON: $words" + Option(e.getLocation).fold("")(l => s" at character ${l.getColumnNr}")
   }
+
+  private def inCsv(row: InternalRow, text: String): String = {
+    val found = new CsvParser(csv.asParserSettings).parseLine(text)
+    if (found == null) null
+    else if (found.length != known.length) s"${found.length} columns, the schema has ${known.length}"
+    else said(known.zip(found).collect {
+      case ((a, i), value) if value != null && value != csv.nullValue && row.isNullAt(i) => (a.name, value, a.dataType)
+    })
+  }
+
+  private def inJson(row: InternalRow, text: String): String = try mapper.readTree(text) match {
+    case o: ObjectNode => said(known.flatMap { case (a, i) => unread(a.name, a.dataType, o.get(a.name), row, i) })
+    case _ => null
+  } catch { case _: JsonProcessingException => null }
 
   /** Values that the text has and the row has not. */
   private def unread(name: String, kind: DataType, value: JsonNode, row: InternalRow, at: Int): Seq[(String, String, DataType)] =
