@@ -83,15 +83,27 @@ def test_files_read_before_the_newest_committed_batch_are_tidied_away_and_no_oth
     place, use = AppHome(tmp_path), Use("reader", 0, "sums")
     home = place.table("reader")
     put(use.directory(home), 1, 2, 3, 4)
-    chain.tidy(use, home)
+    chain.tidy(use, home, [0, 1])
     log(home, 0, 1, source=1)
     log(home, 1, 2, source=1)
     log(home, 2, 3, source=1)
     # The other source is further on, which says nothing of this one.
     committed(home, 5, 9, 0)
     committed(home, 6, 9, 1)
-    chain.tidy(use, home)
+    chain.tidy(use, home, [0, 1])
     assert sorted(chain.files(use.directory(home))) == [2, 3, 4], "batch 6 may have to run again"
+
+
+def test_a_source_that_is_read_twice_has_two_places_in_the_offsets_and_one_log(tmp_path: Path) -> None:
+    place, use = AppHome(tmp_path), Use("reader", 0, "sums")
+    home = place.table("reader")
+    put(use.directory(home), 1, 2)
+    log(home, 0, 1, source=1)
+    log(home, 1, 2, source=1)
+    for number in (5, 6):
+        committed(home, number, 9, 9, 0)
+    chain.tidy(use, home, [0, 0, 1])
+    assert sorted(chain.files(use.directory(home))) == [2], "the other source is further on than this one"
 
 
 def test_changes_that_wait_count_as_files_left(tmp_path: Path) -> None:

@@ -147,10 +147,31 @@ def test_a_log_of_files_is_whole_back_to_where_it_was_compacted(tmp_path: Path) 
     (home.checkpoint / "offsets" / "7").write_text('v1\n{}\n{"logOffset":12}\n-\n')
     for name in ("8", "9.compact", "10", "11", "12", "13", ".10.crc", "skipped.json"):
         (log / name).touch()
-    assert home.lost_logs() == []
+    assert home.lost_logs([0, 1]) == []
     (log / "11").unlink()
     (log / "9.compact").unlink()
-    assert [path.name for path in home.lost_logs()] == ["11", "9", "7", "6", "5", "4", "3", "2", "1", "0"]
+    assert [path.name for path in home.lost_logs([0, 1])] == [
+        "11",
+        "9",
+        "7",
+        "6",
+        "5",
+        "4",
+        "3",
+        "2",
+        "1",
+        "0",
+    ]
+
+
+def test_a_source_that_is_read_twice_has_one_log(tmp_path: Path) -> None:
+    home = homes.TableHome(tmp_path)
+    (home.checkpoint / "sources" / "0").mkdir(parents=True)
+    (home.checkpoint / "offsets").mkdir()
+    (home.checkpoint / "offsets" / "0").write_text('v1\n{}\n{"logOffset":0}\n{"logOffset":0}\n')
+    (home.checkpoint / "sources" / "0" / "0").touch()
+    assert home.lost_logs([0, 0]) == []
+    assert home.lost_logs([0, 1]) == [home.checkpoint / "sources" / "1" / "0"]
 
 
 def test_what_spark_says_of_the_state_is_of_where_the_home_is_now(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from keyfold import private
 from keyfold.engine import aside, chain
+from keyfold.engine import files as by_name
 from keyfold.engine.align import from_state
 from keyfold.engine.chain import Links, Use
 from keyfold.engine.compile import Compiled
@@ -47,8 +48,11 @@ def prepare(
             _check(one, use, place)
     for one, _ in found:
         _begin(one, place.table(one.spec.name))
-    links = {}
+    links, tables = {}, {one.spec.name: one for one in compiled}
     for one, uses in found:
+        for use in uses:
+            if place.table(use.reader).begun() is not None:
+                chain.tidy(use, place.table(use.reader), by_name.numbers(tables[use.reader]))
         upto = ((_directory(use, place), _upto(spark, one, use, place, store)) for use in uses)
         links[one.spec.name] = Links(upto)
         _remember(place.table(one.spec.name), uses)
@@ -96,7 +100,6 @@ def _upto(spark: SparkSession, upstream: Compiled, use: Use, place: AppHome, sto
     """The newest batch that a use has been given, by a snapshot if it begins now."""
     reader = place.table(use.reader)
     if reader.begun() is not None:
-        chain.tidy(use, reader)
         return chain.sent(use, place)
     home = place.table(upstream.spec.name)
     position = store.position(upstream.spec.name)

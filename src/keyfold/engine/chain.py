@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -177,13 +176,15 @@ def sent(use: Use, place: AppHome) -> int:
     return max([*files(use.directory(home)), *read_log(home, use.number)], default=-1)
 
 
-def tidy(use: Use, home: TableHome) -> None:
+def tidy(use: Use, home: TableHome, numbers: Iterable[int]) -> None:
     """Removes files that Spark was not left the time to remove. Those of the newest committed batch stay: its
-    commit may be lost with the machine's power, and the batch that then runs again would find nothing."""
+    commit may be lost with the machine's power, and the batch that then runs again would find nothing.
+
+    `numbers`: those of the reader's sources, by their positions in Spark's log of offsets.
+    """
     committed = home.committed()
-    upto = [] if committed is None else home.file_logs(committed - 1)
+    upto = {} if committed is None else home.file_logs(committed - 1, numbers)
     log = read_log(home, use.number)
     for batch, file in files(use.directory(home)).items():
-        source, at = log.get(batch, (0, sys.maxsize))
-        if source < len(upto) and at <= upto[source]:
+        if batch in log and log[batch][1] <= upto.get(log[batch][0], -1):
             file.unlink()

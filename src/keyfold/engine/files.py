@@ -65,6 +65,11 @@ def directories(compiled: Compiled) -> dict[str, str]:
     return found
 
 
+def numbers(compiled: Compiled) -> list[int]:
+    """The number of the source behind each position of Spark's log of offsets: some have several."""
+    return list(_kernel(compiled).sources(compiled.changes._jdf))
+
+
 def taken(home: TableHome) -> list[tuple[int, Taken]]:
     """The files that each source of a table has taken, with the source's number."""
     return [

@@ -127,7 +127,7 @@ def _refuse_unknown(app: str, compiled: Compiled, place: AppHome) -> NoReturn:
 
 def _refuse_lost_logs(app: str, compiled: Compiled, place: AppHome) -> None:
     """Without it files that were read would be taken for new ones, or never come to their turn."""
-    lost = place.table(compiled.spec.name).lost_logs()
+    lost = place.table(compiled.spec.name).lost_logs(files.numbers(compiled))
     if lost:
         raise HomeUnusable(
             f"{app}.{compiled.spec.name} can't go on: files that say what it has read are gone; "

@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,14 +86,9 @@ class TableHome:
 
     def sync_plan(self, batch: int) -> None:
         """Puts what the batch reads on disk before its results: a power cut must not plan it anew."""
-        before = self.file_logs(batch - 1)
-        logs = [
-            self.checkpoint / "sources" / str(source) / f"{at}{suffix}"
-            for source, at in enumerate(self.file_logs(batch))
-            for suffix in ("", ".compact")
-            if at >= 0 and before[source : source + 1] != [at]
-        ]
-        for path in (*logs, self.checkpoint / "offsets" / str(batch)):
+        steps = map(self.log_entries, self.checkpoint.glob("sources/[0-9]*"))
+        newest = [entries[max(entries)] for entries in steps if entries]
+        for path in (*newest, self.checkpoint / "offsets" / str(batch)):
             if path.exists():
                 sync(path)
                 sync(path.parent)
@@ -130,12 +125,16 @@ class TableHome:
             return None
         return found or None
 
-    def file_logs(self, batch: int) -> list[int]:
-        """How far a batch is in the log of each of its sources; -1 for one that does not read files."""
+    def file_logs(self, batch: int, numbers: Iterable[int]) -> dict[int, int]:
+        """How far a batch is in the log of each of its sources; -1 for one that does not read files.
+
+        `numbers`: those of the sources, by their positions in Spark's log of offsets.
+        """
         try:
-            return [int((source or {}).get("logOffset", -1)) for source in self._plan(batch)[1:]]
+            upto = [int((source or {}).get("logOffset", -1)) for source in self._plan(batch)[1:]]
         except (OSError, ValueError, AttributeError):
-            return []
+            return {}
+        return dict(zip(numbers, upto, strict=False))
 
     def log_entries(self, log: Path) -> dict[int, Path]:
         """The files of a source's log by their numbers, the compacted one where there are two."""
@@ -156,11 +155,11 @@ class TableHome:
         except FileNotFoundError:
             return []
 
-    def lost_logs(self) -> list[Path]:
+    def lost_logs(self, numbers: Iterable[int]) -> list[Path]:
         """Files that should be in the logs of the table's sources, back to where each is complete."""
         begun = self.begun()
         lost = []
-        for source, at in enumerate([] if begun is None else self.file_logs(begun)):
+        for source, at in ({} if begun is None else self.file_logs(begun, numbers)).items():
             log = self.checkpoint / "sources" / str(source)
             entries = self.log_entries(log)
             step = max([at, *entries])

@@ -27,7 +27,8 @@ REASON: Final = "the file is missing"
 def skip(spec: AppSpec, compiled: Compiled, place: AppHome, store: ViewStore) -> None:
     """Writes down which files of the table's unfinished batch are to be left out."""
     home = place.table(compiled.spec.name)
-    gone = [(source, file, path) for source, file, path in _located(compiled, _planned(home)) if path]
+    planned = _planned(home, files.numbers(compiled))
+    gone = [(source, file, path) for source, file, path in _located(compiled, planned) if path]
     new = [found for found in gone if found[1].name not in _known(home, found[0])]
     if not new:
         return
@@ -53,17 +54,16 @@ def rejected(home: TableHome) -> dict[int, list[dict[str, Any]]]:
     return dict(found)
 
 
-def _planned(home: TableHome) -> list[tuple[int, Taken]]:
+def _planned(home: TableHome, numbers: list[int]) -> list[tuple[int, Taken]]:
     """The files of streams that an unfinished batch is to read, with the number of the source."""
     begun = home.begun()
     if begun is None or begun == home.committed():
         return []
-    upto, before = home.file_logs(begun), home.file_logs(begun - 1)
-    after = [*before, *[-1] * (len(upto) - len(before))]
+    upto, before = home.file_logs(begun, numbers), home.file_logs(begun - 1, numbers)
     return [
         (source, file)
         for source, file in files.taken(home)
-        if source < len(upto) and after[source] < file.step <= upto[source] and file.stream
+        if file.stream and before.get(source, -1) < file.step <= upto.get(source, -1)
     ]
 
 

@@ -7,7 +7,7 @@ import org.apache.spark.sql.{Column, DataFrame, Row}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, Project, TransformWithState}
+import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LocalRelation, LogicalPlan, Project, TransformWithState}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.classic.{Dataset, ExpressionUtils, SparkSession}
 import org.apache.spark.sql.execution.keyfold.{Reference, Watched}
@@ -89,6 +89,15 @@ object Api {
   /** The directory below which the files of each stream have their names, as JSON. */
   def directories(df: DataFrame): String =
     Rejects.mapper.writeValueAsString(Watched.places(df).map(p => p.stream -> p.base.toString).toMap.asJava)
+
+  /**
+   * The number of the source behind each position in Spark's log of offsets, by which its own log is named. A
+   * source that a plan has twice has two positions.
+   */
+  def sources(df: DataFrame): Array[Int] = {
+    val leaves = df.asInstanceOf[Dataset[Row]].logicalPlan.collect { case leaf: LeafNode if leaf.isStreaming => leaf }
+    leaves.map(leaves.distinct.indexOf(_)).toArray
+  }
 
   /** The files that a stream could read now, as JSON: name, size and time of change. */
   def listed(df: DataFrame, stream: String): String = {
