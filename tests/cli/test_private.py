@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import json
 import stat
 import subprocess
@@ -103,8 +104,9 @@ def test_a_run_is_private_and_a_killed_one_leaves_nothing(tmp_path: Path, runs: 
     home = tmp_path / ".keyfold"
     (tmp_path / "data").mkdir()
     row = '{"region": "eu", "amount": 1, "at": "2026-01-01T00:0%d:00Z"}\nnot json\n'
-    for number in (9, 1, 2, 3, 4, 5):
-        write(tmp_path / "data" / f"{number}.json", row % number)
+    for order, number in enumerate((9, 1, 2, 3, 4, 5)):
+        file = write(tmp_path / "data" / f"{number}.json", row % number)
+        os.utime(file, (1_700_000_000 + order,) * 2)
     write(tmp_path / "shop.py", APP)
     with zipfile.ZipFile(tmp_path / "mine.jar", "w") as jar:
         jar.writestr("mine.txt", "here")

@@ -99,3 +99,14 @@ def test_another_directory_with_files_of_the_same_names_or_the_same_files_below_
     # Only files that were never read: nothing can be read twice or taken for another.
     put(tmp_path / "more", "x.json", "a", day=3)
     assert totals(tmp_path, "more") == all_of(("a", 3), ("b", 1))
+    with pytest.raises(StateMismatch, match=r"would be read again"):
+        totals(tmp_path, "more/x.json")
+
+
+def test_a_file_that_is_declared_itself_is_known_by_its_name(tmp_path: Path) -> None:
+    put(tmp_path / "old", "only.json", "a")
+    assert totals(tmp_path / "old", "only.json") == all_of(("a", 1))
+    (tmp_path / "old").rename(tmp_path / "new")
+    assert totals(tmp_path / "new", "only.json") == all_of(("a", 1))
+    put(tmp_path / "new", "next.json", "b", "a", day=2)
+    assert totals(tmp_path / "new", "next.json") == all_of(("a", 2), ("b", 1))

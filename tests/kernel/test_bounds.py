@@ -82,7 +82,7 @@ def test_a_view_whose_state_is_gone_is_refused(tmp_path: Path) -> None:
         d.push("events", ROWS[:5])
         d.push("events", ROWS[5:9])
     shutil.rmtree(tmp_path / "bounds" / "tables" / "flat" / "checkpoint")
-    with pytest.raises(HomeUnusable, match="bring the checkpoint back"), drive(app(), home=tmp_path):
+    with pytest.raises(HomeUnusable, match="its checkpoint is gone"), drive(app(), home=tmp_path):
         pass
 
 

@@ -1,7 +1,6 @@
 package org.apache.spark.sql.execution.keyfold
 
 import java.io.InputStream
-import java.net.URI
 
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
@@ -10,108 +9,23 @@ import scala.util.Using
 import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.hadoop.fs.{FileStatus, Path}
 
-import org.apache.spark.deploy.SparkHadoopUtil
 import org.apache.spark.paths.SparkPath
-import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.unescapePathName
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.classic.{DataFrame, SparkSession}
 import org.apache.spark.sql.connector.read.streaming.{Offset => Position, _}
 import org.apache.spark.sql.errors.QueryExecutionErrors
-import org.apache.spark.sql.execution.datasources.{FileFormat, InMemoryFileIndex}
+import org.apache.spark.sql.execution.datasources.FileFormat
 import org.apache.spark.sql.execution.streaming.{Offset, Source}
 import org.apache.spark.sql.execution.streaming.runtime._
-import org.apache.spark.sql.execution.streaming.runtime.FileStreamSource.{FileEntry, FileStreamSourceCleaner}
-import org.apache.spark.sql.execution.streaming.sinks.FileStreamSink
+import org.apache.spark.sql.execution.streaming.runtime.FileStreamSource.FileEntry
 import org.apache.spark.sql.types.StructType
-
-/**
- * Where a stream's files are, and what they are called in its log: `<stream>:/<path below the declared
- * directory>`, so that they are known wherever that directory is moved to. Files of the home have no stream,
- * and a path below the directory `within`. Of a pattern, the directory is the part before its first sign; a
- * file that was declared itself is `<stream>:./<name>`.
- */
-class Place(session: SparkSession, path: String, val stream: String, within: Option[String],
-    options: CaseInsensitiveMap[String]) {
-  private val conf = session.sessionState.newHadoopConfWithOptions(options)
-  private val pattern = SparkHadoopUtil.get.isGlobPath(new Path(path))
-  val system = new Path(path).getFileSystem(conf)
-  val declared: Path = system.makeQualified(new Path(path))
-  val base: Path = within match {
-    case Some(directory) => system.makeQualified(new Path(directory))
-    case None => Iterator.iterate(declared)(_.getParent).dropWhile(SparkHadoopUtil.get.isGlobPath).next()
-  }
-  private val start = base.toUri.getPath.stripSuffix("/")
-  private val recursive = options.get("recursiveFileLookup").exists(_.toBoolean)
-  private val listing = options + ("recursiveFileLookup" -> "true")
-  // Whether a stream of Spark's wrote the directory, which then says what of it counts; not known at first.
-  private var written: Option[Boolean] = if (pattern) Some(false) else None
-
-  /** Its directory if it is one of this machine. */
-  def local: Option[String] = if (declared.toUri.getScheme == "file" && !pattern) Some(declared.toUri.getPath) else None
-
-  def name(file: Path): String = {
-    val full = file.toUri.getPath
-    if (full == start) s"$stream:./${file.getName}"
-    else if (full.startsWith(s"$start/")) s"$stream:${full.substring(start.length)}"
-    else throw new IllegalStateException(
-      s"[KEYFOLD_FOREIGN_FILE] the log of the stream that wrote $declared (_spark_metadata) names files of " +
-      s"another place: $file. Spark can't read a directory of its own that was moved")
-  }
-
-  def file(name: String): Path = {
-    val below = Place.below(name)
-    val full = if (below.startsWith("./")) s"${start.substring(0, start.lastIndexOf('/'))}${below.substring(1)}"
-    else start + below
-    val uri = base.toUri
-    new Path(new URI(uri.getScheme, uri.getAuthority, full, null, null))
-  }
-
-  /** All files that are there, the oldest first. */
-  def list(): Seq[FileStatus] = {
-    if (written.isEmpty && hasLog) written = Some(true)
-    val found = if (written.contains(true)) new MetadataLogFileIndex(session, declared, options, None).allFiles()
-    else {
-      val roots = SparkHadoopUtil.get.globPathIfNecessary(system, declared)
-      val all = new InMemoryFileIndex(session, roots, listing, Some(new StructType)).allFiles()
-      if (recursive) all else all.filter(Place.read(roots.toSet))
-    }
-    if (written.isEmpty && found.nonEmpty) written = Some(false)
-    found.sortBy(f => (f.getModificationTime, f.getPath.toString))
-  }
-
-  /** Those of some files that are there. */
-  def there(files: Seq[Path]): Seq[FileStatus] =
-    new InMemoryFileIndex(session, Nil, options, Some(new StructType)).listLeafFiles(files).toSeq
-
-  def hasLog: Boolean = FileStreamSink.hasMetadata(Seq(path), conf, session.sessionState.conf)
-
-  def cleaner(wanted: FileStreamOptions): Option[FileStreamSourceCleaner] =
-    FileStreamSourceCleaner(system, declared, wanted, conf)
-}
-
-object Place {
-  /** The name without its stream, which may be called otherwise by now. */
-  def below(name: String): String = name.substring(name.indexOf(':') + 1)
-
-  /** Columns and values that the directories of a file name, below a base. */
-  def directories(file: Path, base: String): Seq[(String, String)] =
-    pairs(file.toUri.getPath.stripPrefix(new Path(base).toUri.getPath))
-
-  def pairs(below: String): Seq[(String, String)] =
-    below.split('/').dropRight(1).filter(_.indexOf('=') > 0).map(_.split("=", 2)).map(p => unescapePathName(p(0)) -> p(1))
-      .toSeq
-
-  /** As by Spark: files of the directories themselves, and of those below them that are named `column=value`. */
-  private def read(roots: Set[Path])(file: FileStatus): Boolean = roots(file.getPath) ||
-    Iterator.iterate(file.getPath.getParent)(_.getParent).takeWhile(d => d != null && !roots(d))
-      .forall(_.getName.indexOf('=') > 0)
-}
 
 /** A file that was taken into the `batchId`-th step of a source. */
 case class Taken(path: String, timestamp: Long, size: Long, batchId: Long)
 
 /** What a source has taken, in files like those of Spark's own. */
-class TakenLog(session: SparkSession, path: String) extends CompactibleFileStreamLog[Taken](1, session, path) {
+class TakenLog(session: SparkSession, path: String)
+  extends CompactibleFileStreamLog[Taken](1, session, path) {
   private def settings = session.sessionState.conf
   override protected def defaultCompactInterval: Int = settings.fileSourceLogCompactInterval
   override protected def fileCleanupDelayMs: Long = settings.fileSourceLogCleanupDelay
@@ -129,14 +43,15 @@ class TakenLog(session: SparkSession, path: String) extends CompactibleFileStrea
     val file = new Path(metadataPath, "skipped.json")
     if (!fileManager.exists(file)) Set.empty
     else Using.resource(fileManager.open(file)) { in =>
-      new ObjectMapper().readTree(in: InputStream).elements().asScala.map(row => Place.below(row.get("name").asText)).toSet
+      val rows = new ObjectMapper().readTree(in: InputStream).elements().asScala
+      rows.map(row => Place.below(row.get("name").asText)).toSet
     }
   }
 }
 
 /** A stream of files by their names. */
-class FileSource(session: SparkSession, place: Place, format: FileFormat, val schema: StructType, logPath: String,
-    options: CaseInsensitiveMap[String]) extends SupportsAdmissionControl with Source {
+class FileSource(session: SparkSession, place: Place, format: FileFormat, val schema: StructType,
+    logPath: String, options: CaseInsensitiveMap[String]) extends SupportsAdmissionControl with Source {
   private val wanted = new FileStreamOptions(options)
   private val log = new TakenLog(session, logPath)
   private val cleaner = place.cleaner(wanted)
@@ -162,12 +77,14 @@ class FileSource(session: SparkSession, place: Place, format: FileFormat, val sc
   }
 
   /**
-   * Old files are left unread only where that was asked for. What is removed once it is read need not be known
-   * for ever; what stays must be: a copy of it may be young.
+   * Old files are left unread only where that was asked for. What is removed once it is read need not be
+   * known for ever; what stays must be: a copy of it may be young.
    */
   private def forget(): Unit = {
     if (options.contains("maxFileAge") && !wanted.latestFirst) oldest = newest - wanted.maxFileAgeMs
-    if (wanted.cleanSource != CleanSourceMode.OFF) seen.filterInPlace((_, time) => time >= newest - wanted.maxFileAgeMs)
+    if (wanted.cleanSource != CleanSourceMode.OFF) {
+      seen.filterInPlace((_, time) => time >= newest - wanted.maxFileAgeMs)
+    }
   }
 
   override def latestOffset(start: Position, limit: ReadLimit): Position = {
@@ -202,7 +119,9 @@ class FileSource(session: SparkSession, place: Place, format: FileFormat, val sc
   private def write(files: Seq[FileStatus]): Unit = {
     if (cleaner.isDefined && place.hasLog) throw QueryExecutionErrors.cleanUpSourceFilesUnsupportedError()
     val taken = files.map(f => Taken(place.name(f.getPath), f.getModificationTime, f.getLen, at + 1)).toArray
-    if (!log.add(at + 1, taken)) throw new IllegalStateException(s"another process reads here too: $logPath, ${at + 1}")
+    if (!log.add(at + 1, taken)) {
+      throw new IllegalStateException(s"another process reads here too: $logPath, ${at + 1}")
+    }
     at += 1
     taken.foreach(file => remember(file.path, file.timestamp))
     forget()

@@ -17,7 +17,8 @@ import org.apache.spark.sql.types.{StructField, StructType}
 class PlannedBatch(session: SparkSession, place: Place, format: FileFormat, schema: StructType,
     options: CaseInsensitiveMap[String]) {
   // Whatever the session says: what is planned is read, or the batch fails.
-  private val inner = (options - "path") ++ Map("ignoreMissingFiles" -> "false", "ignoreCorruptFiles" -> "false")
+  private val strict = Map("ignoreMissingFiles" -> "false", "ignoreCorruptFiles" -> "false")
+  private val inner = (options - "path") ++ strict
   private val zone = DateTimeUtils.getZoneId(session.sessionState.conf.sessionLocalTimeZone)
   private val same = session.sessionState.conf.resolver
 
@@ -25,10 +26,10 @@ class PlannedBatch(session: SparkSession, place: Place, format: FileFormat, sche
     val files = names.map(name => place.file(name) -> filled(name))
     val there = place.there(files.map(_._1)).map(f => f.getPath -> f).toMap
     val missing = files.map(_._1).filterNot(there.contains)
-    val groups = files.groupBy { case (_, values) => schema.indices.filter(i => values.contains(schema(i).name)) }
-    val plans = (if (groups.isEmpty) Map(IndexedSeq.empty[Int] -> Nil) else groups).toSeq.sortBy(_._1.mkString(","))
-      .map { case (at, found) =>
-        val (path, data) = schema.partition(f => at.exists(schema(_).name == f.name))
+    val groups = files.groupBy(_._2.keySet)
+    val plans = (if (groups.isEmpty) Map(Set.empty[String] -> Nil) else groups).toSeq
+      .sortBy(_._1.toSeq.sorted.mkString("/")).map { case (names, found) =>
+        val (path, data) = schema.partition(f => names(f.name))
         val directories = found.groupBy(_._2).toSeq.map { case (values, all) =>
           val row = InternalRow.fromSeq(path.map(f => value(f, values(f.name), all.head._1)))
           row -> all.flatMap { case (file, _) => there.get(file) }.filter(_.getLen > 0)
@@ -62,8 +63,8 @@ class PlannedBatch(session: SparkSession, place: Place, format: FileFormat, sche
 }
 
 /**
- * Files that a batch is to read, some of which may be missing. That is told when it runs and not before: Spark
- * also asks for the last batch when it is done, whose files may have been put away since.
+ * Files that a batch is to read, some of which may be missing. That is told when it runs and not before:
+ * Spark also asks for the last batch when it is done, whose files may have been put away since.
  */
 class PlannedFiles(override val partitionSchema: StructType, directories: Seq[(InternalRow, Seq[FileStatus])],
     missing: Seq[Path]) extends FileIndex {
@@ -75,7 +76,9 @@ class PlannedFiles(override val partitionSchema: StructType, directories: Seq[(I
   override def sizeInBytes: Long = files.map(_.getLen).sum
 
   override def listFiles(wanted: Seq[Expression], data: Seq[Expression]): Seq[PartitionDirectory] = {
-    if (missing.nonEmpty) throw new IllegalStateException(s"[KEYFOLD_MISSING_FILES] ${missing.map(_.toUri).mkString("\n")}")
+    if (missing.nonEmpty) {
+      throw new IllegalStateException(s"[KEYFOLD_MISSING_FILES] ${missing.map(_.toUri).mkString("\n")}")
+    }
     val keep = wanted.reduceOption(And).map(all => Predicate.createInterpreted(all.transform {
       case a: Attribute =>
         val at = partitionSchema.fieldIndex(a.name)

@@ -19,9 +19,9 @@ import org.apache.spark.sql.sources.StreamSourceProvider
 import org.apache.spark.sql.types.StructType
 
 /**
- * Streams of files that are known by their names below the declared directory, which is listed when it may have
- * changed. Spark's own lists it whenever it looks for new files, which takes it milliseconds, so that an app of
- * several tables spends much of its time on directories in which nothing happens.
+ * Streams of files that are known by their names below the declared directory, which is listed when it may
+ * have changed. Spark's own lists it whenever it looks for new files, which takes it milliseconds, so that an
+ * app of several tables spends much of its time on directories in which nothing happens.
  */
 object Watched {
   /** The frame with its files read so: those of a stream, or of the home, by their path `within` it. */
@@ -49,8 +49,10 @@ object Watched {
   }
 }
 
-private class WatchedFiles(from: DataSource, val stream: String, within: Option[String], recursive: Option[String])
-  extends DataSource(from.sparkSession, from.className, from.paths, from.userSpecifiedSchema, from.partitionColumns,
+private class WatchedFiles(
+    from: DataSource, val stream: String, within: Option[String], recursive: Option[String])
+  extends DataSource(
+    from.sparkSession, from.className, from.paths, from.userSpecifiedSchema, from.partitionColumns,
     from.bucketSpec, from.options, from.catalogTable, from.userSpecifiedStreamingSourceName) {
   // Else a plan with it in would be equal to the one without, and Spark keep that.
   override def canEqual(other: Any): Boolean = other.isInstanceOf[WatchedFiles]
