@@ -94,6 +94,21 @@ def test_files_read_before_the_newest_committed_batch_are_tidied_away_and_no_oth
     assert sorted(chain.files(use.directory(home))) == [2, 3, 4], "batch 6 may have to run again"
 
 
+def test_a_source_that_is_read_in_two_places_is_one_of_the_logs(tmp_path: Path) -> None:
+    place, use = AppHome(tmp_path), Use("reader", 0, "sums")
+    home = place.table("reader")
+    put(use.directory(home), 1, 2, 3)
+    for step, batch in enumerate((1, 2, 3)):
+        log(home, step, batch, source=1)
+    # The first source has two offsets.
+    home.write_sources([0, 0, 1])
+    committed(home, 5, 7, 7, 0)
+    committed(home, 6, 7, 7, 1)
+    assert home.file_logs(6) == [7, 1]
+    chain.tidy(use, home)
+    assert sorted(chain.files(use.directory(home))) == [2, 3]
+
+
 def test_changes_that_wait_count_as_files_left(tmp_path: Path) -> None:
     home, use = TableHome(tmp_path), Use("reader", 0, "sums")
     backlog = Backlog(reader(Changes("sums")), home)

@@ -65,6 +65,11 @@ def directories(compiled: Compiled) -> dict[str, str]:
     return found
 
 
+def number(compiled: Compiled, home: TableHome) -> None:
+    """Writes down which source each offset of the table's batches is of."""
+    home.write_sources(list(_kernel(compiled).sources(compiled.changes._jdf)))
+
+
 def taken(home: TableHome) -> list[tuple[int, Taken]]:
     """The files that each source of a table has taken, with the source's number."""
     return [

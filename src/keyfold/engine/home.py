@@ -9,6 +9,7 @@
 <home>/<app>/tables/<t>/   checkpoint/  late/  rejected/  changes/
 <home>/<app>/tables/<t>/   side/ (late rows sent again)  control/ (rows that only move time)
 <home>/<app>/tables/<t>/   removed/ (repeats)  readers.json (the tables that are given its changes)
+<home>/<app>/tables/<t>/   sources.json (which source each offset is of, if one is read in two places)
 <home>/<app>/tables/<t>/   from/<n>-<table>/ (changes of other tables, until they are read)
 ```
 """
@@ -130,9 +131,24 @@ class TableHome:
     def file_logs(self, batch: int) -> list[int]:
         """How far a batch is in the log of each of its sources; -1 for one that does not read files."""
         try:
-            return [int((source or {}).get("logOffset", -1)) for source in self._plan(batch)[1:]]
+            found = [int((source or {}).get("logOffset", -1)) for source in self._plan(batch)[1:]]
         except (OSError, ValueError, AttributeError):
             return []
+        # A source that is read in two places has two offsets, which are the same.
+        numbers = self.read_sources() or list(range(len(found)))
+        return [at for _, at in sorted(dict(zip(numbers, found, strict=False)).items())]
+
+    def read_sources(self) -> list[int] | None:
+        """The number of the source behind each offset; None if each has one of its own."""
+        try:
+            return list(json.loads((self.path / "sources.json").read_text("utf-8")))
+        except FileNotFoundError:
+            return None
+
+    def write_sources(self, numbers: list[int]) -> None:
+        if numbers != (self.read_sources() or list(range(len(numbers)))):
+            self.path.mkdir(parents=True, exist_ok=True)
+            replace_file(self.path / "sources.json", json.dumps(numbers).encode())
 
     def log_entries(self, log: Path) -> dict[int, Path]:
         """The files of a source's log by their numbers, the compacted one where there are two."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keyfold.engine import catch_up, fits, missing, rows, session
+from keyfold.engine import catch_up, files, fits, missing, rows, session
 from keyfold.engine.align import align
 from keyfold.engine.batch import BatchHook
 from keyfold.engine.compile import Compiled, compile_app
@@ -76,6 +76,7 @@ def _started(
         fits.check(spec.name, stored, one, place)
     for one in compiled:
         place.table(one.spec.name).adopt()
+        files.number(one, place.table(one.spec.name))
     rows.check(spec, place)
     sides.load()
     rows.write(spec, place)

@@ -90,6 +90,9 @@ object Api {
   def directories(df: DataFrame): String =
     Rejects.mapper.writeValueAsString(Watched.places(df).map(p => p.stream -> p.base.toString).toMap.asJava)
 
+  /** The number of the source behind each offset of a batch. */
+  def sources(df: DataFrame): Array[Int] = Watched.numbers(df).toArray
+
   /** The files that a stream could read now, as JSON: name, size and time of change. */
   def listed(df: DataFrame, stream: String): String = {
     val place = Watched.places(df).find(_.stream == stream).get

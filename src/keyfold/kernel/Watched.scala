@@ -9,6 +9,7 @@ import scala.jdk.CollectionConverters._
 import scala.util.Using
 
 import org.apache.spark.sql.{DataFrame, Row}
+import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
@@ -41,6 +42,14 @@ object Watched {
   /** The streams of files that a plan reads. */
   def places(df: DataFrame): Seq[Place] = df.asInstanceOf[Dataset[Row]].logicalPlan.collect {
     case StreamingRelation(watched: WatchedFiles, _, _, _) if watched.stream.nonEmpty => watched.place
+  }
+
+  /** The number of the source behind each offset of a batch: what a plan reads in two places is one source. */
+  def numbers(df: DataFrame): Seq[Int] = {
+    val read = df.asInstanceOf[Dataset[Row]].logicalPlan.collect {
+      case relation @ (_: StreamingRelation | _: StreamingRelationV2) => relation
+    }
+    read.map(read.distinct.indexOf)
   }
 
   private def ofFiles(source: DataSource): Boolean = source.providingInstance() match {
