@@ -54,8 +54,8 @@ def align(spark: SparkSession, store: ViewStore, compiled: Compiled, place: AppH
             f"the view of {compiled.spec.app}.{name} is at batch {at}, and its checkpoint {has}; "
             "nothing was changed",
             given=home.checkpoint,
-            hint="bring back the checkpoint that belongs to the view; or give the table a new name, which "
-            "starts from the first row; or start anew in another home (keyfold run APP.py --home DIR)",
+            hint="bring back the checkpoint that belongs to the view; or `keyfold reset "
+            f"{compiled.spec.app}.{name}`, after which it starts from the first row",
         )
     if state is not None and at < state:
         _rebuild(spark, store, compiled, place, state)

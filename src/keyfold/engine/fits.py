@@ -109,7 +109,7 @@ def _refuse_changes(app: str, old: dict[str, Any], compiled: Compiled, place: Ap
             where=compiled.spec.site,
             given="\n".join(changes),
             hint="go back to the old definition; or give the table a new name, which starts from the first "
-            "row; or start anew in another home (keyfold run APP.py --home DIR). Now keyfold "
+            f"row; or {_reset(app, compiled)}; or use another home (--home DIR). Now keyfold "
             f"get, rows and rejected still read what is there ({place.path})",
         )
 
@@ -120,8 +120,7 @@ def _refuse_unknown(app: str, compiled: Compiled, place: AppHome) -> NoReturn:
         f"{app}.{compiled.spec.name} has state, but {place.plan} does not say which definition wrote it; "
         "nothing was changed",
         given=place.table(compiled.spec.name).checkpoint,
-        hint=f"bring {place.plan.name} back as it was when the app last ran; or give the table a new name, "
-        "which starts from the first row; or start anew in another home (keyfold run APP.py --home DIR)",
+        hint=f"bring {place.plan.name} back as it was when the app last ran; or {_reset(app, compiled)}",
     )
 
 
@@ -133,9 +132,12 @@ def _refuse_lost_logs(app: str, compiled: Compiled, place: AppHome) -> None:
             f"{app}.{compiled.spec.name} can't go on: files that say what it has read are gone; "
             "nothing was changed",
             given=", ".join(map(str, lost)),
-            hint="bring them back; or give the table a new name, which starts from the first row; or start "
-            "anew in another home (keyfold run APP.py --home DIR)",
+            hint=f"bring them back; or {_reset(app, compiled)}",
         )
+
+
+def _reset(app: str, compiled: Compiled) -> str:
+    return f"`keyfold reset {app}.{compiled.spec.name}`, after which it starts from the first row"
 
 
 def _refuse_other_case(app: str, compiled: Compiled, tables: dict[str, Any]) -> None:

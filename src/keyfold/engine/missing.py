@@ -94,5 +94,6 @@ def _refuse_late(
             "view or in other tables; nothing was changed",
             where=compiled.spec.site,
             given="\n".join(gone),
-            hint="bring them back; or give the table a new name, which starts from the first row",
+            hint=f"bring them back; or `keyfold reset {spec.name}.{name}`, after which it starts from the "
+            "first row that its sources still have",
         )
