@@ -98,8 +98,8 @@ def test_a_source_that_is_read_in_two_places_is_one_of_the_logs(tmp_path: Path) 
     place, use = AppHome(tmp_path), Use("reader", 0, "sums")
     home = place.table("reader")
     put(use.directory(home), 1, 2, 3)
-    for step, batch in enumerate((1, 2, 3)):
-        log(home, step, batch, source=1)
+    for step in range(3):
+        log(home, step, step + 1, source=1)
     # The first source has two offsets.
     home.write_sources([0, 0, 1])
     committed(home, 5, 7, 7, 0)
