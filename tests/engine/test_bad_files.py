@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -126,6 +127,36 @@ def test_a_file_whose_header_is_wrong_is_rejected_once_however_it_is_read(tmp_pa
     check(again=False)
     _forget_last_commit(app_home(home, "shop").table("totals").checkpoint)
     check(again=True)
+
+
+def test_a_wrong_header_moves_no_time_closes_no_window_and_stops_a_strict_table(tmp_path: Path) -> None:
+    inbox = tmp_path / "in"
+    inbox.mkdir()
+    (inbox / "bare.csv").write_text("a,2026-01-01T09:00:00Z\nb,2026-01-01T09:00:01Z\n")
+    (inbox / "good.csv").write_text("k,at\na,2026-01-01T08:00:00Z\n,2026-01-01T08:00:01Z\n")
+
+    def app(name: str, **options: Any) -> kf.App:
+        app = kf.App(name)
+        source = kf.files(inbox, format="csv")
+        rows = app.stream("rows", source, schema="k string, at timestamp", time="at")
+        rows.by("k").tumbling("1 minute").table("t", n="count(*)", **options)
+        return app
+
+    with started(app("lenient", keep="1 hour", idle="1 hour"), tmp_path / "home") as handle:
+        handle.drain()
+        assert [(r["k"], r["n"]) for r in handle.table("t").rows()] == [("a", 1)]
+        found = sorted(handle.rejected("rows"), key=lambda r: r["file"])
+        assert [(r["file"], r.get("rows")) for r in found] == [
+            (str(inbox / "bare.csv"), 1),
+            (str(inbox / "good.csv"), None),
+        ]
+        assert found[1]["reason"] == "key k is null"
+        watermark = handle.status()["tables"]["t"]["watermark"]
+        assert watermark.isoformat() == "2026-01-01T08:00:01+00:00"
+    (inbox / "good.csv").unlink()
+    strict = started(app("strict", on_error="fail"), tmp_path / "home")
+    with strict, pytest.raises(QueryFailed, match=r"header of bare\.csv is a,2026.*say header=False"):
+        strict.drain()
 
 
 def test_a_half_written_parquet_file_stops_the_query_by_name_until_it_is_whole(tmp_path: Path) -> None:
