@@ -57,8 +57,10 @@ def test_a_copied_project_goes_on_and_needs_nothing_of_the_original(tmp_path: Pa
     os.utime(old / "in" / "1.json", (time.time() - 30 * 86400,) * 2)
     # A step of the log for each file, and one of the logs compacted.
     shared_session().conf.set("spark.sql.streaming.fileSource.log.compactInterval", "2")
-    assert totals(old, maxFilesPerTrigger=1) == all_of(("a", 2), ("b", 1))
-    shared_session().conf.unset("spark.sql.streaming.fileSource.log.compactInterval")
+    try:
+        assert totals(old, maxFilesPerTrigger=1) == all_of(("a", 2), ("b", 1))
+    finally:
+        shared_session().conf.unset("spark.sql.streaming.fileSource.log.compactInterval")
     assert list(old.glob(".keyfold/shop/tables/counts/checkpoint/sources/0/*.compact"))
     # Without its files' times.
     shutil.copytree(old, new, copy_function=shutil.copyfile)

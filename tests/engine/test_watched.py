@@ -127,6 +127,20 @@ def test_a_file_that_comes_late_is_read_however_old_it_is_unless_old_ones_are_no
             assert count(handle) == (1 if options else 2)
 
 
+def test_an_old_file_that_waits_to_be_removed_is_read_once(tmp_path: Path) -> None:
+    inbox = tmp_path / "in"
+    inbox.mkdir()
+    for number, days in ((1, 30), (2, 0), (3, 0)):
+        put(inbox, f"{number}.json")
+        os.utime(inbox / f"{number}.json", (time.time() - days * 86400,) * 2)
+    options = {"cleanSource": "delete", "maxFilesPerTrigger": 1}
+    with counting(inbox, tmp_path / "home", **options) as handle:
+        assert count(handle) == 3
+    with counting(inbox, tmp_path / "home", **options) as handle:
+        put(inbox, "4.json")
+        assert count(handle) == 4
+
+
 def test_what_comes_to_a_directory_below_is_found(tmp_path: Path) -> None:
     below = tmp_path / "in" / "below"
     below.mkdir(parents=True)
@@ -144,7 +158,7 @@ def test_a_directory_that_is_gone_when_the_query_starts_may_come_back(tmp_path: 
     put(inbox, "1.json")
     spark, found = shared_session(), list[Any]()
     rows = files.named(spark.readStream.schema("k string").json(str(inbox)), stream="rows")
-    plain = DataFrame(kernel(spark).pipeline(rows._jdf, True, None, None).rows(""), spark)
+    plain = DataFrame(kernel(spark).pipeline(rows._jdf, True, None, None, {}, True).rows(""), spark)
     inbox.rename(gone)
     writer = plain.writeStream.foreachBatch(lambda frame, _: found.extend(frame.collect()))
     query = writer.option("checkpointLocation", str(tmp_path / "at")).start()

@@ -164,6 +164,13 @@ def test_a_log_of_files_is_whole_back_to_where_it_was_compacted(tmp_path: Path) 
     ]
 
 
+def test_a_source_of_another_kind_does_not_hide_the_logs_of_files(tmp_path: Path) -> None:
+    home = homes.TableHome(tmp_path)
+    (home.checkpoint / "offsets").mkdir(parents=True)
+    (home.checkpoint / "offsets" / "0").write_text('v1\n{}\n12\n{"logOffset":3}\n-\n')
+    assert home.file_logs(0, [0, 1, 2]) == {0: -1, 1: 3, 2: -1}
+
+
 def test_a_source_that_is_read_twice_has_one_log(tmp_path: Path) -> None:
     home = homes.TableHome(tmp_path)
     (home.checkpoint / "sources" / "0").mkdir(parents=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from keyfold.engine import session
-from keyfold.engine.scratch import Scratch
+from keyfold.engine.scratch import Scratch, of_user
 from keyfold.engine.submitting import properties, submitting
 from keyfold.settings import load
 
@@ -121,3 +121,17 @@ def test_a_place_lasts_as_long_as_the_process_that_inherited_it(tmp_path: Path) 
     with Scratch(tmp_path) as last:
         assert sorted((tmp_path / ".tmp").glob("run-*")) == [last.path]
         assert third.path != last.path
+
+
+def test_a_jvm_that_outlives_a_run_has_its_place_outside_of_the_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    place = of_user()
+    assert place.parent == tmp_path
+    assert place.stat().st_mode & 0o777 == 0o700
+    assert of_user() == place
+    with Scratch(place) as left:
+        pass
+    with Scratch(tmp_path / "home"):
+        assert not left.path.exists(), "a later start removes what is left there too"

@@ -77,7 +77,7 @@ def _started(
     output.say(f"starting {spec.name} of {file}")
     try:
         with Starting(output.terminal(), live_terminal()) as tell:
-            handle = start(spec, home=home, settings=settings, tell=tell)
+            handle = start(spec, home=home, settings=settings, tell=tell, alone=True)
             # At once: from here on a signal must not leave the queries without anybody who stops them.
             stopping.up()
     except KeyboardInterrupt:

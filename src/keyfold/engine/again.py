@@ -35,7 +35,7 @@ class Again:
 
     @property
     def isActive(self) -> bool:
-        """Whether it runs; one that has failed for this reason does so again."""
+        """Whether it runs; restarts it if Python was too slow to start."""
         with self._lock:
             return self._query.isActive or self._begun_again()
 

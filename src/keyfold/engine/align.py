@@ -24,7 +24,6 @@ from keyfold.engine.compile import Compiled
 from keyfold.engine.home import AppHome, TableHome
 from keyfold.errors import HomeUnusable
 from keyfold.plan.closing import BOUNDS, closes
-from keyfold.views import times
 from keyfold.views.contract import Position, ViewStore
 from keyfold.views.filters import All, Compare, Not
 from keyfold.views.none import NoViews
@@ -63,28 +62,29 @@ def align(spark: SparkSession, store: ViewStore, compiled: Compiled, place: AppH
 
 def _rebuild(spark: SparkSession, store: ViewStore, compiled: Compiled, place: AppHome, batch: int) -> None:
     spec = compiled.spec
-    batches = from_state(spark, compiled, place.table(spec.name), batch)
+    home = place.table(spec.name)
+    batches, watermark = from_state(spark, compiled, home, batch), home.watermark(batch)
     if closes(spec.window) and spec.keep_ms is None:
-        _rebuild_open(store, compiled, place, batch, batches)
+        _rebuild_open(store, compiled, place, Position(batch, datetime.now(UTC), watermark), batches)
     else:
-        store.rebuild(spec.name, compiled.view, batches, batch, datetime.now(UTC))
+        store.rebuild(spec.name, compiled.view, batches, batch, datetime.now(UTC), watermark)
 
 
 def _rebuild_open(
-    store: ViewStore, compiled: Compiled, place: AppHome, batch: int, batches: Iterator[pa.RecordBatch]
+    store: ViewStore, compiled: Compiled, place: AppHome, now: Position, batches: Iterator[pa.RecordBatch]
 ) -> None:
     """Rebuilds a view from a state that has open windows alone."""
     name, before = compiled.spec.name, store.position(compiled.spec.name)
-    then, now = before.watermark if before else None, place.table(name).watermark_ms(batch)
+    then = before.watermark if before else None
     end = next(key for key in compiled.view.keys if key.name == BOUNDS[1])
-    closed = None if now is None else Compare(end, "<=", times.from_micros(now * 1000, zoned=True))
+    closed = None if now.watermark is None else Compare(end, "<=", now.watermark)
     known = None if then is None else Compare(end, "<=", then)
     lost = store.count(name, All((closed, *(() if known is None else (Not(known),))))) if closed else 0
-    store.rebuild(name, compiled.view, batches, batch, datetime.now(UTC), keep=known)
+    store.rebuild(name, compiled.view, batches, now.batch, now.at, now.watermark, keep=known)
     if before is None:
-        lost = _fewer(store, name, place, batch)
+        lost = _fewer(store, name, place, now.batch)
     if closed != known and (before or lost != 0):
-        _LOG.warning("%s", _told(f"{compiled.spec.app}.{name}", before, batch, lost))
+        _LOG.warning("%s", _told(f"{compiled.spec.app}.{name}", before, now.batch, lost))
 
 
 def _fewer(store: ViewStore, table: str, place: AppHome, batch: int) -> int | None:

@@ -78,6 +78,7 @@ class BatchHook:
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         self.idle.clear()
+        self.error = None
         try:
             if self.stopping.is_set():
                 raise Stopping(f"batch {batch} was not begun")
@@ -97,7 +98,7 @@ class BatchHook:
         self.home.sync_plan(batch)
         unused = Unused(self.home, batch)
         unused.rejected.write(self.skipped.get(batch, []))
-        with self.store.batch(self.spec.name, batch, datetime.now(UTC), self._watermark(batch)) as view:
+        with self.store.batch(self.spec.name, batch, datetime.now(UTC), self.home.watermark(batch)) as view:
             log = aside.ChangeFile(self.home, batch, schema, keep=bool(self.links)) if logged else None
             for mixed in arrow_batches(wanted):
                 changes = _split(mixed, schema, unused)
@@ -120,13 +121,6 @@ class BatchHook:
         log.close()
         if log.rows:
             self.links.put(log.path, batch)
-
-    def _watermark(self, batch: int) -> datetime | None:
-        ms = self.home.watermark_ms(batch)
-        try:
-            return None if ms is None else datetime.fromtimestamp(ms / 1000, UTC)
-        except (OverflowError, ValueError, OSError):
-            return None
 
     def _send(self, frame: DataFrame, sink: Connector, batch: int) -> None:
         """Changes to a sink, from the file and not by running the plan again."""

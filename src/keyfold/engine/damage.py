@@ -20,6 +20,11 @@ _STATE: Final = re.compile(
     r"|error occurred during loading state"
 )
 
+# What keeps state from being loaded and passes by itself, or with other limits.
+_PASSING: Final = re.compile(
+    r"UNRELEASED_THREAD_ERROR|Too many open files|Permission denied|Cannot allocate memory"
+)
+
 
 @dataclass(frozen=True)
 class Damage:
@@ -31,7 +36,7 @@ class Damage:
 
 def check(app: str, table: str, home: TableHome) -> None:
     """Refuses a checkpoint of which a start needs a file that is damaged or missing."""
-    found = in_logs(home)
+    found = in_logs(home) or _in_state_metadata(home)
     if found is not None:
         raise HomeUnusable(
             f"the checkpoint of {app}.{table} is damaged: {found.file.relative_to(home.path)} {found.how}; "
@@ -95,22 +100,26 @@ def _readable(file: Path) -> bool:
 
 def found_in(home: TableHome, text: str, trace: str, jvm: Any) -> Damage | None:
     """The file that made a query fail with these words, if it is one of the table's checkpoint."""
+    if _PASSING.search(text):
+        return None
     in_state = bool(_STATE.search(text))
     named = re.search(rf"({re.escape(str(home.checkpoint))}/[^\s,;]*[^\s,;.])", text)
     if named and (in_state or not Path(named[1]).exists()):
         file = Path(named[1])
         return Damage(file, _CUT if file.exists() else _MISSING)
-    found = in_logs(home) or _in_state_schema(home, trace)
+    found = in_logs(home) or _in_state_metadata(home) or _in_state_schema(home, trace)
     if found is None and in_state:
         # Spark names the file that is missing, and not the one that it can't read.
         found = next(_broken(home, jvm), Damage(home.checkpoint / "state", "can't be loaded"))
     return found
 
 
+def _in_state_metadata(home: TableHome) -> Damage | None:
+    files = home.checkpoint.glob("state/*/_metadata/v2/[0-9]*")
+    return next((Damage(file, _CUT) for file in files if not _readable(file)), None)
+
+
 def _in_state_schema(home: TableHome, trace: str) -> Damage | None:
-    for file in home.checkpoint.glob("state/*/_metadata/v2/[0-9]*"):
-        if not _readable(file):
-            return Damage(file, _CUT)
     for file in home.checkpoint.glob("state/*/_stateSchema/*/*"):
         if "StateSchema" in trace and not file.name.startswith("."):
             return Damage(file, _CUT)
@@ -119,12 +128,14 @@ def _in_state_schema(home: TableHome, trace: str) -> Damage | None:
 
 def _broken(home: TableHome, jvm: Any) -> Iterator[Damage]:
     """Files of state that can't be unpacked, the newest first: Java is asked, who wrote them."""
+    if home.state_codec() != "lz4":
+        return
     files = [file for file in home.checkpoint.glob("state/**/*.changelog") if not file.name.startswith(".")]
     for file in sorted(files, key=lambda file: -file.stat().st_mtime):
         if file.stat().st_size == 0:
             yield Damage(file, _CUT)
             continue
-        with suppress(Exception):  # no Java, or another codec: then the directory is named
+        with suppress(Exception):  # no Java: then the directory is named
             stream = jvm.net.jpountz.lz4.LZ4BlockInputStream(jvm.java.io.FileInputStream(str(file)))
             if not _unpacks(stream, jvm):
                 yield Damage(file, _CUT)

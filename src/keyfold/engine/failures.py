@@ -137,6 +137,8 @@ def failed(app: str, table: str, batch: int | None, error: Any, home: Path) -> Q
     about_file = _about_file(text, _chain(error)[-1])
     if about_file:
         what, given, hint = about_file
+        if given.startswith(f"{place.path}/"):
+            hint = f"bring it back from a backup of the home; or `keyfold reset {app}.{table}`"
         return stopped(what, given=given, hint=hint)
     return stopped(
         f"the query of table {table} stopped: {_cause(error, text)}",
@@ -177,7 +179,7 @@ def _about_file(text: str, last: str) -> tuple[str, str, str] | None:
     if gone or (kind == "FILE_NOT_EXIST" and "Permission denied" not in last):
         names = gone[1].splitlines() if gone else [found[2]] if found else []
         return (
-            "input files are gone that this batch is to read",
+            "input files of this batch are missing",
             "\n".join(_as_written(name) for name in names),
             "bring them back and start again: the batch goes on with them. To go on without them, keyfold "
             "run APP.py --set missing_files=skip, which lists them with the rejected rows",

@@ -43,7 +43,7 @@ class TableMonitor:
         self._count_after = 0.0
         self._backlog = Backlog(hook.spec, hook.home)
         self._rejecting: dict[str, Any] | None = None
-        # What is set aside before a transform is read a second time, beside it.
+        # A transform reads its input twice: once for good rows, once for side outputs.
         self._reads = 2 ** sum(isinstance(node, Transform) for node in walk(hook.spec.input))
 
     def sample(self, *, count: bool = False) -> dict[str, Any]:

@@ -8,6 +8,7 @@ the same.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 # How the entry of a file begins that the home itself has for its table.
 OF_HOME: Final = b'"path":":/'
 _SHOWN: Final = 5
+_LOG: Final = logging.getLogger("keyfold")
 
 
 class Taken(NamedTuple):
@@ -107,12 +109,15 @@ def _same(table: str, stream: str, moved: tuple[str, str], compiled: Compiled, h
     was = f"{stream} read {moved[0]} before, and reads {moved[1]} now"
     if known and 2 * len(other) > len(known):
         raise StateMismatch(
-            f"{table} has read files of the same names that are other files; nothing was changed",
+            f"{table}: the directory has different files under names that were already read; "
+            "nothing was changed",
             where=compiled.spec.site,
             given=f"{was}: {_some(other)}",
             hint=f"point {stream} back; or give the new files names of their own; or read them by another "
             "table, or in another home (keyfold run APP.py --home DIR)",
         )
+    if other:
+        _LOG.warning("%s: files with names that were already read stay unread: %s", table, _some(other))
     sizes = {(Path(below).name, file.size) for below, file in seen.items()}
     again = [file.below for file in there if (Path(file.below).name, file.size) in sizes]
     if again and not known:

@@ -125,7 +125,7 @@ def _refuse_unknown(app: str, compiled: Compiled, place: AppHome) -> NoReturn:
 
 
 def _refuse_lost_logs(app: str, compiled: Compiled, place: AppHome) -> None:
-    """Without it files that were read would be taken for new ones, or never come to their turn."""
+    """Refuses a checkpoint without its log of files: they would be read twice, or never."""
     lost = place.table(compiled.spec.name).lost_logs(files.numbers(compiled))
     if lost:
         raise HomeUnusable(

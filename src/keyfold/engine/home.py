@@ -22,6 +22,7 @@ import os
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,7 @@ class TableHome:
                 sync(path.parent)
 
     def adopt(self) -> None:
-        """Makes the paths in Spark's words on the state those of where the home is now.
+        """Rewrites absolute paths in the state's metadata after the home was moved.
 
         They would lead to where it was written: to nothing, or to files of the project it was copied from.
         """
@@ -125,16 +126,33 @@ class TableHome:
             return None
         return found or None
 
+    def watermark(self, batch: int) -> datetime | None:
+        """The same as a time, if Python has it."""
+        ms = self.watermark_ms(batch)
+        try:
+            return None if ms is None else datetime.fromtimestamp(ms / 1000, UTC)
+        except (OverflowError, ValueError, OSError):
+            return None
+
     def file_logs(self, batch: int, numbers: Iterable[int]) -> dict[int, int]:
         """How far a batch is in the log of each of its sources; -1 for one that does not read files.
 
         `numbers`: those of the sources, by their positions in Spark's log of offsets.
         """
         try:
-            upto = [int((source or {}).get("logOffset", -1)) for source in self._plan(batch)[1:]]
-        except (OSError, ValueError, AttributeError):
+            offsets = self._plan(batch)[1:]
+        except (OSError, ValueError):
             return {}
+        upto = (int(at.get("logOffset", -1)) if isinstance(at, dict) else -1 for at in offsets)
         return dict(zip(numbers, upto, strict=False))
+
+    def state_codec(self) -> str | None:
+        """How files of state are compressed."""
+        try:
+            conf = self._plan(self.begun() or 0)[0]["conf"]
+            return str(conf["spark.sql.streaming.stateStore.compression.codec"])
+        except (OSError, ValueError, LookupError, TypeError):
+            return None
 
     def log_entries(self, log: Path) -> dict[int, Path]:
         """The files of a source's log by their numbers, the compacted one where there are two."""

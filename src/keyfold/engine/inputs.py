@@ -37,7 +37,7 @@ def read(
     """The stream, with its hidden columns; with `watermark`, event time moves Spark's watermark.
 
     `control`: a directory of rows that only move it. `joins`: whether it is read to be joined. `keep`:
-    whether files that can't be used are set aside, or stop the query.
+    whether unusable files go to the rejected rows, or stop the query.
     """
     frame = _fed(spark, source, feeds[source.name]) if source.name in feeds else _own(spark, source, keep)
     if source.time is None:

@@ -212,8 +212,8 @@ def _answers(gateway: Any) -> bool:
     where = gateway.gateway_parameters
     try:
         socket.create_connection((where.address, where.port), 1.0).close()
-    except TimeoutError:
-        return True
-    except OSError:
+    except ConnectionError:
         return False
+    except OSError:  # a JVM that is busy, or a lack of files in this process
+        return True
     return True

@@ -84,7 +84,7 @@ def _known(home: TableHome, source: int) -> set[str]:
 def _refuse_late(
     spec: AppSpec, compiled: Compiled, place: AppHome, store: ViewStore, batch: int, gone: list[str]
 ) -> None:
-    """What the batch made of the files can't be taken back from where it is."""
+    """Refuses if the batch has reached the view or another table: its rows can't be retracted there."""
     name = compiled.spec.name
     position = store.position(name)
     sent = max((chain.sent(use, place) for use in chain.readers(spec, name)), default=-1)

@@ -32,7 +32,7 @@ def tables(place: AppHome) -> list[str]:
 
 
 def readers(place: AppHome, table: str) -> list[str]:
-    """The tables whose state holds rows of another table, from which only that table could take them back."""
+    """The tables that have folded rows of another one; only its changelog can retract them."""
     found = (path.parent.parent.name for path in (place.path / "tables").glob(f"*/from/*-{table}"))
     return sorted({name for name in found if place.table(name).begun() is not None})
 

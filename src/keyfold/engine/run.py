@@ -44,8 +44,12 @@ def start(
     feeds: Mapping[str, Path] | None = None,
     changelog: bool = False,
     tell: Tell = brief,
+    alone: bool = False,
 ) -> Handle:
-    """Starts every table of the app and returns at once. `spark`: a session, or settings for one."""
+    """Starts every table of the app and returns at once. `spark`: a session, or settings for one.
+
+    `alone`: the process ends with this run.
+    """
     checks.require_tables(spec)
     if isinstance(spark, Mapping):
         settings, spark = {**(settings or {}), "spark": dict(spark)}, None
@@ -58,7 +62,7 @@ def start(
         removing.finish(place)
         with jvm.told(spec.name):
             own = (
-                session.own_session(wanted, tell=tell)
+                session.own_session(wanted, tell=tell, alone=alone)
                 if spark is None
                 else session.users_session(spark, wanted)
             )

@@ -5,6 +5,9 @@
 <home>/.tmp/<name>/   one for each JVM that keyfold started
 ```
 
+A JVM that lives longer than a run, as in a notebook, has it in a directory of the user's below the temporary
+one instead.
+
 Each place has a file that the JVM keeps locked. The system ends that lock with the process, however it ends,
 so that the next start knows what a killed one left, also after the clock was set or a pid was used again.
 """
@@ -63,6 +66,15 @@ class Scratch:
         return not os.statvfs(self.path).f_flag & getattr(os, "ST_NOEXEC", 0)
 
 
+def of_user() -> Path:
+    """Where JVMs that outlive a run have their places: in a notebook its home may be removed meanwhile."""
+    place = private.directory(Path(tempfile.gettempdir()) / f"keyfold-run-{os.getuid()}")
+    if place.lstat().st_uid == os.getuid() and place.is_dir() and not place.is_symlink():
+        return place
+    # Somebody else has the name.
+    return Path(tempfile.mkdtemp(prefix="keyfold-run-"))
+
+
 def clear(places: Path) -> None:
     """Removes the places of JVMs that have ended."""
     with suppress(OSError), _alone(places):
@@ -90,7 +102,9 @@ def _alone(places: Path) -> Iterator[None]:
 
 def _of_short_lived_homes() -> list[Path]:
     """Of `check`, `demo` and `drive`, which no later start comes back to; of this user's only."""
-    found = Path(tempfile.gettempdir()).glob("keyfold-*/.tmp")
-    return [
-        places for places in found if places.lstat().st_uid == places.parent.lstat().st_uid == os.getuid()
-    ]
+    found = []
+    for places in Path(tempfile.gettempdir()).glob("keyfold-*/.tmp"):
+        with suppress(OSError):  # its process may be removing it
+            if places.lstat().st_uid == places.parent.lstat().st_uid == os.getuid():
+                found.append(places)
+    return found

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from keyfold import private
 from keyfold.engine.home import replace_file
 from keyfold.engine.jvm import END_SECONDS, Launched, how, remember
-from keyfold.engine.scratch import Scratch
+from keyfold.engine.scratch import Scratch, of_user
 from keyfold.engine.steps import Tell, brief
 from keyfold.engine.submitting import submitting
 from keyfold.errors import ConnectRefused, JavaEnded, RunError
@@ -79,9 +79,16 @@ appender.file.strategy.max = 2
 
 
 def own_session(
-    settings: Settings, extra: Mapping[str, str] | None = None, tell: Tell = brief
+    settings: Settings,
+    extra: Mapping[str, str] | None = None,
+    tell: Tell = brief,
+    *,
+    alone: bool = False,
 ) -> SparkSession:
-    """A new session with the measured settings and the user's on top."""
+    """A new session with the measured settings and the user's on top.
+
+    `alone`: the process ends with the run, so that temporary files can be in its home.
+    """
     java()
     # Python workers must be this Python, with what is installed beside it.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -94,7 +101,7 @@ def own_session(
     jar = kernel_jar(settings.kernel_dir, lambda: tell("kernel"))
     wanted = wanted_of(settings, jar, extra or {})
     tell("spark")
-    _launch(wanted, settings)
+    _launch(wanted, settings, settings.home.resolve() if alone else of_user())
     spark = SparkSession.builder.config(map={**wanted}).getOrCreate()
     if "spark.sql.shuffle.partitions" not in wanted:
         spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
@@ -123,7 +130,7 @@ def _jars(given: Mapping[str, str]) -> list[str]:
     return [jar.strip() for jar in given.get("spark.jars", "").split(",") if jar.strip()]
 
 
-def _launch(wanted: Mapping[str, str], settings: Settings) -> None:
+def _launch(wanted: Mapping[str, str], settings: Settings, place: Path) -> None:
     """Starts the JVM with its own output in a file: it would be printed into what the user looks at."""
     import psutil
     from py4j.protocol import Py4JError
@@ -137,7 +144,7 @@ def _launch(wanted: Mapping[str, str], settings: Settings) -> None:
     launched = Launched.now(wanted["spark.driver.memory"], said, said.with_name("spark.log"))
     before = {child.pid for child in psutil.Process().children()}
     # Added to, since another app of this home may be writing to it.
-    with private.opened(said, "ab") as file, Scratch(settings.home.resolve()) as scratch:
+    with private.opened(said, "ab") as file, Scratch(place) as scratch:
         begun = file.tell()
         try:
             launch: Callable[..., Any] = launch_gateway

@@ -34,9 +34,12 @@ class TakenLog(session: SparkSession, path: String)
   def between(after: Long, upto: Long): Seq[Taken] = (after + 1 to upto).flatMap { step =>
     filterInBatch(step)(_.batchId == step).map(_.toSeq).getOrElse {
       val old = allFiles().filter(_.batchId == step).toSeq
-      if (old.isEmpty) throw new IllegalStateException(s"[KEYFOLD_LOST_LOG] ${batchIdToPath(step)}") else old
+      if (old.isEmpty) throw lost(step) else old
     }
   }
+
+  private def lost(step: Long) = new IllegalStateException("[KEYFOLD_LOST_LOG] the log of the files that were " +
+    s"read has lost an entry, ${batchIdToPath(step).toUri.getPath}; bring it back from a backup, or reset the table")
 
   /** Files that the user has let go, which stay out should they come back. */
   def skipped: Set[String] = {
@@ -64,7 +67,7 @@ class FileSource(session: SparkSession, place: Place, format: FileFormat, val sc
   // Listed and left for later batches.
   private var waiting = Seq.empty[FileStatus]
   log.allFiles().foreach(taken => remember(taken.path, taken.timestamp))
-  forget()
+  leaveOld()
 
   private def key(name: String): String = {
     val below = Place.below(name)
@@ -76,15 +79,23 @@ class FileSource(session: SparkSession, place: Place, format: FileFormat, val sc
     newest = newest.max(timestamp)
   }
 
-  /**
-   * Old files are left unread only where that was asked for. What is removed once it is read need not be
-   * known for ever; what stays must be: a copy of it may be young.
-   */
-  private def forget(): Unit = {
+  /** Old files are left unread only where that was asked for. */
+  private def leaveOld(): Unit =
     if (options.contains("maxFileAge") && !wanted.latestFirst) oldest = newest - wanted.maxFileAgeMs
-    if (wanted.cleanSource != CleanSourceMode.OFF) {
-      seen.filterInPlace((_, time) => time >= newest - wanted.maxFileAgeMs)
-    }
+
+  /**
+   * Where files are removed once they are read, old names need not be known for ever. One that is still there
+   * must be: it may wait to be removed.
+   */
+  private def forget(listed: Seq[FileStatus]): Unit = if (wanted.cleanSource != CleanSourceMode.OFF) {
+    val there = listed.iterator.map(file => key(place.name(file.getPath))).toSet
+    seen.filterInPlace((name, time) => time >= newest - wanted.maxFileAgeMs || there(name))
+  }
+
+  private def listed(): Seq[FileStatus] = {
+    val all = place.list()
+    forget(all)
+    all.filter(isNew)
   }
 
   override def latestOffset(start: Position, limit: ReadLimit): Position = {
@@ -101,7 +112,7 @@ class FileSource(session: SparkSession, place: Place, format: FileFormat, val sc
   private def position: FileStreamSourceOffset = if (at < 0) null else FileStreamSourceOffset(at)
 
   private def take(limit: ReadLimit): Unit = {
-    val found = if (waiting.nonEmpty) waiting else place.list().filter(isNew)
+    val found = if (waiting.nonEmpty) waiting else listed()
     val ordered = if (wanted.latestFirst) found.reverse else found
     val (now, later) = ordered.splitAt(limit match {
       case most: ReadMaxFiles => most.maxFiles()
@@ -124,7 +135,7 @@ class FileSource(session: SparkSession, place: Place, format: FileFormat, val sc
     }
     at += 1
     taken.foreach(file => remember(file.path, file.timestamp))
-    forget()
+    leaveOld()
   }
 
   override def getDefaultReadLimit: ReadLimit = wanted.maxFilesPerTrigger.map(ReadLimit.maxFiles)

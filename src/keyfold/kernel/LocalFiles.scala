@@ -26,7 +26,7 @@ class LocalFiles(path: Path, conf: Configuration) extends FileSystemBasedCheckpo
       val target = local(file)
       make(target.getParent)
       // A snapshot's list of files comes after the files, which Hadoop has copied with a mode of its own.
-      if (file.getName.contains(".zip")) copied(target.getParent).foreach(takeBack)
+      if (file.getName.contains(".zip")) copied(target.getParent).foreach(makePrivate)
       val out = Channels.newOutputStream(Files.newByteChannel(target, options, asFileAttribute(ownFile)))
       new FSDataOutputStream(new java.io.BufferedOutputStream(out, 1 << 16), null)
     }
@@ -44,11 +44,11 @@ class LocalFiles(path: Path, conf: Configuration) extends FileSystemBasedCheckpo
       directory +: Using(Files.newDirectoryStream(directory))(_.asScala.toSeq).getOrElse(Nil)
     }
 
-  private def takeBack(path: LocalPath): Unit = {
+  private def makePrivate(path: LocalPath): Unit = {
     val own = if (Files.isDirectory(path)) ownDirectory else ownFile
-    // Another instance may be removing old files.
+    // Another instance may be removing old files, and not every disk has modes.
     try if (Files.getPosixFilePermissions(path) != own) Files.setPosixFilePermissions(path, own)
-    catch { case _: java.nio.file.NoSuchFileException => }
+    catch { case _: java.io.IOException | _: UnsupportedOperationException => }
   }
 
   override def renameTempFile(from: Path, to: Path, overwriteIfPossible: Boolean): Unit =

@@ -41,12 +41,16 @@ class SourceRejects(gate: Gate) extends Rejects(gate.visible, gate.source, gate.
 
   private def inLine(raw: String): Seq[(String, Any)] = if (!gate.origin.files || !unparsed.lined) Nil else {
     val url = InputFileBlockHolder.getInputFilePath
-    if (url ne splitOf) {
-      if (lines != null) lines.close()
-      splitOf = url
-      lines = if (url.numBytes == 0) null else new InputLines(url.toString, InputFileBlockHolder.getStartOffset)
-    }
-    if (lines == null) Nil else lines.of(raw).toSeq
+    // The file is read a second time; where that fails the row is rejected without its line.
+    try {
+      if (url ne splitOf) {
+        if (lines != null) lines.close()
+        splitOf = url
+        lines = null
+        lines = if (url.numBytes == 0) null else new InputLines(url.toString, InputFileBlockHolder.getStartOffset)
+      }
+      if (lines == null) Nil else lines.of(raw).toSeq
+    } catch { case _: java.io.IOException => lines = null; Nil }
   }
 }
 
