@@ -15,7 +15,8 @@ _SECRET: Final = re.compile(
     r"|key$",
     re.IGNORECASE,
 )
-_IN_URL: Final = re.compile(r"(://[^/:@\s]*:)[^@\s]+(@)")
+_IN_URL: Final = re.compile(r"(://[^/:@\s]*:)[^/\s]+(@)")
+_BEARER: Final = re.compile(r"((?:bearer|basic)\s+)[\w.~+/=-]+", re.IGNORECASE)
 # name=value, name="value", 'name': 'value'; a bare name before a colon is prose.
 _PAIR: Final = re.compile(
     r"""(?P<name>[\w.\-]+)(?P<between>["']\s*[:=]\s*|\s*=\s*)(?P<value>"[^"]*"|'[^']*'|[^&;,\s"'}\])]+)"""
@@ -38,7 +39,7 @@ def shown(name: str, value: object) -> str:
 
 def masked(text: str) -> str:
     """The text without the passwords of addresses in it, and without the values of secret names."""
-    return _PAIR.sub(_without_value, _IN_URL.sub(rf"\1{MASK}\2", text))
+    return _PAIR.sub(_without_value, _BEARER.sub(rf"\1{MASK}", _IN_URL.sub(rf"\1{MASK}\2", text)))
 
 
 def _without_value(pair: re.Match[str]) -> str:

@@ -203,7 +203,7 @@ def test_state_of_another_definition_is_refused_with_what_differs_and_left_alone
         "aggregate": (shop(5, least="min(y)"), ("column least", "min(`y`)", "min(`x`)", "on disk", "now")),
         "where": (shop(5, where="x > 1"), ("where 0: (0 < `x`) on disk, (1 < `x`) now",)),
         "key": (shop(5, key="lower(region)"), ("key region", "lower")),
-        "ttl": (shop(5, ttl="2 hours"), ("ttl", "3600000", "7200000")),
+        "ttl": (shop(5, ttl="2 hours"), ("ttl: 1 hour on disk, 2 hours now",)),
         "new column": (shop(5, mean="avg(x)"), ("column mean", "nothing on disk")),
         "partitions": (shop(5, partitions=7), ("partitions", "7", "2 on disk")),
         "more rows too": (shop(6, least="min(y)"), ("column least",)),

@@ -208,6 +208,9 @@ def test_windows_survive_restarts_and_their_views_are_rebuilt(
         assert "windows.forgetful: the view was missing, and has been rebuilt" in caplog.text
         assert "2 rows of closed windows are missing. A copy of views.db" in caplog.text
         assert len(caplog.records) == 1
+        position = d.handle.table("forgetful").position()
+        assert position is not None
+        assert position.watermark == ZERO + 18 * SECOND, "by which a later rebuild knows what was closed"
         for name in tables:
             kept = [r for r in before[name] if name != "forgetful" or r["window_end"] > ZERO + 18 * SECOND]
             assert d.rows(name) == kept, name

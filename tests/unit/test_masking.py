@@ -118,3 +118,8 @@ def test_passwords_of_addresses_are_masked() -> None:
         == "jdbc:x://h/db?user=bob&password=***&ssl=true"
     )
     assert masked("s3a://bucket/path@2024") == "s3a://bucket/path@2024"
+
+
+def test_the_whole_password_of_an_address_is_masked_and_so_is_what_a_header_bears() -> None:
+    assert masked("https://bob:pa@ss@host/path") == "https://bob:***@host/path"
+    assert masked("Authorization: Bearer hunter8") == "Authorization: Bearer ***"

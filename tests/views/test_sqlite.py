@@ -261,3 +261,17 @@ def test_a_spool_gives_back_what_it_took_from_memory_and_file(tmp_path: Path) ->
         assert [batch.column(2)[0].as_py() for batch in spool.drain()] == [0, 1, 2, 3, 4]
         assert spool.size == 0
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_damaged_view_is_told_with_a_way_out(path: Path) -> None:
+    with_rows = SqliteStore(path, read_only=False)
+    with_rows.create(SCHEMA)
+    with with_rows.batch("t", 0, AT) as writer:
+        writer.apply(rows(1, keys=5000))
+    with_rows.close()
+    content = path.read_bytes()
+    path.write_bytes(content[:4096] + b"\xff" * (len(content) - 4096))
+    damaged = open_store(path, read_only=True)
+    with pytest.raises(QueryError, match=r"(?s)malformed.*where: .*views\.db.*try: .*views\.db-wal"):
+        list(damaged.scan("t"))
+    damaged.close()

@@ -70,13 +70,13 @@ def carried_out(
     done = remove(place, what, tables, why)
     if json:
         output.json_document({"app": app, **done})
-        return
-    after = (
-        "the next start reads" if what == "reset" else "if the app still declares it, the next start reads"
-    )
-    print(f"{names}: {figures.size(done['bytes'])} removed; {after} its sources from the first row")
+    else:
+        after = "the next start" if what == "reset" else "if the app still declares it, the next start"
+        removed = figures.size(done["bytes"])
+        print(f"{names}: {removed} removed; {after} reads its sources from the first row")
     if done["view"]:
         output.say(f"the view could not be removed: {done['view']}")
+        raise typer.Exit(1)
 
 
 def _ask(question: str) -> None:

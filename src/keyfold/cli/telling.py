@@ -25,12 +25,15 @@ _GAP: Final = "  "
 
 def status(place: AppHome) -> dict[str, Any]:
     """The app's last figures, and whether they still hold."""
+    from keyfold.engine import removing
     from keyfold.engine.lock import holder
 
     pid = holder(place)
     written = _written(place)
-    plan = place.read_plan() or {}
-    tables = {name: written["tables"].get(name) or _left(place, name) for name in plan.get("tables", {})}
+    plan = place.read_plan()
+    # Without app.json what has left something on disk is shown.
+    names = removing.tables(place) if plan is None else plan.get("tables", {})
+    tables = {name: written["tables"].get(name) or _left(place, name) for name in names}
     seen = _time(written.get("at"))
     state = _state(place, pid, written, any(table.get("running") for table in tables.values()))
     return {

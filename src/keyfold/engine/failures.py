@@ -177,7 +177,8 @@ def _about_file(text: str, last: str) -> tuple[str, str, str] | None:
     found = re.search(r"\[FAILED_READ_FILE\.(\w+)\] .*? reading file (\S.*?)\.(?:\s|$)", text)
     kind = found[1] if found else ""
     if gone or (kind == "FILE_NOT_EXIST" and "Permission denied" not in last):
-        names = gone[1].splitlines() if gone else [found[2]] if found else []
+        # Spark adds its plan below the words of an error.
+        names = gone[1].split("\n===")[0].strip().splitlines() if gone else [found[2]] if found else []
         return (
             "input files of this batch are missing",
             "\n".join(_as_written(name) for name in names),

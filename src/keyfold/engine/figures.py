@@ -23,7 +23,7 @@ SPAN_SECONDS: Final = 10.0
 # Counting keys reads the whole view: at most so much of the time is spent on it.
 COUNTING_SHARE: Final = 0.02
 
-# A batch is told of in which at least so many rows, and this share of them, were rejected for one reason.
+# A batch is told of in which this share of the rows was rejected for one reason; of fewer rows, all of them.
 FEW: Final = 10
 NEARLY_ALL: Final = 0.9
 
@@ -101,7 +101,7 @@ class TableMonitor:
         for found in list(self._hook.run.refusals):
             # A file of which the only line was taken for a header has no rows.
             share = min(1.0, found.most / max(rows, found.rejected))
-            if found.batch == batch and found.most >= FEW and share >= NEARLY_ALL:
+            if found.batch == batch and share >= (NEARLY_ALL if found.most >= FEW else 1):
                 self._rejecting = {
                     "batch": batch,
                     "rejected": found.most,

@@ -118,9 +118,11 @@ def _same(table: str, stream: str, moved: tuple[str, str], compiled: Compiled, h
         )
     if other:
         _LOG.warning("%s: files with names that were already read stay unread: %s", table, _some(other))
-    sizes = {(Path(below).name, file.size) for below, file in seen.items()}
-    again = [file.below for file in there if (Path(file.below).name, file.size) in sizes]
-    if again and not known:
+    gone = seen.keys() - {file.below for file in there}
+    sizes = {(Path(below).name, seen[below].size) for below in gone}
+    new = (file for file in there if file.below not in seen)
+    again = [file.below for file in new if (Path(file.below).name, file.size) in sizes]
+    if again:
         raise StateMismatch(
             f"files that {table} has read would be read again; nothing was changed",
             where=compiled.spec.site,

@@ -296,8 +296,9 @@ def app_home(home: Path, app: str) -> AppHome:
 
 
 def apps(home: Path) -> list[str]:
-    """The apps that have run in a home."""
-    return sorted(p.parent.name for p in home.glob("*/app.json"))
+    """The apps that have run in a home, also those that have lost their app.json."""
+    planned = {path.parent.name for path in home.glob("*/app.json")}
+    return sorted(planned | {path.parents[2].name for path in home.glob("*/tables/*/checkpoint")})
 
 
 def find(home: Path, name: str, *, table: bool = True) -> tuple[AppHome, str]:

@@ -71,6 +71,10 @@ class Readers:
         connection, reusable = self._take(file)
         try:
             yield connection
+        except sqlite3.DatabaseError as error:
+            if damaged(str(error)):
+                raise _unreadable(self._path, error) from error
+            raise
         finally:
             self._give_back(file, connection, reusable)
 

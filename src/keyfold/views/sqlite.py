@@ -173,7 +173,8 @@ class SqliteStore(ViewStore):
                 yield connection
                 connection.execute("COMMIT")
             except sqlite3.Error as error:
-                raise RunError(f"the view can't be written: {error}", table=table) from error
+                hint = connections.WAY_OUT if connections.damaged(str(error)) else None
+                raise RunError(f"the view can't be written: {error}", table=table, hint=hint) from error
             finally:
                 if connection is not None and connection.in_transaction:
                     connection.execute("ROLLBACK")

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 from keyfold.errors import KeyfoldError, RunError
 from keyfold.views import arrow as pa
-from keyfold.views import sql, times
+from keyfold.views import connections, sql, times
 from keyfold.views.base import Sql
 from keyfold.views.connections import Gate
 from keyfold.views.contract import BatchWriter, Position
@@ -199,7 +199,8 @@ class BatchWrite(BatchWriter):
         except KeyfoldError:
             raise
         except (sqlite3.Error, pa.ArrowException, OSError) as error:
-            raise self._error(f"the view can't be written: {error}", None, None) from error
+            hint = connections.WAY_OUT if connections.damaged(str(error)) else None
+            raise self._error(f"the view can't be written: {error}", None, hint) from error
 
 
 def micros(position: Position) -> tuple[int, Any]:
