@@ -38,7 +38,7 @@ def told(*messages: str) -> tuple[str, str, str]:
     "text",
     [
         "[KEYFOLD_MISSING_FILES] file:/in/a%20b.json.gz",
-        "[KEYFOLD_MISSING_FILES] file:/in/a%20b.json.gz\n=== Streaming Query ===\nIdentifier: shop.t\nLogical Plan",
+        "[KEYFOLD_MISSING_FILES] file:/in/a%20b.json.gz\n=== Streaming Query ===\nIdentifier: shop.t",
         READ.format(kind="FILE_NOT_EXIST", more="File does not exist."),
     ],
 )
