@@ -90,7 +90,7 @@ def test_another_directory_with_files_of_the_same_names_or_the_same_files_below_
     assert totals(tmp_path, "2024") == all_of(("a", 2), ("b", 1))
     put(tmp_path / "2025", "1.json", "c", "d", "e")
     put(tmp_path / "2025", "2.json", "c", "d")
-    with pytest.raises(StateMismatch, match=r"files of the same names") as refused:
+    with pytest.raises(StateMismatch, match=r"names that were already read") as refused:
         totals(tmp_path, "2025")
     assert "1.json" in str(refused.value)
     (tmp_path / "all").mkdir()
@@ -98,6 +98,12 @@ def test_another_directory_with_files_of_the_same_names_or_the_same_files_below_
     with pytest.raises(StateMismatch, match=r"would be read again") as refused:
         totals(tmp_path, "all", recursiveFileLookup=True)
     assert "2024/1.json" in str(refused.value)
+    # One of two has another path.
+    shutil.copytree(tmp_path / "all" / "2024", tmp_path / "mixed")
+    (tmp_path / "mixed" / "day=2").mkdir()
+    (tmp_path / "mixed" / "2.json").rename(tmp_path / "mixed" / "day=2" / "2.json")
+    with pytest.raises(StateMismatch, match=r"(?s)would be read again.*day=2/2\.json"):
+        totals(tmp_path, "mixed")
     # Only files that were never read: nothing can be read twice or taken for another.
     put(tmp_path / "more", "x.json", "a", day=3)
     assert totals(tmp_path, "more") == all_of(("a", 3), ("b", 1))
