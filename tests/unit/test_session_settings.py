@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from keyfold.engine import session
-from keyfold.engine.scratch import Scratch, of_user
+from keyfold.engine.scratch import Scratch
 from keyfold.engine.submitting import properties, submitting
 from keyfold.settings import load
 
@@ -127,11 +128,13 @@ def test_a_jvm_that_outlives_a_run_has_its_place_outside_of_the_home(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    place = of_user()
-    assert place.parent == tmp_path
-    assert place.stat().st_mode & 0o777 == 0o700
-    assert of_user() == place
-    with Scratch(place) as left:
-        pass
+    with Scratch(None) as left:
+        own = left.path.parents[1]
+        assert own.parent == tmp_path
+        assert own.stat().st_mode & 0o777 == 0o700
     with Scratch(tmp_path / "home"):
-        assert not left.path.exists(), "a later start removes what is left there too"
+        assert not left.path.exists(), "nobody holds it any more"
+        assert own.exists(), "it may be just being made"
+    os.utime(own, (0, 0))
+    with Scratch(tmp_path / "home"):
+        assert not own.exists()

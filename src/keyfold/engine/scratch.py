@@ -5,8 +5,8 @@
 <home>/.tmp/<name>/   one for each JVM that keyfold started
 ```
 
-A JVM that lives longer than a run, as in a notebook, has it in a directory of the user's below the temporary
-one instead.
+A JVM that lives longer than a run, as in a notebook, where the home may be removed meanwhile, has it in a
+temporary directory instead.
 
 Each place has a file that the JVM keeps locked. The system ends that lock with the process, however it ends,
 so that the next start knows what a killed one left, also after the clock was set or a pid was used again.
@@ -18,6 +18,7 @@ import fcntl
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,15 +28,21 @@ from keyfold import private
 
 _PREFIX: Final = "run-"
 _HELD: Final = "held"
+# Of directories that have nothing but one place, and how long one may take to get it.
+_OWN: Final = "keyfold-run-"
+_NEW_SECONDS: Final = 60.0
 
 
 class Scratch:
     """A place of its own for one JVM."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path | None) -> None:
+        """In a home, or without one in a temporary directory, which goes with it."""
         for places in _of_short_lived_homes():
             clear(places)
-        places = private.directory(home / ".tmp")
+            _remove_unused(places.parent)
+        self._whole = None if home else Path(tempfile.mkdtemp(prefix=_OWN))
+        places = private.directory((home or self._whole or Path()) / ".tmp")
         with _alone(places):
             _clear(places)
             self.path = Path(tempfile.mkdtemp(dir=places, prefix=_PREFIX))
@@ -57,22 +64,13 @@ class Scratch:
     def leave_to(self, jvm: Any) -> None:
         """Has the JVM remove the place when it ends in good order."""
         jvm.org.apache.spark.util.ShutdownHookManager.registerShutdownDeleteDir(
-            jvm.java.io.File(str(self.path))
+            jvm.java.io.File(str(self._whole or self.path))
         )
 
     @property
     def runs_code(self) -> bool:
         """Whether libraries can be unpacked here and loaded."""
         return not os.statvfs(self.path).f_flag & getattr(os, "ST_NOEXEC", 0)
-
-
-def of_user() -> Path:
-    """Where JVMs that outlive a run have their places: in a notebook its home may be removed meanwhile."""
-    place = private.directory(Path(tempfile.gettempdir()) / f"keyfold-run-{os.getuid()}")
-    if place.lstat().st_uid == os.getuid() and place.is_dir() and not place.is_symlink():
-        return place
-    # Somebody else has the name.
-    return Path(tempfile.mkdtemp(prefix="keyfold-run-"))
 
 
 def clear(places: Path) -> None:
@@ -98,6 +96,14 @@ def _alone(places: Path) -> Iterator[None]:
     with private.opened(places / "lock", "a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def _remove_unused(home: Path) -> None:
+    """Removes the temporary directory of a JVM that was killed, once nothing but its lock is left there."""
+    with suppress(OSError):
+        new = time.time() - home.stat().st_mtime < _NEW_SECONDS
+        if home.name.startswith(_OWN) and not new and not any(home.glob(f".tmp/{_PREFIX}*")):
+            shutil.rmtree(home, ignore_errors=True)
 
 
 def _of_short_lived_homes() -> list[Path]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from keyfold import private
 from keyfold.engine.home import replace_file
 from keyfold.engine.jvm import END_SECONDS, Launched, how, remember
-from keyfold.engine.scratch import Scratch, of_user
+from keyfold.engine.scratch import Scratch
 from keyfold.engine.steps import Tell, brief
 from keyfold.engine.submitting import submitting
 from keyfold.errors import ConnectRefused, JavaEnded, RunError
@@ -101,7 +101,7 @@ def own_session(
     jar = kernel_jar(settings.kernel_dir, lambda: tell("kernel"))
     wanted = wanted_of(settings, jar, extra or {})
     tell("spark")
-    _launch(wanted, settings, settings.home.resolve() if alone else of_user())
+    _launch(wanted, settings, settings.home.resolve() if alone else None)
     spark = SparkSession.builder.config(map={**wanted}).getOrCreate()
     if "spark.sql.shuffle.partitions" not in wanted:
         spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
@@ -130,7 +130,7 @@ def _jars(given: Mapping[str, str]) -> list[str]:
     return [jar.strip() for jar in given.get("spark.jars", "").split(",") if jar.strip()]
 
 
-def _launch(wanted: Mapping[str, str], settings: Settings, place: Path) -> None:
+def _launch(wanted: Mapping[str, str], settings: Settings, place: Path | None) -> None:
     """Starts the JVM with its own output in a file: it would be printed into what the user looks at."""
     import psutil
     from py4j.protocol import Py4JError
