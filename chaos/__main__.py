@@ -22,11 +22,13 @@ from rich.console import Console
 from rich.table import Table
 
 from chaos import compare, events
-from chaos.life import TARGETS, Life, drain, under_way, wait_until
+from chaos.life import TARGETS, Life, committed, drain, under_way
+from keyfold.engine.home import wait_until
 
 # These come after the last kill: the watermark of two streams moves on once both have rows again.
 LAST_FILES = 2
 START_SECONDS = 300
+MOST_SECONDS = 120
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -85,7 +87,7 @@ def kill_all(
 ) -> tuple[dict[str, Counter[int]], int]:
     """Exit codes of Python by what was killed, and how many batches were under way."""
     exits: dict[str, Counter[int]] = {target: Counter() for target in TARGETS}
-    batches = 0
+    batches, home = 0, place / ".keyfold"
     for number in range(kills):
         target, starting = TARGETS[number % len(TARGETS)], number % 5 == 4
         events.arrive(files, place / "data", number)
@@ -95,15 +97,19 @@ def kill_all(
         elif not wait_until(lambda life=life: life.up() or life.ended(), START_SECONDS):
             raise SystemExit(f"the app was not up within {START_SECONDS} s; see {life.said}")
         else:
-            # Soon, or while the first batches run, or some batches later.
-            wait_until(life.ended, chance.choice((2, 10, 30)) * chance.random())
+            # By batches and not by the clock: a slow machine would never come to its second one.
+            more = committed(home) + chance.choice((0, 10, 60)) * chance.random()
+            wait_until(lambda life=life, more=more: life.ended() or committed(home) >= more, MOST_SECONDS)
+            wait_until(life.ended, 2 * chance.random())
         if life.ended():
             raise SystemExit(f"the app ended by itself with {life.process.returncode}; see {life.said}")
         code = life.kill(target)
-        hit = under_way(place / ".keyfold")
+        hit = under_way(home)
         exits[target][code], batches = exits[target][code] + 1, batches + hit
         when = "while it started" if starting else "while it ran"
-        say(f"kill {number + 1} of {kills}: {target} {when}, exit {code}, {hit} batches under way")
+        done = committed(home)
+        what = f"{target} {when}, exit {code}, {hit} batches under way, {done} done"
+        say(f"kill {number + 1} of {kills}: {what}")
     return exits, batches
 
 

@@ -6,10 +6,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
+
+from keyfold.engine.home import TableHome
 
 KEYFOLD = (sys.executable, "-m", "keyfold")
 APP = Path(__file__).with_name("app.py")
@@ -68,20 +69,17 @@ def drain(place: Path) -> float:
 
 def under_way(home: Path) -> int:
     """How many tables have a batch that Spark has planned and not committed."""
-    return sum(
-        _newest(table / "checkpoint" / "offsets") > _newest(table / "checkpoint" / "commits")
-        for table in (home / "chaos" / "tables").glob("*")
-    )
+    return sum(_number(table.begun()) > _number(table.committed()) for table in _tables(home))
 
 
-def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
+def committed(home: Path) -> int:
+    """How many batches all tables have committed."""
+    return sum(_number(table.committed()) + 1 for table in _tables(home))
 
 
-def _newest(log: Path) -> int:
-    return max((int(path.name) for path in log.glob("[0-9]*") if path.name.isdigit()), default=-1)
+def _tables(home: Path) -> list[TableHome]:
+    return [TableHome(path) for path in (home / "chaos" / "tables").glob("*")]
+
+
+def _number(batch: int | None) -> int:
+    return -1 if batch is None else batch
