@@ -15,7 +15,7 @@ from keyfold.engine.home import replace_file
 from keyfold.engine.jvm import END_SECONDS, Launched, how, remember
 from keyfold.engine.scratch import Scratch
 from keyfold.engine.steps import Tell, brief
-from keyfold.engine.submitting import submitting
+from keyfold.engine.submitting import JAVA_OPTIONS, submitting
 from keyfold.errors import ConnectRefused, JavaEnded, RunError
 from keyfold.kernel.build import java, kernel_jar
 from keyfold.settings import Settings
@@ -54,7 +54,6 @@ STARTING: dict[str, str] = {
 }
 
 
-_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 # A JVM whose heap is full lives on without the threads it lost; this one ends, and says why.
 _FULL_HEAP = "-XX:+ExitOnOutOfMemoryError"
 # In a group of its own: signals to the terminal's group are for Python, which ends batches first.
@@ -121,7 +120,7 @@ def wanted_of(settings: Settings, jar: Path, extra: Mapping[str, str]) -> dict[s
         **given,
         "spark.jars": ",".join(dict.fromkeys((str(jar), *_jars(given)))),
         # Java takes the last of two that say the same: the user's.
-        _JAVA_OPTIONS: f"{logging} {_FULL_HEAP} {given.get(_JAVA_OPTIONS, '')}".strip(),
+        JAVA_OPTIONS: f"{logging} {_FULL_HEAP} {given.get(JAVA_OPTIONS, '')}".strip(),
     }
     return {key: value for key, value in wanted.items() if value}
 

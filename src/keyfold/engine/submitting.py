@@ -16,7 +16,7 @@ from keyfold import private
 from keyfold.engine.scratch import Scratch
 
 _ARGUMENTS: Final = "PYSPARK_SUBMIT_ARGS"
-_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 
 
 @contextmanager
@@ -44,7 +44,7 @@ def _options(wanted: Mapping[str, str], scratch: Scratch) -> dict[str, str]:
     if not scratch.runs_code:
         return dict(wanted)
     place = str(scratch.path).replace("\\", "\\\\").replace('"', '\\"')
-    return {**wanted, _JAVA_OPTIONS: f'-Djava.io.tmpdir="{place}" {wanted.get(_JAVA_OPTIONS, "")}'.strip()}
+    return {**wanted, JAVA_OPTIONS: f'-Djava.io.tmpdir="{place}" {wanted.get(JAVA_OPTIONS, "")}'.strip()}
 
 
 def properties(settings: Mapping[str, str]) -> str:
