@@ -11,7 +11,7 @@ from typing import Any
 
 import keyfold as kf
 from bench.data import FILES_PER_BATCH
-from keyfold.engine import run
+from keyfold.engine import start
 
 SCHEMA = "key string, amount double, at timestamp"
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
@@ -72,7 +72,7 @@ def keyfold(*, views: bool = False, ttl: str | None = None, tables: int = 1) -> 
 def drained(spark: Any, app: kf.App, measured: Callable[[Any], Result], **settings: str) -> list[Result]:
     """Runs an app to the end of its input; what was measured of each of its tables."""
     home = tempfile.mkdtemp(prefix="keyfold-bench-")
-    handle = run.start(app.spec(), spark=spark, home=home, settings=settings)
+    handle = start.start(app.spec(), spark=spark, home=home, settings=settings)
     try:
         handle.drain()
         return [measured(query) for query in handle.queries.values()]

@@ -13,8 +13,8 @@ import psutil
 import keyfold as kf
 from bench import data
 from bench.engines import AGGREGATES, SCHEMA
-from keyfold.engine import run
-from keyfold.engine.lock import jvm_pid
+from keyfold.engine import start
+from keyfold.engine.storage.lease import jvm_pid
 
 TABLES, SECONDS = 8, 30
 
@@ -35,7 +35,7 @@ def _keyfold(spark: Any, place: Path, home: Path) -> float:
     stream = app.stream("events", kf.files(str(place), format="parquet"), schema=SCHEMA, time="at")
     for number in range(TABLES):
         stream.by("key").table(f"t{number}", AGGREGATES)
-    with run.start(app.spec(), spark=spark, home=home, settings={"views": "none"}) as handle:
+    with start.start(app.spec(), spark=spark, home=home, settings={"views": "none"}) as handle:
         handle.drain()
         return _share(spark)
 

@@ -18,7 +18,7 @@ import keyfold as kf
 from bench import data
 from bench.engines import SCHEMA, Result, drained, into_noop
 from bench.pairs import Pair, rate, steady
-from keyfold.engine import run
+from keyfold.engine import start
 
 BATCH, STEP_US = 500_000, 1800
 GROUP = "substr(key, -1)"
@@ -110,7 +110,7 @@ def keyfold_enrich(spark: Any) -> Result:
             "totals", FOLD
         )
         settings = {"views": "none"}
-        handle = run.start(app.spec(), spark=spark, home=known.parent / "home", settings=settings)
+        handle = start.start(app.spec(), spark=spark, home=known.parent / "home", settings=settings)
         try:
             _link(customers(), known)
             handle.drain()

@@ -14,7 +14,7 @@ from typing import Any
 import keyfold as kf
 from bench import data
 from bench.engines import AGGREGATES, SCHEMA
-from keyfold.engine import run
+from keyfold.engine import start
 from keyfold.engine.handle import Handle
 from keyfold.engine.session import own_session
 from keyfold.settings import load
@@ -78,7 +78,7 @@ def _start(spark: Any, place: Any, every: int | None, home: str | None = None) -
     files = kf.files(str(place), format="parquet", maxFilesPerTrigger=data.FILES_PER_BATCH)
     app.stream("events", files, schema=SCHEMA, time="at").by("key").table("totals", AGGREGATES)
     home = home or tempfile.mkdtemp(prefix="keyfold-bench-")
-    return run.start(app.spec(), spark=spark, home=home, settings={"views": "none"}), home
+    return start.start(app.spec(), spark=spark, home=home, settings={"views": "none"}), home
 
 
 if __name__ == "__main__":

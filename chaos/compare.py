@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.life import APP
-from keyfold import cli
+from keyfold.cli import main as cli_main
 
 # What is read of each table; and of that, what depends on where batches end and on when the app ran.
 READ = {
@@ -72,7 +72,7 @@ def _compared(name: str, clean: Counter[str], killed: Counter[str]) -> Compared:
 def _keyfold(*words: object) -> Any:
     """What a command prints; in this process, since there are a hundred of them."""
     with redirect_stdout(StringIO()) as out:
-        code = cli.main([*map(str, words), "--json"])
+        code = cli_main.main([*map(str, words), "--json"])
     if code:
         raise SystemExit(f"keyfold {' '.join(map(str, words))} ended with {code}")
     return json.loads(out.getvalue())

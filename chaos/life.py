@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from keyfold.engine.home import TableHome
+from keyfold.engine.storage.layout import TableHome
 
 KEYFOLD = (sys.executable, "-m", "keyfold")
 APP = Path(__file__).with_name("app.py")

@@ -92,7 +92,7 @@ def command_tree() -> Any:
     """The commands as Typer has them."""
     import typer
 
-    from keyfold.cli.commands import app
+    from keyfold.cli.registry import app
 
     return typer.main.get_command(app)
 
@@ -135,9 +135,9 @@ def _option(param: Any) -> str:
 
 
 def _exit_codes() -> str:
-    from keyfold.cli import ending
+    from keyfold.cli import main as cli_main
 
-    return f"\n## Exit codes and errors\n\n{_inside(ending)}"
+    return f"\n## Exit codes and errors\n\n{_inside(cli_main)}"
 
 
 _CLI = """
@@ -211,7 +211,7 @@ def documented() -> dict[str, dict[str, Any]]:
     """What is on the page: sections, with dotted names and what they are."""
     import keyfold as kf
     from keyfold import testing
-    from keyfold.engine.reading import LiveTable
+    from keyfold.engine.live_table import LiveTable
 
     public = {name: getattr(kf, name) for name in kf.__all__}
     errors = {name: value for name, value in public.items() if _is_class(value) and _is_error(value)}

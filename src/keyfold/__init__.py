@@ -14,7 +14,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from keyfold.app import App, Keyed, Stream, Table
+from keyfold.declare import App, KeyedStream, Stream, Table
+from keyfold.declare.folds import fold
+from keyfold.declare.patterns import Pattern, no, step
+from keyfold.declare.sources import files, lookup, rate, rows, spark
 from keyfold.errors import (
     BadApp,
     BadDuration,
@@ -35,9 +38,6 @@ from keyfold.errors import (
     RunError,
     StateMismatch,
 )
-from keyfold.folds import fold
-from keyfold.patterns import Pattern, no, step
-from keyfold.sources import files, lookup, rate, rows, spark
 
 if TYPE_CHECKING:
     from keyfold.engine.handle import Handle
@@ -60,7 +60,7 @@ __all__ = [
     "JavaEnded",
     "JavaMissing",
     "KernelBuildFailed",
-    "Keyed",
+    "KeyedStream",
     "KeyfoldError",
     "NameTaken",
     "Pattern",

@@ -24,10 +24,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from keyfold import private
-from keyfold.app import App
-from keyfold.engine import aside, run, session
-from keyfold.engine.feeding import encode, put
+from keyfold.declare import App
+from keyfold.engine import session, start
+from keyfold.engine.batch import side_outputs
 from keyfold.engine.handle import Handle
+from keyfold.engine.sources.json_rows import encode, put
 from keyfold.errors import QueryError, did_you_mean
 from keyfold.plan.nodes import AppSpec, Source
 from keyfold.settings import load
@@ -136,8 +137,8 @@ class Driver:
         self.handle.table(table)  # for its error, if there is no such table
         hook = self.handle.hooks[table]
         home = hook.home
-        found = list(aside.read_changes(home, hook.schema, self._read.get(table, -1)))
-        self._read[table] = max((int(f.stem) for f in aside.change_files(home)), default=-1)
+        found = list(side_outputs.read_changes(home, hook.schema, self._read.get(table, -1)))
+        self._read[table] = max((int(f.stem) for f in side_outputs.change_files(home)), default=-1)
         return [{k: v for k, v in row.items() if k != "_batch"} for row in found]
 
     def rejected(self, name: str) -> list[dict[str, Any]]:
@@ -166,7 +167,7 @@ class Driver:
 
     def _start(self) -> None:
         feeds = {s.name: self._feed_directory(s) for s in self._spec.streams}
-        self._handle = run.start(
+        self._handle = start.start(
             self._spec,
             spark=self._spark or shared_session(),
             home=self._home,

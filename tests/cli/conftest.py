@@ -12,12 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from keyfold.cli import main
-from keyfold.engine import rejecting
-from keyfold.engine.home import AppHome
+from keyfold.cli.main import main
+from keyfold.engine.batch import rejected_rows
+from keyfold.engine.storage.layout import AppHome
 from keyfold.views.contract import Column, ViewSchema
 from keyfold.views.reader import open_store
-from keyfold.views.types import parse
+from keyfold.views.types.parse import parse
 
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -140,7 +140,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_app(place, ROWS)
     first, second = {"reason": "does not parse", "raw": '{"a'}, {"reason": "key a is null", "raw": "{}"}
     for table, batch, row in (("totals", 0, first), ("totals", 2, second), ("pairs", 0, first)):
-        file = rejecting.RejectedFile(place.table(table), batch)
+        file = rejected_rows.RejectedFile(place.table(table), batch)
         file.write([row])
         file.close()
     return home

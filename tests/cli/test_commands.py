@@ -18,13 +18,13 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from keyfold.cli import doctor, options
-from keyfold.engine.home import AppHome, wait_until
-from keyfold.engine.lock import Lock, holder
-from keyfold.engine.monitor import write_status
-
-from .conftest import AT, Cli, write
-from .test_figures import TABLE
+from keyfold.cli import options
+from keyfold.cli.commands import doctor
+from keyfold.engine.status.monitor import write_status
+from keyfold.engine.storage.layout import AppHome, wait_until
+from keyfold.engine.storage.lease import Lock, holder
+from tests.cli.conftest import AT, Cli, write
+from tests.cli.test_figures import TABLE
 
 
 def test_rows_as_csv_have_every_row_and_values_as_in_json(home: Path, cli: Cli) -> None:
@@ -256,7 +256,7 @@ def test_status_says_that_an_app_failed_when_where_and_why(tmp_path: Path, cli: 
 def test_status_tells_how_old_the_figures_are_and_who_no_longer_writes_them(tmp_path: Path, cli: Cli) -> None:
     counted = {**TABLE, "keys_at": datetime.now(UTC) - timedelta(minutes=5)}
     place = app_with(tmp_path, {"totals": counted}, at=datetime.now(UTC) - timedelta(seconds=3))
-    words = "from keyfold.engine import home, lock; from pathlib import Path; import sys, time"
+    words = "from keyfold.engine.storage import layout as home, lease as lock; from pathlib import Path; import sys, time"
     code = f"{words}\nlock.Lock(home.AppHome(Path(sys.argv[1]))).take(); print(flush=True); time.sleep(600)"
     with subprocess.Popen([sys.executable, "-c", code, place.path], stdout=subprocess.PIPE) as process:
         try:

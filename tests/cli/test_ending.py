@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 import keyfold
-from keyfold.cli import ending
+from keyfold.cli import main
 from keyfold.errors import BadName, HomeLocked, QueryError, QueryFailed
-
-from .conftest import Cli, write
+from tests.cli.conftest import Cli, write
 
 
 def test_the_version(cli: Cli) -> None:
@@ -62,17 +61,17 @@ def test_a_missing_argument(cli: Cli) -> None:
         (BadName("x"), 2),
         (QueryError("x", reason="bad_request"), 2),
         (QueryError("x", reason="not_found"), 2),
-        (ending.NoSuchKey("x", reason="not_found"), 1),
+        (main.NoSuchKey("x", reason="not_found"), 1),
         (QueryError("x", reason="not_ready"), 1),
         (QueryError("x", reason="behind_bound"), 1),
         (HomeLocked("x"), 1),
         (QueryFailed("x", app="a", table="t", batch=3), 1),
         (TypeError("x"), 1),
-        (ending.Interrupted("x", signal.SIGTERM), 143),
+        (main.Interrupted("x", signal.SIGTERM), 143),
     ],
 )
 def test_exit_codes(error: Exception, code: int) -> None:
-    assert ending.code_of(error) == code
+    assert main.code_of(error) == code
 
 
 def test_an_error_is_text_on_stderr_and_a_document_on_stdout(cli: Cli, tmp_path: Path) -> None:
@@ -88,7 +87,7 @@ def test_what_nobody_expected_is_one_line(cli: Cli, shop: Path, monkeypatch: pyt
     def broken(*_: object) -> None:
         raise TypeError("first line\nsecond line")
 
-    monkeypatch.setattr("keyfold.cli.load.load", broken)
+    monkeypatch.setattr("keyfold.cli.app_loader.load", broken)
     found = cli("describe", shop)
     assert found.code == 1
     assert found.err == "keyfold failed: TypeError: first line (run again with --debug for the trace)\n"
@@ -136,7 +135,7 @@ def loaded_by(code: str) -> set[str]:
 
 
 def loaded_by_command(*words: object) -> set[str]:
-    call = f"from keyfold.cli import main\nassert main({[str(word) for word in words]!r}) == 0"
+    call = f"from keyfold.cli.main import main\nassert main({[str(word) for word in words]!r}) == 0"
     # Typer itself uses pydantic, from some version on, as soon as it reads arguments.
     return loaded_by(call) - {"pydantic"}
 
@@ -170,12 +169,12 @@ def test_a_terminal_without_the_characters_gets_their_codes(home: Path) -> None:
 
 
 def test_a_full_disk_is_said_in_plain_words() -> None:
-    from keyfold.engine.failures import failed
+    from keyfold.engine.spark_errors import failed
 
     with pytest.raises(OSError, match="No space left") as full, open("/dev/full", "w") as file:
         file.write("x" * 100_000)
-    assert ending.text_of(full.value).startswith("no space left on the disk")
-    assert "start again" in ending.text_of(full.value)
+    assert main.text_of(full.value).startswith("no space left on the disk")
+    assert "start again" in main.text_of(full.value)
     error = failed("shop", "totals", 3, full.value, Path("home"))
     assert str(error).splitlines()[0] == "no space left on the disk of home"
     assert (error.app, error.table, error.batch) == ("shop", "totals", 3)

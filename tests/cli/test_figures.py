@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from keyfold.cli import figures
-from keyfold.cli.lines import line
-from keyfold.cli.live import Left, Screen
-from keyfold.cli.starting import STEPS, Starting
+from keyfold.cli import formatting
+from keyfold.cli.live_screen import Left, Screen
+from keyfold.cli.log_lines import line
+from keyfold.cli.startup_bar import STEPS, Starting
 
 TABLE: dict[str, Any] = {
     "running": True,
@@ -50,7 +50,7 @@ EMPTY: dict[str, Any] = {**dict.fromkeys(TABLE), "running": True, "late": 0, "re
     ],
 )
 def test_counts_are_short(number: float | None, text: str) -> None:
-    assert figures.count(number) == text
+    assert formatting.count(number) == text
 
 
 @pytest.mark.parametrize(
@@ -68,11 +68,11 @@ def test_counts_are_short(number: float | None, text: str) -> None:
     ],
 )
 def test_lengths_of_time_have_two_units(seconds: float | None, text: str) -> None:
-    assert figures.span(seconds) == text
+    assert formatting.span(seconds) == text
 
 
 def test_bytes_have_a_unit() -> None:
-    assert [figures.size(n) for n in (None, 0, 999, 1_500, 2_147_490, 5e9)] == [
+    assert [formatting.size(n) for n in (None, 0, 999, 1_500, 2_147_490, 5e9)] == [
         "-",
         "0 B",
         "999 B",
@@ -83,10 +83,10 @@ def test_bytes_have_a_unit() -> None:
 
 
 def test_a_sparkline_shows_the_newest_values_against_their_highest() -> None:
-    assert figures.sparkline([0, 0, 4, 8], 3) == "▁▅█"
-    assert figures.sparkline([0, 0], 8) == "▁▁"
-    assert figures.sparkline([], 8) == ""
-    assert figures.sparkline([1, 8], 8, "ascii").isascii()
+    assert formatting.sparkline([0, 0, 4, 8], 3) == "▁▅█"
+    assert formatting.sparkline([0, 0], 8) == "▁▁"
+    assert formatting.sparkline([], 8) == ""
+    assert formatting.sparkline([1, 8], 8, "ascii").isascii()
 
 
 def drawn(
@@ -136,7 +136,7 @@ def test_eight_tables_are_shown_without_a_number_cut_or_a_line_wasted(
     lines = drawn(width, dict.fromkeys(names, table))
     assert all(len(text) <= width for text in lines)
     assert "…" not in "".join(lines)
-    figure = figures.status_row("", table)
+    figure = formatting.status_row("", table)
     for name, value in (*figure.items(), ("done", "40%")):
         # The watermark is where there is room for it: how far behind it is says the same.
         rows = sum(value in text for text in lines)

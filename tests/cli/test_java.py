@@ -9,10 +9,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from keyfold.engine.home import wait_until
-
-from .conftest import Cli, write
-from .test_run import ENVIRONMENT, Running, closed, keyfold
+from keyfold.engine.storage.layout import wait_until
+from tests.cli.conftest import Cli, write
+from tests.cli.test_run import ENVIRONMENT, Running, closed, keyfold
 
 pytestmark = pytest.mark.jvm
 

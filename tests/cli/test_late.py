@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from keyfold.engine import aside
-from keyfold.engine.home import AppHome, TableHome
-from keyfold.engine.lock import Lock
-
-from .conftest import AT, TOTALS, Cli, make_app
-from .test_windows import PER_HOUR, hours
+from keyfold.engine.batch import side_outputs
+from keyfold.engine.storage.layout import AppHome, TableHome
+from keyfold.engine.storage.lease import Lock
+from tests.cli.conftest import AT, TOTALS, Cli, make_app
+from tests.cli.test_windows import PER_HOUR, hours
 
 HOUR = timedelta(hours=1)
 NAMES = ("list", "show", "replay")
@@ -26,7 +25,7 @@ def micros(moment: datetime) -> int:
 
 def put(home: TableHome, batch: int, **ends: datetime) -> None:
     """Late rows of a batch whose watermark was `AT`, by their raw text and when their hour ended."""
-    file = aside.LateFile(home, batch)
+    file = side_outputs.LateFile(home, batch)
     for raw, end in ends.items():
         windows = [[micros(end - HOUR), micros(end)]]
         late = {
@@ -106,7 +105,7 @@ class TestShow:
         }
 
     def test_several_windows_are_counted_and_none_are_no_mistake(self, cli: Cli, place: AppHome) -> None:
-        file = aside.LateFile(place.table("totals"), 0)
+        file = side_outputs.LateFile(place.table("totals"), 0)
         late = {"time_us": 0, "watermark_ms": None, "missed": 3, "last_us": 1, "windows": [[0, 1_000_000]]}
         file.write([{"late": late, "reason": "r", "raw": "x"}])
         file.write([{"late": {**late, "missed": 0, "windows": []}, "reason": "r", "raw": "y"}])
@@ -145,7 +144,7 @@ class TestReplay:
     def test_a_row_that_was_late_before_a_distinct_is_not_said_to_have_expired(
         self, cli: Cli, place: AppHome
     ) -> None:
-        file = aside.LateFile(place.table("per_hour"), 5)
+        file = side_outputs.LateFile(place.table("per_hour"), 5)
         now = micros(AT)
         late = {"time_us": now - 1, "watermark_ms": now // 1000, "missed": 0, "last_us": now - 1}
         file.write([{"late": {**late, "windows": []}, "reason": "older", "raw": "e"}])

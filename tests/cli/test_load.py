@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from keyfold.cli.load import load
+from keyfold.cli.app_loader import load
 from keyfold.errors import BadApp, BadDuration
-
-from .conftest import SHOP, write
+from tests.cli.conftest import SHOP, write
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import Cli
+from tests.cli.conftest import Cli
 
 APP = """
 import keyfold as kf

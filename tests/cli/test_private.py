@@ -13,9 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from keyfold.engine.home import wait_until
-
-from .test_run import ENVIRONMENT, KEYFOLD, write
+from keyfold.engine.storage.layout import wait_until
+from tests.cli.test_run import ENVIRONMENT, KEYFOLD, write
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]
 

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from keyfold.engine.home import AppHome
-
-from .conftest import Cli
+from keyfold.engine.storage.layout import AppHome
+from tests.cli.conftest import Cli
 
 
 class TestGet:
@@ -165,7 +164,7 @@ class TestNames:
         assert cli("get", "totals", "eu").code == 0
 
     def test_the_default_home_is_that_of_the_settings(self) -> None:
-        from keyfold.cli.reading import home_of
+        from keyfold.cli.home_reader import home_of
         from keyfold.settings import Settings
 
         assert home_of(None) == Settings.model_fields["home"].default

@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from keyfold.engine import removing
-from keyfold.engine.home import AppHome
-from keyfold.engine.lock import Lock
+from keyfold.engine.recovery import table_removal
+from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.lease import Lock
 from keyfold.views.reader import open_store
-
-from .conftest import KINDS, PAIRS, ROWS, TOTALS, Cli, make_app
+from tests.cli.conftest import KINDS, PAIRS, ROWS, TOTALS, Cli, make_app
 
 
 def shop_in(home: Path) -> AppHome:
@@ -153,8 +152,8 @@ STEPS = ["replace_file", "_audit", "_remove_directory", "_remove_views", "_forge
 KILLED = """
 import os, sys
 from pathlib import Path
-from keyfold.engine import removing
-from keyfold.engine.home import AppHome
+from keyfold.engine.recovery import table_removal as removing
+from keyfold.engine.storage.layout import AppHome
 
 name, after = sys.argv[2], sys.argv[3] == "after"
 do = getattr(removing, name)
@@ -180,8 +179,8 @@ def test_a_kill_in_the_middle_leaves_all_or_is_finished_by_the_next_start(
     assert killed.returncode == -9
     if (step, when) == ("replace_file", "before"):
         assert left(place) == before
-    removing.finish(place)
-    removing.finish(place)
+    table_removal.finish(place)
+    table_removal.finish(place)
     begun = (step, when) != ("replace_file", "before")
     assert left(place) == (without(before, "kinds") if begun else before)
     assert not begun or len(audit(place)) == 1

@@ -15,9 +15,8 @@ import psutil
 import pyte
 import pytest
 
-from keyfold.engine.home import wait_until
-
-from .test_run import ENVIRONMENT, KEYFOLD, keyfold
+from keyfold.engine.storage.layout import wait_until
+from tests.cli.test_run import ENVIRONMENT, KEYFOLD, keyfold
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(240)]
 

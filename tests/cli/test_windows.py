@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from keyfold.cli.trend import Trend
-from keyfold.engine.home import AppHome
+from keyfold.cli.sparklines import Trend
+from keyfold.engine.storage.layout import AppHome
 from keyfold.views.contract import ViewSchema
-
-from .conftest import AT, TOTALS, Cli, columns, make_app
-from .test_run import ENVIRONMENT, KEYFOLD
+from tests.cli.conftest import AT, TOTALS, Cli, columns, make_app
+from tests.cli.test_run import ENVIRONMENT, KEYFOLD
 
 WINDOW = {"window_start": "timestamp", "window_end": "timestamp"}
 PER_HOUR = ViewSchema(

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from doc_pages import leave_no_modules
+
+from tests.docs.doc_pages import leave_no_modules
 
 
 @pytest.fixture(scope="session")

@@ -168,7 +168,7 @@ def command(line: str) -> tuple[int, str]:
 
 def keyfold(words: list[str]) -> tuple[int, str]:
     """The command itself, in this process: Spark runs already, and is what such a command finds."""
-    from keyfold.cli import main
+    from keyfold.cli.main import main
 
     out = io.StringIO()
     with redirect_stdout(out), redirect_stderr(out):

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from doc_pages import keyfold, typed
+
+from tests.docs.doc_pages import keyfold, typed
 
 pytestmark = pytest.mark.jvm
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -47,7 +48,7 @@ def run_example(name: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> dict
 
 def read(*words: str) -> Rows:
     """What a command prints with --json."""
-    from keyfold.cli import main
+    from keyfold.cli.main import main
 
     out = io.StringIO()
     with redirect_stdout(out):

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_examples import EXAMPLES, moment, read, run_example
 
 import keyfold as kf
 from keyfold.testing import Driver, drive
+from tests.docs.test_examples import EXAMPLES, moment, read, run_example
 
 pytestmark = pytest.mark.jvm
 KEYS = {

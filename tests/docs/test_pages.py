@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from doc_pages import Block, Runner, blocks
+
+from tests.docs.doc_pages import Block, Runner, blocks
 
 pytestmark = pytest.mark.jvm
 DOCS = Path(__file__).resolve().parents[2] / "docs"

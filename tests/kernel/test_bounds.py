@@ -87,7 +87,7 @@ def test_a_view_whose_state_is_gone_is_refused(tmp_path: Path) -> None:
 
 
 def test_rows_of_a_declaration_may_grow_and_not_change(tmp_path: Path) -> None:
-    from keyfold.engine.run import start
+    from keyfold.engine.start import start
     from keyfold.testing import shared_session
 
     def run(rows: list[dict[str, Any]]) -> dict[str, int]:

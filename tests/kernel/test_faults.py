@@ -13,8 +13,8 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from keyfold.engine import aside
-from keyfold.engine.home import app_home
+from keyfold.engine.batch import side_outputs
+from keyfold.engine.storage.layout import app_home
 from keyfold.kernel import build
 from keyfold.views.reader import TableReader, open_store
 
@@ -33,16 +33,17 @@ FAILS = 'if (new java.io.File("fails").exists) throw new NullPointerException("t
 
 def with_a_fault(place: Path) -> None:
     """A kernel whose state store fails to keep closed windows while there is a file `fails`."""
-    source = (build.SOURCES / "Windowed.scala").read_text()
+    source = (build.SOURCES / "scala" / "window" / "WindowProcessor.scala").read_text()
     assert source.count(KEEPS) == 1
-    (place / "Windowed.scala").write_text(source.replace(KEEPS, FAILS + KEEPS))
+    (place / "WindowProcessor.scala").write_text(source.replace(KEEPS, FAILS + KEEPS))
     kernel, classes = build.kernel_jar(), place / "classes"
     jars = Path(pyspark.__file__).parent / "jars"
     with zipfile.ZipFile(kernel) as jar:
         jar.extractall(classes)
     compiler = ["-cp", f"{jars}/*:{kernel}", "scala.tools.nsc.Main", "-usejavacp", "-nowarn"]
     subprocess.run(
-        [build.java(), "-Xss8m", *compiler, "-d", str(classes), str(place / "Windowed.scala")], check=True
+        [build.java(), "-Xss8m", *compiler, "-d", str(classes), str(place / "WindowProcessor.scala")],
+        check=True,
     )
     shutil.make_archive(str(place / "kernel"), "zip", classes)
     (place / "kernel.zip").rename(place / kernel.name)
@@ -65,7 +66,7 @@ def test_a_store_that_fails_stops_the_query_and_no_row_or_window_is_rejected(tmp
     (tmp_path / "fails").touch()
     stopped = run(tmp_path)
     home = app_home(tmp_path / ".keyfold", "shop")
-    assert aside.read_rejected(home.table("totals")) == []
+    assert side_outputs.read_rejected(home.table("totals")) == []
     assert stopped.returncode == 1, stopped.stdout + stopped.stderr
     assert "the store is broken" in stopped.stderr
     assert "no row is at fault" in stopped.stderr
@@ -73,7 +74,7 @@ def test_a_store_that_fails_stops_the_query_and_no_row_or_window_is_rejected(tmp
     (tmp_path / "fails").unlink()
     done = run(tmp_path)
     assert done.returncode == 0, done.stderr
-    assert aside.read_rejected(home.table("totals")) == []
+    assert side_outputs.read_rejected(home.table("totals")) == []
     store = open_store(home.views, read_only=True)
     try:
         assert sorted(row["total"] for row in TableReader(store, "totals").rows()) == [0, 1, 2]

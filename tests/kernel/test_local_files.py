@@ -11,7 +11,7 @@ from py4j.protocol import Py4JJavaError
 from keyfold.testing import shared_session
 
 pytestmark = pytest.mark.jvm
-OWN = "org.apache.spark.sql.keyfold.LocalFiles"
+OWN = "org.apache.spark.sql.execution.keyfold.io.LocalCheckpointFiles"
 KEY = "spark.sql.streaming.checkpointFileManagerClass"
 
 

@@ -59,7 +59,7 @@ def report(munit: Path) -> Iterator[str]:
             [*compiler, *map(str, suites())], capture_output=True, text=True, timeout=240, check=False
         )
         assert done.returncode == 0, done.stderr or done.stdout
-        names = [f"org.apache.spark.sql.keyfold.{suite.stem}" for suite in suites()]
+        names = [class_name(suite) for suite in suites()]
         opened = (
             f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in ("java.nio", "sun.nio.ch", "java.lang")
         )
@@ -74,14 +74,18 @@ def report(munit: Path) -> Iterator[str]:
 
 
 def suites() -> list[Path]:
-    return sorted(SUITES.glob("*Suite.scala"))
+    return sorted(SUITES.rglob("*Suite.scala"))
+
+
+def class_name(suite: Path) -> str:
+    package = re.match(r"package (\S+)", suite.read_text())
+    assert package is not None, suite
+    return f"{package[1]}.{suite.stem}"
 
 
 @pytest.mark.parametrize("suite", suites(), ids=lambda path: path.stem)
 def test_a_suite_holds(report: str, suite: Path) -> None:
-    failed = re.findall(
-        rf"^\d+\) (.*\(org\.apache\.spark\.sql\.keyfold\.{suite.stem}\))$", report, re.MULTILINE
-    )
+    failed = re.findall(rf"^\d+\) (.*\({re.escape(class_name(suite))}\))$", report, re.MULTILINE)
     assert not failed, report
 
 

@@ -152,7 +152,7 @@ def test_the_wheel_has_the_kernel_and_no_tests(wheel: Path) -> None:
 def test_the_jar_in_the_wheel_has_the_kernels_classes(wheel: Path, tmp_path: Path) -> None:
     with ZipFile(wheel) as files:
         jar = files.extract(f"keyfold/kernel/jar/{build.jar_name()}", tmp_path)
-    assert "org/apache/spark/sql/keyfold/Api$.class" in ZipFile(jar).namelist()
+    assert "org/apache/spark/sql/keyfold/api/KernelApi$.class" in ZipFile(jar).namelist()
 
 
 def test_the_wheel_asks_for_no_development_package(wheel: Path) -> None:

@@ -14,7 +14,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 import keyfold as kf
-from keyfold.engine.compile import compile_app
+from keyfold.engine.compile.table import compile_app
 from keyfold.errors import BadOption, DeclarationError, HomeUnusable, QueryFailed, StateMismatch
 from keyfold.testing import Driver, drive, shared_session
 

@@ -11,14 +11,16 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from keyfold.engine import aside, feeding, monitor, rejecting
-from keyfold.engine import home as homes
-from keyfold.engine import lock as locks
+from keyfold.engine.batch import rejected_rows, side_outputs
 from keyfold.engine.session import log_settings
+from keyfold.engine.sources import json_rows
+from keyfold.engine.status import monitor
+from keyfold.engine.storage import layout as homes
+from keyfold.engine.storage import lease as locks
 from keyfold.settings import load
 from keyfold.views.contract import Column, ViewSchema
 from keyfold.views.reader import open_store
-from keyfold.views.types import parse
+from keyfold.views.types.parse import parse
 
 SCHEMA = ViewSchema("t", (Column("k", parse("string")),), (Column("n", parse("long")),))
 
@@ -48,15 +50,15 @@ def test_all_that_python_writes_into_a_home_is_private(tmp_path: Path) -> None:
     table = place.table("t")
     place.write_plan({})
     monitor.write_status(place, {"tables": {}})
-    for kind in (rejecting.RejectedFile, aside.LateFile, aside.RemovedFile):
+    for kind in (rejected_rows.RejectedFile, side_outputs.LateFile, side_outputs.RemovedFile):
         file = kind(table, 0)
         late = {"time_us": 0, "watermark_ms": 0, "last_us": 0, "missed": 1, "windows": []}
         file.write([{"reason": "x", "raw": "{}", "removed": 1, "late": late}])
         file.close()
-    changes = aside.ChangeFile(table, 0, SCHEMA.arrow)
+    changes = side_outputs.ChangeFile(table, 0, SCHEMA.arrow)
     changes.write(pa.RecordBatch.from_arrays([["upsert"], ["a"], [1]], schema=SCHEMA.arrow))
     changes.close()
-    feeding.put(place.stream("rows"), "one", "{}\n")
+    json_rows.put(place.stream("rows"), "one", "{}\n")
     store = open_store(place.views, read_only=False)
     store.create(SCHEMA)
     with store.batch("t", 0, datetime.now(UTC)):

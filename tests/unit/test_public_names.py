@@ -31,7 +31,7 @@ def test_the_public_names_are_these():
         "JavaEnded",
         "JavaMissing",
         "KernelBuildFailed",
-        "Keyed",
+        "KeyedStream",
         "KeyfoldError",
         "NameTaken",
         "Pattern",
@@ -60,7 +60,7 @@ def test_every_public_name_is_there_and_documented(name):
 
 
 def test_the_public_methods_are_documented():
-    for public in (kf.App, kf.Stream, kf.Keyed, kf.Table):
+    for public in (kf.App, kf.Stream, kf.KeyedStream, kf.Table):
         for name, member in vars(public).items():
             if not name.startswith("_") and (callable(member) or isinstance(member, property)):
                 assert member.__doc__, f"{public.__name__}.{name}"
@@ -92,15 +92,15 @@ def test_the_version_is_that_of_the_project():
 @pytest.mark.parametrize(
     "module",
     [
-        "app.app",
-        "app.keyed",
-        "app.stream",
-        "app.table",
+        "declare.app",
+        "declare.keyed_stream",
+        "declare.stream",
+        "declare.table",
         "errors",
-        "folds",
-        "sources",
+        "declare.folds",
+        "declare.sources",
         "plan.durations",
-        "plan.schema",
+        "plan.ddl",
     ],
 )
 def test_the_examples_of_the_docstrings_run(module):

@@ -14,9 +14,9 @@ import pytest
 
 from keyfold.errors import QueryError, RunError
 from keyfold.views.contract import Column, Position, ViewSchema, ViewStore
-from keyfold.views.filters import Compare
+from keyfold.views.query.filters import Compare
 from keyfold.views.reader import open_store
-from keyfold.views.types import parse
+from keyfold.views.types.parse import parse
 
 STORES = ("sqlite",)
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)

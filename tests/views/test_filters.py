@@ -15,8 +15,8 @@ import pytest
 from keyfold.errors import QueryError
 from keyfold.views.contract import Column, ViewSchema, ViewStore
 from keyfold.views.reader import open_store
-from keyfold.views.sql import where_sql
-from keyfold.views.types import parse
+from keyfold.views.sqlite.sql import where_sql
+from keyfold.views.types.parse import parse
 
 TYPES: dict[str, Any] = {
     "region": "string",

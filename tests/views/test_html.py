@@ -19,7 +19,7 @@ from keyfold.views import html
 from keyfold.views.contract import Column, ViewSchema, ViewStore
 from keyfold.views.none import NoViews
 from keyfold.views.reader import TableReader, open_store
-from keyfold.views.types import parse
+from keyfold.views.types.parse import parse
 
 AT = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
 TOTALS = ViewSchema(

@@ -11,11 +11,12 @@ import pyarrow as pa
 import pytest
 
 from keyfold.errors import QueryError
-from keyfold.views import catalog, keys, sql
+from keyfold.views import keys
 from keyfold.views.contract import Column, ViewSchema, ViewStore
 from keyfold.views.reader import TableReader, open_store
-from keyfold.views.sqlite import SqliteStore
-from keyfold.views.types import parse
+from keyfold.views.sqlite import catalog, sql
+from keyfold.views.sqlite.store import SqliteStore
+from keyfold.views.types.parse import parse
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -16,7 +16,7 @@ from keyfold.errors import QueryError
 from keyfold.views.contract import Column, ViewSchema, ViewStore
 from keyfold.views.none import NoViews
 from keyfold.views.reader import TableReader, open_store
-from keyfold.views.types import parse
+from keyfold.views.types.parse import parse
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 POINT = {"type": "struct", "fields": [{"name": "x", "type": "long"}, {"name": "y", "type": "long"}]}

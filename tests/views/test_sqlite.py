@@ -15,12 +15,12 @@ import pyarrow as pa
 import pytest
 
 from keyfold.errors import BadName, HomeUnusable, QueryError, RunError
-from keyfold.views import connections
 from keyfold.views.contract import Column, ViewSchema
 from keyfold.views.reader import open_store
-from keyfold.views.spool import Spool
-from keyfold.views.sqlite import SqliteStore
-from keyfold.views.types import parse
+from keyfold.views.sqlite import connections
+from keyfold.views.sqlite.spool import Spool
+from keyfold.views.sqlite.store import SqliteStore
+from keyfold.views.types.parse import parse
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 SCHEMA = ViewSchema("t", (Column("k", parse("string")),), (Column("n", parse("long")),))

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from keyfold.errors import DeclarationError
 from keyfold.views.contract import Column, ViewSchema
 from keyfold.views.reader import open_store
-from keyfold.views.types import STRING, parse
+from keyfold.views.types.parse import STRING, parse
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 EPOCH = datetime(1970, 1, 1)

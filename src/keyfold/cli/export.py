@@ -11,13 +11,13 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from keyfold.cli.values import plain
+from keyfold.cli.json_values import plain
 from keyfold.errors import QueryError
-from keyfold.views.nested import Array, Map, Struct
+from keyfold.views.types.nested import Array, Map, Struct
 
 if TYPE_CHECKING:
-    from keyfold.views.base import DataType
     from keyfold.views.contract import Column, ViewSchema
+    from keyfold.views.types.base import DataType
 
 _PIECE: Final = 20_000
 Rows = Iterator[dict[str, Any]]

@@ -9,16 +9,16 @@ import typer
 
 def complete_app(incomplete: str) -> list[str]:
     """Apps of the home, for the shell."""
-    from keyfold.cli.reading import home_of
-    from keyfold.engine.home import apps
+    from keyfold.cli.home_reader import home_of
+    from keyfold.engine.storage.layout import apps
 
     return [name for name in apps(home_of(None)) if name.startswith(incomplete)]
 
 
 def complete_table(incomplete: str) -> list[str]:
     """Tables of the home, as app.table, for the shell."""
-    from keyfold.cli.reading import home_of
-    from keyfold.engine.home import AppHome, apps
+    from keyfold.cli.home_reader import home_of
+    from keyfold.engine.storage.layout import AppHome, apps
 
     home = home_of(None)
     plans = {app: AppHome(home / app).read_plan() or {} for app in apps(home)}

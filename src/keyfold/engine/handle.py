@@ -7,16 +7,17 @@ from collections.abc import Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from keyfold.engine import aside, jvm, late
-from keyfold.engine.batch import BatchHook
-from keyfold.engine.failing import Failures
-from keyfold.engine.figures import reported
-from keyfold.engine.home import AppHome, wait_until
-from keyfold.engine.idle import Idle
-from keyfold.engine.lock import Lock
-from keyfold.engine.lookups import Lookups
-from keyfold.engine.monitor import Monitor
-from keyfold.engine.reading import LiveTable
+from keyfold.engine.batch import late_replay, side_outputs
+from keyfold.engine.batch.hook import BatchHook
+from keyfold.engine.jvm import process
+from keyfold.engine.live_table import LiveTable
+from keyfold.engine.lookups.registry import Lookups
+from keyfold.engine.sources.idle_watermark import Idle
+from keyfold.engine.status.failures import Failures
+from keyfold.engine.status.monitor import Monitor
+from keyfold.engine.status.table_metrics import reported
+from keyfold.engine.storage.layout import AppHome, wait_until
+from keyfold.engine.storage.lease import Lock
 from keyfold.errors import BadOption, JavaEnded, QueryError, QueryFailed, did_you_mean
 from keyfold.plan import nodes
 from keyfold.plan.nodes import AppSpec
@@ -75,19 +76,19 @@ class Handle:
     def rejected(self, name: str) -> list[dict[str, Any]]:
         """Rows of a stream or table that could not be used, with reason and raw text."""
         tables = tables_of(self.spec, name)
-        found = [aside.read_rejected(self.home.table(t)) for t in tables]
-        return found[0] if name in (t.name for t in self.spec.tables) else aside.of_stream(name, found)
+        found = [side_outputs.read_rejected(self.home.table(t)) for t in tables]
+        return found[0] if name in (t.name for t in self.spec.tables) else side_outputs.of_stream(name, found)
 
     def late(self, table: str) -> list[dict[str, Any]]:
         """Rows of a table that came after their windows had closed, with what they missed and raw text."""
         tables = {t.name: [s.name for s in nodes.sources(t.input)] for t in self.spec.tables}
-        found = late.table_of(self.spec.name, table, tables, [s.name for s in self.spec.streams])
-        return list(late.read(self.home.table(found)))
+        found = late_replay.table_of(self.spec.name, table, tables, [s.name for s in self.spec.streams])
+        return list(late_replay.read(self.home.table(found)))
 
     def removed(self, table: str) -> list[dict[str, Any]]:
         """Repeats that `distinct(..., removed=True)` kept aside, with raw text; the status counts all."""
         self.table(table)  # for its error, if there is no such table
-        return aside.read_removed(self.home.table(table))
+        return side_outputs.read_removed(self.home.table(table))
 
     def drain(self) -> None:
         """Processes all input that is there now, then returns."""
@@ -124,7 +125,7 @@ class Handle:
             done = stopping.is_set() or self._failures.over
             return done or not any(q.isActive for q in self.queries.values())
 
-        with jvm.told(self.spec.name):
+        with process.told(self.spec.name):
             wait_until(over, float("inf") if seconds is None else seconds, pause=0.1)
 
     def _up(self) -> None:
@@ -160,7 +161,7 @@ class Handle:
         try:
             for name, query in self.queries.items():
                 if not self._failures.java_ended():
-                    with suppress(JavaEnded), jvm.told(self.spec.name):
+                    with suppress(JavaEnded), process.told(self.spec.name):
                         _stop(query, self.hooks[name], seconds)
         finally:
             self._monitor.close()

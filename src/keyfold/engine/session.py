@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keyfold import private
-from keyfold.engine.home import replace_file
-from keyfold.engine.jvm import END_SECONDS, Launched, how, remember
-from keyfold.engine.scratch import Scratch
-from keyfold.engine.steps import Tell, brief
-from keyfold.engine.submitting import JAVA_OPTIONS, submitting
+from keyfold.engine.jvm.launch import JAVA_OPTIONS, submitting
+from keyfold.engine.jvm.process import END_SECONDS, Launched, how, remember
+from keyfold.engine.jvm.scratch import Scratch
+from keyfold.engine.startup_phases import Tell, brief
+from keyfold.engine.storage.layout import replace_file
 from keyfold.errors import ConnectRefused, JavaEnded, RunError
 from keyfold.kernel.build import java, kernel_jar
 from keyfold.settings import Settings
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _STORE = "spark.sql.streaming.stateStore"
+_CHECKPOINT_FILES = "org.apache.spark.sql.execution.keyfold.io.LocalCheckpointFiles"
 
 # What a stream of keyfold's needs or was measured to run best with (docs/checkpoints.md).
 STREAMING: dict[str, str] = {
@@ -50,7 +51,7 @@ STARTING: dict[str, str] = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "",  # cores; see own_session
     # Half of what a small batch takes; the class must be there when a query starts, so it came with the JVM.
-    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.keyfold.LocalFiles",
+    "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
 }
 
 
@@ -232,7 +233,7 @@ def kernel(spark: Any) -> Any:
     """The kernel's entry point in the session's JVM."""
     # Jars that were added later are visible to the session's own class loader only.
     loader = spark._jsparkSession.artifactManager().classloader()
-    module = loader.loadClass("org.apache.spark.sql.keyfold.Api$")
+    module = loader.loadClass("org.apache.spark.sql.keyfold.api.KernelApi$")
     return module.getField("MODULE$").get(None)
 
 

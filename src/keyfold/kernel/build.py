@@ -51,12 +51,12 @@ def jar_name() -> str:
 
     digest = hashlib.sha256(spark_version.encode())
     for source in scala_files():
-        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+        digest.update(source.relative_to(SOURCES).as_posix().encode() + b"\0" + source.read_bytes() + b"\0")
     return f"keyfold-kernel-{spark_version}-{digest.hexdigest()[:16]}.jar"
 
 
 def scala_files() -> list[Path]:
-    return sorted(SOURCES.glob("*.scala"))
+    return sorted(SOURCES.glob("scala/**/*.scala"))
 
 
 def cache_places(cache: Path | None) -> list[Path]:

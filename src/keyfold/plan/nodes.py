@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from keyfold.masking import masked, shown
 
 if TYPE_CHECKING:
-    from keyfold.plan.sequences import PatternSpec
+    from keyfold.plan.pattern.syntax import PatternSpec
 
 Expr: TypeAlias = str | Callable[[], Any]
 """A Spark SQL expression, or a function without arguments that returns a Spark `Column`."""
@@ -194,7 +194,7 @@ class Lookup:
 
 
 @dataclass(frozen=True)
-class LookUp:
+class LookupJoin:
     """Rows with the row that a lookup has for their key: `on` are columns that both have."""
 
     input: Node
@@ -228,7 +228,9 @@ class Changes:
     site: Site | None = field(default=None, compare=False)
 
 
-Node: TypeAlias = Source | Where | Select | Transform | Union | Join | Enrich | LookUp | Distinct | Changes
+Node: TypeAlias = (
+    Source | Where | Select | Transform | Union | Join | Enrich | LookupJoin | Distinct | Changes
+)
 LEAVES = (Source, Changes)
 """Nodes that begin a stream."""
 MANY = (Union, Join)
@@ -343,7 +345,7 @@ def sources(node: Node) -> tuple[Source, ...]:
 
 def app_lookups(spec: AppSpec) -> tuple[Lookup, ...]:
     """The lookups that tables of an app read, each once, in the order of the declaration."""
-    used = (n.lookup for table in spec.tables for n in walk(table.input) if isinstance(n, LookUp))
+    used = (n.lookup for table in spec.tables for n in walk(table.input) if isinstance(n, LookupJoin))
     return tuple({lookup.name.lower(): lookup for lookup in used}.values())
 
 

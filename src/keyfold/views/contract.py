@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from keyfold.errors import QueryError
 from keyfold.views import arrow as pa
-from keyfold.views.filters import Filter
+from keyfold.views.query.filters import Filter
 from keyfold.views.schema import Column, ViewSchema
 
 __all__ = ["BatchWriter", "Column", "OrderBy", "Position", "ViewSchema", "ViewStore", "Where"]

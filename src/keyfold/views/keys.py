@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from keyfold.errors import QueryError, did_you_mean
-from keyfold.plan.closing import BOUNDS
-from keyfold.views import filters
+from keyfold.plan.validate.emit import BOUNDS
 from keyfold.views.contract import Column, ViewSchema, Where
-from keyfold.views.filters import All, Compare, Filter
-from keyfold.views.nested import Nested
-from keyfold.views.where import filter_of
+from keyfold.views.query import filters
+from keyfold.views.query.filters import All, Compare, Filter
+from keyfold.views.query.where_parser import filter_of
+from keyfold.views.types.nested import Nested
 
 RANGE: Final = ("since", "until")
 

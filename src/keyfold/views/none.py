@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from keyfold.errors import QueryError
 from keyfold.views import arrow as pa
 from keyfold.views.contract import BatchWriter, OrderBy, Position, ViewSchema, ViewStore, Where
-from keyfold.views.filters import Filter
+from keyfold.views.query.filters import Filter
 
 
 class _Nowhere(BatchWriter):

@@ -10,8 +10,8 @@ from keyfold.errors import BadDuration, QueryError, RunError, did_you_mean
 from keyfold.plan import durations
 from keyfold.views import html, keys
 from keyfold.views.contract import Column, OrderBy, Position, ViewSchema, ViewStore, Where
-from keyfold.views.nested import Nested
-from keyfold.views.sqlite import SqliteStore
+from keyfold.views.sqlite.store import SqliteStore
+from keyfold.views.types.nested import Nested
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,7 +89,7 @@ class TableReader:
         until: Any = None,
     ) -> pd.DataFrame:
         """The same rows as a pandas DataFrame; integers and booleans stay so where some are null."""
-        from keyfold.views.frames import frame
+        from keyfold.views.pandas_frames import frame
 
         self._reach(at_least, wait)
         return frame(self._scan(where, order_by, limit, key, since, until), self.schema)

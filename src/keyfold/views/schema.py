@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from keyfold.errors import BadName
 from keyfold.views import arrow as pa
-from keyfold.views.numbers import Exact, Integer
-from keyfold.views.scalars import Floating
-from keyfold.views.types import LONG, TIMESTAMP, DataType, parse
+from keyfold.views.types.numbers import Exact, Integer
+from keyfold.views.types.parse import LONG, TIMESTAMP, DataType, parse
+from keyfold.views.types.scalars import Floating
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,189 @@
+"""`keyfold check APP.py`: is all about an app right? Runs nothing, and writes nothing into the home."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from keyfold.cli.options import AppFile, Home, Json
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from keyfold.cli.app_loader import Loaded
+    from keyfold.engine.compile.table import Analysis
+    from keyfold.engine.storage.layout import AppHome
+    from keyfold.plan.nodes import AppSpec
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found out about one table: what it means, and what is wrong with it."""
+
+    table: str
+    state: str | None = None
+    fingerprint: str | None = None
+    keys: tuple[tuple[str, str], ...] = ()
+    columns: tuple[tuple[str, str], ...] = ()
+    error: Exception | None = None
+
+
+def command(app: AppFile, home: Home = None, json: Json = False) -> None:
+    """Check an app without running it.
+
+    Looks at its declaration, hands every expression to Spark, and compares with the state on disk.
+
+    Example: keyfold check shop.py --home /srv/keyfold
+    """
+    from keyfold.cli import main, output
+    from keyfold.cli.app_loader import load
+
+    with output.only_results():
+        loaded = load(app)
+        place, findings = _examined(loaded, home)
+    if json:
+        output.json_document(_document(loaded.app.name, place, findings))
+    else:
+        _show(loaded.app.name, place, findings)
+    if codes := {main.code_of(finding.error) for finding in findings if finding.error}:
+        raise typer.Exit(max(codes))
+
+
+def _examined(loaded: Loaded, home: str | None) -> tuple[AppHome, list[Finding]]:
+    from keyfold.cli.app_loader import for_workers
+    from keyfold.cli.home_reader import home_of
+    from keyfold.engine import session
+    from keyfold.engine.jvm import process
+    from keyfold.engine.storage.layout import AppHome
+    from keyfold.settings import load
+
+    settings = load(home=str(home_of(home)) if home else None)
+    spec = loaded.app.spec()
+    # Not app_home(), which makes the directory.
+    place = AppHome(settings.home.resolve() / spec.name)
+    stored = place.read_plan()
+    for_workers(loaded)
+    with TemporaryDirectory(prefix="keyfold-check-", ignore_cleanup_errors=True) as directory:
+        # Spark's log goes to the home of its settings: not to the one that is looked at.
+        spark = session.own_session(settings.model_copy(update={"home": Path(directory)}))
+        try:
+            with process.told(spec.name):
+                return place, _findings(spark, spec, _feeds(spec, Path(directory) / "feeds"), stored, place)
+        finally:
+            process.stop(spark)
+
+
+def _feeds(spec: AppSpec, directory: Path) -> dict[str, Path]:
+    """Empty directories for streams whose rows stand in the app: analysis needs a place, not the rows."""
+    feeds = {s.name: directory / s.name for s in spec.streams if s.connector.kind == "rows"}
+    for feed in feeds.values():
+        feed.mkdir(parents=True)
+    return feeds
+
+
+def _findings(
+    spark: SparkSession, spec: AppSpec, feeds: dict[str, Path], stored: dict[str, Any] | None, place: AppHome
+) -> list[Finding]:
+    from keyfold.engine import session
+    from keyfold.engine.compile.enrich import Upstream
+    from keyfold.engine.compile.table import Analysis, analyze
+    from keyfold.engine.jvm import process
+    from keyfold.engine.lookups.registry import Lookups
+
+    # What goes wrong with a table is said of that table, and the others are looked at all the same.
+    sides = Lookups(spark, session.kernel(spark))
+    upstream = Upstream(spec, {})
+    analyzed: dict[str, Analysis | Exception] = {}
+    for table in spec.tables:
+        try:
+            analyzed[table.name] = analyze(spark, table, feeds, sides, upstream)
+        except Exception as error:
+            if process.lost(error):
+                raise
+            analyzed[table.name] = error
+    good = [found for found in analyzed.values() if isinstance(found, Analysis)]
+    return [
+        Finding(name, error=found) if isinstance(found, Exception) else _finding(found, good, stored, place)
+        for name, found in analyzed.items()
+    ]
+
+
+def _finding(
+    analysis: Analysis, others: list[Analysis], stored: dict[str, Any] | None, place: AppHome
+) -> Finding:
+    from keyfold.engine.compile.table import build
+    from keyfold.engine.jvm import process
+    from keyfold.engine.recovery import definition_check
+    from keyfold.engine.storage import damage
+
+    table = analysis.spec
+    found = Finding(table.name)
+    try:
+        compiled = build(analysis, others)
+        found = Finding(
+            table.name,
+            state="differs" if _has_state(table.name, stored, place) else "new",
+            fingerprint=definition_check.fingerprint(definition_check.meaning_of(compiled)),
+            keys=tuple((column.name, str(column.type)) for column in compiled.view.keys),
+            columns=tuple((column.name, str(column.type)) for column in compiled.view.columns),
+        )
+        definition_check.check(table.app, stored, compiled, place)
+        damage.check(table.app, table.name, place.table(table.name))
+    except Exception as error:
+        if process.lost(error):
+            raise
+        return replace(found, error=error)
+    return replace(found, state="fits") if found.state == "differs" else found
+
+
+def _has_state(table: str, stored: dict[str, Any] | None, place: AppHome) -> bool:
+    return table in ((stored or {}).get("tables") or {}) or place.table(table).begun() is not None
+
+
+def _document(app: str, place: AppHome, findings: list[Finding]) -> dict[str, Any]:
+    return {
+        "app": app,
+        "home": str(place.path),
+        "ok": not any(finding.error for finding in findings),
+        "tables": [_table_document(finding) for finding in findings],
+    }
+
+
+def _table_document(finding: Finding) -> dict[str, Any]:
+    from keyfold.cli import main
+
+    return {
+        "name": finding.table,
+        "ok": finding.error is None,
+        "state": finding.state,
+        "fingerprint": finding.fingerprint,
+        "keys": [{"name": name, "type": kind} for name, kind in finding.keys],
+        "columns": [{"name": name, "type": kind} for name, kind in finding.columns],
+        **({} if finding.error is None else {"error": main.document(finding.error)}),
+    }
+
+
+_STATES = {
+    "new": "no state on disk yet",
+    "fits": "fits the state on disk",
+    "differs": "does not fit the state on disk",
+}
+
+
+def _show(app: str, place: AppHome, findings: list[Finding]) -> None:
+    from keyfold.cli import main, output
+
+    for finding in findings:
+        state = f", {_STATES[finding.state]}" if finding.state else ""
+        print(f"{app}.{finding.table}: {'OK' if finding.error is None else 'wrong'}{state}")
+        if finding.fingerprint:
+            print(f"  fingerprint  {finding.fingerprint}")
+            for label, columns in (("key", finding.keys), ("columns", finding.columns)):
+                print(f"  {label:<11}  {', '.join(f'{name} {kind}' for name, kind in columns)}")
+        if finding.error is not None:
+            output.error(main.text_of(finding.error))
+    print(f"home: {place.path}")

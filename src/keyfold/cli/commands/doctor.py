@@ -1,0 +1,181 @@
+"""`keyfold doctor`: is all there that keyfold needs? Starts nothing that stays."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import typer
+
+from keyfold.cli.options import Home, Json
+from keyfold.errors import KeyfoldError
+
+# What one start takes: libraries that Java unpacks, Spark's local files, the first checkpoints.
+_NEEDED_DISK: Final = 250_000_000
+_LITTLE_DISK: Final = 1_000_000_000
+_LITTLE_MEMORY: Final = 4_000_000_000
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at: `ok` is None for what works, but not well."""
+
+    what: str
+    ok: bool | None
+    found: str
+    do: str | None = None
+
+
+def command(home: Home = None, json: Json = False) -> None:
+    """Look for what keyfold needs, and say what is missing.
+
+    Python, Java, Spark, the kernel, the home, disk, memory, ports, locale.
+
+    Exits with 1 if something is missing, and says what to do about it.
+
+    Example: keyfold doctor --home /srv/keyfold
+    """
+    from keyfold.cli import output
+    from keyfold.cli.home_reader import home_of
+
+    place = home_of(home)
+    checks: dict[str, Callable[[], Finding]] = {
+        "Python": _python,
+        "Java": _java,
+        "Spark": _spark,
+        "kernel": _kernel,
+        "home": lambda: _writable(place),
+        "disk": lambda: _disk(place),
+        "memory": _memory,
+        "ports": _ports,
+        "locale": _locale,
+    }
+    findings = [_looked(what, check) for what, check in checks.items()]
+    well = all(finding.ok is not False for finding in findings)
+    if json:
+        output.json_document({"ok": well, "findings": [vars(finding) for finding in findings]})
+    else:
+        marks = {True: "ok", None: "note", False: "WRONG"}
+        output.table(("", "what", "found"), ((marks[f.ok], f.what, f.found) for f in findings))
+        for finding in findings:
+            if finding.do:
+                print(f"{finding.what}: {finding.do}")
+        print("all is well" if well else "something is missing, see above")
+    if not well:
+        raise typer.Exit(1)
+
+
+def _looked(what: str, check: Callable[[], Finding]) -> Finding:
+    """What a check finds; one that fails is a finding too, and the others go on."""
+    try:
+        return check()
+    except KeyfoldError as error:
+        return Finding(what, False, error.what, error.hint)
+    except Exception as error:
+        return Finding(what, False, f"{type(error).__name__}: {error}")
+
+
+def _python() -> Finding:
+    version = ".".join(map(str, sys.version_info[:3]))
+    ok = sys.version_info >= (3, 11)
+    return Finding(
+        "Python", ok, f"{version}, {sys.executable}", None if ok else "install Python 3.11 or newer"
+    )
+
+
+def _java() -> Finding:
+    from keyfold.kernel.build import java, java_version
+
+    try:
+        found = java()
+    except KeyfoldError as error:
+        return Finding("Java", False, f"{error.what}: {error.given}", error.hint)
+    return Finding("Java", True, f"{java_version(found)}, {found}")
+
+
+def _spark() -> Finding:
+    try:
+        from pyspark.version import __version__ as version
+    except ImportError as error:
+        return Finding("Spark", False, str(error), 'pip install "pyspark>=4.3,<4.4"')
+    ok = version.startswith("4.3.")
+    return Finding("Spark", ok, f"PySpark {version}", None if ok else 'pip install "pyspark>=4.3,<4.4"')
+
+
+def _kernel() -> Finding:
+    from keyfold.kernel import build
+    from keyfold.settings import load
+
+    found = build.find_jar(load().kernel_dir)
+    if found is not None:
+        return Finding("kernel", True, f"compiled, {found.parent}")
+    return Finding("kernel", None, "not compiled yet; the first start does it, in some seconds")
+
+
+def _writable(home: Path) -> Finding:
+    place = _nearest(home)
+    new = "" if home.exists() else ", to be made"
+    try:
+        # Tried, since rights on paper are not all: a file system may be read-only, or no place for files.
+        with tempfile.TemporaryFile(dir=place):
+            return Finding("home", True, f"{home.resolve()}{new}")
+    except OSError as error:
+        what = f"{place} can't be written: {error.strerror}"
+        return Finding("home", False, what, "another directory: --home DIR, or KEYFOLD_HOME")
+
+
+def _disk(home: Path) -> Finding:
+    from keyfold.cli.formatting import size
+
+    free = shutil.disk_usage(_nearest(home)).free
+    ok = False if free < _NEEDED_DISK else None if free < _LITTLE_DISK else True
+    do = f"a start needs {size(_NEEDED_DISK)}, state and views more; free some, or use --home on another disk"
+    return Finding("disk", ok, f"{size(free)} free", None if ok else do)
+
+
+def _memory() -> Finding:
+    import psutil
+
+    from keyfold.cli.formatting import size
+    from keyfold.settings import load
+
+    free = psutil.virtual_memory().available
+    few = free < _LITTLE_MEMORY
+    limit = load().driver_memory
+    do = f"Spark's JVM takes up to KEYFOLD_DRIVER_MEMORY ({limit}); set it lower, such as 1g" if few else None
+    return Finding("memory", None if few else True, f"{size(free)} available", do)
+
+
+def _ports() -> Finding:
+    """Python, Java and Spark talk through ports of the loopback interface that the system chooses."""
+    try:
+        with socket.socket() as server, socket.socket() as client:
+            server.bind(("127.0.0.1", 0))
+            server.listen(1)
+            client.settimeout(5)
+            client.connect(server.getsockname())
+    except OSError as error:
+        do = "Python and Spark talk over 127.0.0.1; let them (firewall, network namespace, limits)"
+        return Finding("ports", False, f"127.0.0.1 can't be used: {error}", do)
+    return Finding("ports", True, "127.0.0.1 answers")
+
+
+def _locale() -> Finding:
+    encoding = sys.stdout.encoding or "?"
+    if encoding.lower().startswith("utf"):
+        return Finding("locale", True, encoding)
+    return Finding("locale", None, encoding, "characters it lacks are shown as codes; set LANG=C.UTF-8")
+
+
+def _nearest(path: Path) -> Path:
+    """The path, or the nearest directory above it that is there."""
+    place = path.resolve()
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    return place

@@ -1,0 +1,57 @@
+"""`keyfold get NAME KEY...`: the row of one key."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Final
+
+import typer
+from typer.core import TyperCommand
+
+from keyfold.cli.main import NoSuchKey
+from keyfold.cli.options import AtLeast, Home, Json, TableName, Wait, bound
+
+_NEGATIVE: Final = re.compile(r"-(?:[0-9.]+(?:e[+-]?[0-9]+)?|inf(?:inity)?)", re.IGNORECASE)
+_MARK: Final = "\0"
+
+
+class KeyCommand(TyperCommand):
+    """Takes negative numbers for what they are, parts of a key, and not for options."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        for place, word in enumerate(args):
+            value_of_option = place > 0 and args[place - 1].startswith("--") and args[place - 1] != "--json"
+            if _NEGATIVE.fullmatch(word) and not value_of_option:
+                args[place] = _MARK + word
+        return super().parse_args(ctx, args)
+
+
+def command(
+    name: TableName,
+    key: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="KEY...", help="The key's parts, in the order of its columns.", show_default=False
+        ),
+    ] = None,
+    home: Home = None,
+    at_least: AtLeast = None,
+    wait: Wait = None,
+    json: Json = False,
+) -> None:
+    """Print the row of one key.
+
+    Example: keyfold get shop.region_totals eu
+    """
+    from keyfold.cli import output
+    from keyfold.cli.home_reader import opened
+
+    parts = [part.removeprefix(_MARK) for part in key or ()]
+    with opened(name, home) as (_, table):
+        row = table.get(*parts, at_least=bound(at_least, wait), wait=wait)
+        if row is None:
+            position = table.position()
+            empty = "the table has no batch yet" if position is None else None
+            what = f"no row with the key {', '.join(parts)}"
+            raise NoSuchKey(what, reason="not_found", where=name, hint=empty)
+    output.json_document(row) if json else output.pairs(row)

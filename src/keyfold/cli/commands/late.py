@@ -1,0 +1,180 @@
+"""`keyfold late list | show | replay`: rows that came after their windows had closed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from keyfold.cli import tail
+from keyfold.cli.options import Home, Json, TableName
+from keyfold.cli.tail import Newest
+from keyfold.errors import BadOption
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from keyfold.engine.batch.late_replay import Replayed
+    from keyfold.engine.storage.layout import AppHome
+
+app = typer.Typer(rich_markup_mode=None)
+
+Batches = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--batch", metavar="N", min=0, help="Of this batch; as often as you like.", show_default=False
+    ),
+]
+
+
+@app.callback()
+def _group() -> None:
+    """List, show and replay rows that came after their windows had closed.
+
+    Example: keyfold late list shop.per_minute
+
+    Example: keyfold late replay shop.per_minute
+    """
+
+
+@app.command("list")
+def list_(name: TableName, home: Home = None, json: Json = False) -> None:
+    """Print which batches have late rows.
+
+    How many, how late the latest of them was, and whether they were replayed: partly if some were late in a
+    step before the windows, partly-expired if the windows of some were no longer kept.
+
+    Example: keyfold late list shop.per_minute
+    """
+    from keyfold.cli import formatting, output
+    from keyfold.cli.home_reader import late_table
+    from keyfold.engine.batch import late_replay
+
+    place, table = late_table(name, home)
+    found = late_replay.batches_of(place.table(table))
+    if json:
+        output.json_array(_summary(batch) for batch in found)
+        return
+    output.table(
+        ("batch", "rows", "late by", "replayed"),
+        ([batch.batch, batch.rows, formatting.span(batch.late_by), batch.replayed] for batch in found),
+        right=("batch", "rows", "late by"),
+    )
+
+
+def _summary(batch: Any) -> dict[str, Any]:
+    return {
+        "batch": batch.batch,
+        "rows": batch.rows,
+        "late_by": batch.late_by,
+        "replayed": batch.replayed,
+        "sent": batch.sent or 0,
+    }
+
+
+@app.command()
+def show(
+    name: TableName,
+    batch: Batches = None,
+    limit: Newest = None,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Print late rows and the windows they missed.
+
+    Example: keyfold late show shop.per_minute --batch 7 --limit 10
+    """
+    from keyfold.cli.home_reader import late_table
+    from keyfold.engine.batch import late_replay
+
+    place, table = late_table(name, home)
+    columns = ("batch", "time", "late by", "windows missed", "raw")
+    rows = late_replay.read(place.table(table), batch or None)
+    tail.show(rows, limit, json, columns, _cells, right=("batch", "late by"))
+
+
+def _cells(row: dict[str, Any]) -> list[Any]:
+    from keyfold.cli import formatting
+    from keyfold.cli.json_values import plain
+
+    first = next(iter(row["windows"]), None)
+    window = formatting.NONE if first is None else "/".join(str(plain(moment)) for moment in first.values())
+    more = f" and {row['missed'] - 1:,} more" if row["missed"] > 1 else ""
+    return [row["batch"], row["time"], formatting.span(row["late_by"]), window + more, row["raw"]]
+
+
+@app.command()
+def replay(name: TableName, batch: Batches = None, home: Home = None, json: Json = False) -> None:
+    """Fold late rows into closed windows that are kept.
+
+    For tables with keep=. Each row is sent once, however often this is run, and folded by the app: within
+    seconds if it runs, else when it next starts.
+
+    Example: keyfold late replay shop.per_minute --batch 7
+    """
+    from keyfold.cli import output
+    from keyfold.cli.home_reader import late_table, reached
+    from keyfold.engine.batch import late_replay
+    from keyfold.engine.storage.lease import holder
+    from keyfold.plan import durations
+
+    place, table = late_table(name, home)
+    keep = _keep(place, table)
+    upto, watermark = reached(place, table)
+    done = late_replay.replay(
+        place.table(table), durations.millis(keep, "keep"), watermark, batch or None, upto
+    )
+    runs = holder(place) is not None
+    if json:
+        said = {"table": f"{place.path.name}.{table}", **vars(done), "running": runs}
+        output.json_document(said)
+    else:
+        _tell(done, runs, keep, watermark)
+
+
+def _keep(place: AppHome, table: str) -> str:
+    """How long the table keeps closed windows, by what the app declared when it last started."""
+    declared = ((place.read_plan() or {}).get("declared") or {}).get("tables") or []
+    found = next((entry for entry in declared if entry["name"] == table), None)
+    where = f"{place.path.name}.{table}"
+    if found is None:
+        raise BadOption(f"the app no longer has the table {table}", where=where, hint="a table that it has")
+    if found.get("keep"):
+        return str(found["keep"])
+    raise BadOption(
+        "the table keeps no closed windows, so that late rows have nothing to be folded into",
+        where=where,
+        hint=_advice(found),
+    )
+
+
+def _advice(table: Mapping[str, Any]) -> str:
+    if (table.get("window") or {}).get("kind") in ("rolling", "last"):
+        return "rolling and last have no windows that close; longer ones take older rows"
+    if table.get("pattern"):
+        return "a longer late= of the stream: a pattern can't take rows once the watermark has passed them"
+    return 'a table of another name with keep="7 days", which keeps windows so long after their close'
+
+
+def _tell(done: Replayed, runs: bool, keep: str, watermark: datetime | None) -> None:
+    from keyfold.cli import formatting
+
+    when = "folded within seconds" if runs else "folded when the app next starts"
+    print(f"{_rows(done.sent)} sent" + (f", {when}" if done.sent else ""))
+    if done.sent_before:
+        print(f"{_rows(done.sent_before)} sent before, and not again")
+    if done.no_longer_kept:
+        at = f"; the watermark is {formatting.moment(watermark)}" if watermark else ""
+        print(f"{_rows(done.no_longer_kept)} no longer kept: their windows closed more than {keep} ago{at}")
+    if done.not_replayable:
+        print(
+            f"{_rows(done.not_replayable)} can't be sent: late in a step before the windows (distinct, join, "
+            "enrich), whose state for that time is gone; a longer late= of the stream makes it wait longer"
+        )
+    if done.under_way:
+        print(f"{_rows(done.under_way)} of a batch that is under way: run this again when it is done")
+
+
+def _rows(number: int) -> str:
+    return f"{number:,} late row{'' if number == 1 else 's'}"

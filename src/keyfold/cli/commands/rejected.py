@@ -1,0 +1,47 @@
+"""`keyfold rejected NAME`: rows that could not be used."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from keyfold.cli import tail
+from keyfold.cli.options import Home, Json
+from keyfold.cli.tail import Newest
+
+
+def command(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="A stream or a table: app.name, or name where the home has one app."
+        ),
+    ],
+    limit: Newest = None,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Print rows that could not be used, with reason and text, and where it is known file and line.
+
+    Example: keyfold rejected shop.orders --limit 10
+    """
+    from keyfold.cli.home_reader import rejected_rows
+
+    rows = sorted(rejected_rows(name, home), key=lambda row: int(row["batch"]))
+    columns = ("batch", "reason", *(["place"] if any("file" in row for row in rows) else []), "raw")
+    tail.show(rows, limit, json, columns, lambda row: [_cell(row, name) for name in columns], ("batch",))
+
+
+def _cell(row: dict[str, Any], name: str) -> Any:
+    if name == "reason" and "cause" in row:
+        return f"{row['reason']}: {row['cause']}"
+    if name != "place":
+        return row[name]
+    if "file" not in row:
+        return None
+    where = [f"{what} {row[what]}" for what in ("line", "byte") if what in row]
+    here = str(Path.cwd()) + os.sep
+    return ", ".join([row["file"].removeprefix(here), *where])

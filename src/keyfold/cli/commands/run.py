@@ -1,0 +1,104 @@
+"""`keyfold run APP.py`: starts an app and stays with it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from keyfold.cli.main import Interrupted
+from keyfold.cli.options import AppFile, For, Home, Json, seconds_of
+from keyfold.errors import BadOption, did_you_mean
+from keyfold.masking import shown
+
+if TYPE_CHECKING:
+    from keyfold.plan.nodes import AppSpec
+
+
+def command(
+    app: AppFile,
+    drain: Annotated[
+        bool,
+        typer.Option(
+            "--drain", help="Process all input there is, then stop; exit 1 if every row was rejected."
+        ),
+    ] = False,
+    for_: For = None,
+    every: Annotated[
+        str | None,
+        typer.Option("--every", metavar="TIME", help="Time between batches, instead of the app's own."),
+    ] = None,
+    master: Annotated[
+        str | None, typer.Option("--master", metavar="URL", help="Spark's master, such as local[4].")
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="A setting of keyfold's or, if it begins with spark., of Spark's; as often as you like.",
+            show_default=False,
+        ),
+    ] = None,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Run an app until Ctrl-C or SIGTERM.
+
+    The batch under way is finished first.
+
+    In a terminal the tables are shown live; elsewhere a line is logged for each that moved.
+
+    Example: keyfold run shop.py --drain --set spark.sql.shuffle.partitions=8
+    """
+    from keyfold.cli import log_lines, output, run_loop
+    from keyfold.cli.app_loader import for_workers, load
+
+    seconds = seconds_of(for_)
+    settings = {**_settings(set_ or []), **({"master": master} if master else {})}
+    with output.only_results():
+        loaded = load(app)
+        for_workers(loaded)
+        spec = _with_every(loaded.app.spec(), every)
+        ended, status, number = run_loop.lived(
+            spec, loaded.path.name, home=home, settings=settings, drain=drain, seconds=seconds
+        )
+    if drain and ended == "signal":
+        raise Interrupted("stopped before all input was processed; the next start goes on", number or 2)
+    output.json_document({**status, "ended": ended}) if json else log_lines.show(status)
+    nothing = log_lines.warn(status)
+    if drain and ended == "drained" and nothing:
+        name = f"{status['app']}.{next(iter(status['tables']))}"
+        output.error(f"nothing was folded: every row was rejected\n  try: keyfold rejected {name} --limit 10")
+        raise typer.Exit(1)
+    if drain and ended == "time":
+        output.say(f"the {for_} were over before all input was processed; the next start goes on")
+        raise typer.Exit(1)
+
+
+def _with_every(spec: AppSpec, every: str | None) -> AppSpec:
+    from keyfold.plan import durations
+
+    return spec if every is None else replace(spec, every_ms=durations.millis(every, "--every"))
+
+
+def _settings(given: list[str]) -> dict[str, Any]:
+    """`--set` as settings: names with a dot are Spark's."""
+    from keyfold.settings import Settings
+
+    own: dict[str, Any] = {}
+    spark: dict[str, str] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise BadOption("--set takes NAME=VALUE", given=text, hint="--set driver_memory=2g")
+        if name.startswith("spark."):
+            spark[name] = value
+        elif name in Settings.model_fields and name != "spark":
+            own[name] = value
+        else:
+            names = [known for known in Settings.model_fields if known != "spark"]
+            hint = did_you_mean(name, names, f"one of {', '.join(names)}, or a name that begins with spark.")
+            raise BadOption(f"there is no setting {name}", given=f"{name}={shown(name, value)}", hint=hint)
+    return {**own, **({"spark": spark} if spark else {})}

@@ -1,0 +1,56 @@
+"""`keyfold status [APP]`: how the apps in a home are, from any process, without a JVM."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from keyfold.cli.options import Home, Json, complete_app
+
+if TYPE_CHECKING:
+    from keyfold.engine.storage.layout import AppHome
+
+
+def command(
+    app: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[APP]",
+            help="One app; else all in the home.",
+            show_default=False,
+            autocompletion=complete_app,
+        ),
+    ] = None,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Show how the apps of a home are, and each table's figures.
+
+    Rows and rows/s are those of the last run; batch, keys, late, rejected and removed rows are of all runs.
+    A running app writes its figures every second; their age is shown, and one that has stopped doing so does
+    not respond. Narrow terminals show fewer columns; --json has them all.
+
+    Example: keyfold status shop
+    """
+    from keyfold.cli import app_status, output
+    from keyfold.cli.home_reader import home_of
+
+    found = [app_status.status(place) for place in _chosen(home_of(home), app)]
+    if json:
+        output.json_array(found)
+        return
+    for number, status in enumerate(found):
+        if number:
+            print()
+        app_status.show(status)
+
+
+def _chosen(home: Any, app: str | None) -> list[AppHome]:
+    from keyfold.engine.storage.layout import AppHome, apps, find
+
+    if app is not None:
+        return [find(home, app, table=False)[0]]
+    known = apps(home)
+    # Says what to do when there is none.
+    return [AppHome(home.resolve() / name) for name in known] if known else [find(home, "")[0]]

@@ -1,0 +1,101 @@
+"""Numbers for people: short, and of one width whatever their size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from keyfold.cli.json_values import plain
+
+NONE: Final = "-"
+_BARS: Final = "▁▂▃▄▅▆▇█"
+_PLAIN_BARS: Final = "_.-=+*#@"
+
+
+def count(number: float | None) -> str:
+    """950, 12.3k, 4.56M."""
+    if number is None:
+        return NONE
+    for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        # From where three digits would round up to it; thousands up to ten are written out.
+        if number >= unit * 0.9995 and number >= 10_000:
+            return f"{number / unit:.3g}{name}"
+    return f"{number:,.0f}" if number >= 10 or number == int(number) else f"{number:.1f}"
+
+
+def size(number: float | None) -> str:
+    """Bytes: 512 B, 2.0 MB."""
+    if number is None:
+        return NONE
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if number < 1000 or unit == "TB":
+            return f"{number:.0f} {unit}" if unit == "B" or number >= 100 else f"{number:.1f} {unit}"
+        number /= 1000
+    raise AssertionError
+
+
+def span(seconds: float | None) -> str:
+    """A length of time by its two largest units: 350 ms, 12 s, 3 min 20 s, 5 d 2 h."""
+    if seconds is None:
+        return NONE
+    if seconds < 0:
+        return f"-{span(-seconds)}"
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = int(seconds)
+    for unit, name, below, small in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+        if whole >= unit:
+            rest = whole % unit // below
+            return f"{whole // unit} {name}" + (f" {rest} {small}" if rest else "")
+    return f"{whole} s"
+
+
+def about(seconds: float | None) -> str:
+    """A length of time by its largest unit alone: 350 ms, 3.2 s, 2 h."""
+    return " ".join(span(seconds).split()[:2])
+
+
+def short(value: Any) -> Any:
+    """A value of a row with as many digits as one looks at."""
+    return f"{value:,.2f}" if isinstance(value, float) else value
+
+
+def moment(value: datetime | str | None) -> str:
+    """A time without its fraction of a second."""
+    if value is None:
+        return NONE
+    at = datetime.fromisoformat(value) if isinstance(value, str) else value
+    return str(plain(at.replace(microsecond=0)))
+
+
+def sparkline(values: Sequence[float], width: int, encoding: str = "utf-8", low: float = 0) -> str:
+    """The newest values as bars from `low`, which none is below, to their highest."""
+    bars = _BARS if encoding.lower().replace("-", "").startswith("utf") else _PLAIN_BARS
+    shown = [value - low for value in list(values)[-width:]]
+    top = max(shown, default=0)
+    if not 0 < top < float("inf"):
+        return bars[0] * len(shown)
+    return "".join(bars[min(len(bars) - 1, int(value / top * len(bars)))] for value in shown)
+
+
+def status_row(name: str, table: dict[str, Any]) -> dict[str, str]:
+    """The figures of one table, named and spelled as the terminal and `keyfold status` show them."""
+    batch_ms = table.get("batch_ms")
+    return {
+        "table": name,
+        "rows/s": count(table.get("rows_per_second")),
+        "rows": count(table.get("rows")),
+        "keys": count(table.get("keys")),
+        "state": size(table.get("state_bytes")),
+        "batch": count(table.get("batch")),
+        "took": span(None if batch_ms is None else batch_ms / 1000),
+        "watermark": moment(table.get("watermark")),
+        "behind": span(table.get("lag_seconds")),
+        "late": count(table.get("late")),
+        "rejected": count(table.get("rejected")),
+        # Of what most tables never have, nothing is said.
+        **({"removed": count(table["removed"])} if table.get("removed") else {}),
+    }

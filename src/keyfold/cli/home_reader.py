@@ -1,0 +1,110 @@
+"""Opens what an app left in its home, without the app's file and without a JVM."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from keyfold.errors import HomeUnusable, QueryError, did_you_mean
+
+if TYPE_CHECKING:
+    from keyfold.engine.storage.layout import AppHome
+    from keyfold.views.contract import ViewStore
+    from keyfold.views.reader import TableReader
+
+
+def home_of(given: str | None) -> Path:
+    """The home: as given, else of the environment, else the default. Reading needs no other setting."""
+    text = given or os.environ.get("KEYFOLD_HOME") or ".keyfold"
+    if "://" in text:
+        from keyfold.settings import load
+
+        return load(home=text).home
+    path = Path(text).expanduser()
+    if path.exists() and not path.is_dir():
+        raise HomeUnusable(f"the home {text} is no directory", given=text, hint="--home DIR, or KEYFOLD_HOME")
+    return path
+
+
+@contextmanager
+def opened(name: str, home: str | None) -> Iterator[tuple[ViewStore, TableReader]]:
+    """The views of an app and the reader of one of its tables."""
+    from keyfold.engine.storage.layout import find
+    from keyfold.views.reader import TableReader, open_store
+
+    place, table = find(home_of(home), name)
+    store = open_store(place.views, read_only=True)
+    try:
+        yield store, TableReader(store, table)
+    finally:
+        store.close()
+
+
+def rejected_rows(name: str, home: str | None) -> list[dict[str, Any]]:
+    """The rejected rows of a table, or of a stream: those of all tables that read it, each once."""
+    from keyfold.engine.batch import side_outputs
+    from keyfold.engine.storage.layout import find
+
+    place, part = find(home_of(home), name)
+    tables = _tables_and_streams(place)
+    known = {known.lower(): known for known in tables}
+    if part.lower() in known:
+        return _timed(side_outputs.read_rejected(place.table(known[part.lower()])))
+    readers = [table for table, streams in tables.items() if part.lower() in streams]
+    if not readers and part.lower() not in {stream.lower() for stream in _streams(place)}:
+        names = [*tables, *_streams(place)]
+        hint = did_you_mean(part, names, f"one of {', '.join(names)}")
+        what = f"no stream or table {part} in app {place.path.name}"
+        raise QueryError(what, reason="not_found", given=name, hint=hint)
+    return _timed(
+        side_outputs.of_stream(part, [side_outputs.read_rejected(place.table(table)) for table in readers])
+    )
+
+
+def late_table(name: str, home: str | None) -> tuple[AppHome, str]:
+    """The app and the table that have the late rows."""
+    from keyfold.engine.batch.late_replay import table_of
+    from keyfold.engine.storage.layout import find
+
+    place, part = find(home_of(home), name)
+    return place, table_of(place.path.name, part, _tables_and_streams(place), _streams(place))
+
+
+def reached(place: AppHome, table: str) -> tuple[int | None, datetime | None]:
+    """The newest batch of a table that is done, and its watermark: by its view, or by Spark's own log."""
+    from keyfold.views.reader import open_store
+    from keyfold.views.types.epoch import from_micros
+
+    home, position = place.table(table), None
+    if place.views.exists():
+        store = open_store(place.views, read_only=True)
+        try:
+            position = store.position(table)
+        finally:
+            store.close()
+    committed = home.committed()
+    if position and (committed is None or position.batch >= committed):
+        return position.batch, position.watermark
+    ms = None if committed is None else home.watermark_ms(committed)
+    watermark = None if ms is None else from_micros(ms * 1000, zoned=True)
+    return committed, watermark if isinstance(watermark, datetime) else None
+
+
+def _timed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """With the time as a time, so that it is printed as all others are."""
+    return [{**row, "at": datetime.fromisoformat(row["at"])} if row.get("at") else row for row in rows]
+
+
+def _tables_and_streams(place: AppHome) -> dict[str, set[str]]:
+    tables = (place.read_plan() or {}).get("tables") or {}
+    return {name: {stream.lower() for stream in entry.get("streams", ())} for name, entry in tables.items()}
+
+
+def _streams(place: AppHome) -> list[str]:
+    """The streams as declared: one that no table reads has no rejected rows, but is no mistake."""
+    declared = (place.read_plan() or {}).get("declared") or {}
+    return [stream["name"] for stream in declared.get("streams", ())]

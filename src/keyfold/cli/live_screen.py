@@ -1,0 +1,185 @@
+"""A running app in a terminal: its figures, redrawn in place. Made to fit from 40 columns on."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.cells import cell_len
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from keyfold.cli import formatting, output
+
+if TYPE_CHECKING:
+    from keyfold.engine.handle import Handle
+
+_SPARK: Final = 16
+_LEAST_SPARK: Final = 4
+# Between two columns.
+_GAP: Final = 2
+_HISTORY: Final = 60
+_SHOWN: Final = (
+    "rows",
+    "keys",
+    "state",
+    "batch",
+    "took",
+    "watermark",
+    "behind",
+    "late",
+    "rejected",
+)
+# Of what most tables never have, nothing is said.
+_SOMETIMES: Final = ("removed", "done")
+
+
+class Screen:
+    """Shows what `handle.status()` says, twice a second, until it is closed."""
+
+    def __init__(
+        self, handle: Handle, console: Console, until: str, watch: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        self._handle, self._console, self._until, self._watch = handle, console, until, watch
+        self._begun = time.monotonic()
+        self._rates: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_HISTORY))
+        self._left = Left()
+        self._live = Live(console=console, transient=True, auto_refresh=False)
+
+    def __enter__(self) -> Callable[[], None]:
+        self._live.start()
+        return self.refresh
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def refresh(self) -> None:
+        """Draws the figures of now."""
+        status = self._handle.status()
+        for name, table in status["tables"].items():
+            self._rates[name].append(table["rows_per_second"] or 0)
+        self._live.update(self.drawn(status), refresh=True)
+
+    def drawn(self, status: dict[str, Any]) -> RenderableType:
+        """The whole picture."""
+        width = self._console.width
+        head = Text(status["app"], style="bold", overflow="ellipsis", no_wrap=True)
+        head.append(f"  {formatting.span(int(time.monotonic() - self._begun))}  {self._until}", style="dim")
+        tables = status["tables"]
+        rows = {name: _row(name, table) for name, table in tables.items()}
+        wide = self._wide(rows, width)
+        body = [wide] if wide is not None else self._narrow(rows, width)
+        return Group(head, *body, *self._bar(tables.values(), width), *self._rows())
+
+    def _wide(self, rows: Mapping[str, Mapping[str, str]], width: int) -> RenderableType | None:
+        """A line for each table, if all numbers have room: sparklines are as wide as what is left, and the
+        watermark gives way, since how far it is behind is there too."""
+        used = [c for c in (*_SHOWN, *_SOMETIMES) if c in _SHOWN or any(row.get(c) for row in rows.values())]
+        for columns in (("rows/s", *used), tuple(c for c in ("rows/s", *used) if c != "watermark")):
+            left = width - _width(("table", *columns), rows)
+            if left >= 0:
+                return self._grid(rows, columns, min(_SPARK, left - _GAP))
+        return None
+
+    def _grid(self, rows: Mapping[str, Mapping[str, str]], columns: tuple[str, ...], room: int) -> Table:
+        grid = Table(box=None, pad_edge=False, header_style="dim")
+        for name in ("table", columns[0], *([""] if room >= _LEAST_SPARK else []), *columns[1:]):
+            grid.add_column(name, justify="left" if name in ("table", "") else "right", no_wrap=True)
+        for name, row in rows.items():
+            spark = [Text(self._spark(name, room), style="cyan")] if room >= _LEAST_SPARK else []
+            first, *cells = (_cell(column, row.get(column, "0")) for column in columns)
+            grid.add_row(Text(name, style="bold"), first, *spark, *cells)
+        return grid
+
+    def _narrow(self, rows: Mapping[str, Mapping[str, str]], width: int) -> list[RenderableType]:
+        """Name and figures of each table, one after the other over as many lines as they take."""
+        lines: list[RenderableType] = []
+        for name, row in rows.items():
+            line = Text(name, style="bold", overflow="fold").append(f"  {row['rows/s']} rows/s", "not bold")
+            room = min(_SPARK, max(_LEAST_SPARK, width - line.cell_len - _GAP))
+            parts = [Text(self._spark(name, room), style="not bold cyan")]
+            for label in (*_SHOWN, *_SOMETIMES):
+                if row.get(label, "0") not in (formatting.NONE, "0"):
+                    parts.append(Text(f"{label} ", "not bold dim").append_text(_cell(label, row[label])))
+            for part in parts:
+                if line.cell_len + _GAP + part.cell_len > width:
+                    lines.append(line)
+                    line = Text()
+                line.append(" " * _GAP).append_text(part)
+            lines.append(line)
+        return lines
+
+    def _bar(self, tables: Iterable[Mapping[str, Any]], width: int) -> list[RenderableType]:
+        """One bar for all tables, as long as there is something left to do."""
+        known = [table for table in tables if table["done"] is not None]
+        done = sum(table["done"] for table in known) / len(known) if known else None
+        left = self._left.estimate(done, time.monotonic())
+        if done is None or done >= 1:
+            return []
+        grid = Table.grid(padding=(0, 1))
+        # Tables of one stream read the same files.
+        most = max(table["files_left"] or 0 for table in known)
+        files = f", {most:,} files to come" if most else ""
+        bar = ProgressBar(total=1, completed=done, width=max(8, min(40, width // 4)))
+        grid.add_row(bar, Text(f"{done:.0%}{left}{files}", overflow="fold"))
+        return [grid]
+
+    def _rows(self) -> list[RenderableType]:
+        """Rows of the tables that are watched, as they are now."""
+        shown: list[RenderableType] = []
+        for name, options in self._watch.items():
+            table = self._handle.table(name)
+            rows = table.rows(**options)
+            columns = [c.name for c in (*table.schema.keys, *table.schema.columns)]
+            grid = Table(box=None, pad_edge=False, title=name, title_justify="left", title_style="bold")
+            for number, column in enumerate(columns):
+                grid.add_column(Text(column), justify="right" if number else "left", header_style="dim")
+            for row in rows:
+                grid.add_row(*(Text(output.cell(formatting.short(row[column]))) for column in columns))
+            shown += [Text(""), grid]
+        return shown
+
+    def _spark(self, name: str, width: int) -> str:
+        return formatting.sparkline(self._rates[name], width, self._console.encoding)
+
+
+class Left:
+    """How long it will take, from how it went since it began."""
+
+    def __init__(self) -> None:
+        self._first: tuple[float, float] | None = None
+
+    def estimate(self, done: float | None, now: float) -> str:
+        """In words, once there is something to reckon with."""
+        if done is None or done >= 1 or self._first is None or done < self._first[1]:
+            self._first = None if done is None or done >= 1 else (now, done)
+            return ""
+        begun, before = self._first
+        if done - before < 0.02 or now - begun < 2:
+            return ""
+        return f", about {formatting.span((now - begun) / (done - before) * (1 - done))} left"
+
+
+def _row(name: str, table: dict[str, Any]) -> dict[str, str]:
+    """A table's figures, and how much is done while something is left."""
+    done = table["done"]
+    return formatting.status_row(name, table) | ({} if done is None or done >= 1 else {"done": f"{done:.0%}"})
+
+
+def _width(columns: tuple[str, ...], rows: Mapping[str, Mapping[str, str]]) -> int:
+    """Of a line with all of its figures."""
+    widths = (max(len(c), *(cell_len(row.get(c, "0")) for row in rows.values())) for c in columns)
+    return sum(widths) + _GAP * (len(columns) - 1)
+
+
+def _cell(label: str, text: str) -> Text:
+    bad = label in ("late", "rejected") and text != "0"
+    return Text(text, style="yellow" if bad else "default")

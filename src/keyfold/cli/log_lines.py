@@ -1,0 +1,82 @@
+"""A run as lines of a log, and as a table when it has ended."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from keyfold.cli import formatting, output
+
+if TYPE_CHECKING:
+    from keyfold.engine.handle import Handle
+
+_LINE_SECONDS: Final = 10.0
+
+
+class Lines:
+    """A line for each table that moved, every few seconds."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self._next = time.monotonic() + _LINE_SECONDS
+        self._told: dict[str, int | None] = {}
+        self._warned: dict[str, int | None] = {}
+
+    def tell(self) -> None:
+        """Says what moved, if it is time."""
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + _LINE_SECONDS
+        for name, table in self._handle.status()["tables"].items():
+            if table["batch"] != self._told.get(name):
+                self._told[name] = table["batch"]
+                output.say(line(name, table))
+                self._warn(name, table)
+
+    def _warn(self, name: str, table: dict[str, Any]) -> None:
+        batch = (table.get("rejecting") or {}).get("batch")
+        if batch != self._warned.get(name):
+            self._warned[name] = batch
+            output.say(rejecting(f"{self._handle.spec.name}.{name}", table["rejecting"]))
+
+
+def rejecting(table: str, found: dict[str, Any]) -> str:
+    """That nearly all rows of a batch were rejected."""
+    return (
+        f"WARNING: {table} rejected {found['share']:.0%} of the rows of batch {found['batch']} "
+        f"({found['rejected']:,}): {found['reason']} (keyfold rejected {table})"
+    )
+
+
+def warn(status: dict[str, Any]) -> bool:
+    """Says which tables rejected nearly all rows of a batch; whether this run did nothing but that."""
+    tables = status["tables"]
+    for name, table in tables.items():
+        if table.get("rejecting"):
+            output.say(rejecting(f"{status['app']}.{name}", table["rejecting"]))
+    # Tables that read other tables have no rows where those have nothing to say.
+    busy = [table for table in tables.values() if table.get("rows") or table.get("all_rejected")]
+    return bool(busy) and all(table.get("all_rejected") for table in busy)
+
+
+def line(name: str, table: dict[str, Any]) -> str:
+    """A table's figures as one line of a log."""
+    row = formatting.status_row(name, table)
+    done = f", {table['done']:.0%} done" if table["done"] is not None and table["done"] < 1 else ""
+    removed = f", {row['removed']} removed" if "removed" in row else ""
+    watermark = f", watermark {row['watermark']}" if table["watermark"] else ""
+    return (
+        f"{name}: batch {row['batch']} in {row['took']}, {row['rows/s']} rows/s, {row['keys']} keys, "
+        f"state {row['state']}{watermark}, {row['late']} late, {row['rejected']} rejected{removed}{done}"
+    )
+
+
+def show(status: dict[str, Any]) -> None:
+    """The last figures of a run, as a table on stdout."""
+    removed = any(table.get("removed") for table in status["tables"].values())
+    columns = ("table", "batch", "rows", "keys", "late", "rejected", *(["removed"] if removed else []))
+    rows = []
+    for name, table in status["tables"].items():
+        found = [table.get(column) for column in columns[1:]]
+        rows.append([f"{status['app']}.{name}", *(formatting.NONE if v is None else v for v in found)])
+    output.table(columns, rows, right=columns[1:])

@@ -1,0 +1,68 @@
+"""The commands there are. A new one is a file beside this one and a line below."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from keyfold.cli.commands import (
+    check,
+    demo,
+    describe,
+    doctor,
+    drop,
+    get,
+    init,
+    late,
+    pattern,
+    rejected,
+    reset,
+    rows,
+    run,
+    status,
+)
+
+app = typer.Typer(
+    name="keyfold",
+    help="Keeps a durable, bounded, readable fold per key over a stream, on Spark.",
+    pretty_exceptions_enable=False,
+    # Plain help: with Rich it takes three times as long to come.
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from keyfold import __version__
+
+        print(f"keyfold {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _everywhere(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Print Python's trace with an error.")] = False,
+) -> None:
+    # `main.main` reads it from the words, since it outlives the command; it is here for the help.
+    del version, debug
+
+
+app.command("init")(init.command)
+app.command("run")(run.command)
+app.command("get", cls=get.KeyCommand)(get.command)
+app.command("rows")(rows.command)
+app.command("demo")(demo.command)
+app.command("status")(status.command)
+app.command("rejected")(rejected.command)
+app.add_typer(late.app, name="late")
+app.add_typer(pattern.app, name="pattern")
+app.command("reset")(reset.command)
+app.command("drop")(drop.command)
+app.command("describe")(describe.command)
+app.command("check")(check.command)
+app.command("doctor")(doctor.command)

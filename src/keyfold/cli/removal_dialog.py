@@ -1,0 +1,92 @@
+"""What `keyfold drop` and `keyfold reset` share: which table is meant, the question, what is said."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from keyfold.engine.recovery.table_removal import What
+    from keyfold.engine.storage.layout import AppHome
+
+Yes = Annotated[bool, typer.Option("--yes", help="Don't ask; needed where there is no terminal.")]
+Why = Annotated[
+    str | None,
+    typer.Option("--why", metavar="TEXT", help="The reason, for audit.jsonl.", show_default=False),
+]
+
+
+def found(name: str, home: str | None) -> tuple[AppHome, str]:
+    """The app and its table, also one that the app no longer has, or of which app.json is lost."""
+    from keyfold.cli.home_reader import home_of
+    from keyfold.engine.recovery.table_removal import tables
+    from keyfold.errors import QueryError, did_you_mean
+
+    place, part = _app(home_of(home), name)
+    known = {table.lower(): table for table in tables(place)}
+    if part.lower() not in known:
+        hint = did_you_mean(part, known.values(), f"one of {', '.join(known.values())}" if known else None)
+        raise QueryError(
+            f"no table {part} in app {place.path.name}", reason="not_found", given=name, hint=hint
+        )
+    return place, known[part.lower()]
+
+
+def _app(home: Path, name: str) -> tuple[AppHome, str]:
+    from keyfold.engine.storage.layout import AppHome, find
+    from keyfold.errors import QueryError
+
+    app, _, part = name.rpartition(".")
+    try:
+        return find(home, name)
+    except QueryError:
+        if app and (home / app / "tables").is_dir():
+            return AppHome(home.resolve() / app), part
+        raise
+
+
+def readers_of(place: AppHome, table: str) -> list[str]:
+    """All tables whose state holds rows of a table, as they read it or one that does."""
+    from keyfold.engine.recovery.table_removal import with_readers
+
+    return with_readers(place, table)[1:]
+
+
+def carried_out(
+    what: What, place: AppHome, tables: list[str], why: str | None, yes: bool, json: bool
+) -> None:
+    """Asks, removes the tables, and says what was removed."""
+    from keyfold.cli import formatting, output
+    from keyfold.engine.recovery.table_removal import remove, size
+
+    app = place.path.name
+    names = " and ".join(f"{app}.{table}" for table in tables)
+    if not yes:
+        space = formatting.size(sum(size(place, table) for table in tables))
+        _ask(f"{what} {names}? State, view and side outputs, {space}, will be gone.")
+    done = remove(place, what, tables, why)
+    if json:
+        output.json_document({"app": app, **done})
+    else:
+        after = "the next start" if what == "reset" else "if the app still declares it, the next start"
+        removed = formatting.size(done["bytes"])
+        print(f"{names}: {removed} removed; {after} reads its sources from the first row")
+    if done["view"]:
+        output.say(f"the view could not be removed: {done['view']}")
+        raise typer.Exit(1)
+
+
+def _ask(question: str) -> None:
+    from keyfold.cli import output
+    from keyfold.errors import BadOption
+
+    if not sys.stdin.isatty():
+        raise BadOption(
+            "this can't be undone, and there is no terminal to ask on", hint="--yes, if it is meant"
+        )
+    if not typer.confirm(question, err=True):
+        output.say("nothing was changed")
+        raise typer.Exit(1)

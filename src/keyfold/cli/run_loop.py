@@ -1,0 +1,155 @@
+"""The life of an app on the command line: start, stay with it, show it, stop."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING, Any, Literal
+
+from keyfold.cli import log_lines, output
+from keyfold.cli.main import Interrupted
+from keyfold.cli.signals import Stopping
+from keyfold.errors import KeyfoldError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from keyfold.engine.handle import Handle
+    from keyfold.plan.nodes import AppSpec
+
+Watch = Mapping[str, Mapping[str, Any]]
+Ended = Literal["drained", "time", "signal", "idle"]
+
+
+def lived(
+    spec: AppSpec,
+    file: str,
+    *,
+    home: str | Path | None = None,
+    settings: Mapping[str, Any] | None = None,
+    drain: bool = False,
+    seconds: float | None = None,
+    meanwhile: Callable[[Handle, Stopping], None] | None = None,
+    before_end: Callable[[Handle], None] | None = None,
+    watch: Watch | None = None,
+) -> tuple[Ended, dict[str, Any], int | None]:
+    """Runs an app to its end: how it ended, its last status, and the signal if it was one.
+
+    `meanwhile` is called once it is up, `before_end` when it is about to be stopped; of the tables in
+    `watch` the live screen shows rows too.
+    """
+    from keyfold.engine.jvm import process
+
+    with Stopping() as stopping, output.warnings_said():
+        handle = _started(spec, file, home, settings or {}, stopping)
+        try:
+            if meanwhile:
+                meanwhile(handle, stopping)
+            ended = _waited(handle, stopping, drain, seconds, watch or {})
+            if before_end:
+                before_end(handle)
+            handle.stop()
+            # A query may have failed while the others were being stopped.
+            handle.wait(0)
+            return ended, handle.status(), stopping.number
+        finally:
+            try:
+                handle.stop()
+            finally:
+                process.stop(handle.spark)
+
+
+def live_terminal() -> bool:
+    """Whether stderr is a terminal that can be drawn on; asked of it, since FORCE_COLOR says so of a file."""
+    return sys.stderr.isatty() and not output.terminal().is_dumb_terminal
+
+
+def _started(
+    spec: AppSpec, file: str, home: str | Path | None, settings: Mapping[str, Any], stopping: Stopping
+) -> Handle:
+    from keyfold.cli.startup_bar import Starting
+    from keyfold.engine.start import start
+
+    output.say(f"starting {spec.name} of {file}")
+    try:
+        with Starting(output.terminal(), live_terminal()) as tell:
+            handle = start(spec, home=home, settings=settings, tell=tell, alone=True)
+            # At once: from here on a signal must not leave the queries without anybody who stops them.
+            stopping.up()
+    except KeyboardInterrupt:
+        number = stopping.number or signal.SIGINT
+        raise Interrupted("stopped before the app was up; nothing was processed", number) from None
+    tables = ", ".join(table.name for table in handle.spec.tables)
+    output.say(f"{handle.spec.name} runs in {handle.home.path}: {tables}")
+    return handle
+
+
+def _waited(handle: Handle, stopping: Stopping, drain: bool, seconds: float | None, watch: Watch) -> Ended:
+    deadline = float("inf") if seconds is None else time.monotonic() + seconds
+    draining = Draining(handle) if drain else None
+    with _drawn(stopping), _shown(handle, drain, seconds, watch) as show:
+        while True:
+            if draining is not None and draining.done():
+                return "drained"
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return "time"
+            handle.wait(min(left, 0.2 if drain else 0.5), stopping.asked)
+            if stopping.asked.is_set():
+                return "signal"
+            if draining is None and not any(query.isActive for query in handle.queries.values()):
+                return "idle"
+            # A picture that can't be drawn is no reason to end what it shows.
+            with suppress(KeyfoldError, OSError):
+                show()
+
+
+@contextmanager
+def _drawn(stopping: Stopping) -> Iterator[None]:
+    """While a screen is drawn a signal says nothing; then it is said below it."""
+    stopping.drawn = live_terminal()
+    try:
+        yield
+    finally:
+        if stopping.drawn and stopping.asked.is_set():
+            stopping.say()
+        stopping.drawn = False
+
+
+def _shown(handle: Handle, drain: bool, seconds: float | None, watch: Watch) -> Any:
+    """A live screen in a terminal, else log lines."""
+    if not live_terminal():
+        return nullcontext(log_lines.Lines(handle).tell)
+    from keyfold.cli.live_screen import Screen
+
+    until = (
+        "until all input is read" if drain else "Ctrl-C stops" if seconds is None else f"for {seconds:g} s"
+    )
+    return Screen(handle, output.terminal(), until, watch)
+
+
+class Draining:
+    """A drain in a thread of its own, since a call into Java can't be interrupted by a signal."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._drain, name="keyfold-drain", daemon=True)
+        self._thread.start()
+
+    def done(self) -> bool:
+        """Whether all input is processed; raises what the drain raised."""
+        self._thread.join(0.05)
+        if self._error is not None:
+            raise self._error
+        return not self._thread.is_alive()
+
+    def _drain(self) -> None:
+        try:
+            self._handle.drain()
+        except BaseException as error:
+            self._error = error

@@ -1,0 +1,10 @@
+"""What a user writes: an app, its streams and its tables. Declaring checks arguments and touches nothing."""
+
+from __future__ import annotations
+
+from keyfold.declare.app import App
+from keyfold.declare.keyed_stream import KeyedStream
+from keyfold.declare.stream import Stream
+from keyfold.declare.table import Table
+
+__all__ = ["App", "KeyedStream", "Stream", "Table"]

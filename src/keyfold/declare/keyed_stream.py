@@ -1,0 +1,280 @@
+"""A stream with a key: the windows and ranks it can have, and the tables that are made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from keyfold.declare.patterns import Pattern
+from keyfold.plan.call_site import StreamPlace, here
+from keyfold.plan.describe.phrases import top_words, window_words
+from keyfold.plan.nodes import (
+    Emit,
+    Expr,
+    FoldSpec,
+    Named,
+    Node,
+    OnError,
+    ProcessMode,
+    Site,
+    TableSpec,
+    TopSpec,
+    WindowSpec,
+    name_of,
+)
+from keyfold.plan.pattern.syntax import Order
+from keyfold.plan.validate import (
+    arguments,
+    event_time,
+    known_columns,
+    pattern,
+    retraction,
+    top_n,
+    windows,
+)
+from keyfold.plan.validate import (
+    processor as processor_checks,
+)
+from keyfold.plan.validate.emit import check_columns, stay
+from keyfold.plan.validate.table_options import length, table_columns
+
+if TYPE_CHECKING:
+    from keyfold.declare.app import App
+    from keyfold.declare.table import Table
+
+
+@dataclass(frozen=True)
+class KeyedStream:
+    """A stream with a key, and perhaps windows, of which tables are made.
+
+    >>> ticks = kf.App("clock").stream("ticks", kf.rate(), time="timestamp").by("value")
+    >>> ticks.sliding("1 hour", every="1 minute")
+    <stream ticks of clock by value, sliding 1 hour every 1 minute>
+    """
+
+    app: App
+    node: Node
+    keys: Named
+    window: WindowSpec | None = None
+    ranked: TopSpec | None = None
+
+    def tumbling(
+        self, size: str | timedelta, *, offset: str | timedelta | int = 0, zone: str | None = None
+    ) -> KeyedStream:
+        """Windows side by side: each row is in one. A table has a row per key and window.
+
+        Windows are aligned to 1970-01-01 in UTC, or begin at midnight in a `zone` such as "Europe/Berlin",
+        where their size is whole days; `offset` moves them, "-1 hour" back.
+        """
+        return self._windowed(windows.tumbling, size, offset, zone)
+
+    def sliding(
+        self,
+        size: str | timedelta,
+        *,
+        every: str | timedelta | None = None,
+        offset: str | timedelta | int = 0,
+        zone: str | None = None,
+    ) -> KeyedStream:
+        """Windows of a size that begin `every` so often: each row is in all that hold its time.
+
+        `offset` and `zone` are as in `tumbling`; `every` is at most the size, which need not be a multiple.
+        """
+        return self._windowed(windows.sliding, size, every, offset, zone)
+
+    def session(self, gap: Expr | timedelta) -> KeyedStream:
+        """Windows from a key's first row to its last plus the gap: rows at most that far apart are in one.
+
+        The gap is a duration, or an expression that gives each row its own.
+        """
+        return self._windowed(windows.session, gap)
+
+    def rolling(self, duration: str | timedelta, *, every: str | timedelta | None = None) -> KeyedStream:
+        """The rows of the last duration of event time up to each key's newest row: a table has a row per key.
+
+        It is exact, and keeps those rows; with `every` it keeps panes of that width instead.
+        """
+        return self._windowed(windows.rolling, duration, every)
+
+    def last(self, n: int) -> KeyedStream:
+        """The last n rows of each key, by event time if the stream has one, else by arrival."""
+        return self._windowed(windows.last, n)
+
+    def top(self, n: int, *, by: str | None = None) -> KeyedStream:
+        """The first n rows of each key, as after ORDER BY in SQL: a table has a row per key and rank.
+
+        >>> bids = kf.App("shop").stream("bids", kf.rows([]), "item int, price double")
+        >>> bids.by("item").top(3, by="price desc").table("highest_bids")
+        <table shop.highest_bids>
+
+        Rows are whole, unless the table names expressions; `rank` counts from 1. Equal rows are ordered by
+        event time, then by arrival.
+        """
+        return self._ranked(top_n.top, n, by)
+
+    def latest(self) -> KeyedStream:
+        """The newest row of each key, by event time and then by arrival: a table has a row per key.
+
+        It is whole, unless the table names expressions.
+        """
+        return self._ranked(top_n.latest)
+
+    def table(
+        self,
+        name: str,
+        columns: Mapping[str, Expr | FoldSpec] | None = None,
+        /,
+        *,
+        ttl: str | timedelta | None = None,
+        emit: Emit = "changes",
+        keep: str | timedelta | None = None,
+        idle: str | timedelta | None = None,
+        partitions: int | None = None,
+        on_error: OnError = "reject",
+        help: str = "",
+        **named: Expr | FoldSpec,
+    ) -> Table:
+        """Declares a table: one row per key, or per key and window, its columns aggregates or folds.
+
+        Columns are keyword arguments or a dict; only in the dict may a column have an option's name. `ttl`
+        forgets a key not seen for so long, `partitions` is fixed at the first start, `on_error="fail"` stops
+        at a bad row. For tumbling, sliding and session windows: `emit="final"` gives each once, when it has
+        closed; `keep` is how long a closed one takes replays of late rows before it is deleted; after `idle`
+        without rows, time follows the clock, so that windows close, as do joins.
+        """
+        site = here()
+        where = self.app._table_place(name, site)
+        # First, since a column called ttl is the likeliest reason for a table to have no columns.
+        life = stay(self.window, self.node, ttl, emit, keep, idle, where)
+        checked = table_columns(columns, named, self.keys, where, needed=self.ranked is None)
+        check_columns(self.window, self.keys, checked, where)
+        top_n.check_columns(self.ranked, self.keys, checked, known_columns.of_stream(self.node), where)
+        retraction.check_folds(self.node, checked, where)
+        spec = TableSpec(
+            app=self.app.name,
+            name=name,
+            input=self.node,
+            keys=self.keys,
+            columns=checked,
+            ttl_ms=life.ttl_ms,
+            window=self.window,
+            emit=life.emit,
+            keep_ms=life.keep_ms,
+            idle_ms=life.idle_ms,
+            top=self.ranked,
+            site=site,
+        )
+        return self.app._declare(spec, partitions, on_error, help, where)
+
+    def process(
+        self,
+        name: str,
+        processor: Callable[[], Any],
+        *,
+        output: str | None = None,
+        mode: ProcessMode = "update",
+        initial: Callable[..., Any] | None = None,
+        partitions: int | None = None,
+        on_error: OnError = "reject",
+        help: str = "",
+    ) -> Table:
+        """Declares a table that a PySpark `StatefulProcessor` fills; `output` is its schema in DDL.
+
+        `processor` is the class, or a function that makes one; `mode` is the output mode that Spark runs it
+        in; `initial` gives rows to begin with. `output` has the columns of the key, by which its rows are
+        found.
+        """
+        site = here()
+        where = self.app._table_place(name, site)
+        top_n.refuse_second(self.window, self.ranked, "process", where)
+        retraction.refuse_process(self.node, where)
+        made = processor_checks.process(processor, output, mode, initial, self.keys, where)
+        spec = TableSpec(
+            self.app.name, name, self.node, self.keys, (), process=replace(made, site=site), site=site
+        )
+        return self.app._declare(spec, partitions, on_error, help, where)
+
+    def pattern(
+        self,
+        name: str,
+        steps: Pattern,
+        *,
+        within: str | timedelta | None = None,
+        skip: str = "past_last",
+        order: Order = "event",
+        returns: Mapping[str, Expr] | None = None,
+        timeouts: bool = False,
+        limit: int = 10_000,
+        ttl: str | timedelta | None = None,
+        idle: str | timedelta | None = None,
+        partitions: int | None = None,
+        on_error: OnError = "reject",
+        help: str = "",
+    ) -> Table:
+        """Declares a table of matches: a row for each sequence of a key's rows that fits the steps.
+
+        >>> schema = "card int, amount double, at timestamp"
+        >>> cards = kf.App("bank").stream("cards", kf.rows([]), schema, time="at")
+        >>> probes, strike = kf.step("probe", "amount < 1", times=3), kf.step("strike", "amount > 500")
+        >>> returns = {"lost": "strike[0].amount"}
+        >>> cards.by("card").pattern("card_testing", probes >> strike, within="10 minutes", returns=returns)
+        <table bank.card_testing>
+
+        A match has `match_id`, `started`, `ended` and what `returns` makes of the steps' rows. Its last row
+        is less than `within` after its first. `skip` says which other matches one rules out: those that begin
+        before its end ("past_last"), with the same row ("next"), before a step's first or last row
+        ("to_first(step)", "to_last(step)"), or none ("none"). Rows wait until the watermark has passed them,
+        unless `order="arrival"`. With `timeouts` partial matches whose time ran out are given too, marked
+        `timed_out`. A key has at most `limit` partial matches; matches go after `ttl`.
+        """
+        site = here()
+        where = self.app._table_place(name, site)
+        top_n.refuse_second(self.window, self.ranked, "pattern", where)
+        retraction.refuse_pattern(self.node, where)
+        if order == "event":
+            event_time.refuse_waiting(self.node, "pattern", where)
+        arguments.instance(
+            steps, Pattern, "pattern takes steps", 'kf.step("a", ...) >> kf.step("b", ...)', where
+        )
+        made = pattern.pattern(
+            steps.sequence, within, skip, order, returns, timeouts, limit, self.keys, self.node, where
+        )
+        spec = TableSpec(
+            self.app.name,
+            name,
+            self.node,
+            self.keys,
+            (),
+            ttl_ms=length(ttl, "ttl", where),
+            idle_ms=length(idle, "idle", where),
+            pattern=replace(made, site=site),
+            site=site,
+        )
+        return self.app._declare(spec, partitions, on_error, help, where)
+
+    def __repr__(self) -> str:
+        keys = ", ".join(name for name, _ in self.keys)
+        window = "" if self.window is None else f", {window_words(self.window)}"
+        rank = "" if self.ranked is None else f", {top_words(self.ranked)}"
+        return f"<stream {name_of(self.node)} of {self.app.name} by {keys}{window}{rank}>"
+
+    def _windowed(self, declare: Callable[..., WindowSpec], *given: object) -> KeyedStream:
+        site = here()
+        where = self._place(site)
+        made = declare(*given, where=where)
+        top_n.refuse_second(self.window, self.ranked, made.kind, where)
+        retraction.refuse_windows(made, self.node, where)
+        windows.require_time(made, self.node, where)
+        return replace(self, window=replace(made, site=site))
+
+    def _ranked(self, declare: Callable[..., TopSpec], *given: object) -> KeyedStream:
+        site = here()
+        where = self._place(site)
+        top_n.refuse_second(self.window, self.ranked, declare.__name__, where)
+        made = declare(*given, where=where)
+        return replace(self, ranked=replace(made, site=site))
+
+    def _place(self, site: Site | None) -> StreamPlace:
+        return StreamPlace(self.app.name, self.node, site)

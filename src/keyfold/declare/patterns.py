@@ -1,0 +1,181 @@
+"""Patterns: sequences of rows per key, written as steps and how they follow each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from keyfold.errors import BadOption
+from keyfold.plan.call_site import here
+from keyfold.plan.nodes import Expr, Site
+from keyfold.plan.pattern.syntax import LINKS, Atom, Chain, Either, Link, No, Repeat, Sequence
+from keyfold.plan.validate import arguments
+
+Times: TypeAlias = int | tuple[int, int | None] | Literal["+", "*", "?"]
+"""How often: 3, from 2 to 4, at least once, any number of times, at most once."""
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Steps in a sequence, for `pattern`. `a >> b | c` is `(a >> b) | c`: put alternatives in brackets.
+
+    >>> kf.step("login", "kind = 'login'") >> kf.step("pay", "kind = 'pay'", times=2)
+    <pattern login >> pay{2}>
+    """
+
+    sequence: Sequence
+
+    def __rshift__(self, other: Pattern) -> Pattern:
+        """Then the next row that fits; those between are skipped."""
+        return self._followed("next", other)
+
+    def then(self, other: Pattern) -> Pattern:
+        """Then the very next row of the key, which must fit."""
+        return self._followed("strict", other)
+
+    def any(self, other: Pattern) -> Pattern:
+        """Then each row that fits: a match for every one."""
+        return self._followed("any", other)
+
+    def __or__(self, other: Pattern) -> Pattern:
+        """This or the other."""
+        mine, theirs = (_options(p) for p in (self, _checked(other, "|", here())))
+        return Pattern(Either((*mine, *theirs)))
+
+    def times(
+        self,
+        times: Times,
+        *,
+        greedy: bool = True,
+        strict: bool = False,
+        combinations: bool = False,
+        until: Expr | None = None,
+    ) -> Pattern:
+        """The whole again and again; the options are those of `step`."""
+        return _repeated(self.sequence, times, greedy, strict, combinations, until, here())
+
+    def __repr__(self) -> str:
+        from keyfold.plan.describe.phrases import sequence_words
+
+        return f"<pattern {sequence_words(self.sequence)}>"
+
+    def __bool__(self) -> bool:
+        # `a and b` would be b alone.
+        raise BadOption("a pattern is neither true nor false", where=here(), hint="a >> b, or a | b")
+
+    def __gt__(self, other: object) -> Pattern:
+        raise BadOption("patterns don't compare", where=here(), hint="a >> b")
+
+    def _followed(self, link: Link, other: Pattern) -> Pattern:
+        site = here()
+        after = _checked(other, LINKS[link], site).sequence
+        if isinstance(self.sequence, No) or (isinstance(after, No) and link == "any"):
+            problem = f"kf.no can't {'begin a pattern' if isinstance(self.sequence, No) else 'follow by any'}"
+            raise BadOption(problem, where=site, hint="a >> kf.no(...) >> b")
+        # One chain of both: what must not come is between its neighbours, wherever the brackets are.
+        mine, theirs = (s if isinstance(s, Chain) else Chain(s, ()) for s in (self.sequence, after))
+        return Pattern(Chain(mine.first, (*mine.rest, (link, theirs.first), *theirs.rest)))
+
+
+def step(
+    name: str,
+    condition: Expr | None = None,
+    *,
+    times: Times = 1,
+    greedy: bool = True,
+    strict: bool = False,
+    combinations: bool = False,
+    until: Expr | None = None,
+) -> Pattern:
+    """A row for which the condition is true, or several: `times` is 3, (2, 4), "+", "*" or "?".
+
+    Rows of several are each the next that fits; with `strict` each is the very next row of the key, with
+    `combinations` any that fits. A greedy step takes all it can before what follows it gets a row; a row for
+    which `until` is true ends it. In the condition plain names are the row's columns; an earlier step's name
+    is an array of its rows, `prev` the row taken before and `first` the match's first row.
+
+    >>> kf.step("probe", "amount < 1", times=3) >> kf.step("strike", "amount > 100 * probe[0].amount")
+    <pattern probe{3} >> strike>
+    """
+    site = here()
+    what = f"the condition of step {name!r}"
+    tested = None if condition is None else arguments.expression(condition, what, site)
+    atom = Atom(arguments.identifier(name, "a step", site), tested, site)
+    return _repeated(atom, times, greedy, strict, combinations, until, site)
+
+
+def no(name: str, condition: Expr) -> Pattern:
+    """No row for which the condition is true, between the steps before and after it.
+
+    `a >> kf.no(...) >> b`: none between them. `a.then(kf.no(...)) >> b`: the very next row is none. At the
+    end: none `within` the pattern's time.
+    """
+    site = here()
+    tested = arguments.expression(condition, f"the condition of no {name!r}", site)
+    return Pattern(No(arguments.identifier(name, "a step", site), tested, site))
+
+
+def _repeated(
+    body: Sequence,
+    times: object,
+    greedy: object,
+    strict: object,
+    combinations: object,
+    until: object,
+    site: Site | None,
+) -> Pattern:
+    least, most = _bounds(times, site)
+    flags = {"greedy": greedy, "strict": strict, "combinations": combinations}
+    for name, value in flags.items():
+        arguments.flag(value, name, site)
+    if strict and combinations:
+        raise BadOption("a step can't be strict and have combinations", where=site, hint="one of them")
+    between: Link = "strict" if strict else "any" if combinations else "next"
+    ends = None if until is None else arguments.expression(until, "until", site)
+    if (least, most) == (1, 1):
+        if ends is not None or strict or combinations or not greedy:
+            given = "until" if ends is not None else next(n for n, v in flags.items() if v != (n == "greedy"))
+            problem = f"{given} is for a step that is repeated, and times is 1"
+            raise BadOption(problem, where=site, hint='times=3, times=(2, 4), times="+"')
+        return Pattern(body)
+    if isinstance(body, No):
+        raise BadOption("kf.no can't be repeated", where=site, hint="it already is about all rows between")
+    return Pattern(Repeat(body, least, most, bool(greedy), between, ends, site))
+
+
+def _bounds(times: object, site: Site | None) -> tuple[int, int | None]:
+    named: dict[object, tuple[int, int | None]] = {"+": (1, None), "*": (0, None), "?": (0, 1)}
+    if isinstance(times, str) and times in named:
+        return named[times]
+    pair = (times, times) if isinstance(times, int) else times
+    hint = '3, (2, 4), (2, None) for two or more, "+", "*" or "?"'
+    if not isinstance(pair, tuple) or len(pair) != 2 or not all(_count(n) for n in pair) or pair[0] is None:
+        raise BadOption("times is no number of times", where=site, given=f"times={times!r}", hint=hint)
+    least, most = pair
+    if most is not None and least > most:
+        problem = f"times goes from {least} to {most}, which is less"
+        raise BadOption(problem, where=site, given=f"times={times!r}", hint=f"times=({most}, {least})")
+    if most == 0:
+        problem = "a step that is taken no times is none"
+        raise BadOption(
+            problem, where=site, given=f"times={times!r}", hint="kf.no(...) for what must not come"
+        )
+    return least, most
+
+
+def _count(n: object) -> bool:
+    return n is None or (isinstance(n, int) and not isinstance(n, bool) and n >= 0)
+
+
+def _checked(other: object, what: str, site: Site | None) -> Pattern:
+    return arguments.instance(
+        other, Pattern, f"{what} takes a step or a pattern", "kf.step(name, condition)", site
+    )
+
+
+def _options(pattern: Pattern) -> tuple[Sequence, ...]:
+    if isinstance(pattern.sequence, No):
+        raise BadOption(
+            "kf.no can't be one of several", where=pattern.sequence.site, hint="a >> kf.no(...) >> b"
+        )
+    return pattern.sequence.options if isinstance(pattern.sequence, Either) else (pattern.sequence,)

@@ -1,0 +1,185 @@
+"""Where rows come from, and where changes of a table go: plain descriptions that open nothing."""
+
+from __future__ import annotations
+
+import base64
+import math
+import os
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, Final, NoReturn, cast
+
+from keyfold.errors import BadOption
+from keyfold.masking import shown
+from keyfold.plan import durations
+from keyfold.plan.call_site import here, place
+from keyfold.plan.ddl import columns
+from keyfold.plan.nodes import Connector, Duplicates, Lookup
+from keyfold.plan.validate import arguments
+
+FORMATS: Final = ("json", "csv", "parquet")
+# Formats that Spark can only stream.
+_ENDLESS: Final = frozenset({"rate", "rate-micro-batch", "socket"})
+
+
+def files(path: str | os.PathLike[str], format: str = "json", **options: object) -> Connector:
+    """Files of a directory or glob, read as they appear: JSON lines, CSV or Parquet.
+
+    Options are those of Spark's reader: `kf.files("in/*.csv", format="csv", sep=";")`. The one default that
+    is not Spark's: a CSV file begins with a header that names the schema's columns in their order. Files
+    without one are read with `header=False`; a file with another header, or none, is rejected as a whole.
+    """
+    checked = arguments.one_of(format, FORMATS, "the format of kf.files", here())
+    return Connector("files", checked, _path(path, "kf.files"), _options(options))
+
+
+def rate(rows_per_second: int = 1, **options: object) -> Connector:
+    """Generated rows with the columns `timestamp` and `value`, for trials and load tests."""
+    speed = arguments.positive(rows_per_second, "rows_per_second", here())
+    return Connector("rate", "rate", None, _options({"rowsPerSecond": speed, **options}))
+
+
+def rows(rows: Iterable[Mapping[str, object]]) -> Connector:
+    """Rows given in the app itself, as dicts. They are copied: later changes of the list don't matter.
+
+    >>> source = kf.rows([{"id": "1", "amount": 10.0}])
+    """
+    if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
+        hint = 'a list of dicts, [{"id": "1"}]'
+        raise BadOption("kf.rows takes a list of rows", where=here(), given=repr(rows), hint=hint)
+    return Connector("rows", "json", None, (), tuple(_row(row, number) for number, row in enumerate(rows)))
+
+
+def spark(format: str, path: str | os.PathLike[str] | None = None, **options: object) -> Connector:
+    """Any other source or sink that Spark knows by name: Delta, Iceberg, a socket.
+
+    >>> source = kf.spark("socket", host="localhost", port=9999)
+    """
+    arguments.instance(format, str, "the format of kf.spark must be a string", 'kf.spark("delta")', here())
+    if not format.strip():
+        raise BadOption(
+            "the format of kf.spark is empty", where=here(), hint='kf.spark("delta", "path/of/table")'
+        )
+    return Connector("spark", format, None if path is None else _path(path, "kf.spark"), _options(options))
+
+
+def lookup(
+    name: str,
+    source: Connector,
+    schema: str | None = None,
+    refresh: str | timedelta | None = None,
+    duplicates: Duplicates = "error",
+    help: str = "",
+) -> Lookup:
+    """A static side for `enrich`: read as a whole at the start, and again every `refresh`.
+
+    >>> prices = kf.lookup("prices", kf.files("prices.csv", format="csv"), "sku string, price double")
+    >>> prices.name
+    'prices'
+
+    A reload that fails keeps the last good version. `duplicates` says what to do with rows of one key:
+    an error that names some, or the first or the last of them.
+    """
+    site = here()
+    where = place(arguments.identifier(name, "a lookup", site), site)
+    ddl = _lookup_schema(name, schema, where)
+    checked = cast(Duplicates, arguments.one_of(duplicates, ("error", "first", "last"), "duplicates", where))
+    every = None if refresh is None else durations.millis(refresh, "refresh", where=where)
+    return Lookup(name, _whole(source, where), ddl, every, checked, arguments.help_text(help, where), site)
+
+
+class FrozenRow(dict[str, Any]):
+    """A dict that can't change, so that a plan can be hashed and compared."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(frozenset(self.items()))
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("rows of a plan can't change")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The default would rebuild the dict item by item, through the refused __setitem__.
+        return FrozenRow, (dict(self),)
+
+
+def _lookup_schema(name: str, schema: object, where: object) -> str:
+    if schema is None:
+        problem, hint = f"lookup {name!r} needs a schema", "schema='sku string, price double'"
+        raise BadOption(problem, where=where, hint=hint)
+    columns(schema, where)
+    return str(schema).strip()
+
+
+def _whole(source: object, where: object) -> Connector:
+    """The source, if it has an end."""
+    advice = 'kf.files("prices.csv", format="csv"), kf.rows([...]) or kf.spark("delta", "path")'
+    checked = arguments.instance(source, Connector, "the source of a lookup must be a source", advice, where)
+    if checked.kind == "rate" or checked.format.lower() in _ENDLESS:
+        problem = "a lookup is read as a whole, and its source has no end"
+        raise BadOption(problem, where=where, given=checked.format, hint=advice)
+    return checked
+
+
+def _path(path: object, what: str) -> str:
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+    if not isinstance(text, str) or not text.strip():
+        raise BadOption(f"the path of {what} must be a path", where=here(), given=repr(path))
+    return text
+
+
+def _options(options: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
+    arguments.unique(options, "option", here())
+    return tuple((name, _option(name, value)) for name, value in options.items())
+
+
+def _option(name: str, value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int | float | Decimal | os.PathLike):
+        return str(value)
+    hint = "a string, a number, True or False"
+    raise BadOption(
+        f"option {name!r} has a value Spark can't take",
+        where=here(),
+        given=shown(name, repr(value)),
+        hint=hint,
+    )
+
+
+def _row(row: object, number: int) -> FrozenRow:
+    if not isinstance(row, Mapping):
+        raise BadOption(f"row {number} of kf.rows is no dict", where=here(), given=repr(row))
+    return _frozen_dict(row, f"row {number} of kf.rows")
+
+
+def _frozen_dict(value: Mapping[Any, Any], place: str) -> FrozenRow:
+    for name in value:
+        if not isinstance(name, str):
+            raise BadOption(f"a name in {place} is no string", where=here(), given=repr(name))
+    return FrozenRow({name: _frozen(item, f"{name!r} of {place}") for name, item in value.items()})
+
+
+def _frozen(value: Any, place: str) -> Any:
+    """The value as JSON has it, spelled as Spark's JSON reader takes it."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else _NOT_FINITE[str(value)]
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, bytes | bytearray):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, Mapping):
+        return _frozen_dict(value, place)
+    if isinstance(value, list | tuple):
+        return tuple(_frozen(item, f"{place}[{index}]") for index, item in enumerate(value))
+    raise BadOption(f"{place} is of a type that a row can't hold", where=here(), given=repr(value))
+
+
+_NOT_FINITE: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}

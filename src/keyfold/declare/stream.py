@@ -1,0 +1,192 @@
+"""A stream: rows as a source gives them, and what can be derived of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from keyfold.declare.keyed_stream import KeyedStream
+from keyfold.declare.table import Table
+from keyfold.errors import BadOption
+from keyfold.plan.call_site import StreamPlace, here
+from keyfold.plan.nodes import (
+    AsOf,
+    Expr,
+    JoinHow,
+    Lookup,
+    Named,
+    Node,
+    Select,
+    Site,
+    Transform,
+    Union,
+    Where,
+    name_of,
+)
+from keyfold.plan.validate import arguments, enrich, joins, retraction
+from keyfold.plan.validate.table_options import key_column
+
+if TYPE_CHECKING:
+    from keyfold.declare.app import App
+
+Length: TypeAlias = str | timedelta | int
+Within: TypeAlias = Length | tuple[Length, Length]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Rows, as a source gives them or as derived from other streams."""
+
+    app: App
+    node: Node
+
+    @property
+    def name(self) -> str:
+        """The stream's name; a derived stream has the names of its sources."""
+        return name_of(self.node)
+
+    def where(self, condition: Expr) -> Stream:
+        """The rows for which the condition is true."""
+        site = here()
+        checked = arguments.expression(condition, "the condition of where", self._place(site))
+        return Stream(self.app, Where(self.node, checked, site))
+
+    def select(self, /, *items: Expr, **new: Expr) -> Stream:
+        """Chosen columns, spelled as in SQL, and new ones by name: `select("*", cents="amount * 100")`."""
+        site = here()
+        where = self._place(site)
+        if not items and not new:
+            raise BadOption(
+                "select needs at least one column", where=where, hint='select("*", new="expression")'
+            )
+        plain = [(None, arguments.expression(item, "an item of select", where)) for item in items]
+        return Stream(self.app, Select(self.node, (*plain, *arguments.named(new, "a column", where)), site))
+
+    def transform(self, fn: Callable[..., Any]) -> Stream:
+        """Whatever the function makes of the stream's DataFrame; it is called when the app starts."""
+        site = here()
+        where = self._place(site)
+        checked = arguments.function(fn, 1, "the function of transform", where)
+        retraction.refuse_transform(self.node, where)
+        return Stream(self.app, Transform(self.node, checked, site))
+
+    def union(self, *others: Stream) -> Stream:
+        """The rows of this and the other streams, by column name."""
+        site = here()
+        where = self._place(site)
+        if not others:
+            raise BadOption("union needs at least one other stream", where=where)
+        nodes = [self._other(other, "union", where) for other in others]
+        return Stream(self.app, Union((self.node, *nodes), site))
+
+    def join(
+        self,
+        other: Stream,
+        *,
+        on: str | Sequence[str] | Callable[[], Any] | None = None,
+        within: Within | None = None,
+        how: JoinHow = "inner",
+    ) -> Stream:
+        """Rows of this stream and another that match and are near in time.
+
+        >>> app = kf.App("shop")
+        >>> orders = app.stream("orders", kf.rows([]), "id string, at timestamp", time="at")
+        >>> payments = app.stream("payments", kf.rows([]), "order_id string, at timestamp", time="at")
+        >>> orders.join(payments, on="orders.id = payments.order_id", within="1 hour", how="left")
+        <stream orders+payments of shop>
+
+        `on` are columns that both have, or a condition, as here. `within` is how far apart in event time the
+        two may be, `(before, after)` how much older and newer the other's row may be. `how` is as in SQL:
+        what has no match comes when it can no longer have one.
+        """
+        site = here()
+        where = self._place(site)
+        node = joins.join(self.node, self._other(other, "join", where), on, within, how, where)
+        return Stream(self.app, replace(node, site=site))
+
+    def enrich(
+        self,
+        table: Table | Lookup,
+        *,
+        on: str | Sequence[str] | None = None,
+        how: Literal["left", "inner"] = "left",
+        wait: Length | None = None,
+        as_of: AsOf = "arrival",
+        on_update: bool = False,
+        keep: str | timedelta | None = None,
+    ) -> Stream:
+        """Rows with the row that a table, or a `kf.lookup`, has for their key.
+
+        >>> app = kf.App("shop")
+        >>> news = app.stream("news", kf.rows([]), "customer string, city string")
+        >>> customers = news.by("customer").latest().table("customers")
+        >>> orders = app.stream("orders", kf.rows([]), "id string, buyer string")
+        >>> orders.enrich(customers, on="buyer", how="inner")
+        <stream orders of shop>
+
+        `on` are columns of this stream, in the order of the table's key; by default those of its names. A
+        row meets the table's row as of its arrival, or as of its event time (`as_of="event"`); it waits for
+        it as long as `wait` says. With `on_update` rows are kept, for `keep` or for good, and follow changes
+        of the table.
+        """
+        site = here()
+        where = self._place(site)
+        options = enrich.Options(how, wait, as_of, on_update, keep)
+        if isinstance(table, Lookup):
+            found = enrich.look_up(self.node, table, on, options, where)
+            self.app._use(table, where)
+            return Stream(self.app, replace(found, site=site))
+        spec = self._table(table, where).spec
+        node = enrich.enrich(self.node, spec, on, options, where)
+        return Stream(self.app, replace(node, site=site))
+
+    def distinct(
+        self, /, *columns: str, within: str | timedelta | None = None, removed: bool = False
+    ) -> Stream:
+        """Rows of which none with equal columns was kept less than `within` before or after it.
+
+        What is removed is counted; with `removed` it is kept aside too.
+        """
+        site = here()
+        node = joins.distinct(self.node, columns, within, removed, self._place(site))
+        return Stream(self.app, replace(node, site=site))
+
+    def by(self, /, *columns: str, **named: Expr) -> KeyedStream:
+        """The key: columns, or expressions by name, as in `by("region", day="date(at)")`."""
+        site = here()
+        where = self._place(site)
+        if not columns and not named:
+            raise BadOption(
+                "by needs at least one key", where=where, hint="for one row over all: by(all=\"'all'\")"
+            )
+        plain = [(key_column(column, where), column) for column in columns]
+        keys: Named = (*plain, *arguments.named(named, "a key", where))
+        arguments.unique((name for name, _ in keys), "key", where)
+        return KeyedStream(self.app, self.node, keys)
+
+    def __repr__(self) -> str:
+        return f"<stream {self.name} of {self.app.name}>"
+
+    def _place(self, site: Site | None) -> StreamPlace:
+        return StreamPlace(self.app.name, self.node, site)
+
+    def _other(self, other: object, what: str, where: object) -> Node:
+        """The node of another stream, if it is one of the same app."""
+        advice = "a stream of the same app"
+        if isinstance(other, Table):
+            changes = f"{other.name}.changes()" if what == "union" else None
+            advice = ", or ".join(way for way in (changes, f"enrich({other.name}, on=...)") if way)
+        checked = arguments.instance(other, Stream, f"{what} takes streams", advice, where)
+        self.app._own(checked.app, what, "stream", checked.name, where)
+        return checked.node
+
+    def _table(self, table: object, where: object) -> Table:
+        """The table, if it is one of the same app."""
+        advice = 'a table of the same app, or kf.lookup("name", source, schema=...)'
+        if isinstance(table, Stream):
+            advice = "join(...) for two streams, or a table of that stream: .by(...).latest().table(...)"
+        checked = arguments.instance(table, Table, "enrich takes a table or a lookup", advice, where)
+        self.app._own(checked.app, "enrich", "table", checked.name, where)
+        return checked

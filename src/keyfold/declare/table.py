@@ -1,0 +1,80 @@
+"""A declared table, and what can follow it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from keyfold.plan.call_site import here, place
+from keyfold.plan.nodes import Changes, Connector, OnError, TableSpec
+from keyfold.plan.validate import arguments, enrich
+from keyfold.plan.validate.sources import checked_sink
+
+if TYPE_CHECKING:
+    from keyfold.declare.app import App
+    from keyfold.declare.stream import Stream
+
+
+@dataclass(frozen=True)
+class Table:
+    """A declared table."""
+
+    app: App
+    name: str
+
+    @property
+    def spec(self) -> TableSpec:
+        """The table as plain data, with the sinks added so far."""
+        return self.app._tables[self.name.lower()]
+
+    def changes(self, *, previous: bool = False) -> Stream:
+        """The table's rows as a stream: what is folded of them takes back rows that change or go.
+
+        >>> app = kf.App("shop")
+        >>> bids = app.stream("bids", kf.rows([]), "auction int, category int, price double")
+        >>> highest = bids.by("auction", "category").table("highest", price="max(price)")
+        >>> highest.changes().by("category").table("mean_highest", mean="avg(price)")
+        <table shop.mean_highest>
+
+        With `previous`, the changes as they happen, each once, with `_op` and the row as it was before.
+        """
+        site = here()
+        where = place(f"{self.app.name}.{self.name}", site)
+        return self.app._stream(Changes(self.name, arguments.flag(previous, "previous", where), site))
+
+    def join_table(
+        self,
+        right: Table,
+        name: str | None = None,
+        *,
+        on: str | Sequence[str] | None = None,
+        how: Literal["inner", "left", "right", "full"] = "inner",
+        partitions: int | None = None,
+        on_error: OnError = "reject",
+        help: str = "",
+    ) -> Table:
+        """Declares a table that follows this and another one: a row per row of this one, with the other's.
+
+        `on` are columns of this table, in the order of the other's key; by default its own key. Without a
+        name it is called after both.
+        """
+        site = here()
+        mine = place(f"{self.app.name}.{self.name}", site)
+        advice = f"a table of app {self.app.name!r}"
+        arguments.instance(right, Table, "join_table takes a table", advice, mine)
+        self.app._own(right.app, "join_table", "table", right.name, mine)
+        wanted = f"{self.name}_{right.name}" if name is None else name
+        where = self.app._table_place(wanted, site)
+        spec = enrich.join_table(wanted, self.spec, right.spec, on, how, where, site)
+        return self.app._declare(spec, partitions, on_error, help, where)
+
+    def to(self, sink: Connector) -> Table:
+        """Sends the table's changes to a sink as well; returns the table."""
+        spec = self.spec
+        checked = checked_sink(sink, spec, place(f"{self.app.name}.{self.name}", here()))
+        self.app._put(replace(spec, sinks=(*spec.sinks, checked)))
+        return self
+
+    def __repr__(self) -> str:
+        return f"<table {self.app.name}.{self.name}>"

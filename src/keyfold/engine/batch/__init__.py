@@ -1,0 +1,1 @@
+"""What each batch does, and the side outputs it writes."""

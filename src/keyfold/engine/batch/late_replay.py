@@ -1,0 +1,223 @@
+"""Late rows of a table: read back with the windows they missed, and sent to be folded after all.
+
+A replay writes one file per late batch into the directory that the table reads beside its streams. The file
+is there whole or not at all and is never written again, which is what makes a replay happen once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from keyfold import private
+from keyfold.engine.batch.side_outputs import row_files, rows_in
+from keyfold.engine.storage.layout import TableHome, sync
+from keyfold.errors import QueryError, RunError, did_you_mean
+from keyfold.views.types import epoch
+
+_TRIES: Final = 3
+
+
+def table_of(app: str, name: str, tables: Mapping[str, Collection[str]], streams: Collection[str]) -> str:
+    """The table of that name; `tables` are those of the app, each with the streams it reads."""
+    for table in tables:
+        if table.lower() == name.lower():
+            return table
+    if name.lower() in (stream.lower() for stream in streams):
+        readers = [t for t, read in tables.items() if name.lower() in (stream.lower() for stream in read)]
+        hint = f"a table that reads it: {', '.join(readers)}" if readers else "no table reads this stream"
+        raise QueryError(
+            f"{name} is a stream, and late rows are kept per table", where=app, given=name, hint=hint
+        )
+    hint_ = did_you_mean(name, tables, f"one of {', '.join(tables)}")
+    raise QueryError(f"no table {name} in app {app}", reason="not_found", given=name, hint=hint_)
+
+
+def read(home: TableHome, batches: Collection[int] | None = None) -> Iterator[dict[str, Any]]:
+    """The late rows of a table, of all batches or some, oldest batch first, with their times as datetimes."""
+    return (_timed(row) for file in _files(home, batches) for row in rows_in(file))
+
+
+def _timed(row: dict[str, Any]) -> dict[str, Any]:
+    moments = {name: _moment(row[name]) for name in ("at", "time", "watermark")}
+    windows = [{name: _moment(text) for name, text in window.items()} for window in row["windows"]]
+    return {**row, **moments, "windows": windows}
+
+
+def _moment(text: str | None) -> datetime | str | None:
+    return None if text is None else epoch.from_micros(epoch.parse_micros(text)[0], zoned=True)
+
+
+def _files(home: TableHome, batches: Collection[int] | None) -> list[Path]:
+    found = {int(file.stem): file for file in row_files(home.late)}
+    unknown = sorted(set(batches or ()) - set(found))
+    if unknown:
+        hint = f"batches with late rows: {_few(list(found))}" if found else "no batch has late rows"
+        what = f"batch {unknown[0]} has no late rows"
+        raise QueryError(what, reason="not_found", where=home.path.name, given=unknown[0], hint=hint)
+    return [file for batch, file in found.items() if batches is None or batch in batches]
+
+
+def _few(batches: list[int]) -> str:
+    shown = ", ".join(str(batch) for batch in batches[-10:])
+    return shown if len(batches) <= 10 else f"..., {shown}"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What is known of the late rows of one batch; `sent` is None before a replay."""
+
+    batch: int
+    rows: int
+    late_by: float | None
+    sent: int | None
+    windowless: int = 0
+    """Of the rows, those that were late in a step before the windows."""
+
+    @property
+    def replayed(self) -> str:
+        """In a word: yes, no, or partly; partly-expired if windows of some rows were gone by then."""
+        if self.sent is None:
+            return "no"
+        if self.sent < self.rows - self.windowless:
+            return "partly-expired"
+        return "partly" if self.windowless else "yes"
+
+
+def batches_of(home: TableHome) -> Iterator[Batch]:
+    """The batches that have late rows, oldest first."""
+    for file in _files(home, None):
+        batch = int(file.stem)
+        rows = [(row["late_by"], _windowless(row)) for row in rows_in(file)]
+        longest = max((seconds for seconds, _ in rows if seconds is not None), default=None)
+        windowless = sum(without for _, without in rows)
+        yield Batch(batch, len(rows), longest, _lines(replay_file(home, batch)), windowless)
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What became of the late rows that a replay was asked for."""
+
+    sent: int = 0
+    sent_before: int = 0
+    no_longer_kept: int = 0
+    not_replayable: int = 0
+    """Late in a step before the windows, such as `distinct`, which no longer knows about their time."""
+    under_way: int = 0
+
+    def __add__(self, other: Replayed) -> Replayed:
+        return Replayed(
+            self.sent + other.sent,
+            self.sent_before + other.sent_before,
+            self.no_longer_kept + other.no_longer_kept,
+            self.not_replayable + other.not_replayable,
+            self.under_way + other.under_way,
+        )
+
+
+def replay(
+    home: TableHome,
+    keep_ms: int,
+    watermark: datetime | None,
+    batches: Collection[int] | None = None,
+    upto: int | None = None,
+) -> Replayed:
+    """Sends the late rows of all batches, or of some, that have not been sent and whose windows are kept.
+
+    A window is kept for so long after its end, by the watermark of now; without a watermark all are. Batches
+    after `upto` are under way: a row that they fold from a replay may be late in them once more, by a
+    watermark that is not known here yet, and must not be sent twice.
+    """
+    gone = None if watermark is None else epoch.to_micros(watermark) - keep_ms * 1000
+    done = Replayed()
+    for file in _files(home, batches):
+        whole = upto is None or int(file.stem) <= upto
+        done += _replayed(home, file, gone) if whole else Replayed(under_way=_lines(file) or 0)
+    return done
+
+
+def replay_file(home: TableHome, batch: int) -> Path:
+    """The file that sends a batch's late rows."""
+    return home.side / f"replay-{batch:012d}.json"
+
+
+def _replayed(home: TableHome, file: Path, gone: int | None) -> Replayed:
+    for _ in range(_TRIES):
+        # An app that starts just now sweeps away what is half written.
+        with suppress(FileNotFoundError):
+            return _sent_once(home, file, gone)
+    what = f"the late rows of batch {int(file.stem)} were swept away while they were sent"
+    raise RunError(what, table=home.path.name, hint="run it again")
+
+
+def _sent_once(home: TableHome, file: Path, gone: int | None) -> Replayed:
+    target = replay_file(home, int(file.stem))
+    if not target.exists():
+        private.directory(home.side)
+        aside = home.side / f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}"
+        try:
+            done = _write(aside, file, gone)
+            if not done.sent:
+                return done
+            sync(aside)
+            # A link, not a rename: of two replays at once the second finds the name taken.
+            with suppress(FileExistsError):
+                os.link(aside, target)
+                sync(home.side)
+                return done
+        finally:
+            aside.unlink(missing_ok=True)
+    before, rows = _lines(target) or 0, list(map(_windowless, rows_in(file)))
+    expired = max(0, len(rows) - sum(rows) - before)
+    return Replayed(sent_before=before, no_longer_kept=expired, not_replayable=sum(rows))
+
+
+def _write(aside: Path, file: Path, gone: int | None) -> Replayed:
+    """Writes the rows whose windows are kept, and says what becomes of each."""
+    sent = expired = windowless = 0
+    with private.opened(aside, "x", encoding="utf-8") as side:
+        for row in rows_in(file):
+            watermark = _micros(row["watermark"])
+            if _windowless(row):
+                windowless += 1
+            # Without a watermark nothing is kept of what the row missed.
+            elif watermark is None or (gone is not None and _end(row) <= gone):
+                expired += 1
+            else:
+                sent += 1
+                line = {"raw": row["raw"], "time_us": _micros(row["time"]), "watermark_us": watermark}
+                side.write(json.dumps(line) + "\n")
+    return Replayed(sent=sent, no_longer_kept=expired, not_replayable=windowless)
+
+
+def _windowless(row: Mapping[str, Any]) -> bool:
+    """Whether a row was late before it came to windows, or there are none that close."""
+    return bool(row["missed"] == 0)
+
+
+def _end(row: Mapping[str, Any]) -> int:
+    """When the newest window that the row missed ended; where no window is known, the row's own time."""
+    watermark, late_by, time = _micros(row["watermark"]), row["late_by"], _micros(row["time"])
+    if watermark is not None and late_by is not None:
+        return watermark - round(float(late_by) * 1_000_000)
+    return watermark or 0 if time is None else time
+
+
+def _micros(text: str | None) -> int | None:
+    return None if text is None else epoch.parse_micros(text)[0]
+
+
+def _lines(file: Path) -> int | None:
+    """How many lines a file has; None if it isn't there."""
+    try:
+        with file.open("rb") as lines:
+            return sum(1 for _ in lines)
+    except FileNotFoundError:
+        return None

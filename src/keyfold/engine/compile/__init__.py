@@ -1,0 +1,1 @@
+"""A table's declaration compiled to a Spark plan."""

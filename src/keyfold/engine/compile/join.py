@@ -1,0 +1,146 @@
+"""Two streams joined by equal columns and by time, on Spark's own stream-stream join.
+
+Rows set aside on either side go around the join inside its task (kernel/Sieve.scala), so that no source is
+read twice. A row as old as the watermark would be dropped by Spark's join in silence: it is set aside before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from keyfold.engine.spark_errors import explained
+from keyfold.errors import BadExpression, did_you_mean
+from keyfold.plan import nodes
+from keyfold.plan.describe import phrases
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from keyfold.engine.compile.context import Context
+
+ONE_SIDED = ("left_semi", "left_anti")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the joined streams: its name in conditions and clashes, its pipeline and its columns."""
+
+    name: str
+    pipeline: Any
+    frame: DataFrame
+
+    @property
+    def columns(self) -> list[str]:
+        return [c for c in self.frame.columns if not c.startswith("_kf_")]
+
+
+def joined(context: Context, node: nodes.Join) -> Any:
+    """The pipeline of the joined stream."""
+    left, right = (_side(context, side) for side in (node.left, node.right))
+    where = context.where("join", node.site)
+    for side in (left, right):
+        _timed(side, where)
+    names = _names(left, right, node, where)
+    with explained(context.spark, "join", where, _given(node)):
+        join = context.api.joining(left.frame._jdf, right.frame._jdf, left.name, right.name)
+        _match(join, left, right, node, where)
+        ready = [_computed(side, join.computes(i)) for i, side in enumerate((left, right))]
+        ends = [context.end(pipeline, "upto")._jdf for pipeline in ready]
+        frame = join.joined(*ends, node.before_ms, node.after_ms, node.how, *names)
+    context.meaning[f"{context.stages}:join"] = f"{node.how} {phrases.near_words(node)} on {join.meaning()}"
+    return context.begin(node, context.frame(frame))
+
+
+def _side(context: Context, node: nodes.Node) -> Side:
+    pipeline = context.rows(node)
+    return Side(nodes.name_of(node).replace("+", "_"), pipeline, context.frame(pipeline.rows("")))
+
+
+def _timed(side: Side, where: str) -> None:
+    if "_kf_time" not in side.frame.columns:
+        raise BadExpression(
+            f"stream {side.name} has no event time, which a join goes by",
+            where=where,
+            given=side.name,
+            hint="declare it with time=..., and keep that column in a transform",
+        )
+
+
+def _given(node: nodes.Join) -> str:
+    if node.condition is None:
+        return f"on={', '.join(node.on)}"
+    if isinstance(node.condition, str):
+        return node.condition
+    return f"<function {getattr(node.condition, '__name__', '?')}>"
+
+
+def _match(join: Any, left: Side, right: Side, node: nodes.Join, where: str) -> None:
+    """Tells the kernel what must be equal, or the condition."""
+    from pyspark.sql import functions as F
+
+    if node.condition is not None:
+        condition = F.expr(node.condition) if isinstance(node.condition, str) else node.condition()
+        join.where(condition._jc)
+        return
+    for name in node.on:
+        for side in (left, right):
+            if name.lower() not in _lower(side.columns):
+                raise BadExpression(
+                    f"join: there is no column {name} in {side.name}",
+                    where=where,
+                    given=_given(node),
+                    hint=did_you_mean(name, side.columns, f"one of {', '.join(side.columns)}"),
+                )
+    join.by(list(node.on))
+
+
+def _computed(side: Side, expressions: Iterable[Any]) -> Any:
+    """The side's pipeline, which rejects a row on which what the condition makes of it fails."""
+    from pyspark.sql import functions as F
+
+    own = [F.col(f"`{c}`")._jc for c in side.columns]
+    # A plain name: one that the user may have is replaced by nothing, since it is left out again.
+    made = [e.alias(f"_kf_made_{i}") for i, e in enumerate(expressions)]
+    if made:
+        side.pipeline.select(own + made)
+        side.pipeline.select(own)
+    return side.pipeline
+
+
+def _names(left: Side, right: Side, node: nodes.Join, where: str) -> list[list[str | None]]:
+    """What the columns of both sides are called in the result, in order; None for one that is not in it."""
+    if node.how in ONE_SIDED:
+        return [list(left.columns), [None for _ in right.columns]]
+    keys = _lower(node.on)
+    clashing = (_lower(left.columns) & _lower(right.columns)) - keys
+    names = [
+        [
+            None
+            if side is right and c.lower() in keys
+            else f"{side.name}_{c}"
+            if c.lower() in clashing
+            else c
+            for c in side.columns
+        ]
+        for side in (left, right)
+    ]
+    _unambiguous([n for side in names for n in side if n is not None], where)
+    return names
+
+
+def _unambiguous(names: list[str], where: str) -> None:
+    seen = [n.lower() for n in names]
+    twice = [n for i, n in enumerate(names) if n.lower() in seen[:i]]
+    if twice:
+        raise BadExpression(
+            f"join: two columns would be called {' and two '.join(dict.fromkeys(twice))}",
+            where=where,
+            given=", ".join(names),
+            hint="call them something else first: .select(...) on one of the streams",
+        )
+
+
+def _lower(names: Iterable[str]) -> set[str]:
+    return {n.lower() for n in names}

@@ -1,0 +1,96 @@
+"""A table's pattern, told to the kernel: its automaton, each condition, and what a match returns."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from keyfold.engine.spark_errors import explained
+from keyfold.errors import BadExpression
+from keyfold.plan.describe import phrases
+from keyfold.plan.describe.phrases import expr_words
+from keyfold.plan.nodes import Expr, TableSpec
+from keyfold.plan.pattern.automaton import Condition, automaton
+from keyfold.plan.pattern.syntax import PatternSpec
+
+if TYPE_CHECKING:
+    from keyfold.engine.compile.context import Context
+
+
+_traces: Final[ContextVar[dict[str, Any] | None]] = ContextVar("traces", default=None)
+
+
+def tell(context: Context, pipeline: Any, spec: TableSpec, pattern: PatternSpec) -> None:
+    """Hands the pattern to the pipeline of the table's rows, item by item."""
+    made = automaton(pattern)
+    shown = phrases.pattern_words(pattern)
+    whole = partial(explained, context.spark, "pattern", context.where("pattern", pattern.site), shown)
+    with whole():
+        kernel = pipeline.sequences(json.dumps(made.plain()))
+    for condition in made.conditions:
+        with _hinted(condition.expression, made.steps):
+            _condition(context, kernel, condition, pattern)
+    for name, expression in pattern.returns:
+        with _hinted(expression, made.steps):
+            context.at(f"returns {name}", expression, pattern.site, partial(kernel.returns, name))
+    if (traces := _traces.get()) is not None:
+        traces[spec.name] = kernel.traced()
+    with whole():
+        kernel.matching(
+            -1 if pattern.within_ms is None else pattern.within_ms,
+            pattern.skip,
+            made.steps.index(pattern.skip_to) if pattern.skip_to else -1,
+            pattern.order == "event",
+            pattern.timeouts,
+            pattern.limit,
+            -1 if spec.ttl_ms is None else spec.ttl_ms,
+            f"partial matches beyond limit {pattern.limit}",
+        )
+    context.meaning["pattern"] = meaning(pattern)
+
+
+def meaning(pattern: PatternSpec) -> str:
+    """What state depends on, beside the expressions, of which the kernel knows the meaning without spelling.
+
+    `limit` is no part of it: the next row of a key is held to the new one.
+    """
+    return phrases.pattern_words(pattern, spell=lambda _: "...")
+
+
+@contextmanager
+def traced() -> Iterator[Callable[[str], list[dict[str, Any]]]]:
+    """Patterns that are compiled inside write down what each row does; gives the lines of a table."""
+    traces: dict[str, Any] = {}
+    token = _traces.set(traces)
+    try:
+        yield lambda table: [json.loads(line) for line in list(traces[table].value())]
+    finally:
+        _traces.reset(token)
+
+
+def _condition(context: Context, kernel: Any, condition: Condition, pattern: PatternSpec) -> None:
+    never = condition.kind == "step"
+    if condition.expression is None:
+        kernel.condition(None, never)
+        return
+    what = condition.name if condition.kind == "until" else f"{condition.kind} {condition.name}"
+    site = condition.site or pattern.site
+    context.at(what, condition.expression, site, lambda c: kernel.condition(c, never))
+
+
+@contextmanager
+def _hinted(expression: Expr | None, steps: Iterable[str]) -> Iterator[None]:
+    """Says how a step's rows are written, where an expression that names a step is not understood."""
+    try:
+        yield
+    except BadExpression as error:
+        named = next((n for n in steps if re.search(rf"\b{n}\.", expr_words(expression or ""))), None)
+        if error.hint is not None or named is None:
+            raise
+        rows = f"{named} is an array of rows: {named}[0].x is of the first one, array_avg({named}.x) of all"
+        raise BadExpression(error.what, where=error.where, given=error.given, hint=rows) from None

@@ -1,0 +1,213 @@
+"""Tables of the user's own logic: a PySpark `StatefulProcessor`, with keyfold's way of a row around it.
+
+Rows reach the processor as they reach a fold: parsed, keyed, by event time and then arrival, late ones aside.
+Rows that were set aside travel through the same operator under a key that no row can have, and past the
+processor: the source is read once.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from keyfold.engine.compile.python_worker import for_workers, wrap
+from keyfold.engine.spark_errors import explained, plain
+from keyfold.errors import BadExpression, BadOption
+from keyfold.plan.nodes import ProcessSpec, TableSpec
+from keyfold.plan.validate.top_n import SEQ, key_names
+from keyfold.views.contract import ViewSchema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from keyfold.engine.compile.table import Compiled
+
+BAD = "_kf_bad"
+
+
+def processed(context: Any, spec: TableSpec) -> Compiled:
+    """The table, compiled."""
+    from keyfold.engine.compile.table import OWN, Compiled
+
+    process = spec.process
+    assert process is not None
+    output = _output(context, process)
+    pipeline = context.rows(spec.input)
+    _keys(context, pipeline)
+    rows, timed = context.end(pipeline, "below"), bool(pipeline.hasTime())
+    previous = context.upstream.taken_back(spec.name)
+    found = _run(context, rows, process, output, timed, previous)
+    changes = context.frame(context.api.informed(_changes(found, spec, process)._jdf))
+    fields = json.loads(changes.schema.json())["fields"]
+    shown = [f for f in fields if f["name"] not in OWN]
+    view = ViewSchema.from_spark(spec.name, len(key_names(spec)), {"fields": shown}, spec.help)
+    meaning = {**context.meaning, **_meaning(spec, process, output, previous)}
+    return Compiled(spec, changes, meaning, "null", view, timed, None)
+
+
+def _output(context: Any, process: ProcessSpec) -> Any:
+    """The declared output, if its types are such as Spark knows."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.types import StructType
+
+    where = context.where("output", process.site)
+    try:
+        schema: Any = StructType.fromDDL(process.output)
+    except PySparkException as error:
+        raise BadExpression(
+            f"the output is not a schema Spark can read: {plain(str(error))}",
+            where=where,
+            given=process.output,
+            hint='name and type of each column: "customer string, score double"',
+        ) from None
+    return schema
+
+
+def _keys(context: Any, pipeline: Any) -> None:
+    spec = context.spec
+    for name, expression in spec.keys:
+        context.at(f"key {name}", expression, spec.site, partial(pipeline.key, name))
+    pipeline.keyed()
+
+
+def _run(
+    context: Any, rows: DataFrame, process: ProcessSpec, output: Any, timed: bool, previous: bool
+) -> DataFrame:
+    """The operator on the stage's rows; what comes out has the output's columns, `seq` and `_kf_bad`."""
+    spec = context.spec
+    keys = [name for name, _ in spec.keys]
+    where = context.where("process", process.site)
+    shown = [c for c in rows.columns if not c.startswith("_kf_")]
+    ordered = context.frame(context.api.ordered(rows._jdf, keys)).select(*(f"`{c}`" for c in shown), BAD)
+    own = _processor(process, where)
+    before = _before(output, keys) if previous else None
+    kept = before if process.mode == "update" else None
+    if kept is not None:
+        _refuse_unfit(context, kept, where)
+    wrapped = wrap(own, shown, keys, output.names, kept)
+    with explained(context.spark, "process", where, _name(process)):
+        found: DataFrame = ordered.groupBy(*(f"`{k}`" for k in keys)).transformWithState(
+            statefulProcessor=wrapped,
+            outputStructType=_with_own(output, before),
+            outputMode="Append",
+            timeMode="EventTime" if timed else "ProcessingTime",
+            initialState=_initial(context, process, ordered, where),
+        )
+    return found
+
+
+def _with_own(output: Any, before: Any | None) -> Any:
+    """The output's columns and keyfold's own."""
+    from pyspark.sql.types import LongType, StringType, StructType
+
+    found = StructType(_nullable(output)).add("_kf_seq", LongType())
+    if before is not None:
+        found = found.add("_kf_prev", before)
+    return found.add(BAD, StringType())
+
+
+def _nullable(output: Any) -> list[Any]:
+    # The processor's words on nullability are not needed: rows that were set aside have nothing else.
+    return [type(f)(f.name, f.dataType, True) for f in output.fields]
+
+
+def _before(output: Any, keys: list[str]) -> Any:
+    """What a row was before: the operation, and all columns but the key's."""
+    from pyspark.sql.types import StringType, StructType
+
+    own = {"_op", *(key.lower() for key in keys)}
+    was = StructType().add("_op", StringType())
+    return StructType([*was, *(f for f in _nullable(output) if f.name.lower() not in own)])
+
+
+def _refuse_unfit(context: Any, kept: Any, where: str) -> None:
+    """Refuses a row that state would have to keep and can't."""
+    unfit = list(context.api.unfit(kept.json()))
+    if unfit:
+        raise BadExpression(
+            f"column {unfit[0]} can't be kept in state, and a table that follows this one needs its last row",
+            where=where,
+            given=f"{unfit[0]} {kept[unfit[0]].dataType.simpleString()}",
+            hint="turn it into a number or a text first",
+        )
+
+
+def _processor(process: ProcessSpec, where: str) -> Any:
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+    try:
+        made = process.processor()
+    except Exception as error:
+        raise BadOption(
+            f"the processor can't be made: {type(error).__name__}: {error}", where=where, given=_name(process)
+        ) from error
+    if not isinstance(made, StatefulProcessor):
+        raise BadOption(
+            "the processor is no StatefulProcessor of PySpark's",
+            where=where,
+            given=f"{_name(process)} gives {type(made).__name__}",
+            hint="a class that extends pyspark.sql.streaming.StatefulProcessor",
+        )
+    for_workers(made)
+    return made
+
+
+def _initial(context: Any, process: ProcessSpec, rows: DataFrame, where: str) -> Any:
+    """Rows that the state begins with: Spark asks for them in the first batch, and after that never again."""
+    if process.initial is None or context.home is None or context.home.committed() is not None:
+        return None
+    with explained(context.spark, "initial", where, getattr(process.initial, "__name__", "initial")):
+        found = process.initial(context.spark)
+    keys = [name for name, _ in context.spec.keys]
+    if not hasattr(found, "_jdf"):
+        raise BadOption(
+            "the function of initial must return a DataFrame", where=where, given=type(found).__name__
+        )
+    mine, theirs = dict(rows.dtypes), dict(found.dtypes)
+    for key in keys:
+        if theirs.get(key) != mine[key]:
+            raise BadOption(
+                f"key {key} is {mine[key]} in the stream, {theirs.get(key, 'missing')} in the initial rows",
+                where=where,
+                given=", ".join(f"{n} {t}" for n, t in theirs.items()),
+                hint=f"give the initial rows a column {key} {mine[key]}",
+            )
+    return found.groupBy(*(f"`{k}`" for k in keys))
+
+
+def _changes(found: DataFrame, spec: TableSpec, process: ProcessSpec) -> DataFrame:
+    """What the processor gave, as changes: `_op`, keys, `seq`, columns, `_kf_bad`."""
+    from pyspark.sql import functions as F
+
+    by_name = {c.lower(): c for c in found.columns}
+    keys = [by_name[name.lower()] for name, _ in spec.keys]
+    op = F.coalesce(F.col("_op"), F.lit("upsert")) if "_op" in found.columns else F.lit("upsert")
+    seq = [F.col("_kf_seq").alias(SEQ)] if process.mode == "append" else []
+    rest = [c for c in found.columns if c not in (*keys, "_op", "_kf_seq", "_kf_prev", BAD)]
+    previous = [c for c in found.columns if c == "_kf_prev"]
+    return found.select(
+        op.alias("_op"),
+        *(F.col(f"`{c}`").alias(name) for c, (name, _) in zip(keys, spec.keys, strict=True)),
+        *seq,
+        *(f"`{c}`" for c in rest),
+        *previous,
+        BAD,
+    )
+
+
+def _meaning(spec: TableSpec, process: ProcessSpec, output: Any, previous: bool) -> dict[str, str]:
+    """What the processor keeps is its own affair: Spark compares the schemas of its state."""
+    return {
+        "keys": ", ".join(name for name, _ in spec.keys),
+        "process": _name(process),
+        "output": ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in output.fields),
+        "mode": process.mode,
+        # What a row was before is known of rows that were given since it was first asked for.
+        **({"read by tables": "yes"} if previous and process.mode == "update" else {}),
+    }
+
+
+def _name(process: ProcessSpec) -> str:
+    """Without the module: an app's file may be moved, and is called otherwise when it is run."""
+    return str(getattr(process.processor, "__qualname__", None) or type(process.processor).__qualname__)

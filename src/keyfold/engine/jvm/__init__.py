@@ -1,0 +1,1 @@
+"""The JVM's process: its launch, its temporary files, its end."""

@@ -1,0 +1,219 @@
+"""The JVM of this process: whether it is still there and, if not, why it ended.
+
+When it ends, whatever is being asked of it fails: a refused connection, an empty answer, a broken stream of
+rows. `told` says once what happened instead, with the exit status and the last words of Java's own logs.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import signal
+import socket
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from keyfold.engine.storage.layout import wait_until
+from keyfold.errors import JavaEnded
+
+# Sockets close a moment before the system knows the exit status.
+END_SECONDS: Final = 10.0
+_CLOSING_SECONDS: Final = 2.0
+# With -XX:+ExitOnOutOfMemoryError, and Spark's own code for it.
+_OUT_OF_MEMORY: Final = (3, 52)
+_TELLING: Final = re.compile(r"^.*(?:OutOfMemoryError|insufficient memory|fatal error|SIG[A-Z]+ \().*$", re.M)
+_TAIL_BYTES: Final = 1 << 20
+_KILLED: Final = (
+    "if nobody killed it, the system did, for lack of memory, and `dmesg` says so: give Java less "
+    "(driver_memory), or the machine more"
+)
+_GOES_ON: Final = "the next start takes up the batch that was under way; nothing is lost or counted twice"
+
+
+@dataclass(frozen=True)
+class Launched:
+    """What is known of a JVM that keyfold started: its heap, and its logs with their length before it."""
+
+    memory: str
+    logs: tuple[tuple[Path, int], ...]
+
+    @classmethod
+    def now(cls, memory: str, *logs: Path) -> Launched:
+        """Of one that is about to start."""
+        return cls(memory, tuple((log, log.stat().st_size if log.exists() else 0) for log in logs))
+
+    def words(self) -> list[str]:
+        """The lines that tell why it ended, as it wrote them."""
+        return [line for log, begun in self.logs for line in telling(log, begun)]
+
+
+_launched: Launched | None = None
+
+
+def remember(launched: Launched) -> None:
+    """Called with the JVM that was just started."""
+    global _launched
+    _launched = launched
+    for name in ("", "py4j.clientserver", "py4j.java_gateway"):
+        logging.getLogger(name).addFilter(_QUIET)
+
+
+class _Quiet(logging.Filter):
+    """Leaves out the traces that Py4J logs for each call into a JVM that has ended."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        return error is None or "py4j" not in Path(record.pathname).parts or not lost(error)
+
+
+_QUIET: Final = _Quiet()
+
+
+def telling(log: Path, begun: int = 0) -> list[str]:
+    """The lines of a log that tell of an end, each once."""
+    try:
+        with log.open("rb") as file:
+            size = file.seek(0, 2)
+            # A log that is shorter than it was has been rolled over.
+            file.seek(max(begun if begun <= size else 0, size - _TAIL_BYTES))
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return []
+    return list(dict.fromkeys(line.strip()[:300] for line in _TELLING.findall(text)))[-3:]
+
+
+def gone() -> bool:
+    """Whether there was a JVM and it has ended."""
+    gateway = _gateway()
+    if gateway is None:
+        return False
+    process = getattr(gateway, "proc", None)
+    if process is not None and process.poll() is not None:
+        return True
+    if _answers(gateway):
+        return False
+    if process is not None:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(END_SECONDS)
+    return True
+
+
+def ended(app: str | None = None) -> JavaEnded:
+    """What is said of the JVM when it has ended."""
+    status = getattr(getattr(_gateway(), "proc", None), "returncode", None)
+    words = _launched.words() if _launched else []
+    memory = [line for line in words if "OutOfMemoryError" in line]
+    if status in _OUT_OF_MEMORY or (status is None and memory):
+        return _out_of_memory(app, memory)
+    hint = _GOES_ON + _logs()
+    if _signal(status) == signal.SIGKILL:
+        words, hint = [], f"{_KILLED}; {_GOES_ON}"
+    return JavaEnded(f"Java ended: {how(status)}", app=app, given="\n".join(words), hint=hint)
+
+
+def _out_of_memory(app: str | None, words: list[str]) -> JavaEnded:
+    kind = re.search(r"OutOfMemoryError: ([^\n]+)", words[-1]) if words else None
+    said = f"java.lang.OutOfMemoryError: {kind[1].strip()}" if kind else "java.lang.OutOfMemoryError"
+    given = f"driver_memory={_launched.memory}" if _launched else None
+    hint = f"more memory: --set driver_memory=8g, or KEYFOLD_DRIVER_MEMORY; {_GOES_ON}{_logs()}"
+    return JavaEnded(f"Java ended: it ran out of memory ({said})", app=app, given=given, hint=hint)
+
+
+def how(status: int | None) -> str:
+    """How a process ended, by its exit status."""
+    number = _signal(status)
+    if number is not None:
+        return f"killed by signal {number.value} ({number.name})"
+    return "it no longer answers" if status is None else f"exit status {status}"
+
+
+def _logs() -> str:
+    logs = [str(log) for log, _ in _launched.logs] if _launched else []
+    return f". All that it said is in {' and '.join(logs)}" if logs else ""
+
+
+def _signal(status: int | None) -> signal.Signals | None:
+    """Java that handles a signal ends with 128 and its number."""
+    number = -status if status is not None and status < 0 else (status or 0) - 128
+    return signal.Signals(number) if number in {s.value for s in signal.Signals} else None
+
+
+@contextmanager
+def told(app: str | None = None) -> Iterator[None]:
+    """Says that Java has ended, instead of what follows from it."""
+    try:
+        yield
+    except JavaEnded:
+        raise
+    except Exception as error:
+        if not lost(error):
+            raise
+        raise ended(app) from error
+
+
+def lost(error: BaseException) -> bool:
+    """Whether an error is one of a JVM that has ended."""
+    return wait_until(gone, _CLOSING_SECONDS if _from_a_socket(error) else 0.0)
+
+
+def _from_a_socket(error: BaseException | None) -> bool:
+    from py4j.protocol import Py4JError, Py4JJavaError
+
+    while error is not None:
+        if isinstance(error, Py4JError | ConnectionError | EOFError) and not isinstance(error, Py4JJavaError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def stop(spark: Any) -> None:
+    """Stops a session; if Java has ended there is nothing left to stop."""
+    try:
+        if not gone():
+            spark.stop()
+    except Exception:
+        if not gone():
+            raise
+    forget()
+
+
+def forget() -> None:
+    """After a JVM that has ended, lets PySpark start another one."""
+    if not gone():
+        return
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    context = SparkContext._active_spark_context
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        # Twice: the first ends at Java, the second does the rest.
+        for _ in range(2):
+            with suppress(Exception):
+                context.stop()  # type: ignore[union-attr]
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
+
+
+def _gateway() -> Any:
+    """PySpark's way to its JVM, of which a process has one; None while there is none."""
+    pyspark = sys.modules.get("pyspark")
+    context = getattr(pyspark, "SparkContext", None)
+    return None if context is None else context._gateway
+
+
+def _answers(gateway: Any) -> bool:
+    where = gateway.gateway_parameters
+    try:
+        socket.create_connection((where.address, where.port), 1.0).close()
+    except ConnectionError:
+        return False
+    except OSError:  # a JVM that is busy, or a lack of files in this process
+        return True
+    return True

@@ -1,0 +1,1 @@
+"""A table's changelog on disk, and how it reaches the tables that read it."""

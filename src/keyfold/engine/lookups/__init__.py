@@ -1,0 +1,1 @@
+"""Lookups: static sides of joins, loaded and reloaded."""

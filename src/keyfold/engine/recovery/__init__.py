@@ -1,0 +1,1 @@
+"""What a start must bring together: definition, state, view and readers."""

@@ -1,0 +1,170 @@
+"""Removes a table from a home, for good or to let it begin anew: `keyfold drop` and `keyfold reset`.
+
+What is to go is written down first, in `removing.json`. From then on it is as good as gone: a command that
+was killed half way is finished by the next one, or by the next start, before anything else. All that was ever
+removed is in `audit.jsonl`, a line each.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from keyfold.engine.storage.layout import AppHome, replace_file, sync
+from keyfold.engine.storage.lease import Lock
+from keyfold.errors import HomeUnusable, KeyfoldError
+
+What = Literal["drop", "reset"]
+
+
+def tables(place: AppHome) -> list[str]:
+    """The tables that have left something in an app's home, whether or not the app still has them."""
+    found = {path.name for path in (place.path / "tables").glob("*") if path.is_dir()}
+    return sorted(found | set((_plan(place) or {}).get("tables", {})))
+
+
+def readers(place: AppHome, table: str) -> list[str]:
+    """The tables that have folded rows of another one; only its changelog can retract them."""
+    found = (path.parent.parent.name for path in (place.path / "tables").glob(f"*/from/*-{table}"))
+    return sorted({name for name in found if place.table(name).begun() is not None})
+
+
+def with_readers(place: AppHome, table: str) -> list[str]:
+    """A table, those that read it, those that read these, and so on."""
+    found = [table]
+    for name in found:
+        found += [reader for reader in readers(place, name) if reader not in found]
+    return found
+
+
+def remove(place: AppHome, what: What, names: Iterable[str], why: str | None = None) -> dict[str, Any]:
+    """Removes tables from a home that nobody holds; returns what the audit has of it."""
+    lock = Lock(place).take()
+    try:
+        finish(place)
+        entry = _entry(place, what, list(names), why)
+        replace_file(_intent(place), json.dumps(entry).encode())
+        view = finish(place)
+    finally:
+        lock.release()
+    return {**entry, "view": view}
+
+
+def finish(place: AppHome) -> str | None:
+    """Does what is written down, again or for the first time; the caller holds the home.
+
+    Returns why the view could not be removed, if so: one that is damaged is of no use to anybody.
+    """
+    try:
+        entry = json.loads(_intent(place).read_text("utf-8"))
+    except FileNotFoundError:
+        return None
+    _audit(place, entry)
+    for name in entry["tables"]:
+        _remove_directory(place.table(name).path)
+    view = _remove_views(place, entry["tables"])
+    _forget(place, entry)
+    _intent(place).unlink()
+    sync(place.path)
+    return view
+
+
+def _intent(place: AppHome) -> Path:
+    return place.path / "removing.json"
+
+
+def _entry(place: AppHome, what: What, names: list[str], why: str | None) -> dict[str, Any]:
+    return {
+        "id": uuid.uuid4().hex,
+        "at": datetime.now(UTC).isoformat(),
+        "user": _user(),
+        "what": what,
+        "tables": names,
+        "batches": {name: place.table(name).committed() for name in names},
+        "bytes": sum(size(place, name) for name in names),
+        "why": why,
+    }
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a user id without a name
+        return str(os.getuid())
+
+
+def size(place: AppHome, table: str) -> int:
+    """The bytes that a table has on disk, without its view."""
+    total = 0
+    for path in place.table(table).path.rglob("*"):
+        with suppress(OSError):
+            total += path.lstat().st_size
+    return total
+
+
+def _audit(place: AppHome, entry: dict[str, Any]) -> None:
+    """Adds the line, unless it is there from before."""
+    file = place.path / "audit.jsonl"
+    descriptor = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+    with os.fdopen(descriptor, "r+", encoding="utf-8") as audit:
+        if entry["id"] not in audit.read():
+            audit.write(json.dumps(entry, ensure_ascii=False) + "\n")
+            audit.flush()
+            os.fsync(descriptor)
+
+
+def _remove_directory(path: Path) -> None:
+    try:
+        if path.exists():
+            shutil.rmtree(path)
+            sync(path.parent)
+    except OSError as error:
+        raise HomeUnusable(
+            f"{error.filename or path} can't be removed: {error.strerror}",
+            given=path,
+            hint="mend that and start again, or repeat the command: what is left is removed then",
+        ) from None
+
+
+def _remove_views(place: AppHome, names: list[str]) -> str | None:
+    from keyfold.views.reader import open_store
+
+    if not place.views.exists():
+        return None
+    try:
+        store = open_store(place.views, read_only=False)
+        try:
+            for name in names:
+                store.drop(name)
+        finally:
+            store.close()
+    except KeyfoldError as error:
+        return str(error)
+    return None
+
+
+def _forget(place: AppHome, entry: dict[str, Any]) -> None:
+    """A table without an entry begins as a new one does."""
+    plan = _plan(place)
+    if plan is None:
+        return
+    plan["tables"] = {name: t for name, t in plan.get("tables", {}).items() if name not in entry["tables"]}
+    declared = plan.get("declared")
+    if entry["what"] == "drop" and declared:
+        declared["tables"] = [t for t in declared.get("tables", ()) if t["name"] not in entry["tables"]]
+    place.write_plan(plan)
+
+
+def _plan(place: AppHome) -> dict[str, Any] | None:
+    """app.json, if it can be read; one that is damaged is no reason not to remove a table."""
+    with suppress(HomeUnusable):
+        return place.read_plan()
+    return None

@@ -1,0 +1,60 @@
+"""Rows given in a declaration (`kf.rows`), as files that streams can read.
+
+What was written before must be the beginning of what is declared now: rows may be added at the end, and only
+those are new to the stream.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from keyfold import private
+from keyfold.engine.sources.json_rows import encode, put
+from keyfold.engine.storage.layout import AppHome
+from keyfold.errors import StateMismatch
+from keyfold.plan.nodes import AppSpec, Source
+
+
+def directories(spec: AppSpec, place: AppHome) -> dict[str, Path]:
+    """Where the streams of kf.rows read from."""
+    found = {s.name: place.stream(s.name) for s in _streams(spec)}
+    for directory in found.values():
+        private.directory(directory)
+    return found
+
+
+def check(spec: AppSpec, place: AppHome) -> None:
+    """Refuses rows that were changed or taken away."""
+    for stream in _streams(spec):
+        written, declared = _written(place.stream(stream.name)), _lines(stream)
+        if declared[: len(written)] != written:
+            differs = next((n for n, w in enumerate(written) if declared[n : n + 1] != [w]), 0)
+            raise StateMismatch(
+                f"the rows of stream {stream.name} were changed after they were folded; nothing was changed",
+                where=stream.site,
+                given=f"row {differs + 1} was {written[differs]}",
+                hint="rows may only be added at the end; or start anew in another home (--home DIR)",
+            )
+
+
+def write(spec: AppSpec, place: AppHome) -> None:
+    """Writes the rows that are new."""
+    for stream in _streams(spec):
+        directory = place.stream(stream.name)
+        start = len(_written(directory))
+        new = _lines(stream)[start:]
+        if new:
+            put(directory, f"{start:012d}", "".join(line + "\n" for line in new))
+
+
+def _streams(spec: AppSpec) -> list[Source]:
+    return [s for s in spec.streams if s.connector.kind == "rows"]
+
+
+def _lines(stream: Source) -> list[str]:
+    return encode(stream.connector.rows or ()).split("\n")[:-1]
+
+
+def _written(directory: Path) -> list[str]:
+    files = sorted(directory.glob("*.json"))
+    return [line for file in files for line in file.read_text("utf-8").split("\n")[:-1]]

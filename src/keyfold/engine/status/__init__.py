@@ -1,0 +1,1 @@
+"""How a running app is doing."""

@@ -1,0 +1,83 @@
+"""What has gone wrong with a running app: the first failure of each table, and the end of Java."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from keyfold.engine.batch.hook import BatchHook, Stopping
+from keyfold.engine.jvm import process
+from keyfold.engine.spark_errors import failed
+from keyfold.errors import JavaEnded, RunError
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+class Failures:
+    """Watches queries for their failures; each is kept with the time it was first seen."""
+
+    def __init__(
+        self,
+        app: str,
+        home: Path,
+        queries: Mapping[str, StreamingQuery],
+        hooks: Mapping[str, BatchHook],
+    ) -> None:
+        self._app, self._home, self._queries, self._hooks = app, home, queries, hooks
+        self._found: dict[str | None, tuple[datetime, RunError]] = {}
+        self._lock = threading.Lock()
+        self.told = False
+        """Whether somebody has been told of a failure."""
+        self.over = False
+        """Whether the app has stopped: what becomes of Java from then on is no failure of it."""
+
+    def look(self) -> RunError | None:
+        """The first failure, if there is one."""
+        with self._lock:
+            try:
+                if None not in self._found and not self.over:
+                    with process.told(self._app):
+                        self._look()
+            except JavaEnded as ended:
+                self._found[None] = datetime.now(UTC), ended
+            return next((error for _, error in self._found.values()), None)
+
+    def java_ended(self) -> bool:
+        """Whether there is no JVM any more, and so no query."""
+        self.look()
+        return None in self._found
+
+    def _look(self) -> None:
+        for name, query in self._queries.items():
+            hook = self._hooks[name]
+            error = None if name in self._found or query.isActive else query.exception()
+            if error is not None and not isinstance(hook.error, Stopping):
+                why = failed(self._app, name, hook.home.begun(), hook.error or error, self._home)
+                self._found[name] = datetime.now(UTC), why
+
+    def tell(self) -> None:
+        """Raises the first failure, if there is one."""
+        error = self.look()
+        if error is not None:
+            self.told = True
+            raise error
+
+    def documents(self) -> list[dict[str, Any]]:
+        """The failures for `status`, in the order in which they were seen."""
+        self.look()
+        return [document(error, at) for at, error in self._found.values()]
+
+
+def document(error: RunError, at: datetime) -> dict[str, Any]:
+    """A failure as data."""
+    return {
+        "at": at,
+        "table": error.table,
+        "batch": error.batch,
+        "kind": type(error).__name__,
+        "text": str(error),
+    }

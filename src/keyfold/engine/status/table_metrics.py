@@ -1,0 +1,181 @@
+"""The figures of one running table, from Spark's progress reports and the table's home."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import deque
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from keyfold.engine.status.backlog import Backlog
+from keyfold.plan.nodes import Transform, walk
+from keyfold.views.contract import ViewStore
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from keyfold.engine.batch.hook import BatchHook
+
+# Rows per second are those of so many seconds.
+SPAN_SECONDS: Final = 10.0
+# Counting keys reads the whole view: at most so much of the time is spent on it.
+COUNTING_SHARE: Final = 0.02
+
+# A batch is told of in which this share of the rows was rejected for one reason; of fewer rows, all of them.
+FEW: Final = 10
+NEARLY_ALL: Final = 0.9
+
+
+class TableMonitor:
+    """The figures of one table."""
+
+    def __init__(self, query: StreamingQuery, hook: BatchHook, store: ViewStore) -> None:
+        self._query, self._hook, self._store = query, hook, store
+        self._name = hook.spec.name
+        self._rows: dict[int, int] = {}
+        self._total = 0
+        self._seen: deque[tuple[float, int]] = deque([(time.monotonic(), 0)])
+        self._progress: dict[str, Any] = {}
+        self._keys: int | None = None
+        self._keys_at: datetime | None = None
+        self._count_after = 0.0
+        self._backlog = Backlog(hook.spec, hook.home)
+        self._rejecting: dict[str, Any] | None = None
+        # A transform reads its input twice: once for good rows, once for side outputs.
+        self._reads = 2 ** sum(isinstance(node, Transform) for node in walk(hook.spec.input))
+
+    def sample(self, *, count: bool = False) -> dict[str, Any]:
+        """The figures now; `count` counts keys however long that takes."""
+        self._take_progress()
+        position = self._store.position(self._name)
+        watermark = position.watermark if position else None
+        durations = self._progress.get("durationMs") or {}
+        return {
+            "running": self._query.isActive,
+            "batch": position.batch if position else self._hook.last,
+            "at": position.at if position else None,
+            "rows": self._total,
+            "rows_per_second": self._speed(),
+            "batch_ms": durations.get("triggerExecution"),
+            "keys": self._counted(count),
+            "keys_at": self._keys_at,
+            "state_bytes": _state_bytes(self._progress),
+            "watermark": watermark,
+            "lag_seconds": (datetime.now(UTC) - watermark).total_seconds() if watermark else None,
+            **self._work(),
+            "late": sum(self._hook.late.values()),
+            "rejected": sum(self._hook.rejected.values()),
+            "rejecting": self._rejecting,
+            "all_rejected": self._all_rejected(),
+            "removed": sum(self._hook.removed.values()),
+        }
+
+    def _take_progress(self) -> None:
+        last = self._query._jsq.lastProgress()
+        if last is None:
+            return
+        newest = json.loads(last.json())
+        reports = [newest]
+        # The one before may have been seen while it waited for rows, and not since.
+        if newest["batchId"] > max(self._rows, default=-1):
+            reports = [json.loads(report.json()) for report in self._query._jsq.recentProgress()]
+        for report in reports:
+            self._take(report)
+
+    def _take(self, report: dict[str, Any]) -> None:
+        # A batch may be reported more than once, at first as waiting for rows.
+        batch, rows = report["batchId"], report["numInputRows"]
+        self._total += max(0, rows - self._rows.get(batch, 0))
+        self._rows[batch] = max(rows, self._rows.get(batch, 0))
+        if rows or not self._progress:
+            self._progress = report
+        if "addBatch" in (report.get("durationMs") or {}):
+            self._judge(batch, self._rows[batch] / self._reads)
+        while len(self._rows) > 100:
+            del self._rows[min(self._rows)]
+
+    def _judge(self, batch: int, rows: float) -> None:
+        """Remembers a batch in which nearly all rows were rejected for one reason."""
+        for found in list(self._hook.run.refusals):
+            # A file of which the only line was taken for a header has no rows.
+            share = min(1.0, found.most / max(rows, found.rejected))
+            if found.batch == batch and share >= (NEARLY_ALL if found.most >= FEW else 1):
+                self._rejecting = {
+                    "batch": batch,
+                    "rejected": found.most,
+                    "share": share,
+                    "reason": found.reason,
+                }
+
+    def _all_rejected(self) -> bool:
+        """Whether this run has read rows, and rejected every one of them."""
+        run = self._hook.run
+        return run.rejected > 0 and run.changes == 0 and run.rejected >= self._total / self._reads
+
+    def _speed(self) -> float:
+        now = time.monotonic()
+        self._seen.append((now, self._total))
+        while len(self._seen) > 2 and now - self._seen[1][0] > SPAN_SECONDS:
+            self._seen.popleft()
+        begun, rows = self._seen[0]
+        return (self._total - rows) / max(now - begun, 0.001)
+
+    def _work(self) -> dict[str, Any]:
+        """How much of the batch under way is done, and how many files are left to read."""
+        done = self._tasks() if not self._hook.idle.is_set() else None
+        files = self._backlog.files()
+        if files is None:
+            return {"batch_done": done, "files_left": None, "done": done}
+        before, now, there = files
+        read = before + now * (1 if self._hook.idle.is_set() and not self._failed() else done or 0)
+        return {
+            "batch_done": done,
+            "files_left": there - before - now,
+            "done": read / there if there else None,
+        }
+
+    def _failed(self) -> bool:
+        """Whether the batch under way has come to nothing."""
+        return self._hook.error is not None or not self._query.isActive
+
+    def _tasks(self) -> float | None:
+        """The share of tasks that have ended in the jobs of the batch under way."""
+        tracker = self._query._jsq.sparkSession().sparkContext().statusTracker()
+        stages = [
+            tracker.getStageInfo(stage)
+            # Sliced in Java: each element that Python takes is a call.
+            for job in list(tracker.getJobIdsForGroup(str(self._query.runId))[:3])
+            if (info := tracker.getJobInfo(job)).isDefined() and info.get().status().toString() == "RUNNING"
+            for stage in info.get().stageIds()
+        ]
+        known = [stage.get() for stage in stages if stage.isDefined()]
+        tasks = sum(stage.numTasks() for stage in known)
+        return sum(stage.numCompletedTasks() for stage in known) / tasks if tasks else None
+
+    def _counted(self, count: bool) -> int | None:
+        if count or time.monotonic() >= self._count_after:
+            begun = time.monotonic()
+            self._keys_at = datetime.now(UTC)
+            self._keys = self._store.count(self._name)
+            took = time.monotonic() - begun
+            self._count_after = begun + took / COUNTING_SHARE
+        return self._keys
+
+
+def reported(query: StreamingQuery) -> int:
+    """The newest batch that Spark has reported as done; while it waits it reports on the next one."""
+    last = query._jsq.lastProgress()
+    if last is None:
+        return -1
+    return int(last.batchId()) - (0 if last.durationMs().containsKey("addBatch") else 1)
+
+
+def _state_bytes(progress: Mapping[str, Any]) -> int | None:
+    """What RocksDB holds on disk and in memory."""
+    operators = progress.get("stateOperators") or []
+    if not operators:
+        return None
+    on_disk = sum(op.get("customMetrics", {}).get("rocksdbSstFileSize", 0) for op in operators)
+    return int(on_disk + sum(op.get("memoryUsedBytes", 0) for op in operators))

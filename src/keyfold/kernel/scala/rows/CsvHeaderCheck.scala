@@ -1,0 +1,116 @@
+package org.apache.spark.sql.keyfold.rows
+
+import scala.collection.mutable
+
+import com.univocity.parsers.csv.CsvParser
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.SparkException
+import org.apache.spark.deploy.SparkHadoopUtil
+import org.apache.spark.paths.SparkPath
+import org.apache.spark.rdd.InputFileBlockHolder
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.csv.CSVOptions
+import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, JoinedRow}
+import org.apache.spark.sql.execution.datasources.{CodecStreams, PartitionedFile}
+import org.apache.spark.sql.execution.keyfold.io.SourceDirectory
+import org.apache.spark.sql.keyfold.physical.PartitionStep
+import org.apache.spark.sql.keyfold.window.WindowEdges
+import org.apache.spark.unsafe.types.UTF8String
+
+/**
+ * Spark fills CSV columns by position, so that a file whose header names other columns would be read into the wrong
+ * ones, and of a file without a header it would drop the first line. Such a file is rejected as a whole: rows in, and
+ * out come those of the other files, with nothing in `_kf_bad`; then, for each file that is rejected, one row with
+ * nothing but its text in `_kf_bad`. A file that is read in several partitions is told of by the one that begins it;
+ * the others say how many rows of it they left out, for Python to add up.
+ */
+case class CsvHeaderCheck(columns: Seq[String], width: Int, origin: RowOrigin, keep: Boolean, zone: String, base: String,
+    files: Seq[PartitionedFile] = Nil) extends PartitionStep {
+  override def reading(here: Seq[PartitionedFile]): PartitionStep = copy(files = here)
+  def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = {
+    val headers = new CsvHeaders(this)
+    val (joined, nothing) = (new JoinedRow, new GenericInternalRow(1))
+    rows.filter(_ => headers.fits()).map(joined(_, nothing): InternalRow) ++ headers.rejected
+  }
+}
+
+/** The headers of a task's files, each looked at once. */
+private class CsvHeaders(h: CsvHeaderCheck) {
+  private val options = new CSVOptions(h.origin.options, columnPruning = false, h.zone)
+  /** By file: null if its header is right. */
+  private val seen = mutable.LinkedHashMap.empty[String, Wrong]
+  private var (last, wrong) = (null: UTF8String, null: Wrong)
+
+  private class Wrong(val reason: String, val lines: Seq[String]) { var rows = 0L }
+
+  /** Whether the row that is read just now is of a file whose header is right. */
+  def fits(): Boolean = {
+    val file = InputFileBlockHolder.getInputFilePath
+    if (file ne last) {
+      last = file
+      wrong = seen.getOrElseUpdate(file.toString, look(file.toString))
+    }
+    if (wrong != null) wrong.rows += 1
+    wrong == null
+  }
+
+  /** Asked for when all rows have been read. A file without any may still be one line that is no header. */
+  def rejected: Iterator[InternalRow] = {
+    // Nothing may be left out without a word, should Spark ever plan a scan in another way.
+    if (h.files.isEmpty && seen.valuesIterator.exists(_ != null))
+      throw new IllegalStateException("it is not known which files this task reads")
+    h.files.iterator.map(_.urlEncodedPath).distinct.flatMap { url =>
+      val begins = h.files.exists(f => f.urlEncodedPath == url && f.start == 0)
+      val wrong = if (begins) seen.getOrElseUpdate(url, look(url)) else seen.getOrElse(url, null)
+      if (wrong == null || (!begins && wrong.rows == 0)) None else Some(row(url, wrong, begins))
+    }
+  }
+
+  private def row(url: String, wrong: Wrong, whole: Boolean): InternalRow = {
+    val raw = wrong.lines.mkString("\n")
+    if (!h.keep) throw new SparkException(s"[KEYFOLD_BAD_ROW] ${wrong.reason}; row: $raw")
+    val node = SideOutput.mapper.createObjectNode()
+    if (whole) node.put("reason", wrong.reason).put("raw", raw)
+    h.origin.stream.foreach(node.put("stream", _))
+    node.put("file", InputFile.shown(url)).put("rows", wrong.rows)
+    val row = new GenericInternalRow(h.width + 1)
+    row.update(h.width, UTF8String.fromString(node.toString))
+    row
+  }
+
+  private def look(url: String): Wrong = {
+    val lines = first(url)
+    lines.headOption.map { line =>
+      val found = Option(new CsvParser(options.asParserSettings).parseLine(line)).getOrElse(Array.empty[String])
+      val expected = columns(url)
+      val same = found.length == expected.length &&
+        found.zip(expected).forall { case (f, e) => f != null && f.trim.equalsIgnoreCase(e) }
+      if (same) null else new Wrong(s"the header of ${new Path(url).getName} is ${CsvHeaders.short(found.mkString(","))}, " +
+        s"but the schema has ${expected.mkString(",")}: the whole file is rejected; if it has no header, say header=False", lines)
+    }.orNull
+  }
+
+  /** Those of the schema that are in the file itself: what its directories say is not. */
+  private def columns(url: String): Seq[String] = {
+    val filled = SourceDirectory.directories(SparkPath.fromUrlString(url).toPath, h.base).map(_._1)
+    h.columns.filterNot(column => filled.exists(_.equalsIgnoreCase(column)))
+  }
+
+  /** The first lines from the header on, which Spark looks for after empty lines and comments. */
+  private def first(url: String): Seq[String] = {
+    val in = CodecStreams.createInputStreamWithCloseResource(SparkHadoopUtil.get.conf, SparkPath.fromUrlString(url).toPath)
+    try {
+      val reader = new java.io.BufferedReader(new java.io.InputStreamReader(in, options.charset))
+      val all = Iterator.continually(reader.readLine()).takeWhile(_ != null).map(_.stripPrefix("\uFEFF"))
+      val from = all.dropWhile(l => l.trim.isEmpty || (options.isCommentSet && l.startsWith(options.comment.toString)))
+      from.take(CsvHeaders.WindowEdges).map(CsvHeaders.short).toList
+    } finally in.close()
+  }
+}
+
+private object CsvHeaders {
+  /** So many lines of a rejected file are kept. */
+  val WindowEdges = 5
+  def short(line: String): String = if (line.length <= 1000) line else line.take(1000) + "..."
+}

@@ -1,0 +1,48 @@
+package org.apache.spark.sql.keyfold.rows
+
+import org.apache.hadoop.io.Text
+import org.apache.hadoop.util.LineReader
+
+import org.apache.spark.deploy.SparkHadoopUtil
+import org.apache.spark.paths.SparkPath
+import org.apache.spark.sql.execution.datasources.CodecStreams
+import org.apache.spark.sql.types._
+
+/**
+ * Where lines stand in a file, or in a part of one, that are asked for in the order in which it has them: by their number,
+ * or in a part that does not begin the file by their first byte. The file is read once more, as far as there are such lines.
+ */
+class InputLines(url: String, from: Long) {
+  private val path = SparkPath.fromUrlString(url).toPath
+  private val conf = SparkHadoopUtil.get.conf
+  private val in = if (from == 0) CodecStreams.createInputStreamWithCloseResource(conf, path) else {
+    val file = path.getFileSystem(conf).open(path)
+    file.seek(from)
+    file
+  }
+  private val (reader, line) = (new LineReader(in), new Text)
+  // The line that a part begins in, or with, belongs to the part before.
+  private var (at, number, lost) = (if (from == 0) 0L else from + reader.readLine(line), 0L, false)
+  org.apache.spark.TaskContext.get().addTaskCompletionListener[Unit](_ => close())
+
+  def of(text: String): Option[(String, Any)] = {
+    val wanted = new Text(text)
+    while (!lost) {
+      val (begins, read) = (at, reader.readLine(line))
+      at += read
+      number += 1
+      if (read == 0) { lost = true; close() } else if (line == wanted) return Some(if (from == 0) "line" -> number else "byte" -> begins)
+    }
+    None
+  }
+
+  def close(): Unit = reader.close()
+}
+
+object InputFile {
+  /** A file as its user knows it. */
+  def shown(url: String): String = {
+    val uri = SparkPath.fromUrlString(url).toPath.toUri
+    if (uri.getScheme == null || uri.getScheme == "file") uri.getPath else uri.toString
+  }
+}

@@ -1,0 +1,80 @@
+package org.apache.spark.sql.keyfold.state
+
+import scala.collection.mutable.ArrayBuffer
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.keyfold.expressions.{AggregateFold, FoldEvaluator, RowError}
+import org.apache.spark.sql.keyfold.rows.SideOutput
+import org.apache.spark.sql.streaming._
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+
+/** What is done with rows that can't be used: kept aside or fatal, in which zone their times are written, and of which stream they are. */
+case class SideOutputSettings(keep: Boolean, zone: String, stream: Option[String])
+
+/** What comes through the shuffle: the key, perhaps a cell of time, then either state to merge or rows to fold in order, and the text of a row set aside. */
+case class ShuffledRowLayout(input: Seq[Attribute], prefix: Int, ordered: Boolean) {
+  val bad: Int = input.length - 1
+  val stamp: Int = input.length - 3
+}
+
+/** What every stateful part shares: loads a key's state, folds the batch's rows in, stores it, and emits changes. */
+abstract class KeyedProcessor(val fold: AggregateFold, arriving: ShuffledRowLayout, keeping: SideOutputSettings) extends StatefulProcessor[InternalRow, InternalRow, InternalRow] {
+  @transient protected lazy val live = new FoldEvaluator(fold, arriving.prefix)
+  @transient protected lazy val rejects = {
+    import arriving._
+    if (ordered) new SideOutput(input(input.length - 2): Expression, input, keeping.keep, keeping.zone, keeping.stream)
+    else new SideOutput(input.init, input, keeping.keep, keeping.zone, keeping.stream)
+  }
+  @transient private lazy val rejecting = {
+    val blanks = ((fold.keys ++ fold.result).map(_.dataType) ++ Seq(fold.seen).filter(_ => fold.previous)).map(Literal(null, _))
+    UnsafeProjection.create((Literal("rejected") +: blanks) :+ BoundReference(0, StringType, nullable = false))
+  }
+  // Reused: Spark takes all of one key's output before it hands in the next key.
+  @transient protected lazy val out = new ArrayBuffer[InternalRow](4)
+
+  /** Where rows come out of another stateful operator: the watermark that they were held by, which the batch's own is ahead of. Told on the driver, before each batch. */
+  var lagging: Option[Long] = None
+
+  /** What a reader sees of a stored state. */
+  def shown(key: InternalRow, stored: InternalRow): Iterator[InternalRow]
+  def stateSchema: StructType
+  def shownKept(key: InternalRow, stored: InternalRow): Iterator[InternalRow] = Iterator.empty
+
+  protected def rejected(why: UTF8String): InternalRow = rejecting(InternalRow(why)).copy()
+
+  protected def copies(rows: Iterator[InternalRow]): Array[InternalRow] = {
+    val first = rows.next().copy()
+    if (!rows.hasNext) return Array(first)
+    val all = ArrayBuffer(first)
+    while (rows.hasNext) all += rows.next().copy()
+    all.toArray
+  }
+
+  /** Does something with a row; one on which it throws is rejected. */
+  protected def tried(row: InternalRow)(act: => Unit): Boolean =
+    try { act; true } catch { case e: RowError => out += rejected(rejects.of(row, e)); false }
+
+  @transient private lazy val before = new GenericInternalRow(arriving.prefix)
+  @transient private lazy val prefixed = new JoinedRow
+  /** Merges a stored state into a buffer. */
+  protected def mergeInto(b: InternalRow, stored: InternalRow): Unit = live.merge(b, prefixed(before, stored))
+
+  /** The event time of a row that came by itself; zero where the stream has none. */
+  protected def time(row: InternalRow): Long = { val s = row.getStruct(arriving.stamp, 2); if (s.isNullAt(0)) 0L else s.getLong(0) }
+
+  protected def inOrder(batch: Array[InternalRow]): Unit = if (batch.length > 1) java.util.Arrays.sort(batch, KeyedProcessor.byStamp(arriving.stamp))
+}
+
+object KeyedProcessor {
+  /** By a number in a column. */
+  def byLong(at: Int): java.util.Comparator[InternalRow] = (x, y) => java.lang.Long.compare(x.getLong(at), y.getLong(at))
+
+  /** By event time, rows without one first, then by arrival. */
+  def byStamp(at: Int): java.util.Comparator[InternalRow] = (x, y) => {
+    val (a, b) = (x.getStruct(at, 2), y.getStruct(at, 2))
+    val t = if (a.isNullAt(0) || b.isNullAt(0)) java.lang.Boolean.compare(!a.isNullAt(0), !b.isNullAt(0)) else java.lang.Long.compare(a.getLong(0), b.getLong(0))
+    if (t != 0) t else java.lang.Long.compare(a.getLong(1), b.getLong(1))
+  }
+}

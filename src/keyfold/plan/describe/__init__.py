@@ -1,0 +1,1 @@
+"""An app as text, JSON and Mermaid."""

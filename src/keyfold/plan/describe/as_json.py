@@ -1,0 +1,215 @@
+"""An app as plain JSON data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from keyfold.masking import masked
+from keyfold.plan import durations
+from keyfold.plan.describe.phrases import expr_words, sequence_words, shown_options
+from keyfold.plan.nodes import (
+    AppSpec,
+    Connector,
+    Distinct,
+    Enrich,
+    Expr,
+    FoldSpec,
+    Join,
+    Lookup,
+    LookupJoin,
+    Named,
+    Node,
+    ProcessSpec,
+    Select,
+    Site,
+    Source,
+    TableSpec,
+    Transform,
+    Union,
+    Where,
+    WindowSpec,
+    app_lookups,
+    steps,
+)
+from keyfold.plan.pattern.automaton import automaton
+from keyfold.plan.pattern.syntax import PatternSpec
+
+
+def to_dict(spec: AppSpec) -> dict[str, Any]:
+    """The app as plain JSON data. Secrets in options are masked, functions shown by name and place."""
+    return {
+        "app": spec.name,
+        "help": spec.help,
+        "every": _length(spec.every_ms),
+        "snapshot_every": spec.snapshot_every,
+        "streams": [_stream_dict(stream) for stream in spec.streams],
+        "lookups": [_lookup_dict(lookup) for lookup in app_lookups(spec)],
+        "tables": [_table_dict(table) for table in spec.tables],
+    }
+
+
+def _stream_dict(stream: Source) -> dict[str, Any]:
+    return {
+        "name": stream.name,
+        "help": stream.help,
+        "source": _connector_dict(stream.connector),
+        "schema": stream.schema,
+        "time": stream.time,
+        "late": durations.text(stream.late_ms),
+        "future": _length(stream.future_ms),
+        "at": _text(stream.site),
+    }
+
+
+def _lookup_dict(lookup: Lookup) -> dict[str, Any]:
+    return {
+        "name": lookup.name,
+        "help": lookup.help,
+        "source": _connector_dict(lookup.connector),
+        "schema": lookup.schema,
+        "refresh": _length(lookup.refresh_ms),
+        "duplicates": lookup.duplicates,
+        "at": _text(lookup.site),
+    }
+
+
+def _table_dict(table: TableSpec) -> dict[str, Any]:
+    return {
+        "name": table.name,
+        "help": table.help,
+        "input": _pipeline(table.input),
+        "key": _named_dict(table.keys),
+        "window": None if table.window is None else _window_dict(table.window),
+        "top": None if table.top is None else {"n": table.top.n, "by": table.top.order},
+        "process": None if table.process is None else _process_dict(table.process),
+        "pattern": None if table.pattern is None else _pattern_dict(table.pattern),
+        "columns": {name: _column_value(value) for name, value in table.columns},
+        "ttl": _length(table.ttl_ms),
+        "emit": table.emit,
+        "keep": _length(table.keep_ms),
+        "idle": _length(table.idle_ms),
+        "partitions": table.partitions,
+        "on_error": table.on_error,
+        "sinks": [_connector_dict(sink) for sink in table.sinks],
+        "at": _text(table.site),
+    }
+
+
+def _window_dict(window: WindowSpec) -> dict[str, Any]:
+    return {
+        "kind": window.kind,
+        "size": _length(window.size_ms),
+        "every": _length(window.every_ms),
+        "offset": durations.text(window.offset_ms),
+        "zone": window.zone,
+        "rows": window.rows,
+        "gap": None if window.gap is None else expr_words(window.gap),
+        "at": _text(window.site),
+    }
+
+
+def _process_dict(process: ProcessSpec) -> dict[str, Any]:
+    return {
+        "processor": expr_words(process.processor),
+        "output": process.output,
+        "mode": process.mode,
+        "initial": None if process.initial is None else expr_words(process.initial),
+    }
+
+
+def _pattern_dict(pattern: PatternSpec) -> dict[str, Any]:
+    found = automaton(pattern).conditions
+    return {
+        "steps": sequence_words(pattern.sequence),
+        "conditions": {c.name: None if c.expression is None else expr_words(c.expression) for c in found},
+        "within": _length(pattern.within_ms),
+        "skip": pattern.skip if pattern.skip_to is None else f"{pattern.skip}({pattern.skip_to})",
+        "order": pattern.order,
+        "returns": _named_dict(pattern.returns),
+        "timeouts": pattern.timeouts,
+        "limit": pattern.limit,
+    }
+
+
+def _pipeline(node: Node) -> list[dict[str, Any]]:
+    return [_step(step) for step in steps(node)]
+
+
+def _step(node: Node) -> dict[str, Any]:
+    if isinstance(node, Source):
+        return {"stream": node.name}
+    if isinstance(node, Union):
+        return {"union": [_pipeline(arm) for arm in node.inputs]}
+    if isinstance(node, Where):
+        return {"where": expr_words(node.condition)}
+    if isinstance(node, Select):
+        return {"select": [{"name": name, "expression": expr_words(item)} for name, item in node.items]}
+    if isinstance(node, Transform):
+        return {"transform": expr_words(node.fn)}
+    if isinstance(node, Join):
+        return {"join": _join_dict(node)}
+    if isinstance(node, Enrich):
+        return {"enrich": _enrich_dict(node)}
+    if isinstance(node, LookupJoin):
+        return {"lookup": {"name": node.lookup.name, "on": list(node.on), "how": node.how}}
+    if isinstance(node, Distinct):
+        found = {"columns": list(node.columns), "within": durations.text(node.within_ms)}
+        return {"distinct": {**found, "removed": node.removed}}
+    return {"changes": {"table": node.table, "previous": node.previous}}
+
+
+def _join_dict(node: Join) -> dict[str, Any]:
+    return {
+        "left": _pipeline(node.left),
+        "right": _pipeline(node.right),
+        "on": list(node.on) if node.condition is None else expr_words(node.condition),
+        "before": durations.text(node.before_ms),
+        "after": durations.text(node.after_ms),
+        "how": node.how,
+    }
+
+
+def _enrich_dict(node: Enrich) -> dict[str, Any]:
+    return {
+        "table": node.table,
+        "on": list(node.on),
+        "how": node.how,
+        "wait": _length(node.wait_ms),
+        "as_of": node.as_of,
+        "on_update": node.on_update,
+        "keep": _length(node.keep_ms),
+    }
+
+
+def _connector_dict(connector: Connector) -> dict[str, Any]:
+    found: dict[str, Any] = {"kind": connector.kind, "format": connector.format}
+    if connector.path is not None:
+        found["path"] = masked(connector.path)
+    if connector.options:
+        found["options"] = dict(shown_options(connector))
+    if connector.rows is not None:
+        found["rows"] = list(connector.rows)
+    return found
+
+
+def _named_dict(named: Named) -> dict[str, str]:
+    return {name: expr_words(value) for name, value in named}
+
+
+def _column_value(value: Expr | FoldSpec) -> Any:
+    if not isinstance(value, FoldSpec):
+        return expr_words(value)
+    fold: dict[str, Any] = {"zero": _named_dict(value.zero), "update": _named_dict(value.update)}
+    if value.merge is not None:
+        fold["merge"] = _named_dict(value.merge)
+    if value.retract is not None:
+        fold["retract"] = _named_dict(value.retract)
+    return {"fold": {**fold, "result": None if value.result is None else expr_words(value.result)}}
+
+
+def _text(site: Site | None) -> str | None:
+    return None if site is None else str(site)
+
+
+def _length(ms: int | None) -> str | None:
+    return None if ms is None else durations.text(ms)

@@ -1,0 +1,130 @@
+"""Draws an app as a Mermaid flowchart.
+
+Streams are stadiums, steps boxes, lookups boxes with double sides, tables cylinders, and sinks slanted; a
+pattern is a box with its automaton.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from keyfold.plan.describe.mermaid_pattern import pattern_lines
+from keyfold.plan.describe.phrases import (
+    connector_words,
+    expr_words,
+    lookup_words,
+    named_words,
+    process_words,
+    step_words,
+    top_words,
+    window_words,
+)
+from keyfold.plan.nodes import (
+    AppSpec,
+    Changes,
+    Enrich,
+    Expr,
+    FoldSpec,
+    Lookup,
+    LookupJoin,
+    Node,
+    Source,
+    TableSpec,
+    app_lookups,
+    inputs,
+    steps,
+)
+
+# Mermaid reads quotes, markup and backticks inside of labels; as character codes they are only shown.
+_SPECIAL: Final = re.compile(r"[\"#&<>`{}\[\]|\\;]")
+_LONGEST: Final = 120
+
+
+def mermaid(spec: AppSpec) -> str:
+    """The app as a flowchart from left to right."""
+    return "\n".join(["flowchart LR", *(f"  {line}" for line in _Drawing(spec).lines)]) + "\n"
+
+
+def label(*lines: str) -> str:
+    """A quoted label; each argument is a line of it."""
+    return '"' + "<br>".join(_escaped(line) for line in lines) + '"'
+
+
+class _Drawing:
+    """Collects lines; each node is drawn once, however many tables read it."""
+
+    def __init__(self, spec: AppSpec) -> None:
+        self.lines: list[str] = []
+        self._ids: dict[int, str] = {}
+        for stream in spec.streams:
+            self._draw(stream)
+        for lookup in app_lookups(spec):
+            self.lines.append(f"{_lookup_id(lookup)}[[{label(lookup.name, lookup_words(lookup))}]]")
+        for table in spec.tables:
+            self._table(table)
+
+    def _draw(self, node: Node) -> str:
+        for step in steps(node):
+            if id(step) not in self._ids:
+                self._ids[id(step)] = self._drawn(step)
+        return self._ids[id(node)]
+
+    def _drawn(self, node: Node) -> str:
+        if isinstance(node, Source):
+            name = f"stream_{node.name}"
+            self.lines.append(f"{name}([{label(node.name, connector_words(node.connector))}])")
+            return name
+        # Only unions and joins have inputs that are not drawn yet, so this doesn't recurse along a chain.
+        origins = [self._ids.get(id(origin)) or self._draw(origin) for origin in inputs(node)]
+        origins += _sides(node)
+        name = f"step_{len(self._ids)}"
+        self.lines.append(f"{name}[{label(step_words(node))}]")
+        self.lines += [f"{origin} --> {name}" for origin in origins]
+        return name
+
+    def _table(self, table: TableSpec) -> None:
+        origin, name = self._draw(table.input), f"table_{table.name}"
+        shown = table.columns if table.pattern is None else table.pattern.returns
+        columns = [f"{column}: {_column(value)}" for column, value in shown]
+        self.lines.append(f"{name}[({label(table.name, *columns)})]")
+        self.lines.append(f"{origin} -->|{label(*_edge(table))}| {name}")
+        if table.pattern is not None:
+            self.lines += pattern_lines(f"pattern_{table.name}", table.pattern, label)
+            self.lines.append(f"pattern_{table.name} -.-> {name}")
+        for number, sink in enumerate(table.sinks):
+            self.lines.append(f"{name}_sink_{number}[/{label(connector_words(sink))}/]")
+            self.lines.append(f"{name} --> {name}_sink_{number}")
+
+
+def _sides(node: Node) -> list[str]:
+    """The tables and lookups that a step reads; they are drawn before it, as they are declared before it."""
+    if isinstance(node, Changes | Enrich):
+        return [f"table_{node.table}"]
+    return [_lookup_id(node.lookup)] if isinstance(node, LookupJoin) else []
+
+
+def _lookup_id(lookup: Lookup) -> str:
+    return f"lookup_{lookup.name.lower()}"
+
+
+def _edge(table: TableSpec) -> list[str]:
+    """The key and the windows; options that say how long rows stay are left to the text."""
+    lines = [f"by {', '.join(named_words(table.keys))}"]
+    if table.window is not None:
+        lines.append(window_words(table.window))
+    if table.top is not None:
+        lines.append(top_words(table.top))
+    if table.process is not None:
+        lines.append(f"process {process_words(table.process)}")
+    return lines if table.emit == "changes" else [*lines, f"emit {table.emit}"]
+
+
+def _column(value: Expr | FoldSpec) -> str:
+    return "fold" if isinstance(value, FoldSpec) else expr_words(value)
+
+
+def _escaped(text: str) -> str:
+    flat = " ".join(text.split())
+    short = flat if len(flat) <= _LONGEST else flat[: _LONGEST - 3] + "..."
+    return _SPECIAL.sub(lambda found: f"#{ord(found[0])};", short)

@@ -1,0 +1,64 @@
+"""A pattern as Mermaid: its steps as they are written, and what may follow what."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from keyfold.plan import durations
+from keyfold.plan.describe.phrases import expr_words, times_words
+from keyfold.plan.pattern.automaton import ACCEPT, Automaton, Way, automaton
+from keyfold.plan.pattern.syntax import LINKS, Atom, PatternSpec, Repeat, Sequence, parts
+
+
+def pattern_lines(name: str, pattern: PatternSpec, label: Callable[..., str]) -> list[str]:
+    """The lines of a subgraph; `label` quotes text for Mermaid."""
+    made = automaton(pattern)
+    within = [] if pattern.within_ms is None else [f"within {durations.text(pattern.within_ms)}"]
+    return [
+        f"subgraph {name}[{label(' '.join(['pattern', *within]))}]",
+        f"  {name}_begin(( ))",
+        *(f"  {name}_{n}[{label(*words)}]" for n, words in enumerate(_steps(pattern.sequence))),
+        f"  {name}_end((({label('match')})))",
+        *(f"  {line}" for line in dict.fromkeys(_ways(name, made, label))),
+        "end",
+    ]
+
+
+def _steps(sequence: Sequence) -> list[list[str]]:
+    """Each step as it is written, with how often it comes, and its condition; a second "a" is "a (2)"."""
+    found: Counter[str] = Counter()
+    lines = []
+    for step, times in _written(sequence):
+        found[step.name.lower()] += 1
+        nth = found[step.name.lower()]
+        title = f"{step.name}{times}{f' ({nth})' if nth > 1 else ''}"
+        lines.append([title, "any row" if step.condition is None else expr_words(step.condition)])
+    return lines
+
+
+def _written(sequence: Sequence, times: str = "") -> list[tuple[Atom, str]]:
+    """The steps in the order of the automaton's `written`."""
+    if isinstance(sequence, Atom):
+        return [(sequence, times)]
+    own = times_words(sequence) if isinstance(sequence, Repeat) else ""
+    return [found for part in parts(sequence) for found in _written(part, own)]
+
+
+def _ways(name: str, made: Automaton, label: Callable[..., str]) -> list[str]:
+    """The times that a step is repeated are drawn as one."""
+    lines = [f"{name}_begin --> {name}_{made.written[way.target]}" for way in made.begin]
+    for number, ways in zip(made.written, made.ways, strict=True):
+        for way in ways:
+            target = "end" if way.target == ACCEPT else str(made.written[way.target])
+            words = _words(made, way)
+            lines.append(f"{name}_{number} -->{f'|{label(words)}|' if words else ''} {name}_{target}")
+    return lines
+
+
+def _words(made: Automaton, way: Way) -> str:
+    nos = [n for n in (*way.ends, *way.at_once) if made.conditions[n].kind == "no"]
+    without = [f"no {made.conditions[n].name}" for n in nos]
+    if way.target == ACCEPT:
+        return ", ".join(without)
+    return ", ".join([LINKS[way.link], *without])

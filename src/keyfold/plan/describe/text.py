@@ -1,0 +1,186 @@
+"""Shows an app: as text for people, as JSON for programs (`data.py`), as a diagram (`mermaid.py`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from keyfold.plan import durations
+from keyfold.plan.describe.as_json import to_dict
+from keyfold.plan.describe.mermaid import mermaid
+from keyfold.plan.describe.phrases import (
+    connector_words,
+    expr_words,
+    named_words,
+    pattern_words,
+    process_words,
+    step_words,
+    top_words,
+    window_words,
+)
+from keyfold.plan.nodes import (
+    AppSpec,
+    FoldSpec,
+    Join,
+    Lookup,
+    Node,
+    Site,
+    Source,
+    TableSpec,
+    app_lookups,
+    inputs,
+    steps,
+)
+from keyfold.plan.pattern.automaton import automaton
+from keyfold.plan.validate import arguments
+from keyfold.plan.validate.sources import FUTURE_MS
+
+_Row: TypeAlias = tuple[str, Sequence[str | int | None]]
+"""A label and its lines; empty ones are left out."""
+
+__all__ = ["describe", "text", "to_dict"]
+
+
+def describe(spec: AppSpec, format: str = "text") -> str:
+    """The app as "text", "json" or "mermaid"."""
+    checked = arguments.one_of(format, ("text", "json", "mermaid"), "the format of describe", spec.name)
+    if checked == "json":
+        return json.dumps(to_dict(spec), indent=2, ensure_ascii=False)
+    return mermaid(spec) if checked == "mermaid" else text(spec)
+
+
+def text(spec: AppSpec) -> str:
+    """The app as an aligned tree."""
+    blocks = [
+        _app_block(spec),
+        *map(_stream_block, spec.streams),
+        *map(_lookup_block, app_lookups(spec)),
+        *map(_table_block, spec.tables),
+    ]
+    return "\n\n".join("\n".join(line.rstrip() for line in block) for block in blocks) + "\n"
+
+
+def _app_block(spec: AppSpec) -> list[str]:
+    return _block(
+        "app",
+        spec.name,
+        spec.help,
+        [
+            ("every", [_length(spec.every_ms)]),
+            ("snapshot", [f"every {spec.snapshot_every} batches" if spec.snapshot_every else None]),
+        ],
+    )
+
+
+def _stream_block(stream: Source) -> list[str]:
+    rows: list[_Row] = [
+        ("source", [connector_words(stream.connector)]),
+        ("schema", [stream.schema or "of the source"]),
+        ("time", [_time(stream)]),
+        ("at", [_text(stream.site)]),
+    ]
+    return _block("stream", stream.name, stream.help, rows)
+
+
+def _lookup_block(lookup: Lookup) -> list[str]:
+    rows: list[_Row] = [
+        ("source", [connector_words(lookup.connector)]),
+        ("schema", [lookup.schema]),
+        ("refresh", [_length(lookup.refresh_ms)]),
+        ("duplicates", [lookup.duplicates]),
+        ("at", [_text(lookup.site)]),
+    ]
+    return _block("lookup", lookup.name, lookup.help, rows)
+
+
+def _time(stream: Source) -> str:
+    if stream.time is None:
+        return "arrival"
+    bound = "any" if stream.future_ms is None else durations.text(stream.future_ms)
+    future = "" if stream.future_ms == FUTURE_MS else f", future {bound}"
+    return f"{stream.time}, late {durations.text(stream.late_ms)}{future}"
+
+
+def _table_block(table: TableSpec) -> list[str]:
+    rows: list[_Row] = [
+        ("from", _pipeline(table.input)),
+        ("key", named_words(table.keys)),
+        ("window", [None if table.window is None else window_words(table.window)]),
+        ("keeps", [None if table.top is None else top_words(table.top)]),
+        ("process", [None if table.process is None else process_words(table.process)]),
+        ("output", [None if table.process is None else table.process.output]),
+        ("pattern", [None if table.pattern is None else pattern_words(table.pattern)]),
+        ("steps", _steps(table)),
+        ("columns", _columns(table)),
+        ("ttl", [_length(table.ttl_ms)]),
+        ("emit", [None if table.emit == "changes" else table.emit]),
+        ("keep", [_length(table.keep_ms)]),
+        ("idle", [_length(table.idle_ms)]),
+        ("partitions", [table.partitions]),
+        ("on_error", [table.on_error]),
+        ("to", [connector_words(sink) for sink in table.sinks]),
+        ("at", [_text(table.site)]),
+    ]
+    return _block("table", table.name, table.help, rows)
+
+
+def _block(kind: str, name: str, help: str, rows: Iterable[_Row]) -> list[str]:
+    lines = [f"{kind} {name}", *(f"  {line}" for line in help.splitlines())]
+    for label, values in rows:
+        shown = [line for value in values if value for line in str(value).splitlines()]
+        labels = [label, *[""] * len(shown)]
+        lines += [f"  {head:<10}  {value}" for head, value in zip(labels, shown, strict=False)]
+    return lines
+
+
+def _pipeline(node: Node) -> list[str]:
+    """The steps from the sources down to the node, one per line; the arms of a union or join are indented."""
+    first, *rest = steps(node)
+    arms = [line for arm in inputs(first) for line in _arm(_pipeline(arm))]
+    of = ", of" if isinstance(first, Join) else " of" if arms else ""
+    head = [f"{step_words(first)}{of}", *arms]
+    return [*head, *(step_words(step) for step in rest)]
+
+
+def _arm(lines: list[str]) -> list[str]:
+    return [f"- {lines[0]}", *(f"  {line}" for line in lines[1:])]
+
+
+def _columns(table: TableSpec) -> list[str]:
+    columns = table.columns if table.pattern is None else table.pattern.returns
+    width = max((len(name) for name, _ in columns), default=0)
+    lines = []
+    for name, value in columns:
+        first, *rest = _fold_lines(value) if isinstance(value, FoldSpec) else expr_words(value).splitlines()
+        lines += [f"{name:<{width}}  {first}", *(f"{'':<{width}}  {line}" for line in rest)]
+    return lines
+
+
+def _steps(table: TableSpec) -> list[str]:
+    """The conditions of a pattern, and what its matches show."""
+    if table.pattern is None:
+        return []
+    found = automaton(table.pattern).conditions
+    lines = [(c.name if c.kind != "no" else f"no {c.name}", c.expression) for c in found if c.kind != "until"]
+    width = max(len(name) for name, _ in lines)
+    return [f"{name:<{width}}  {'any row' if e is None else expr_words(e)}" for name, e in lines]
+
+
+def _fold_lines(fold: FoldSpec) -> list[str]:
+    parts = [("zero", fold.zero), ("update", fold.update), ("merge", fold.merge), ("retract", fold.retract)]
+    width = max(len(label) for label, named in parts if named)
+    lines = [f"{label:<{width}}  {', '.join(named_words(named, '='))}" for label, named in parts if named]
+    return [
+        "fold",
+        *lines,
+        *([f"{'result':<{width}}  {expr_words(fold.result)}"] if fold.result is not None else []),
+    ]
+
+
+def _text(site: Site | None) -> str | None:
+    return None if site is None else str(site)
+
+
+def _length(ms: int | None) -> str | None:
+    return None if ms is None else durations.text(ms)

@@ -1,0 +1,1 @@
+"""Checks of declarations, made when they are declared: what, where, given, and what to write instead."""

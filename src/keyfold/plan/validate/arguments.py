@@ -1,0 +1,176 @@
+"""Checks of single arguments, made when they are declared: names, expressions, counts."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar
+
+from keyfold.errors import BadApp, BadExpression, BadName, BadOption, did_you_mean
+from keyfold.plan.describe.phrases import expr_words
+from keyfold.plan.nodes import AppSpec, Expr, FoldSpec, GivenColumn, Named
+
+_IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Names become directories and files; 255 bytes is what file systems take, with room for suffixes.
+_LONGEST_NAME: Final = 128
+_RULE: Final = "letters, digits and underscores, the first no digit"
+
+AS_TEXT: Final = 'SQL as text, "count(*)", or a function that is called once Spark runs, lambda: F.count("*")'
+
+T = TypeVar("T")
+
+
+def identifier(name: object, what: str, where: object = None) -> str:
+    """The name, if it is an identifier that doesn't begin with an underscore (those are keyfold's own)."""
+    if not isinstance(name, str):
+        raise BadName(f"the name of {what} must be a string", where=where, given=repr(name), hint=_RULE)
+    if not _IDENTIFIER.fullmatch(name):
+        why = "it is no identifier"
+    elif name.startswith("_"):
+        why = "names that begin with an underscore are keyfold's own"
+    elif len(name) > _LONGEST_NAME:
+        why = f"it is longer than {_LONGEST_NAME} characters"
+    else:
+        return name
+    hint = suggested(name) or _RULE
+    raise BadName(f"{name!r} can't be the name of {what}: {why}", where=where, hint=hint)
+
+
+def suggested(name: str) -> str | None:
+    """The identifier most like the name, if one can be made of it."""
+    fixed = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_")
+    return fixed[:_LONGEST_NAME] if fixed and not fixed[0].isdigit() else None
+
+
+def table_name(name: object, where: object = None) -> str:
+    """The name, if a table can have it."""
+    checked = identifier(name, "a table", where)
+    if checked.lower().startswith("sqlite_"):
+        raise BadName(
+            f"{checked!r} can't be the name of a table: names that begin with 'sqlite_' are SQLite's own",
+            where=where,
+            hint=suggested(checked[7:]) or "another name",
+        )
+    return checked
+
+
+def unique(names: Iterable[str], what: str, where: object = None) -> None:
+    """Refuses two names that differ at most in case, since Spark takes them for the same."""
+    seen: dict[str, str] = {}
+    for name in names:
+        # What is no string is refused by name later; here it must only not break the comparison.
+        lower = str(name).lower()
+        if lower in seen:
+            same = "" if seen[lower] == name else f", once as {seen[lower]!r}: case makes no difference"
+            raise BadName(
+                f"{what} {name!r} is given twice{same}", where=where, hint="another name for one of them"
+            )
+        seen[lower] = name
+
+
+def expression(value: object, what: str, where: object = None) -> Expr:
+    """The value, if it is a SQL string, a function without arguments, or a Spark Column."""
+    if isinstance(value, str):
+        if not value.strip():
+            raise BadExpression(f"{what} is an empty expression", where=where, given=repr(value))
+        return value
+    if isinstance(value, FoldSpec):
+        hint = 'a fold is a column of a table: .by("key").table("name", column=kf.fold(...))'
+        raise BadExpression(f"{what} can't be a fold", where=where, hint=hint)
+    # A Column answers to callable() in some versions, so its turn comes before that question.
+    if type(value).__name__ == "Column":
+        if hasattr(value, "_jc"):
+            return GivenColumn(value)
+        # Spark Connect's, which has no expression that the kernel could take.
+        raise BadExpression(f"{what} is a Spark Column without a JVM", where=where, hint=AS_TEXT)
+    if callable(value):
+        return function(value, 0, what, where)
+    hint = f"Spark SQL as a string{f': {str(value)!r}' if isinstance(value, int | float) else ''}"
+    raise BadExpression(f"{what} is no expression", where=where, given=repr(value), hint=hint)
+
+
+def named(values: Mapping[str, object], what: str, where: object = None) -> Named:
+    """Expressions by name, with both checked. `what` is what each is called, with its article: "a key"."""
+    unique(values, _bare(what), where)
+    return tuple(
+        (identifier(name, what, where), expression(value, f"{_bare(what)} {name!r}", where))
+        for name, value in values.items()
+    )
+
+
+def function(value: object, arguments: int, what: str, where: object = None) -> Callable[..., Any]:
+    """The value, if it can be called with so many arguments."""
+    if not callable(value):
+        raise BadExpression(f"{what} is no function", where=where, given=repr(value))
+    try:
+        inspect.signature(value).bind(*[None] * arguments)
+    except ValueError:
+        pass  # built in C, with no signature to read: the call itself will tell
+    except TypeError as error:
+        takes = "without arguments" if arguments == 0 else f"with {arguments} argument"
+        problem = f"{what} is called {takes}: {error}"
+        raise BadExpression(problem, where=where, given=expr_words(value)) from None
+    return value
+
+
+def positive(value: object, what: str, where: object = None) -> int:
+    """The value, if it is a whole number above zero."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise BadOption(f"{what} must be a whole number above zero", where=where, given=repr(value))
+    return value
+
+
+def flag(value: object, what: str, where: object = None) -> bool:
+    """The value, if it is True or False."""
+    if isinstance(value, bool):
+        return value
+    raise BadOption(f"{what} must be True or False", where=where, given=f"{what}={value!r}")
+
+
+def one_of(value: object, choices: Iterable[str], what: str, where: object = None) -> str:
+    """The value, if it is one of the choices; otherwise the nearest is suggested."""
+    known = tuple(choices)
+    if isinstance(value, str) and value in known:
+        return value
+    listed = ", ".join(known)
+    hint = did_you_mean(value, known) if isinstance(value, str) else None
+    raise BadOption(f"{what} must be one of: {listed}", where=where, given=repr(value), hint=hint)
+
+
+def required(value: object, name: str, what: str, hint: str, where: object = None) -> None:
+    """Refuses an argument that was left out: Python's own error would not say what goes there."""
+    if value is None:
+        raise BadOption(f"{what} needs {name}=", where=where, hint=hint)
+
+
+def instance(value: object, kind: type[T], what: str, advice: str, where: object = None) -> T:
+    """The value, if it is of that class."""
+    if isinstance(value, kind):
+        return value
+    raise BadOption(what, where=where, given=repr(value), hint=advice)
+
+
+def mapping(value: object, what: str, advice: str, where: object = None) -> dict[str, object]:
+    """A copy of the value, if it is a dict or the like."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise BadOption(what, where=where, given=repr(value), hint=advice)
+
+
+def help_text(value: object, where: object = None) -> str:
+    """The help, without the indentation of a docstring."""
+    return inspect.cleandoc(instance(value, str, "help must be a string", 'help="What it is for"', where))
+
+
+def require_tables(spec: AppSpec) -> None:
+    """Refuses an app that has nothing to run."""
+    if not spec.tables:
+        hint = 'stream.by("key").table("name", n="count(*)")'
+        raise BadApp(
+            f"app {spec.name!r} has no tables, so there is nothing to run", where=spec.name, hint=hint
+        )
+
+
+def _bare(what: str) -> str:
+    return what.removeprefix("a ").removeprefix("an ")

@@ -1,0 +1,180 @@
+"""Checks of streams and tables that take rows of a table or a lookup along, made when they are declared."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple, NoReturn, cast
+
+from keyfold.errors import BadOption
+from keyfold.plan import ddl, durations
+from keyfold.plan.describe.phrases import top_words
+from keyfold.plan.nodes import (
+    AsOf,
+    Changes,
+    Enrich,
+    Lookup,
+    LookupJoin,
+    Named,
+    Node,
+    Select,
+    Site,
+    TableSpec,
+    TopSpec,
+    reads,
+    retracts,
+    walk,
+)
+from keyfold.plan.validate import arguments, event_time, known_columns, retraction
+from keyfold.plan.validate.joins import join_how
+from keyfold.plan.validate.top_n import key_names
+
+_HOWS: Final = ("left", "inner")
+_TABLE_HOWS: Final = ("inner", "left", "right", "full")
+# What a change is, of the left table: a row of two tables has a change of its own.
+_WITHOUT_OP: Final = "* except (_op)"
+
+
+class Options(NamedTuple):
+    """The options of enrich, as they were given."""
+
+    how: object
+    wait: object = None
+    as_of: object = "arrival"
+    on_update: object = False
+    keep: object = None
+
+
+def enrich(node: Node, table: TableSpec, on: Any, options: Options, where: object = None) -> Enrich:
+    """A stream with a table."""
+    columns = _matched(on, table, where)
+    known_columns.require_in_stream(columns, node, "on", where)
+    how = join_how(options.how, _HOWS, where)
+    wait = (
+        durations.millis(options.wait, "wait", zero=True, where=where) if options.wait is not None else None
+    )
+    as_of = cast(AsOf, arguments.one_of(options.as_of, ("arrival", "event"), "as_of", where))
+    on_update = arguments.flag(options.on_update, "on_update", where)
+    keep = durations.millis(options.keep, "keep", where=where) if options.keep is not None else None
+    if as_of == "event":
+        _check_event(node, table, where)
+    # Rows that may be taken back must be kept: only so is it known what they were enriched with.
+    follows = on_update or retracts(node)
+    _check_follows(node, options, follows, where)
+    if wait is not None:
+        event_time.require(node, "wait", where)
+    if keep is not None:
+        _check_keep(node, keep, options.keep, where)
+    return Enrich(node, table.name, columns, how, wait, as_of, follows, keep)
+
+
+def look_up(node: Node, lookup: Lookup, on: Any, options: Options, where: object = None) -> LookupJoin:
+    """A stream with a static side."""
+    for name, value in options._asdict().items():
+        if name != "how" and value != Options._field_defaults[name]:
+            problem = f"a lookup takes no {name}: rows meet what was read last"
+            raise BadOption(problem, where=where, given=f"{name}={value!r}", hint=f"leave {name} out")
+    has = ddl.columns(lookup.schema)
+    if on is None:
+        problem = f"on is needed with lookup {lookup.name!r}: columns that it and the stream both have"
+        raise BadOption(problem, where=where, hint=f"on={next(iter(has))!r}")
+    columns = known_columns.columns(on, "on", where)
+    known_columns.require(columns, has, "on", f"lookup {lookup.name!r}", where)
+    known_columns.require_in_stream(columns, node, "on", where)
+    how = join_how(options.how, _HOWS, where)
+    if lookup.refresh_ms is not None and (first := retraction.origin(node)) is not None:
+        problem = f"a lookup with refresh can't be had here: rows of {retraction.words(first)} may be taken"
+        why = "back, and would meet another version than when they came"
+        hint = "leave refresh out, or enrich the stream that feeds the table"
+        raise BadOption(f"{problem} {why}", where=where, hint=hint)
+    return LookupJoin(node, lookup, columns, how)
+
+
+def join_table(
+    name: str, left: TableSpec, right: TableSpec, on: Any, how: object, where: object, site: Site | None
+) -> TableSpec:
+    """A table that follows two others: the rows of the left one's changes, enriched by the right one."""
+    kind = join_how(how, _TABLE_HOWS, where)
+    own = key_names(left)
+    columns = _matched(list(own) if on is None else on, right, where)
+    known_columns.require(columns, known_columns.of_table(left), "on", f"table {left.name!r}", where)
+    if kind in ("right", "full") and {c.lower() for c in columns} != {c.lower() for c in own}:
+        raise BadOption(
+            f"a {kind} join of tables needs the whole key of {left.name!r} in on: without it, a row of"
+            f" {right.name!r} that has no match would have no key",
+            where=where,
+            given=f"on={list(columns)!r}; the key is {', '.join(own)}",
+            hint="how='left' or how='inner', or the whole key in on",
+        )
+    plain = Select(Changes(left.name, False, site), ((None, _WITHOUT_OP),), site)
+    node = Enrich(plain, right.name, columns, kind, on_update=True, site=site)
+    keys: Named = tuple((key, key) for key in own)
+    return TableSpec(left.app, name, node, keys, (), top=TopSpec(site=site), site=site)
+
+
+def _matched(on: Any, table: TableSpec, where: object) -> tuple[str, ...]:
+    """As many columns as the table's key has."""
+    keys = key_names(table)
+    columns = known_columns.columns(list(keys) if on is None else on, "on", where)
+    if len(columns) != len(keys):
+        count = "1 column" if len(keys) == 1 else f"{len(keys)} columns"
+        raise BadOption(
+            f"on must name {count}, for the key of table {table.name!r}: {', '.join(keys)}",
+            where=where,
+            given=f"on={list(columns)!r}",
+            hint=f"on={list(keys)!r}, or columns called otherwise in that order",
+        )
+    return columns
+
+
+def _check_follows(node: Node, options: Options, follows: bool, where: object) -> None:
+    if not follows:
+        if options.keep is not None:
+            problem = "keep is for rows that follow the table: others are not kept"
+            _refuse(problem, where, "keep", options.keep, "on_update=True, or leave keep out")
+        return
+    first = retraction.origin(node)
+    told = "on_update" if first is None else f"on_update, which rows of {retraction.words(first)} imply"
+    if options.wait is not None:
+        problem = f"wait can't be had with {told}: a row that follows the table need not wait for it"
+        _refuse(problem, where, "wait", options.wait, "leave wait out")
+    if options.as_of == "event":
+        problem = f"as_of='event' can't be had with {told}: the row of a time past does not change"
+        _refuse(
+            problem, where, "as_of", "event", "leave one of them out" if first is None else "as_of='arrival'"
+        )
+
+
+def _check_keep(node: Node, keep: int, given: object, where: object) -> None:
+    """Rows must be kept for as long as they may be taken back."""
+    for each in walk(node):
+        changes = isinstance(each, Changes) and not each.previous
+        longer = isinstance(each, Enrich) and each.on_update and (each.keep_ms is None or each.keep_ms > keep)
+        if changes or longer:
+            assert isinstance(each, Changes | Enrich)
+            problem = f"keep is too short: rows of {retraction.words(each)} may be taken back later than that"
+            _refuse(problem, where, "keep", given, "leave keep out" if changes else "a keep as long as there")
+
+
+def _check_event(node: Node, table: TableSpec, where: object) -> None:
+    """A table as of a time past is known only if its rows have times, and are folded one by one."""
+    event_time.require(node, "as_of='event'", where)
+    event_time.require(table.input, "as_of='event'", where)
+    why = None
+    if table.window is not None:
+        why = "it has windows"
+    elif table.process is not None:
+        why = "a processor fills it"
+    elif table.pattern is not None:
+        why = "its rows are matches"
+    elif table.top is not None and table.top.order is not None:
+        why = f"it keeps {top_words(table.top)}"
+    elif (first := retraction.origin(table.input)) is not None:
+        why = f"rows of {retraction.words(first)} may be taken back, at no event time"
+    elif reads(table.input):
+        why = "its rows have met other tables"
+    if why is not None:
+        problem = f"as_of='event' can't be had of table {table.name!r}: {why}"
+        _refuse(problem, where, "as_of", "event", "as_of='arrival'")
+
+
+def _refuse(problem: str, where: object, name: str, value: object, hint: str) -> NoReturn:
+    raise BadOption(problem, where=where, given=f"{name}={value!r}", hint=hint)

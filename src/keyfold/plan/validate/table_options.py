@@ -1,0 +1,114 @@
+"""Tells a table's columns from its options, which share its keyword arguments, and checks keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from keyfold.errors import BadName, BadOption, near
+from keyfold.plan import durations
+from keyfold.plan.nodes import Expr, FoldSpec, Named
+from keyfold.plan.validate import arguments
+
+RESERVED: Final = (
+    "ttl", "emit", "keep", "idle", "partitions", "on_error",
+    "history", "latency", "initial", "was", "budget", "max_keys", "help",
+)  # fmt: skip
+"""Keyword arguments of `table` that can't be columns, in this version or a later one."""
+
+SUPPORTED: Final = ("ttl", "emit", "keep", "idle", "partitions", "on_error", "help")
+"""Those of the reserved names that are options already."""
+
+AS_COLUMN: Final = "to name a column so, pass a dict"
+
+
+def table_columns(
+    given: object,
+    keywords: Mapping[str, object],
+    keys: Named,
+    where: object = None,
+    *,
+    needed: bool = True,
+) -> tuple[tuple[str, Expr | FoldSpec], ...]:
+    """The columns of a table, from its dict and its keyword arguments, in that order.
+
+    `needed`: whether there must be one; tables of whole rows have those of the stream.
+    """
+    columns = _mapping(given, where)
+    for name, value in keywords.items():
+        _refuse_option(name, value, where)
+    arguments.unique([*columns, *keywords], "column", where)
+    columns |= keywords
+    if needed and not columns:
+        raise BadOption("a table needs at least one column", where=where, hint='n="count(*)"')
+    _refuse_keys(columns, keys, where)
+    return tuple(
+        (arguments.identifier(name, "a column", where), _value(name, columns[name], where))
+        for name in columns
+    )
+
+
+def key_column(column: object, where: object = None) -> str:
+    """The column, if it is one: an expression needs a name."""
+    try:
+        return arguments.identifier(column, "a key", where)
+    except BadName as error:
+        if not isinstance(column, str):
+            hint = "a column's name, or an expression by name: by(day=...)"
+        else:
+            hint = f"name the expression: by({arguments.suggested(column) or 'key'}={column!r})"
+        raise BadName(error.what, where=where, given=error.given, hint=hint) from None
+
+
+def length(value: object, name: str, where: object = None) -> int | None:
+    """An option that is a duration, in milliseconds."""
+    if value is None:
+        return None
+    refuse_aggregate(value, name, where)
+    return durations.millis(value, name, where=where)
+
+
+def refuse_aggregate(value: object, name: str, where: object = None) -> None:
+    """Refuses an option that looks like an aggregate: it was meant as a column."""
+    if isinstance(value, FoldSpec) or (isinstance(value, str) and "(" in value):
+        given = f"{name}={'kf.fold(...)' if isinstance(value, FoldSpec) else repr(value)}"
+        raise BadOption(f"{name} is an option of table", where=where, given=given, hint=AS_COLUMN)
+
+
+def _mapping(given: object, where: object) -> dict[str, object]:
+    if given is None:
+        return {}
+    advice = 'a dict, {"n": "count(*)"}, or keyword arguments, n="count(*)"'
+    return arguments.mapping(given, "the columns of a table must be a dict", advice, where)
+
+
+def _refuse_option(name: str, value: object, where: object) -> None:
+    if name in RESERVED:
+        problem = f"{name!r} is reserved for an option that this version does not have"
+        hint = f"{AS_COLUMN}: {{{name!r}: ...}}"
+        raise BadOption(problem, where=where, given=f"{name}={value!r}", hint=hint)
+    # An aggregate has parentheses, so a bare word or a number is an option spelt wrong, not a column.
+    meant = near(name, (option for option in SUPPORTED if abs(len(option) - len(name)) < 2), cutoff=0.65)
+    if meant and not _may_be_column(value):
+        problem, hint = f"unknown option {name!r} of table", f"{meant} (did you mean {meant!r}?)"
+        raise BadOption(problem, where=where, given=f"{name}={value!r}", hint=hint)
+    if isinstance(value, Mapping):
+        problem, hint = f"column {name!r} is a dict", 'a dict of columns goes second: table("name", {...})'
+        raise BadOption(problem, where=where, given=f"{name}={value!r}", hint=hint)
+
+
+def _may_be_column(value: object) -> bool:
+    return "(" in value if isinstance(value, str) else isinstance(value, FoldSpec) or callable(value)
+
+
+def _refuse_keys(columns: Mapping[str, object], keys: Named, where: object) -> None:
+    taken = {name.lower(): name for name, _ in keys}
+    for name in columns:
+        if isinstance(name, str) and name.lower() in taken:
+            key = taken[name.lower()]
+            problem = f"column {name!r} has the name of the key {key!r}"
+            raise BadName(problem, where=where, hint="another name for the column or for the key")
+
+
+def _value(name: str, value: object, where: object) -> Expr | FoldSpec:
+    return value if isinstance(value, FoldSpec) else arguments.expression(value, f"column {name!r}", where)

@@ -1,0 +1,1 @@
+"""The language of `where` and `order_by`."""

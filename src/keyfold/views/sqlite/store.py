@@ -1,0 +1,217 @@
+"""Views in one SQLite file, a table for each; what is known of each is in the catalog."""
+
+from __future__ import annotations
+
+import functools
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NoReturn
+
+from keyfold.errors import QueryError, RunError
+from keyfold.views import arrow as pa
+from keyfold.views.contract import OrderBy, Position, ViewStore, Where
+from keyfold.views.query.filters import Filter, Not
+from keyfold.views.schema import Column, ViewSchema
+from keyfold.views.sqlite import catalog, connections, sql
+from keyfold.views.sqlite.writer import BatchWrite, position_of
+
+
+class SqliteStore(ViewStore):
+    """Views in a SQLite file. Reading works from any process, while another one writes and after it stopped.
+
+    One thread has one batch open at a time: a second one in the same thread may wait for the first for ever.
+    """
+
+    def __init__(self, path: Path, *, read_only: bool) -> None:
+        self.path = path
+        self._read_only = read_only
+        self._readers = connections.Readers(path)
+        self._gate = connections.Gate.of(path)
+        self._writer: sqlite3.Connection | None = None
+        if not read_only:
+            with self._gate.writing:
+                self._writer = connections.writer(path)
+                catalog.prepare(self._writer)
+
+    def create(self, schema: ViewSchema) -> None:
+        with self._write(schema.table) as connection:
+            if catalog.entry(connection, schema.table) is None:
+                catalog.add(connection, schema)
+            else:
+                catalog.confirm(connection, schema)
+
+    def schema(self, table: str) -> ViewSchema:
+        with self._readers.use() as connection:
+            return catalog.known(connection, table)
+
+    def tables(self) -> tuple[str, ...]:
+        with self._readers.use() as connection:
+            return catalog.names(connection)
+
+    @contextmanager
+    def batch(
+        self, table: str, batch_id: int, at: datetime, watermark: datetime | None = None
+    ) -> Iterator[BatchWrite]:
+        with self._readers.use() as connection:
+            schema = catalog.known(connection, table)
+            replayed = catalog.has(connection, table, batch_id)
+
+        def begin() -> tuple[sqlite3.Connection, bool]:
+            writer = self._begin()
+            return writer, catalog.has(writer, table, batch_id)
+
+        with self._batch(schema, Position(batch_id, at, watermark), begin) as write:
+            write.replayed = replayed
+            yield write
+            if not replayed:
+                write.commit()
+
+    def rebuild(
+        self,
+        table: str,
+        schema: ViewSchema,
+        record_batches: Iterable[pa.RecordBatch],
+        batch_id: int,
+        at: datetime,
+        watermark: datetime | None = None,
+        keep: Filter | None = None,
+    ) -> None:
+        def begin() -> tuple[sqlite3.Connection, bool]:
+            writer = self._begin()
+            if keep is None:
+                catalog.remove(writer, table)
+                catalog.add(writer, schema)
+            else:
+                catalog.confirm(writer, schema)
+                writer.execute(*sql.delete_rows(schema, Not(keep)))
+            return writer, False
+
+        with self._batch(schema, Position(batch_id, at, watermark), begin) as write:
+            for changes in record_batches:
+                write.apply(changes)
+            write.commit()
+
+    def get(self, table: str, key: Sequence[Any]) -> dict[str, Any] | None:
+        with self._readers.use() as connection:
+            selection = sql.select_row(catalog.known(connection, table), key)
+            with _readable(table):
+                row = connection.execute(selection.sql, selection.params).fetchone()
+        return None if row is None else _decoder(selection.columns)(row)
+
+    def scan(
+        self,
+        table: str,
+        where: Where = None,
+        order_by: OrderBy = None,
+        limit: int | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        rows = self._scan(table, where, order_by, limit, columns)
+        # The first step checks the arguments and runs the statement, so that mistakes are raised here.
+        next(rows)
+        return rows  # type: ignore[return-value]
+
+    def count(self, table: str, where: Where = None) -> int | None:
+        with self._readers.use() as connection:
+            statement = sql.count_rows(catalog.known(connection, table), where)
+            with _readable(table):
+                return int(connection.execute(*statement).fetchone()[0])
+
+    def position(self, table: str) -> Position | None:
+        with self._readers.use() as connection:
+            known = catalog.entry(connection, table)
+        return None if known is None else position_of(*known[2:])
+
+    def drop(self, table: str) -> None:
+        with self._write(table) as connection:
+            catalog.remove(connection, table)
+
+    def close(self) -> None:
+        self._readers.close()
+        if self._writer is not None:
+            with self._gate.writing:
+                self._writer.close()
+                self._writer = None
+
+    def _scan(
+        self,
+        table: str,
+        where: Where,
+        order_by: OrderBy,
+        limit: int | None,
+        columns: Sequence[str] | None,
+    ) -> Iterator[dict[str, Any] | None]:
+        with self._readers.use() as connection:
+            selection = sql.select_rows(catalog.known(connection, table), where, order_by, limit, columns)
+            decode = _decoder(selection.columns)
+            with _readable(table):
+                cursor = connection.execute(selection.sql, selection.params)
+            yield None
+            with _readable(table):
+                for row in cursor:
+                    yield decode(row)
+
+    @contextmanager
+    def _batch(
+        self, schema: ViewSchema, position: Position, begin: Callable[[], tuple[sqlite3.Connection, bool]]
+    ) -> Iterator[BatchWrite]:
+        write = BatchWrite(schema, position, self._gate, self.path.parent, begin)
+        try:
+            yield write
+        finally:
+            write.end()
+
+    @contextmanager
+    def _write(self, table: str) -> Iterator[sqlite3.Connection]:
+        with self._gate.writing:
+            connection = None
+            try:
+                connection = self._begin()
+                yield connection
+                connection.execute("COMMIT")
+            except sqlite3.Error as error:
+                hint = connections.WAY_OUT if connections.damaged(str(error)) else None
+                raise RunError(f"the view can't be written: {error}", table=table, hint=hint) from error
+            finally:
+                if connection is not None and connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    def _begin(self) -> sqlite3.Connection:
+        if self._writer is None:
+            why = "was opened for reading only" if self._read_only else "is closed"
+            raise RunError(f"the store of views {why}", where=self.path)
+        self._writer.execute("BEGIN IMMEDIATE")
+        return self._writer
+
+
+@functools.lru_cache(maxsize=256)
+def _decoder(columns: tuple[Column, ...]) -> Callable[[catalog.Row], dict[str, Any]]:
+    names = [column.name for column in columns]
+    others = [(column.name, column.type.decode) for column in columns if not column.type.same]
+
+    def decode(row: catalog.Row) -> dict[str, Any]:
+        result = dict(zip(names, row, strict=True))
+        for name, convert in others:
+            if result[name] is not None:
+                result[name] = convert(result[name])
+        return result
+
+    return decode
+
+
+@contextmanager
+def _readable(table: str) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        _unreadable(table, error, "bad_request" if "too" in str(error) else "not_ready")
+    except sqlite3.Error as error:
+        _unreadable(table, error, "not_ready")
+
+
+def _unreadable(table: str, error: Exception, reason: Any) -> NoReturn:
+    hint = connections.WAY_OUT if connections.damaged(str(error)) else None
+    raise QueryError(f"the view can't be read: {error}", reason=reason, where=table, hint=hint) from error

@@ -1,0 +1,1 @@
+"""Spark's data types, and how their values are kept exactly."""

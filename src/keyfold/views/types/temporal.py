@@ -1,0 +1,132 @@
+"""Points in time and lengths of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from typing import Any
+
+from keyfold.errors import BadDuration
+from keyfold.plan import durations
+from keyfold.views import arrow as pa
+from keyfold.views.types import epoch
+from keyfold.views.types.base import LONG_MAX, LONG_MIN, DataType
+
+
+@dataclass(frozen=True)
+class Timestamp(DataType):
+    """timestamp (an instant) and timestamp_ntz (a reading of some clock)."""
+
+    zoned: bool
+    plain = True
+    stored_name = "int64"
+
+    def __str__(self) -> str:
+        return "timestamp" if self.zoned else "timestamp_ntz"
+
+    def to_json(self) -> str:
+        return str(self)
+
+    @property
+    def arrow(self) -> pa.DataType:
+        return pa.timestamp("us", tz="UTC" if self.zoned else None)
+
+    def decode(self, value: int) -> datetime | str:
+        return epoch.from_micros(value, zoned=self.zoned)
+
+    def read(self, value: Any) -> int:
+        micros, zoned = _instant(value)
+        if zoned and not self.zoned:
+            raise ValueError("a timestamp_ntz has no zone: 2026-01-01T00:00:00")
+        if not LONG_MIN <= micros <= LONG_MAX:
+            raise ValueError("the year is beyond what Spark can hold")
+        return micros
+
+
+@dataclass(frozen=True)
+class Date(DataType):
+    """date."""
+
+    plain = True
+    arrow_name = "date32"
+    stored_name = "int32"
+
+    def __str__(self) -> str:
+        return "date"
+
+    def to_json(self) -> str:
+        return "date"
+
+    def decode(self, value: int) -> date | str:
+        return epoch.from_days(value)
+
+    def read(self, value: Any) -> int:
+        if isinstance(value, date) and not isinstance(value, datetime):
+            return epoch.to_days(value)
+        try:
+            return epoch.parse_days(value)
+        except (TypeError, ValueError, AttributeError):
+            raise ValueError("a date is written 2026-01-31") from None
+
+
+@dataclass(frozen=True)
+class Clock(DataType):
+    """time of day."""
+
+    precision: int
+    plain = True
+    arrow_name = "time64[ns]"
+    stored_name = "int64"
+
+    def __str__(self) -> str:
+        return f"time({self.precision})"
+
+    def to_json(self) -> str:
+        return str(self)
+
+    def decode(self, value: int) -> time:
+        return epoch.nanos_clock(value)
+
+    def read(self, value: Any) -> int:
+        try:
+            return epoch.clock_nanos(value if isinstance(value, time) else time.fromisoformat(value))
+        except (TypeError, ValueError):
+            raise ValueError("a time of day is written 13:30:00.5") from None
+
+
+@dataclass(frozen=True)
+class DayTime(DataType):
+    """interval day to second, and its shorter forms, which differ in name alone."""
+
+    fields: str
+    plain = True
+    arrow_name = "duration[us]"
+    stored_name = "int64"
+
+    def __str__(self) -> str:
+        return f"interval {self.fields}"
+
+    def to_json(self) -> str:
+        return str(self)
+
+    def decode(self, value: int) -> timedelta:
+        return timedelta(microseconds=value)
+
+    def read(self, value: Any) -> int:
+        if isinstance(value, timedelta):
+            return value // timedelta(microseconds=1)
+        try:
+            return durations.millis(value, zero=True) * 1000
+        except BadDuration:
+            raise ValueError("a length of time is a timedelta or text such as '1 hour 30 minutes'") from None
+
+
+def _instant(value: Any) -> tuple[int, bool]:
+    if isinstance(value, datetime):
+        return epoch.to_micros(value), value.tzinfo is not None
+    if isinstance(value, date):
+        return epoch.to_days(value) * epoch.DAY, False
+    try:
+        return epoch.parse_micros(value)
+    except (TypeError, ValueError, AttributeError):
+        raise ValueError("a point in time is written 2026-01-31T13:30:00Z") from None

@@ -1,0 +1,65 @@
+"""Schemas in DDL."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keyfold.errors import BadName, BadOption
+from keyfold.plan.ddl import columns
+
+
+@pytest.mark.parametrize(
+    ("ddl", "expected"),
+    [
+        ("a int", {"a": "int"}),
+        ("a: int, b:string", {"a": "int", "b": "string"}),
+        ("a decimal(10,2) not null, b int", {"a": "decimal(10,2) not null", "b": "int"}),
+        (
+            "m map<string,array<int>>, s struct<a:int,b:struct<c:int>>",
+            {"m": "map<string,array<int>>", "s": "struct<a:int,b:struct<c:int>>"},
+        ),
+        ("`odd, name` int, `a``b`  string", {"odd, name": "int", "a`b": "string"}),
+        ("a int comment 'one, two', b int", {"a": "int comment 'one, two'", "b": "int"}),
+        ("\n  a int,\n  b timestamp\n", {"a": "int", "b": "timestamp"}),
+        ("i interval day to second", {"i": "interval day to second"}),
+        ("_id string", {"_id": "string"}),
+    ],
+)
+def test_names_and_types_are_read(ddl, expected):
+    assert columns(ddl) == expected
+
+
+@pytest.mark.parametrize(
+    ("ddl", "problem"),
+    [
+        ("", "empty"),
+        ("  ", "empty"),
+        ("a", "'a' has no type"),
+        ("a int, b", "'b' has no type"),
+        ("a int,, b int", "empty place"),
+        ("a int,", "empty place"),
+        ("a array<int", "lacks a closing '>'"),
+        ("a decimal(1, b int", r"lacks a closing '\)'"),
+        ("a int>", "'>' too many"),
+        ("a array<int)", r"'\)' too many"),
+        ("`a int", "lacks a closing '`'"),
+        (None, "must be a string"),
+        (["a int"], "must be a string"),
+    ],
+)
+def test_what_is_no_schema_is_refused(ddl, problem):
+    with pytest.raises(BadOption, match=problem):
+        columns(ddl)
+
+
+def test_a_column_given_twice_is_refused():
+    with pytest.raises(BadName, match="schema column 'A' is given twice"):
+        columns("a int, A string")
+
+
+@given(st.text(alphabet="ab ,<>()`:'", max_size=30))
+def test_any_text_is_read_or_refused_and_nothing_else(ddl):
+    with suppress(BadOption, BadName):
+        assert columns(ddl)
