@@ -15,7 +15,7 @@ ROOMS = $(filter-out $(PLAIN),$(FOUND)) $(wildcard tests/test_*.py)
 # processes that Spark starts are too slow for it.
 PAIRED := tests/engine tests/docs
 
-.PHONY: help setup check test format bench bench-cli chaos docs demo wheel clean
+.PHONY: help setup check test test-long format bench bench-cli chaos docs demo wheel clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ test: check ## check, then every other room of tests/, each in a process or two 
 	    $(PYTEST) -q $$pair $$room || failed="$$failed $$room"; \
 	done; \
 	if [ "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
+
+test-long: ## as test, with five times as many property tests on new random examples; takes hours
+	KEYFOLD_TEST_LONG=1 $(MAKE) test
 
 format: $(STAMP) ## format the code, and fix what ruff can fix
 	$(BIN)/ruff format $(CODE)

@@ -12,6 +12,12 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# `make test-long` draws new examples in each run; `make test` draws the same ones every time.
+LONG = os.environ.get("KEYFOLD_TEST_LONG") == "1"
+settings.register_profile("keyfold", derandomize=not LONG, database=None, print_blob=LONG)
+settings.load_profile("keyfold")
 
 # Java's second compiler and a collector with threads of its own cost more than they save in a test's short
 # life. Spark hands this to every JVM that it starts, also below other processes.

@@ -256,9 +256,12 @@ def test_status_says_that_an_app_failed_when_where_and_why(tmp_path: Path, cli: 
 def test_status_tells_how_old_the_figures_are_and_who_no_longer_writes_them(tmp_path: Path, cli: Cli) -> None:
     counted = {**TABLE, "keys_at": datetime.now(UTC) - timedelta(minutes=5)}
     place = app_with(tmp_path, {"totals": counted}, at=datetime.now(UTC) - timedelta(seconds=3))
-    words = "from keyfold.engine.storage import layout as home, lease as lock; from pathlib import Path; import sys, time"
-    code = f"{words}\nlock.Lock(home.AppHome(Path(sys.argv[1]))).take(); print(flush=True); time.sleep(600)"
-    with subprocess.Popen([sys.executable, "-c", code, place.path], stdout=subprocess.PIPE) as process:
+    words = "import sys; from pathlib import Path; from keyfold.engine.storage import layout, lease\n"
+    code = (
+        f"{words}\nlease.Lock(layout.AppHome(Path(sys.argv[1]))).take(); print(flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", code, str(place.path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
             process.stdout.readline()

@@ -14,6 +14,7 @@ import pytest
 from keyfold.engine.recovery import table_removal
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lock
+from keyfold.fault_points import FaultPoint
 from keyfold.views.reader import open_store
 from tests.cli.conftest import KINDS, PAIRS, ROWS, TOTALS, Cli, make_app
 
@@ -148,42 +149,45 @@ def test_a_terminal_is_asked(tmp_path: Path, answer: str, code: int) -> None:
     assert left(place) == (before if code else without(before, "kinds"))
 
 
-STEPS = ["replace_file", "_audit", "_remove_directory", "_remove_views", "_forget"]
 KILLED = """
 import os, sys
 from pathlib import Path
-from keyfold.engine.recovery import table_removal as removing
+from keyfold.engine.recovery import table_removal
 from keyfold.engine.storage.layout import AppHome
+from keyfold.fault_points import handled_by
 
-name, after = sys.argv[2], sys.argv[3] == "after"
-do = getattr(removing, name)
+def kill(point, facts):
+    if point == sys.argv[2]:
+        os.kill(os.getpid(), 9)
 
-def killed(*given, **named):
-    if after:
-        do(*given, **named)
-    os.kill(os.getpid(), 9)
-
-setattr(removing, name, killed)
-removing.remove(AppHome(Path(sys.argv[1])), "reset", ["kinds"])
+with handled_by(kill):
+    table_removal.remove(AppHome(Path(sys.argv[1])), "reset", ["kinds"])
 """
+STEPS = [
+    FaultPoint.REMOVAL_REQUESTED,
+    FaultPoint.REMOVAL_RECORDED,
+    FaultPoint.REMOVAL_AUDITED,
+    FaultPoint.FILES_REMOVED,
+    FaultPoint.VIEWS_REMOVED,
+    FaultPoint.DEFINITION_REMOVED,
+]
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("step", STEPS)
 def test_a_kill_in_the_middle_leaves_all_or_is_finished_by_the_next_start(
-    tmp_path: Path, step: str, when: str
+    tmp_path: Path, step: FaultPoint
 ) -> None:
     place = shop_in(tmp_path)
     before = left(place)
-    killed = subprocess.run([sys.executable, "-c", KILLED, place.path, step, when], check=False)
+    killed = subprocess.run([sys.executable, "-c", KILLED, place.path, step], check=False)
     assert killed.returncode == -9
-    if (step, when) == ("replace_file", "before"):
+    recorded = step != FaultPoint.REMOVAL_REQUESTED
+    if not recorded:
         assert left(place) == before
     table_removal.finish(place)
     table_removal.finish(place)
-    begun = (step, when) != ("replace_file", "before")
-    assert left(place) == (without(before, "kinds") if begun else before)
-    assert not begun or len(audit(place)) == 1
+    assert left(place) == (without(before, "kinds") if recorded else before)
+    assert not recorded or len(audit(place)) == 1
 
 
 def test_a_damaged_app_json_or_views_db_is_no_reason_not_to_remove_a_table(tmp_path: Path, cli: Cli) -> None:

@@ -12,6 +12,7 @@ ORDER = [
     "masking",
     "private",
     "errors",
+    "fault_points",
     "settings",
     "plan",
     "declare",

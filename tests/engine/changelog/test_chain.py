@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +11,8 @@ import pytest
 import keyfold as kf
 from keyfold.engine import start
 from keyfold.engine.batch import side_outputs
-from keyfold.engine.batch.hook import BatchHook
 from keyfold.errors import BadExpression, QueryFailed, StateMismatch
+from keyfold.fault_points import FaultPoint, Handler, handled_by
 from keyfold.testing import Driver, _forget_last_commit, drive, shared_session
 
 pytestmark = pytest.mark.jvm
@@ -40,7 +38,7 @@ def seen(*totals: tuple[str, list[int]]) -> list[Row]:
 def test_each_change_reaches_each_reader_once_through_crashes_and_restarts() -> None:
     app = chained("often", "one", "two")
     # A third table in a row.
-    kf.app.Table(app, "one").changes(previous=True).by("k").table("three", n="count(*)", most="max(totals)")
+    kf.Table(app, "one").changes(previous=True).by("k").table("three", n="count(*)", most="max(totals)")
     with drive(app) as d:
         d.push("rows", [{"k": "a", "x": 1}, {"k": "b", "x": 5}])
         for step in (d.crash, d.crash, d.restart):
@@ -90,49 +88,45 @@ def test_changes_are_removed_once_they_are_read_unless_a_changelog_is_kept(tmp_p
     assert files == [[f"{n:012d}.parquet"] for n in (0, 1, 2)], "the last batch's may be needed again"
 
 
-# What a batch does, step by step: where, whether it dies before or after that, and at which call of it.
-POINTS: dict[str, tuple[Any, str, str, int]] = {
-    "file half written": (side_outputs.ChangeFile, "close", "before", 1),
-    "file in place": (side_outputs.ChangeFile, "close", "after", 1),
-    "first link made": (os, "link", "after", 1),
-    "second link to be made": (os, "link", "before", 2),
-    "links made": (BatchHook, "_give", "after", 1),
-    "view committed": (BatchHook, "_send", "before", 1),
-    "sent to the sink": (BatchHook, "_send", "after", 1),
-}
+# Where the batch dies, and at which arrival there.
+POINTS: list[tuple[FaultPoint, int]] = [
+    (FaultPoint.CHANGELOG_COMPUTED, 1),
+    (FaultPoint.CHANGELOG_WRITTEN, 1),
+    (FaultPoint.READER_GIVEN, 1),
+    (FaultPoint.READER_DUE, 2),
+    (FaultPoint.READERS_GIVEN, 1),
+    (FaultPoint.VIEW_COMMITTED, 1),
+    (FaultPoint.SINK_WRITTEN, 1),
+]
 
 
 class Died(Exception):
     pass
 
 
-def deadly(real: Callable[..., Any], when: str, number: int) -> Callable[..., Any]:
-    calls = iter(range(1, 100))
+def deadly(point: FaultPoint, number: int) -> Handler:
+    arrivals = 0
 
-    def dies(*args: Any, **options: Any) -> Any:
-        if next(calls) < number:
-            return real(*args, **options)
-        if when == "after":
-            real(*args, **options)
-        raise Died
+    def die(reached: FaultPoint, facts: dict[str, Any]) -> None:
+        nonlocal arrivals
+        if reached == point and facts.get("table", "sums") == "sums":
+            arrivals += 1
+            if arrivals >= number:
+                raise Died
 
-    return dies
+    return die
 
 
-def test_a_batch_that_dies_anywhere_gives_its_changes_once(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_batch_that_dies_anywhere_gives_its_changes_once(tmp_path: Path) -> None:
     app = chained("dying", "one", "two")
-    kf.app.Table(app, "sums").to(kf.files(str(tmp_path / "sink"), format="parquet"))
+    kf.Table(app, "sums").to(kf.files(str(tmp_path / "sink"), format="parquet"))
     expected: list[tuple[str, list[int]]] = []
     with drive(app) as d:
-        for point, (owner, name, when, number) in sorted(POINTS.items()):
-            with monkeypatch.context() as patched:
-                patched.setattr(owner, name, deadly(getattr(owner, name), when, number))
-                with pytest.raises(QueryFailed):
-                    d.push("rows", [{"k": point, "x": 1}])
+        for point, number in sorted(POINTS):
+            with handled_by(deadly(point, number)), pytest.raises(QueryFailed):
+                d.push("rows", [{"k": point.value, "x": 1}])
             d.restart()
-            expected.append((point, [1]))
+            expected.append((point.value, [1]))
             assert d.rows("one") == d.rows("two") == seen(*expected), f"nothing lost, nothing twice: {point}"
 
 

@@ -20,38 +20,35 @@ from pathlib import Path
 
 import keyfold as kf
 from keyfold.engine.storage import lease as lock
-from keyfold.engine.batch.hook import BatchHook
+from keyfold.fault_points import FaultPoint, handled_by
 
 inbox, place, point, number = sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
 lock.ORPHAN_SECONDS = 2.0
 
 
-def die_after(owner, name, meant):
-    real = getattr(owner, name)
-
-    def deadly(*args):
-        real(*args)
-        if meant(*args):
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    setattr(owner, name, deadly)
+def at_batch(facts):
+    return facts == {"table": "sums", "batch": number}
 
 
-if point == "one link made":
-    die_after(os, "link", lambda file, target: int(Path(file).stem) == number)
-elif point == "links made":
-    die_after(BatchHook, "_give", lambda hook, log, at: hook.spec.name == "sums" and at == number)
-elif point == "changes removed":
-    die_after(BatchHook, "_run", lambda hook, frame, at: hook.spec.name == "sums" and at == number)
-elif point == "reader done":
-    die_after(BatchHook, "_run", lambda hook, frame, at: hook.spec.name == "log")
+MEANT = {
+    "one reader given": (FaultPoint.READER_GIVEN, lambda facts: int(facts["file"].stem) == number),
+    "readers given": (FaultPoint.READERS_GIVEN, at_batch),
+    "changes removed": (FaultPoint.BATCH_DONE, at_batch),
+    "reader done": (FaultPoint.BATCH_DONE, lambda facts: facts["table"] == "log"),
+}
+
+
+def die(reached, facts):
+    if point in MEANT and reached == MEANT[point][0] and MEANT[point][1](facts):
+        os.kill(os.getpid(), signal.SIGKILL)
+
 
 app = kf.App("shop")
 rows = app.stream("rows", kf.files(inbox, maxFilesPerTrigger=1), schema="k string, x bigint")
 sums = rows.by("k").table("sums", n="count(*)", total="sum(x)")
 sums.changes(previous=True).by("k").table("log", changes="count(*)", totals="sum(total)")
 sums.changes().by(all="'all'").table("whole", keys="count(*)", total="sum(total)")
-with app.start(home=place, master="local[2]", driver_memory="1g") as handle:
+with handled_by(die), app.start(home=place, master="local[2]", driver_memory="1g") as handle:
     handle.drain()
     tables = ("sums", "log", "whole")
     print(json.dumps({t: handle.table(t).rows() for t in tables}, default=str), flush=True)
@@ -78,7 +75,8 @@ def test_killed_while_changes_go_from_table_to_table(tmp_path: Path) -> None:
         file.write_text("".join(json.dumps({"k": k, "x": x}) + "\n" for k, x in amounts.items()))
         os.utime(file, (1_000_000 + number, 1_000_000 + number))
 
-    for number, point in enumerate(("one link made", "links made", "changes removed", "reader done"), 1):
+    points = ("one reader given", "readers given", "changes removed", "reader done")
+    for number, point in enumerate(points, 1):
         code, _, errors = child(tmp_path, point, number)
         assert code == -signal.SIGKILL, f"{point}: {errors}"
 

@@ -15,7 +15,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import keyfold as kf
@@ -34,6 +34,7 @@ from tests.engine.models.pattern_model import (
     matches,
 )
 from tests.engine.models.pattern_random import Maker, declared, rows_of_key
+from tests.engine.models.strategies import plans
 
 pytestmark = pytest.mark.jvm
 
@@ -168,15 +169,7 @@ def batches(chance: Random, rows: list[Row], count: int) -> Iterable[list[Row]]:
     return (rows[a:b] for a, b in zip([0, *cuts], [*cuts, len(rows)], strict=True))
 
 
-@settings(
-    max_examples=4,
-    derandomize=True,
-    deadline=None,
-    database=None,
-    # An example takes seconds, and there is nothing to shrink in a seed.
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=list(HealthCheck),
-)
+@plans(4)
 @given(seed=st.integers(0, 2**32))
 def test_random_patterns_give_what_brute_force_finds(seed: int) -> None:
     chance = Random(f"patterns {seed}")

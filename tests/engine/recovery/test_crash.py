@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from keyfold.engine.storage import lease
+from keyfold.fault_points import FaultPoint
 
 pytestmark = pytest.mark.jvm
 
@@ -23,79 +24,22 @@ import json, os, signal, sys
 from pathlib import Path
 
 import keyfold as kf
-from keyfold.engine.batch import hook as batch, rejected_rows as rejecting
 from keyfold.engine.storage import lease as lock
-from keyfold.views.sqlite import writer as writing
+from keyfold.fault_points import FaultPoint, handled_by
 
 inbox, place, point, number = sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
 lock.ORPHAN_SECONDS = 2.0
 
 
-def die(at):
-    if at != number:
+def die(reached, facts):
+    """When `sums` has come to the point in the batch that is meant."""
+    if (reached, facts) != (point, {"table": "sums", "batch": number}):
         return
-    if point == "after state":
+    if reached == FaultPoint.SIDE_OUTPUTS_WRITTEN:
         # A JVM that does not notice that it is alone.
         os.kill(json.loads((place / "shop" / "lock").read_text())["jvm"]["pid"], signal.SIGSTOP)
     os.kill(os.getpid(), signal.SIGKILL)
 
-
-def during_plan():
-    """When the first rows of the plan arrive."""
-    run, stream = batch.BatchHook._run, batch.arrow_batches
-    running = {}
-
-    def known(self, frame, at):
-        running[self.spec.name] = at
-        run(self, frame, at)
-
-    def deadly(frame):
-        for found in stream(frame):
-            die(running.get("sums"))
-            yield found
-
-    batch.BatchHook._run, batch.arrow_batches = known, deadly
-
-
-def after_state():
-    """When every task has committed its state, and the files beside the table are written."""
-    close = rejecting.RejectedFile.close
-
-    def deadly(self):
-        close(self)
-        if self._path.parents[1].name == "sums":
-            die(self._batch)
-
-    rejecting.RejectedFile.close = deadly
-
-
-def in_transaction():
-    """When the rows are in the view, and the position is not."""
-    start = writing.BatchWrite._start
-
-    def deadly(self):
-        start(self)
-        if self._schema.table == "sums" and not self.replayed:
-            assert self._connection.in_transaction
-            die(self._position.batch)
-
-    writing.BatchWrite._start = deadly
-
-
-def after_view():
-    """When the view is committed, and Spark's batch is not."""
-    call = batch.BatchHook.__call__
-
-    def deadly(self, frame, at):
-        call(self, frame, at)
-        if self.spec.name == "sums":
-            die(at)
-
-    batch.BatchHook.__call__ = deadly
-
-
-{"during plan": during_plan, "after state": after_state, "in transaction": in_transaction,
- "after view": after_view, "none": lambda: None}[point]()
 
 app = kf.App("shop")
 source = kf.files(inbox, maxFilesPerTrigger=1)
@@ -106,7 +50,7 @@ orders.by("region").table("folds", {
     "chain": kf.fold(zero={"h": "0L"}, update={"h": "(state.h * 31 + id) % 1000003"}, result="state.h"),
     "n": "count(*)",
 })
-with app.start(home=place, master="local[2]", driver_memory="1g") as handle:
+with handled_by(die), app.start(home=place, master="local[2]", driver_memory="1g") as handle:
     print(json.dumps({"started": json.loads((place / "shop" / "lock").read_text())}), flush=True)
     handle.drain()
     tables = {t: handle.table(t).rows() for t in ("sums", "folds")}
@@ -184,7 +128,12 @@ class Child:
 @pytest.mark.timeout(900)
 def test_killed_at_every_point_of_a_batch_and_started_again(tmp_path: Path) -> None:
     files = write_inbox(tmp_path / "in")
-    points = ["during plan", "after state", "in transaction", "after view"]
+    points = [
+        FaultPoint.BATCH_ROWS,
+        FaultPoint.SIDE_OUTPUTS_WRITTEN,
+        FaultPoint.VIEW_WRITTEN,
+        FaultPoint.BATCH_DONE,
+    ]
     owners: list[dict[str, Any]] = []
     for number, point in enumerate(points, start=1):
         killed = Child(tmp_path, point, number)

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 import keyfold as kf
-from keyfold.engine.batch.hook import BatchHook
 from keyfold.engine.sources.json_rows import encode, put
 from keyfold.engine.status.table_metrics import reported
 from keyfold.engine.storage.layout import wait_until
 from keyfold.errors import QueryError, QueryFailed
+from keyfold.fault_points import FaultPoint, handled_by
 from keyfold.testing import drive, shared_session
 
 pytestmark = pytest.mark.jvm
@@ -39,20 +39,16 @@ def test_apps_in_one_home_and_one_session_do_not_see_each_other(tmp_path: Path) 
         assert two.rows("t") == [{"k": "b", "n": 2}]
 
 
-def test_a_batch_under_way_finishes_when_the_app_stops(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_under_way_finishes_when_the_app_stops(tmp_path: Path) -> None:
     begun, go_on = threading.Event(), threading.Event()
-    run = BatchHook._run
 
-    def held(self: BatchHook, frame: Any, batch: int) -> None:
-        begun.set()
-        assert go_on.wait(60)
-        run(self, frame, batch)
+    def wait(point: FaultPoint, _: dict[str, Any]) -> None:
+        if point == FaultPoint.BATCH_BEGUN:
+            begun.set()
+            assert go_on.wait(60)
 
     app = counting("stopping")
-    with drive(app, home=tmp_path) as d:
-        monkeypatch.setattr(BatchHook, "_run", held)
+    with handled_by(wait), drive(app, home=tmp_path) as d:
         put(tmp_path / "stopping" / "feeds" / "rows", "one", encode([{"k": "a"}]))
         assert begun.wait(60)
         stopper = threading.Thread(target=d.handle.stop)
@@ -65,7 +61,6 @@ def test_a_batch_under_way_finishes_when_the_app_stops(
         assert not stopper.is_alive()
         assert (d.handle.home.table("t").checkpoint / "commits" / "0").exists()
         assert d.handle.status()["tables"]["t"]["rows"] == 1, "the last batch is counted too"
-        monkeypatch.setattr(BatchHook, "_run", run)
         d.restart()
         assert d.rows("t") == [{"k": "a", "n": 2}]
         assert [c["n"] for c in d.changes("t")] == [1, 2]

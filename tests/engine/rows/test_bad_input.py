@@ -27,6 +27,7 @@ from keyfold.errors import (
     QueryFailed,
     StateMismatch,
 )
+from keyfold.fault_points import FaultPoint, handled_by
 from keyfold.testing import drive, shared_session
 
 pytestmark = pytest.mark.jvm
@@ -298,15 +299,13 @@ def test_a_home_is_held_by_one_process_and_a_dead_owners_lock_is_taken_over(
         assert d.rows("t") == [{"region": "eu", "n": 1}]
 
 
-def test_a_full_disk_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    from keyfold.engine.batch import side_outputs
-
-    def broken(*_: object) -> None:
-        raise OSError(28, "No space left on device")
+def test_a_full_disk_loses_nothing() -> None:
+    def full(point: FaultPoint, _: dict[str, Any]) -> None:
+        if point == FaultPoint.CHANGELOG_COMPUTED:
+            raise OSError(28, "No space left on device")
 
     with drive(counting()) as d:
-        with monkeypatch.context() as patched:
-            patched.setattr(side_outputs.ChangeFile, "close", broken)
+        with handled_by(full):
             with pytest.raises(QueryFailed, match="no space left on the disk of") as stopped:
                 d.push("orders", [{"region": "eu"}])
             assert "Traceback" not in str(stopped.value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import keyfold as kf
-from keyfold.engine.batch.hook import BatchHook
 from keyfold.errors import QueryError
+from keyfold.fault_points import FaultPoint, handled_by
 from keyfold.testing import Driver, drive
 
 pytestmark = pytest.mark.jvm
@@ -37,17 +37,16 @@ def shop() -> kf.App:
 
 
 @pytest.fixture
-def batches(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """Table and batch id of each call of the batch hook."""
+def batches() -> Iterator[list[tuple[str, int]]]:
+    """Table and batch id of each batch that was begun."""
     seen: list[tuple[str, int]] = []
-    run: Callable[[Any, Any, int], None] = BatchHook._run
 
-    def recorded(self: BatchHook, frame: Any, batch: int) -> None:
-        seen.append((self.spec.name, batch))
-        run(self, frame, batch)
+    def record(point: FaultPoint, facts: dict[str, Any]) -> None:
+        if point == FaultPoint.BATCH_BEGUN:
+            seen.append((facts["table"], facts["batch"]))
 
-    monkeypatch.setattr(BatchHook, "_run", recorded)
-    return seen
+    with handled_by(record):
+        yield seen
 
 
 def test_what_is_pushed_is_seen_and_what_was_seen_survives_restart_and_crash() -> None:

@@ -16,6 +16,7 @@ from keyfold.engine.handle import Handle
 from keyfold.engine.lookups.registry import Lookups
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.errors import QueryError, RunError
+from keyfold.fault_points import FaultPoint, handled_by
 from keyfold.views.none import NoViews
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -246,37 +247,31 @@ class TestReplay:
         assert len(list(home.side.iterdir())) == 20
         assert [row["raw"] for row in sent(home, 7)] == [f"7-{n}" for n in range(50)]
 
-    def test_an_app_that_starts_meanwhile_sweeps_nothing_away_for_good(
-        self, home: TableHome, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        real, swept = late_replay.sync, 0
+    def test_an_app_that_starts_meanwhile_sweeps_nothing_away_for_good(self, home: TableHome) -> None:
+        swept = 0
 
-        def sweeping(path: Path) -> None:
+        def sweep(point: FaultPoint, _: dict[str, Any]) -> None:
             nonlocal swept
-            if swept < 2:
+            if point == FaultPoint.REPLAY_WRITTEN and swept < 2:
                 swept += 1
                 home.sweep()
-            real(path)
 
-        monkeypatch.setattr(late_replay, "sync", sweeping)
-        assert late_replay.replay(home, HOUR_MS, None) == late_replay.Replayed(sent=3)
-        assert swept == 2
-        swept = -100
-        for file in home.side.iterdir():
-            file.unlink()
-        with pytest.raises(RunError, match="run it again"):
-            late_replay.replay(home, HOUR_MS, None)
+        with handled_by(sweep):
+            assert late_replay.replay(home, HOUR_MS, None) == late_replay.Replayed(sent=3)
+            assert swept == 2
+            swept = -100
+            for file in home.side.iterdir():
+                file.unlink()
+            with pytest.raises(RunError, match="run it again"):
+                late_replay.replay(home, HOUR_MS, None)
         assert list(home.side.iterdir()) == []
 
-    def test_a_replay_that_is_killed_leaves_nothing_that_counts(
-        self, home: TableHome, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def killed(*_: object) -> None:
-            raise KeyboardInterrupt
+    def test_a_replay_that_is_killed_leaves_nothing_that_counts(self, home: TableHome) -> None:
+        def kill(point: FaultPoint, _: dict[str, Any]) -> None:
+            if point == FaultPoint.REPLAY_DURABLE:
+                raise KeyboardInterrupt
 
-        with monkeypatch.context() as patched:
-            patched.setattr(late_replay.os, "link", killed)
-            with pytest.raises(KeyboardInterrupt):
-                late_replay.replay(home, HOUR_MS, None)
+        with handled_by(kill), pytest.raises(KeyboardInterrupt):
+            late_replay.replay(home, HOUR_MS, None)
         assert list(home.side.iterdir()) == []
         assert late_replay.replay(home, HOUR_MS, None) == late_replay.Replayed(sent=3)

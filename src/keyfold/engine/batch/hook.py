@@ -22,6 +22,7 @@ from keyfold.engine.batch.rejected_rows import Refusal, RejectedFile
 from keyfold.engine.log.chain import BAD, PREVIOUS, Links
 from keyfold.engine.sources import missing_files
 from keyfold.engine.storage.layout import TableHome
+from keyfold.fault_points import FaultPoint, reached
 from keyfold.plan.nodes import Connector, TableSpec
 from keyfold.views.contract import ViewSchema, ViewStore
 
@@ -83,8 +84,10 @@ class BatchHook:
         try:
             if self.stopping.is_set():
                 raise Stopping(f"batch {batch} was not begun")
+            self._reached(FaultPoint.BATCH_BEGUN, batch)
             self._run(frame, batch)
             self.last = batch
+            self._reached(FaultPoint.BATCH_DONE, batch)
         except Exception as error:
             # Spark would hand it on as a text of two languages' traces.
             self.error = error
@@ -102,6 +105,7 @@ class BatchHook:
         with self.store.batch(self.spec.name, batch, datetime.now(UTC), self.home.watermark(batch)) as view:
             log = side_outputs.ChangeFile(self.home, batch, schema, keep=bool(self.links)) if logged else None
             for mixed in arrow_batches(wanted):
+                self._reached(FaultPoint.BATCH_ROWS, batch)
                 changes = _split(mixed, schema, unused)
                 self.run.changes += changes.num_rows
                 if changes.num_rows:
@@ -109,19 +113,28 @@ class BatchHook:
                     if log:
                         log.write(changes)
             unused.close()
+            self._reached(FaultPoint.SIDE_OUTPUTS_WRITTEN, batch)
             unused.count(self)
             if log:
                 self._give(log, batch)
+        self._reached(FaultPoint.VIEW_COMMITTED, batch)
         for sink in self.spec.sinks:
             self._send(frame, sink, batch)
+            self._reached(FaultPoint.SINK_WRITTEN, batch)
         if log and not self.changelog:
             log.path.unlink(missing_ok=True)
 
     def _give(self, log: side_outputs.ChangeFile, batch: int) -> None:
         """To the tables that read the changes; a batch without any is nothing to them."""
+        self._reached(FaultPoint.CHANGELOG_COMPUTED, batch)
         log.close()
+        self._reached(FaultPoint.CHANGELOG_WRITTEN, batch)
         if log.rows:
             self.links.put(log.path, batch)
+        self._reached(FaultPoint.READERS_GIVEN, batch)
+
+    def _reached(self, point: FaultPoint, batch: int) -> None:
+        reached(point, table=self.spec.name, batch=batch)
 
     def _send(self, frame: DataFrame, sink: Connector, batch: int) -> None:
         """Changes to a sink, from the file and not by running the plan again."""

@@ -20,6 +20,7 @@ from keyfold import private
 from keyfold.engine.batch.side_outputs import row_files, rows_in
 from keyfold.engine.storage.layout import TableHome, sync
 from keyfold.errors import QueryError, RunError, did_you_mean
+from keyfold.fault_points import FaultPoint, reached
 from keyfold.views.types import epoch
 
 _TRIES: Final = 3
@@ -166,7 +167,9 @@ def _sent_once(home: TableHome, file: Path, gone: int | None) -> Replayed:
             done = _write(aside, file, gone)
             if not done.sent:
                 return done
+            reached(FaultPoint.REPLAY_WRITTEN, file=target)
             sync(aside)
+            reached(FaultPoint.REPLAY_DURABLE, file=target)
             # A link, not a rename: of two replays at once the second finds the name taken.
             with suppress(FileExistsError):
                 os.link(aside, target)

@@ -20,6 +20,7 @@ from keyfold import private
 from keyfold.engine.sources import file_names as by_name
 from keyfold.engine.storage.layout import AppHome, TableHome, sync
 from keyfold.errors import BadExpression
+from keyfold.fault_points import FaultPoint, reached
 from keyfold.plan import nodes
 from keyfold.plan.nodes import AppSpec, TableSpec
 
@@ -143,7 +144,9 @@ class Links:
         """Gives a batch's changes to all readers that don't have them."""
         for directory, upto in self._upto.items():
             if batch > upto:
+                reached(FaultPoint.READER_DUE, file=file, reader=directory)
                 os.link(file, directory / file.name)
+                reached(FaultPoint.READER_GIVEN, file=file, reader=directory)
                 sync(directory)
                 self._upto[directory] = batch
 

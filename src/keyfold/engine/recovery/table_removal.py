@@ -21,6 +21,7 @@ from typing import Any, Literal
 from keyfold.engine.storage.layout import AppHome, replace_file, sync
 from keyfold.engine.storage.lease import Lock
 from keyfold.errors import HomeUnusable, KeyfoldError
+from keyfold.fault_points import FaultPoint, reached
 
 What = Literal["drop", "reset"]
 
@@ -51,7 +52,9 @@ def remove(place: AppHome, what: What, names: Iterable[str], why: str | None = N
     try:
         finish(place)
         entry = _entry(place, what, list(names), why)
+        reached(FaultPoint.REMOVAL_REQUESTED)
         replace_file(_intent(place), json.dumps(entry).encode())
+        reached(FaultPoint.REMOVAL_RECORDED)
         view = finish(place)
     finally:
         lock.release()
@@ -68,10 +71,14 @@ def finish(place: AppHome) -> str | None:
     except FileNotFoundError:
         return None
     _audit(place, entry)
+    reached(FaultPoint.REMOVAL_AUDITED)
     for name in entry["tables"]:
         _remove_directory(place.table(name).path)
+        reached(FaultPoint.FILES_REMOVED)
     view = _remove_views(place, entry["tables"])
+    reached(FaultPoint.VIEWS_REMOVED)
     _forget(place, entry)
+    reached(FaultPoint.DEFINITION_REMOVED)
     _intent(place).unlink()
     sync(place.path)
     return view

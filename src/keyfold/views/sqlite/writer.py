@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from keyfold.errors import KeyfoldError, RunError
+from keyfold.fault_points import FaultPoint, reached
 from keyfold.views import arrow as pa
 from keyfold.views.contract import BatchWriter, Position
 from keyfold.views.schema import ViewSchema
@@ -170,6 +171,7 @@ class BatchWrite(BatchWriter):
         )
         for changes in self._spool.drain():
             self._rows.write(changes)
+        reached(FaultPoint.VIEW_WRITTEN, table=self._schema.table, batch=self._position.batch)
 
     def _alone(self) -> bool:
         return self._gate.batches == 1

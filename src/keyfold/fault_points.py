@@ -1,0 +1,54 @@
+"""Named points at which a test can make keyfold fail or wait; by default nothing happens there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import Any
+
+
+class FaultPoint(StrEnum):
+    """Each name says what has just happened; the facts that a handler gets are in parentheses."""
+
+    BATCH_BEGUN = "batch begun"  # (table, batch) nothing has been computed or written
+    BATCH_ROWS = "batch rows"  # (table, batch) some of the plan's output has arrived
+    SIDE_OUTPUTS_WRITTEN = "side outputs written"  # (table, batch) every task has committed its state
+    CHANGELOG_COMPUTED = "changelog computed"  # (table, batch) its file is not in place yet
+    CHANGELOG_WRITTEN = "changelog written"  # (table, batch)
+    READER_DUE = "reader due"  # (file, reader) about to hand the changes to one reader
+    READER_GIVEN = "reader given"  # (file, reader)
+    READERS_GIVEN = "readers given"  # (table, batch)
+    VIEW_WRITTEN = "view written"  # (table, batch) rows are in the open transaction, the position is not
+    VIEW_COMMITTED = "view committed"  # (table, batch)
+    SINK_WRITTEN = "sink written"  # (table, batch)
+    BATCH_DONE = "batch done"  # (table, batch) all that is left is Spark's commit
+    REPLAY_WRITTEN = "replay written"  # (file) late rows to be replayed, under a temporary name
+    REPLAY_DURABLE = "replay durable"  # (file) about to get its name
+    REMOVAL_REQUESTED = "removal requested"  # () nothing has been written
+    REMOVAL_RECORDED = "removal recorded"  # () from here on the removal is finished by whoever comes next
+    REMOVAL_AUDITED = "removal audited"  # ()
+    FILES_REMOVED = "files removed"  # () of one table
+    VIEWS_REMOVED = "views removed"  # ()
+    DEFINITION_REMOVED = "definition removed"  # ()
+
+
+Handler = Callable[[FaultPoint, dict[str, Any]], None]
+_handler: Handler | None = None
+
+
+def reached(point: FaultPoint, **facts: Any) -> None:
+    """Tells the handler, if there is one, that the process has come to a point."""
+    if _handler is not None:
+        _handler(point, facts)
+
+
+@contextmanager
+def handled_by(handler: Handler) -> Iterator[None]:
+    """Installs a handler for a while. It may raise, wait, or end the process."""
+    global _handler
+    before, _handler = _handler, handler
+    try:
+        yield
+    finally:
+        _handler = before
