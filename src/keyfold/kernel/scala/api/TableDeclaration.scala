@@ -13,9 +13,9 @@ import org.apache.spark.sql.keyfold.enrich.{EnrichLayout, EventTimeEnrichProcess
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, ColumnScope, EvaluateAll, InternalColumns, RefusedException, RetractableAggregates, UserFold, ValidKey}
 import org.apache.spark.sql.keyfold.pattern.{Automaton, PatternDeclaration, PatternProcessor}
 import org.apache.spark.sql.keyfold.physical.{KernelStrategy, MergePartials, PartitionStep, PartitionStepNode, Unwrap, WatermarkPropagation}
-import org.apache.spark.sql.keyfold.rows.{KeyedRows, LatenessCheck, PartialAggregation, RowGate, RowOrigin, SideOutput, StatelessStep}
+import org.apache.spark.sql.keyfold.rows.{BehindWatermark, KeyedRows, LatenessCheck, NeverLate, PartialAggregation, RowGate, RowOrigin, SideOutput, StatelessStep}
 import org.apache.spark.sql.keyfold.state.{KeyedProcessor, RecomputedAggregateProcessor, RunningAggregateProcessor, ShuffledRowLayout, SideOutputSettings, StateToRows, TimerBuckets, TopN, TopNProcessor}
-import org.apache.spark.sql.keyfold.window.{GapPanes, InstantPanes, PaneOf, RollingWindow, RollingWindowProcessor, SessionWindow, SessionWindowProcessor, TimeWindow, TimeWindowProcessor, TimedRows, WatermarkBound, WindowEmission, WindowGrid, WindowKind}
+import org.apache.spark.sql.keyfold.window.{GapPanes, InstantPanes, PaneOf, RollingWindow, RollingWindowProcessor, SessionWindow, SessionWindowProcessor, TimeWindow, TimeWindowProcessor, WindowEmission, WindowGrid, WindowKind}
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame, Row}
@@ -139,7 +139,7 @@ class TableDeclaration(df: DataFrame, keep: Boolean, origin: RowOrigin) {
     val own = time ++ weight
     val kept = own.map(a => AttributeReference(a.name, a.dataType, a.nullable, a.metadata)()).toSeq :+ AttributeReference(InternalColumns.Bad, StringType)()
     val attributes = lens.seen.map(a => AttributeReference(a.name, a.dataType)()) ++ kept
-    val bound = if (late.isEmpty || time.isEmpty) None else Some(WatermarkBound(late == "upto"))
+    val bound = if (late.isEmpty || time.isEmpty) None else Some(BehindWatermark(inclusive = late == "upto"))
     Dataset.ofRows(spark, PartitionStepNode(StatelessStep(gate(lens.source), lens.exprs, own.toSeq, LatenessCheck(bound, lens.source, time)), attributes, plan))
   }
 
@@ -149,7 +149,7 @@ class TableDeclaration(df: DataFrame, keep: Boolean, origin: RowOrigin) {
     val keyExprs = keyAttributes.map(k => Alias(lens.inSource(k), k.name)())
     val keyOut = keyAttributes.map(k => AttributeReference(k.name, k.dataType)())
     val bucket = Alias(TimerBuckets.of(keyExprs.map(_.child)), InternalColumns.Pane)()
-    val work = KeyedRows(gate(lens.source), bucket +: keyExprs, ungrouped.exprs, time, Some(LatenessCheck(time.map(_ => WatermarkBound(at = false)), lens.source, time)), bare = true)
+    val work = KeyedRows(gate(lens.source), bucket +: keyExprs, ungrouped.exprs, time, Some(LatenessCheck(time.map(_ => BehindWatermark(inclusive = false)), lens.source, time)), bare = true)
     val columns = ungrouped.seen.map(a => AttributeReference(a.name, a.dataType)())
     val bucketOut = Seq(AttributeReference(bucket.name, bucket.dataType)())
     val input = bucketOut ++ keyOut ++ columns :+ AttributeReference(InternalColumns.Order, work.added.head)() :+ AttributeReference(InternalColumns.Bad, StringType)()
@@ -224,7 +224,7 @@ class TableDeclaration(df: DataFrame, keep: Boolean, origin: RowOrigin) {
     val keeping = SideOutputSettings(keep, zone, origin.stream)
     if (pattern.isDefined) return matched(pattern.get, source, keyExprs, keyOut, keeping)
     // Also where no window asks for it: a row whose time can't be is rejected in every table alike.
-    val timing = if (window.isEmpty && time.isEmpty) None else Some(LatenessCheck(window, source, time))
+    val timing = if (window.isEmpty && time.isEmpty) None else Some(LatenessCheck(window.map(_.lateness), source, time))
     // The cell of time that rows of a key are folded in before the shuffle, if there are cells.
     val cells = window.collect { case TimeWindow(g) => g; case SessionWindow(c, _) => c }
     val fold = all(ttl)
@@ -274,7 +274,7 @@ class TableDeclaration(df: DataFrame, keep: Boolean, origin: RowOrigin) {
 
   /** Matches of a pattern: what is kept of a row and which conditions are true for it come through the shuffle. */
   private def matched(p: PatternDeclaration, source: Seq[Attribute], keyExprs: Seq[Expression], keyOut: Seq[Attribute], keeping: SideOutputSettings): Built = {
-    val timing = LatenessCheck(time.map(_ => if (p.how.held) WatermarkBound(at = false) else TimedRows), source, time)
+    val timing = LatenessCheck(time.map(_ => if (p.how.held) BehindWatermark(inclusive = false) else NeverLate), source, time)
     val all = gate(source)
     // A row without a key is rejected, whatever it says.
     val passes = p.relevant.map(r => keyAttributes.map(k => IsNull(lens.inSource(k))).foldLeft(r)(Or(_, _)))
