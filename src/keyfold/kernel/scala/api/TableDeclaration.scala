@@ -10,9 +10,9 @@ import org.apache.spark.sql.catalyst.util.UnsafeRowUtils
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
 import org.apache.spark.sql.keyfold.dedup.{DedupLayout, DedupProcessor, DuplicateCounter}
 import org.apache.spark.sql.keyfold.enrich.{EnrichLayout, EventTimeEnrichProcessor}
-import org.apache.spark.sql.keyfold.expressions.{AggregateFold, ColumnScope, EvaluateAll, InternalColumns, RefusedException, RetractableAggregates, UserFold, ValidKey}
+import org.apache.spark.sql.keyfold.expressions.{AggregateFold, ColumnScope, EvaluateAll, Fingerprint, InternalColumns, RefusedException, RetractableAggregates, UserFold, ValidKey}
 import org.apache.spark.sql.keyfold.pattern.{Automaton, PatternDeclaration, PatternProcessor}
-import org.apache.spark.sql.keyfold.physical.{KernelStrategy, MergePartials, PartitionStep, PartitionStepNode, Unwrap, WatermarkPropagation}
+import org.apache.spark.sql.keyfold.physical.{KernelStrategy, MergePartials, PartitionStep, PartitionStepNode, StatefulOperator, Unwrap, WatermarkPropagation}
 import org.apache.spark.sql.keyfold.rows.{BehindWatermark, KeyedRows, LatenessCheck, NeverLate, PartialAggregation, RowGate, RowOrigin, SideOutput, StatelessStep}
 import org.apache.spark.sql.keyfold.state.{KeyedProcessor, RecomputedAggregateProcessor, RunningAggregateProcessor, ShuffledRowLayout, SideOutputSettings, StateToRows, TimerBuckets, TopN, TopNProcessor}
 import org.apache.spark.sql.keyfold.window.{GapPanes, InstantPanes, PaneOf, RollingWindow, RollingWindowProcessor, SessionWindow, SessionWindowProcessor, TimeWindow, TimeWindowProcessor, WindowEmission, WindowGrid, WindowKind}
@@ -21,7 +21,10 @@ import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame, Row}
 
 /** A column of a table as it was declared: an aggregate or a fold of the user's own. */
-case class DeclaredColumn(name: String, aggregate: Option[Column], own: Option[UserFold])
+case class DeclaredColumn(name: String, aggregate: Option[Column], own: Option[UserFold]) {
+  def fingerprint(of: Fingerprint, keys: Seq[String]): String =
+    aggregate.fold(of.fold(own.get, keys))(of.aggregate(name, _, keys))
+}
 
 /**
  * What Python calls. One object per table: each method takes one thing the user declared and analyzes it at once, so that what is wrong with it is known by
@@ -174,7 +177,7 @@ class TableDeclaration(df: DataFrame, keep: Boolean, origin: RowOrigin) {
     val (row, value) = (from.output(prefix).dataType.asInstanceOf[StructType], StructType(reads.map(a => StructField(a.name, a.dataType))))
     val m = EnrichLayout(prefix, row, value, without, values = false, Some(waitMs * 1000).filter(_ >= 0), follow = false, None)
     val (asks, tells) = (asked(from, m), told(PartitionStepNode(work, input, plan), reads, m))
-    val both = KernelApi.unmarked(Dataset.ofRows(spark, Union(Seq(asks, tells))).queryExecution.analyzed)
+    val both = StatefulOperator.withoutEventTimeMetadata(Dataset.ofRows(spark, Union(Seq(asks, tells))).queryExecution.analyzed)
     val folding = fold.copy(previous = true, in = reads)
     val said = m.said(both.output, AttributeReference("value", folding.seen)())
     val fields = row.indices.map(GetStructField(said(m.rowAt), _)) ++ folding.result.indices.map(i => GetStructField(said(m.valueAt), i + 1))
@@ -344,7 +347,7 @@ class TableDeclaration(df: DataFrame, keep: Boolean, origin: RowOrigin) {
     (work, input, keyOut.length, fold.reading(input)(_.transform { case a: AttributeReference if renamed.contains(a) => renamed(a) }))
   }
 
-  private def stateful(child: LogicalPlan, keyOut: Seq[Attribute], processor: StatefulProcessor[_, _, _], mode: TimeMode): LogicalPlan = KernelApi.stateful(child, keyOut, processor, mode)
+  private def stateful(child: LogicalPlan, keyOut: Seq[Attribute], processor: StatefulProcessor[_, _, _], mode: TimeMode): LogicalPlan = StatefulOperator(child, keyOut, processor, mode)
 
   /** The table's rows as the state has them: `state` is what Spark's statestore source reads of the table's state, or of the windows that it keeps. */
   def rebuilt(state: DataFrame, ttlMs: Long, kept: Boolean): DataFrame = {
@@ -369,7 +372,7 @@ class TableDeclaration(df: DataFrame, keep: Boolean, origin: RowOrigin) {
     if (keys.isEmpty || (columns.isEmpty && ranking.isEmpty && pattern.isEmpty)) lens.seen.foreach(a => m.put(s"column:${a.name}", canon(lens.inSource(a))))
     else {
       keyAttributes.foreach(k => m.put(s"key:${k.name}", canon(lens.inSource(k))))
-      columns.foreach(c => m.put(s"column:${c.name}", canon.column(c, keys)))
+      columns.foreach(c => m.put(s"column:${c.name}", c.fingerprint(canon, keys)))
       if (ranking.isDefined) columnsShown.foreach { case (n, e) => m.put(s"column:$n", canon(e)) }
       ranking.foreach(r => m.put("top", if (r.orders.isEmpty) "newest" else s"${r.n} by ${r.orders.map(o => s"${canon(o.child)} ${o.direction.sql} ${o.nullOrdering.sql}").mkString(", ")}"))
       gapGiven.foreach(g => m.put("gap", canon(g)))
