@@ -4,18 +4,15 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.fs.Path
 
-import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LocalRelation, LogicalPlan, Project, TransformWithState}
-import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.catalyst.plans.logical.LeafNode
 import org.apache.spark.sql.classic.{Dataset, ExpressionUtils, SparkSession}
 import org.apache.spark.sql.execution.keyfold.io.WatchedFileSource
 import org.apache.spark.sql.execution.keyfold.lookup.LookupTable
 import org.apache.spark.sql.keyfold.enrich.{ArrivalEnrichProcessor, EnrichLayout}
-import org.apache.spark.sql.keyfold.expressions.{ColumnScope, InternalColumns, InternalRowEncoder, ValidEventTime, WholeRow}
+import org.apache.spark.sql.keyfold.expressions.{ColumnScope, InternalColumns, ValidEventTime}
 import org.apache.spark.sql.keyfold.join.StreamJoin
-import org.apache.spark.sql.keyfold.physical.{KernelStrategy, PartitionStepNode, SortByKeyAndTime, WatermarkPropagation}
+import org.apache.spark.sql.keyfold.physical.{KernelStrategy, PartitionStepNode, SortByKeyAndTime, StatefulOperator, WatermarkPropagation}
 import org.apache.spark.sql.keyfold.rows.{CsvHeaderCheck, RowOrigin, SideOutput}
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
@@ -48,19 +45,6 @@ object KernelApi {
   /** How the times in a late row's text are read. */
   def exact: String = SideOutput.mapper.writeValueAsString(SideOutput.exact.asJava)
 
-  /** The same columns without marks of event time, by which Spark's operators drop late rows in silence. */
-  def unmarked(child: LogicalPlan): LogicalPlan =
-    Project(child.output.map(a => if (a.metadata == Metadata.empty) a else Alias(a, a.name)(explicitMetadata = Some(Metadata.empty))), child)
-
-  /** An operator of the kernel's over rows by their key. */
-  def stateful(child: LogicalPlan, keyOut: Seq[Attribute], processor: StatefulProcessor[_, _, _], mode: TimeMode): LogicalPlan = {
-    val keySchema = StructType(keyOut.map(k => StructField(k.name, k.dataType)))
-    val obj = AttributeReference("obj", ObjectType(classOf[InternalRow]), nullable = false)()
-    new TransformWithState(WholeRow(), WholeRow(), keyOut, child.output, processor.asInstanceOf[StatefulProcessor[Any, Any, Any]], mode, OutputMode.Update(),
-      InternalRowEncoder.encoder(keySchema).asInstanceOf[ExpressionEncoder[Any]], obj, child, false, keyOut, child.output, WholeRow(),
-      LocalRelation(DataTypeUtils.toAttributes(keySchema)))
-  }
-
   /**
    * A stream that meets a table: `both` has the columns of `EnrichLayout`, of which the first so many are keys. `names`: what the columns that go on are called, those of
    * the row and then those of the value; where values go on alone, a column of the row at `on` is the key's then. Lengths below zero are none.
@@ -68,7 +52,7 @@ object KernelApi {
   def meet(both: DataFrame, keys: Int, rows: Boolean, values: Boolean, waitMs: Long, follow: Boolean, keepMs: Long, timed: Boolean, names: java.util.List[String], on: java.util.List[Integer]): DataFrame = {
     val spark = both.sparkSession.asInstanceOf[SparkSession]
     KernelStrategy.install(spark)
-    val child = unmarked(both.asInstanceOf[Dataset[Row]].logicalPlan)
+    val child = StatefulOperator.withoutEventTimeMetadata(both.asInstanceOf[Dataset[Row]].logicalPlan)
     val in = child.output
     def some(ms: Long) = Some(ms * 1000).filter(_ >= 0)
     val (row, value) = (in(keys).dataType.asInstanceOf[StructType], in(keys + 1).dataType.asInstanceOf[StructType])

@@ -10,18 +10,21 @@ import org.apache.spark.sql.catalyst.util.UnsafeRowUtils
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
 import org.apache.spark.sql.keyfold.dedup.{DedupLayout, DedupProcessor, DuplicateCounter}
 import org.apache.spark.sql.keyfold.enrich.{EnrichLayout, EventTimeEnrichProcessor}
-import org.apache.spark.sql.keyfold.expressions.{AggregateFold, ColumnScope, EvaluateAll, InternalColumns, RefusedException, RetractableAggregates, UserFold, ValidKey}
+import org.apache.spark.sql.keyfold.expressions.{AggregateFold, ColumnScope, EvaluateAll, Fingerprint, InternalColumns, RefusedException, RetractableAggregates, UserFold, ValidKey}
 import org.apache.spark.sql.keyfold.pattern.{Automaton, PatternDeclaration, PatternProcessor}
-import org.apache.spark.sql.keyfold.physical.{KernelStrategy, MergePartials, PartitionStep, PartitionStepNode, Unwrap, WatermarkPropagation}
-import org.apache.spark.sql.keyfold.rows.{KeyedRows, LatenessCheck, PartialAggregation, RowGate, RowOrigin, SideOutput, StatelessStep}
+import org.apache.spark.sql.keyfold.physical.{KernelStrategy, MergePartials, PartitionStep, PartitionStepNode, StatefulOperator, Unwrap, WatermarkPropagation}
+import org.apache.spark.sql.keyfold.rows.{BehindWatermark, KeyedRows, LatenessCheck, NeverLate, PartialAggregation, RowGate, RowOrigin, SideOutput, StatelessStep}
 import org.apache.spark.sql.keyfold.state.{KeyedProcessor, RecomputedAggregateProcessor, RunningAggregateProcessor, ShuffledRowLayout, SideOutputSettings, StateToRows, TimerBuckets, TopN, TopNProcessor}
-import org.apache.spark.sql.keyfold.window.{GapPanes, InstantPanes, PaneOf, RollingWindow, RollingWindowProcessor, SessionWindow, SessionWindowProcessor, TimeWindow, TimeWindowProcessor, TimedRows, WatermarkBound, WindowEmission, WindowGrid, WindowKind}
+import org.apache.spark.sql.keyfold.window.{GapPanes, InstantPanes, PaneOf, RollingWindow, RollingWindowProcessor, SessionWindow, SessionWindowProcessor, TimeWindow, TimeWindowProcessor, WindowEmission, WindowGrid, WindowKind}
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame, Row}
 
 /** A column of a table as it was declared: an aggregate or a fold of the user's own. */
-case class DeclaredColumn(name: String, aggregate: Option[Column], own: Option[UserFold])
+case class DeclaredColumn(name: String, aggregate: Option[Column], own: Option[UserFold]) {
+  def fingerprint(of: Fingerprint, keys: Seq[String]): String =
+    aggregate.fold(of.fold(own.get, keys))(of.aggregate(name, _, keys))
+}
 
 /**
  * What Python calls. One object per table: each method takes one thing the user declared and analyzes it at once, so that what is wrong with it is known by
@@ -139,7 +142,7 @@ class TableDeclaration(df: DataFrame, keep: Boolean, origin: RowOrigin) {
     val own = time ++ weight
     val kept = own.map(a => AttributeReference(a.name, a.dataType, a.nullable, a.metadata)()).toSeq :+ AttributeReference(InternalColumns.Bad, StringType)()
     val attributes = lens.seen.map(a => AttributeReference(a.name, a.dataType)()) ++ kept
-    val bound = if (late.isEmpty || time.isEmpty) None else Some(WatermarkBound(late == "upto"))
+    val bound = if (late.isEmpty || time.isEmpty) None else Some(BehindWatermark(inclusive = late == "upto"))
     Dataset.ofRows(spark, PartitionStepNode(StatelessStep(gate(lens.source), lens.exprs, own.toSeq, LatenessCheck(bound, lens.source, time)), attributes, plan))
   }
 
@@ -149,7 +152,7 @@ class TableDeclaration(df: DataFrame, keep: Boolean, origin: RowOrigin) {
     val keyExprs = keyAttributes.map(k => Alias(lens.inSource(k), k.name)())
     val keyOut = keyAttributes.map(k => AttributeReference(k.name, k.dataType)())
     val bucket = Alias(TimerBuckets.of(keyExprs.map(_.child)), InternalColumns.Pane)()
-    val work = KeyedRows(gate(lens.source), bucket +: keyExprs, ungrouped.exprs, time, Some(LatenessCheck(time.map(_ => WatermarkBound(at = false)), lens.source, time)), bare = true)
+    val work = KeyedRows(gate(lens.source), bucket +: keyExprs, ungrouped.exprs, time, Some(LatenessCheck(time.map(_ => BehindWatermark(inclusive = false)), lens.source, time)), bare = true)
     val columns = ungrouped.seen.map(a => AttributeReference(a.name, a.dataType)())
     val bucketOut = Seq(AttributeReference(bucket.name, bucket.dataType)())
     val input = bucketOut ++ keyOut ++ columns :+ AttributeReference(InternalColumns.Order, work.added.head)() :+ AttributeReference(InternalColumns.Bad, StringType)()
@@ -174,7 +177,7 @@ class TableDeclaration(df: DataFrame, keep: Boolean, origin: RowOrigin) {
     val (row, value) = (from.output(prefix).dataType.asInstanceOf[StructType], StructType(reads.map(a => StructField(a.name, a.dataType))))
     val m = EnrichLayout(prefix, row, value, without, values = false, Some(waitMs * 1000).filter(_ >= 0), follow = false, None)
     val (asks, tells) = (asked(from, m), told(PartitionStepNode(work, input, plan), reads, m))
-    val both = KernelApi.unmarked(Dataset.ofRows(spark, Union(Seq(asks, tells))).queryExecution.analyzed)
+    val both = StatefulOperator.withoutEventTimeMetadata(Dataset.ofRows(spark, Union(Seq(asks, tells))).queryExecution.analyzed)
     val folding = fold.copy(previous = true, in = reads)
     val said = m.said(both.output, AttributeReference("value", folding.seen)())
     val fields = row.indices.map(GetStructField(said(m.rowAt), _)) ++ folding.result.indices.map(i => GetStructField(said(m.valueAt), i + 1))
@@ -224,7 +227,7 @@ class TableDeclaration(df: DataFrame, keep: Boolean, origin: RowOrigin) {
     val keeping = SideOutputSettings(keep, zone, origin.stream)
     if (pattern.isDefined) return matched(pattern.get, source, keyExprs, keyOut, keeping)
     // Also where no window asks for it: a row whose time can't be is rejected in every table alike.
-    val timing = if (window.isEmpty && time.isEmpty) None else Some(LatenessCheck(window, source, time))
+    val timing = if (window.isEmpty && time.isEmpty) None else Some(LatenessCheck(window.map(_.lateness), source, time))
     // The cell of time that rows of a key are folded in before the shuffle, if there are cells.
     val cells = window.collect { case TimeWindow(g) => g; case SessionWindow(c, _) => c }
     val fold = all(ttl)
@@ -274,7 +277,7 @@ class TableDeclaration(df: DataFrame, keep: Boolean, origin: RowOrigin) {
 
   /** Matches of a pattern: what is kept of a row and which conditions are true for it come through the shuffle. */
   private def matched(p: PatternDeclaration, source: Seq[Attribute], keyExprs: Seq[Expression], keyOut: Seq[Attribute], keeping: SideOutputSettings): Built = {
-    val timing = LatenessCheck(time.map(_ => if (p.how.held) WatermarkBound(at = false) else TimedRows), source, time)
+    val timing = LatenessCheck(time.map(_ => if (p.how.held) BehindWatermark(inclusive = false) else NeverLate), source, time)
     val all = gate(source)
     // A row without a key is rejected, whatever it says.
     val passes = p.relevant.map(r => keyAttributes.map(k => IsNull(lens.inSource(k))).foldLeft(r)(Or(_, _)))
@@ -344,7 +347,7 @@ class TableDeclaration(df: DataFrame, keep: Boolean, origin: RowOrigin) {
     (work, input, keyOut.length, fold.reading(input)(_.transform { case a: AttributeReference if renamed.contains(a) => renamed(a) }))
   }
 
-  private def stateful(child: LogicalPlan, keyOut: Seq[Attribute], processor: StatefulProcessor[_, _, _], mode: TimeMode): LogicalPlan = KernelApi.stateful(child, keyOut, processor, mode)
+  private def stateful(child: LogicalPlan, keyOut: Seq[Attribute], processor: StatefulProcessor[_, _, _], mode: TimeMode): LogicalPlan = StatefulOperator(child, keyOut, processor, mode)
 
   /** The table's rows as the state has them: `state` is what Spark's statestore source reads of the table's state, or of the windows that it keeps. */
   def rebuilt(state: DataFrame, ttlMs: Long, kept: Boolean): DataFrame = {
@@ -369,7 +372,7 @@ class TableDeclaration(df: DataFrame, keep: Boolean, origin: RowOrigin) {
     if (keys.isEmpty || (columns.isEmpty && ranking.isEmpty && pattern.isEmpty)) lens.seen.foreach(a => m.put(s"column:${a.name}", canon(lens.inSource(a))))
     else {
       keyAttributes.foreach(k => m.put(s"key:${k.name}", canon(lens.inSource(k))))
-      columns.foreach(c => m.put(s"column:${c.name}", canon.column(c, keys)))
+      columns.foreach(c => m.put(s"column:${c.name}", c.fingerprint(canon, keys)))
       if (ranking.isDefined) columnsShown.foreach { case (n, e) => m.put(s"column:$n", canon(e)) }
       ranking.foreach(r => m.put("top", if (r.orders.isEmpty) "newest" else s"${r.n} by ${r.orders.map(o => s"${canon(o.child)} ${o.direction.sql} ${o.nullOrdering.sql}").mkString(", ")}"))
       gapGiven.foreach(g => m.put("gap", canon(g)))

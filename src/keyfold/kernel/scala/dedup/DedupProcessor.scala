@@ -7,8 +7,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.util.GenericArrayData
 import org.apache.spark.sql.keyfold.expressions.InternalRowEncoder
 import org.apache.spark.sql.keyfold.rows.{LatenessCheck, SideOutput}
-import org.apache.spark.sql.keyfold.state.{BucketTimers, KeyedProcessor, SideOutputSettings, TimerBuckets}
-import org.apache.spark.sql.keyfold.window.WindowProcessor
+import org.apache.spark.sql.keyfold.state.{BucketTimers, KeyedProcessor, SideOutputSettings, TimerBuckets, TimerTicks}
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
@@ -70,7 +69,7 @@ class DedupProcessor(passing: DedupLayout, within: Long, step: String, removed: 
       val last = pass(key, batch.toArray, clock)
       if (last != LatenessCheck.Unknown) { fresh += key; newest = math.max(newest, last) }
     }
-    fresh.foreach(deadlines.add(WindowProcessor.fires(newest + within), _))
+    fresh.foreach(deadlines.add(TimerTicks.firing(newest + within), _))
     deadlines.save()
     out.iterator
   }

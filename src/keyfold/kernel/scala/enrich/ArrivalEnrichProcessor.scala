@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.InternalRowEncoder
 import org.apache.spark.sql.keyfold.rows.LatenessCheck
-import org.apache.spark.sql.keyfold.window.WindowProcessor
+import org.apache.spark.sql.keyfold.state.TimerTicks
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 
@@ -57,7 +57,7 @@ class ArrivalEnrichProcessor(m: EnrichLayout, out: Seq[Expression], said: Seq[At
       mine.foreach { r =>
         val due = dueOf(r, clock, m.waits.get)
         if (due <= clock) say(key, rowOf(r), null, timeOf(r), 1)
-        else { hold(held(r, due)); getHandle.registerTimer(WindowProcessor.fires(due)) }
+        else { hold(held(r, due)); getHandle.registerTimer(TimerTicks.firing(due)) }
       }
     }
 
@@ -77,7 +77,7 @@ class ArrivalEnrichProcessor(m: EnrichLayout, out: Seq[Expression], said: Seq[At
     gone.foreach(r => say(key, rowOf(r), value, timeOf(r), -1))
     val fresh = came.map(r => held(r, m.keep.fold(Long.MaxValue)(dueOf(r, clock, _))))
     if (gone.nonEmpty) holdOnly(without(before ++ fresh, gone)) else fresh.foreach(hold)
-    if (m.keep.isDefined) fresh.foreach(h => getHandle.registerTimer(WindowProcessor.fires(dueAt(h))))
+    if (m.keep.isDefined) fresh.foreach(h => getHandle.registerTimer(TimerTicks.firing(dueAt(h))))
     if (m.values) {
       val alone = !anyHeld
       if (old != null && none && (changed || !alone)) say(key, null, old, null, -1)

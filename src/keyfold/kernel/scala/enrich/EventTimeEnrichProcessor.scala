@@ -6,8 +6,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, FoldEvaluator, InternalRowEncoder, RowError}
 import org.apache.spark.sql.keyfold.rows.LatenessCheck
-import org.apache.spark.sql.keyfold.state.StructPacking
-import org.apache.spark.sql.keyfold.window.WindowProcessor
+import org.apache.spark.sql.keyfold.state.{StructPacking, TimerTicks}
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 
@@ -51,7 +50,7 @@ class EventTimeEnrichProcessor(m: EnrichLayout, fold: AggregateFold, ttlMs: Opti
         if (passed(at, clock)) answer(key, rowOf(r), at, known)
         else {
           hold(new GenericInternalRow(Array[Any](rowOf(r), at)))
-          getHandle.registerTimer(WindowProcessor.fires(at + patience + 1))
+          getHandle.registerTimer(TimerTicks.firing(at + patience + 1))
         }
       }
     }
@@ -95,7 +94,7 @@ class EventTimeEnrichProcessor(m: EnrichLayout, fold: AggregateFold, ttlMs: Opti
   }
 
   private def end(newest: ValueVersion): Long = newest.from + ttlMs.get * 1000
-  private def expire(newest: ValueVersion): Unit = getHandle.registerTimer(WindowProcessor.fires(end(newest) + patience))
+  private def expire(newest: ValueVersion): Unit = getHandle.registerTimer(TimerTicks.firing(end(newest) + patience))
 
   private def answer(key: InternalRow, row: InternalRow, at: Long, known: Known): Unit = {
     val found = known.versions.reverseIterator.find(_.from <= at).filter(v => ttlMs.isEmpty || end(v) > at)

@@ -5,7 +5,6 @@ import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{AnalysisException, Column}
-import org.apache.spark.sql.keyfold.rows.SideOutput
 
 /** An aggregate function that is code, not expressions: where its buffer starts, its FILTER, and the attribute its result is read by. */
 case class ImperativeColumn(fn: ImperativeAggregate, filter: Option[Expression], at: Int, result: AttributeReference)
@@ -125,7 +124,7 @@ object AggregateFold {
   /** Says in which part of a fold something is wrong. */
   private def at[T](part: String)(body: => T): T = try body catch {
     case r: RefusedException if r.getMessage != InternalColumns.NeedsClock => throw new RefusedException(s"in $part: ${r.getMessage}")
-    case a: AnalysisException => throw new RefusedException(s"in $part: ${SideOutput.reason(a).replaceFirst("^\\[[A-Z_.]+\\] ", "")}")
+    case a: AnalysisException => throw new RefusedException(s"in $part: ${RowError.reason(a).replaceFirst("^\\[[A-Z_.]+\\] ", "")}")
   }
 
   /** Where a pane or a session starts, and where a session ends, in microseconds. */

@@ -6,7 +6,6 @@ import org.apache.spark.SparkException
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
-import org.apache.spark.sql.keyfold.rows.SideOutput
 import org.apache.spark.sql.types.{DataType, NullType, StringType}
 
 /** A fold at work in one task: its expressions compiled, its buffers mutable. Not for two threads. */
@@ -100,7 +99,7 @@ class FoldEvaluator(f: AggregateFold, prefix: Int) {
     var i = 0
     while (i < updaters.length) {
       try act(i) catch {
-        case NonFatal(e) if i > 0 => throw SparkException.internalError(s"an aggregate failed: ${SideOutput.reason(e)}", e)
+        case NonFatal(e) if i > 0 => throw SparkException.internalError(s"an aggregate failed: ${RowError.reason(e)}", e)
         case e: Throwable => throw RowError.of(e)
       }
       i += 1

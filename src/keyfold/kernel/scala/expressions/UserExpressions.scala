@@ -27,6 +27,20 @@ object RowError {
   }
   private val Deep = 20
 
+  /** Spark's message for an error, without advice about settings, and the user's expression that it arose in. */
+  def reason(error: Throwable): String = error match { case r: RowError => text(r.why); case other => text(other) }
+
+  private def text(error: Throwable): String = {
+    val message = Option(error.getMessage).filter(_.nonEmpty).getOrElse(error.getClass.getSimpleName)
+    val short = message.linesIterator.next()
+      .replaceAll(" SQLSTATE: \\w+$", "").replaceAll(" (If necessary|Use .?try_|To return NULL).*$", "")
+    val where = error match {
+      case t: SparkThrowable => t.getQueryContext.map(_.fragment()).filter(_ != null).filter(_.nonEmpty).headOption
+      case _ => None
+    }
+    where.fold(short)(w => s"$short in: $w")
+  }
+
   /** The task is on its way down, or another one that it needs. */
   private def ended(e: Throwable): Boolean = e match {
     case _: InterruptedException | _: TaskKilledException | _: FetchFailedException => true

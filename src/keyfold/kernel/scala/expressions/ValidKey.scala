@@ -3,7 +3,6 @@ package org.apache.spark.sql.keyfold.expressions
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
-import org.apache.spark.sql.keyfold.rows.KeyValidation
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -12,9 +11,14 @@ case class ValidKey(child: Expression, name: String) extends UnaryExpression wit
   override def dataType: DataType = BooleanType
   override def nullable: Boolean = false
   override def eval(row: InternalRow): Any = child.eval(row) match {
-    case null => throw new IllegalArgumentException(KeyValidation.missing(name))
-    case text: UTF8String if !text.isValid => throw new IllegalArgumentException(KeyValidation.garbled(name))
+    case null => throw new IllegalArgumentException(ValidKey.missing(name))
+    case text: UTF8String if !text.isValid => throw new IllegalArgumentException(ValidKey.garbled(name))
     case _ => true
   }
   override protected def withNewChildInternal(c: Expression): Expression = copy(child = c)
+}
+
+object ValidKey {
+  def missing(name: String): String = s"key $name is null"
+  def garbled(name: String): String = s"key $name is no UTF-8 text"
 }

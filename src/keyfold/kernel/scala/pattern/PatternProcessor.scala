@@ -7,8 +7,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.dedup.DuplicateCounter
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, InternalRowEncoder, RowError}
 import org.apache.spark.sql.keyfold.rows.{LatenessCheck, SideOutput}
-import org.apache.spark.sql.keyfold.state.{BucketTimers, EventTimeBuffer, KeyedProcessor, RetainedRowsProcessor, ShuffledRowLayout, SideOutputSettings, StructPacking}
-import org.apache.spark.sql.keyfold.window.WindowProcessor
+import org.apache.spark.sql.keyfold.state.{BucketTimers, EventTimeBuffer, KeyedProcessor, RetainedRowsProcessor, ShuffledRowLayout, SideOutputSettings, StructPacking, TimerTicks}
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
@@ -78,7 +77,7 @@ class PatternProcessor(fold: AggregateFold, arriving: ShuffledRowLayout, keeping
     private val tracing = p.trace.map(new MatchTrace(_, matching.automaton, keyText(key), rejects)).orNull
     val matcher = new Matcher(matching, looking, tracing)
     /** The next tick at which it is looked at. */
-    private var timer: Long = if (stored == null || LatenessCheck.come(stored.getLong(0), clock)) WindowProcessor.Never else stored.getLong(0)
+    private var timer: Long = if (stored == null || LatenessCheck.come(stored.getLong(0), clock)) TimerTicks.Never else stored.getLong(0)
     var matches: ArrayBuffer[InternalRow] = if (stored == null || p.ttl.isEmpty) new ArrayBuffer[InternalRow](0) else shown.unpack(stored, 6)
     if (stored != null) load()
 
@@ -101,7 +100,7 @@ class PatternProcessor(fold: AggregateFold, arriving: ShuffledRowLayout, keeping
       ordinal += 1
       matcher.turn(time)(emit)
       if (tracing != null) tracing.begin(row, mask, time, mark)
-      try matcher.row(row, mask, time, mark)(emit) catch { case e: RowError => out += rejected(rejects.of(row, e)); if (tracing != null) tracing.refused(SideOutput.reason(e)) }
+      try matcher.row(row, mask, time, mark)(emit) catch { case e: RowError => out += rejected(rejects.of(row, e)); if (tracing != null) tracing.refused(RowError.reason(e)) }
       if (tracing != null) tracing.end(matcher)
     }
 
@@ -140,7 +139,7 @@ class PatternProcessor(fold: AggregateFold, arriving: ShuffledRowLayout, keeping
       if (matcher.dropped > 0) out += rejected(UTF8String.fromString(DuplicateCounter.json(p.label, matcher.dropped).toString))
       if (matches.isEmpty && matcher.groups.isEmpty) { if (stored != null) state.removeKey(key) }
       else {
-        val at = due.map(WindowProcessor.fires).getOrElse(if (timer != WindowProcessor.Never) timer else over(math.max).fold(WindowProcessor.Never)(t => -Math.floorDiv(-WindowProcessor.fires(t), p.lag) * p.lag))
+        val at = due.map(TimerTicks.firing).getOrElse(if (timer != TimerTicks.Never) timer else over(math.max).fold(TimerTicks.Never)(t => -Math.floorDiv(-TimerTicks.firing(t), p.lag) * p.lag))
         if (at < timer) { deadlines.add(at, key); timer = at }
         state.updateValue(key, new GenericInternalRow(timer +: compact() :+ (if (p.ttl.isEmpty) null else shown.pack(matches))))
       }

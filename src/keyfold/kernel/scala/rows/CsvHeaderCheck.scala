@@ -15,7 +15,6 @@ import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, JoinedRow}
 import org.apache.spark.sql.execution.datasources.{CodecStreams, PartitionedFile}
 import org.apache.spark.sql.execution.keyfold.io.SourceDirectory
 import org.apache.spark.sql.keyfold.physical.PartitionStep
-import org.apache.spark.sql.keyfold.window.WindowEdges
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
@@ -104,13 +103,13 @@ private class CsvHeaders(h: CsvHeaderCheck) {
       val reader = new java.io.BufferedReader(new java.io.InputStreamReader(in, options.charset))
       val all = Iterator.continually(reader.readLine()).takeWhile(_ != null).map(_.stripPrefix("\uFEFF"))
       val from = all.dropWhile(l => l.trim.isEmpty || (options.isCommentSet && l.startsWith(options.comment.toString)))
-      from.take(CsvHeaders.WindowEdges).map(CsvHeaders.short).toList
+      from.take(CsvHeaders.LinesKept).map(CsvHeaders.short).toList
     } finally in.close()
   }
 }
 
 private object CsvHeaders {
   /** So many lines of a rejected file are kept. */
-  val WindowEdges = 5
+  val LinesKept = 5
   def short(line: String): String = if (line.length <= 1000) line else line.take(1000) + "..."
 }

@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.RowError
 import org.apache.spark.unsafe.types.UTF8String
-import org.apache.spark.{SparkException, SparkThrowable}
+import org.apache.spark.SparkException
 
 /** Writes down why a row was set aside and what it was. */
 class SideOutput(struct: Expression, input: Seq[Attribute], keep: Boolean, zone: String, stream: Option[String]) {
@@ -22,7 +22,7 @@ class SideOutput(struct: Expression, input: Seq[Attribute], keep: Boolean, zone:
 
   def text(row: InternalRow): String = asJson(row).getString(0)
 
-  def of(row: InternalRow, error: RowError): UTF8String = of(SideOutput.reason(error), text(row))
+  def of(row: InternalRow, error: RowError): UTF8String = of(RowError.reason(error), text(row))
 
   def of(reason: String, raw: String): UTF8String = of(reason, raw, inFile())
 
@@ -83,17 +83,5 @@ object SideOutput {
     val listed = late.putArray("windows")
     windows.take(LatenessCheck.Listed).foreach { case (from, to) => listed.addArray().add(from).add(to) }
     UTF8String.fromString(node.put("reason", "replayed after its windows were no longer kept").toString)
-  }
-
-  /** Spark's words for an error without its advice about settings, and the user's expression it arose in. */
-  def reason(error: Throwable): String = error match { case r: RowError => words(r.why); case other => words(other) }
-  private def words(error: Throwable): String = {
-    val said = Option(error.getMessage).filter(_.nonEmpty).getOrElse(error.getClass.getSimpleName)
-    val short = said.linesIterator.next().replaceAll(" SQLSTATE: \\w+$", "").replaceAll(" (If necessary|Use .?try_|To return NULL).*$", "")
-    val where = error match {
-      case t: SparkThrowable => t.getQueryContext.map(_.fragment()).filter(_ != null).filter(_.nonEmpty).headOption
-      case _ => None
-    }
-    where.fold(short)(w => s"$short in: $w")
   }
 }

@@ -6,7 +6,6 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.InternalRowEncoder
 import org.apache.spark.sql.keyfold.rows.LatenessCheck
-import org.apache.spark.sql.keyfold.window.WindowProcessor
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 
@@ -19,15 +18,15 @@ class EventTimeBuffer(handle: StatefulProcessorHandle, schema: StructType, time:
   private val rows = StructPacking(schema)
   private val head = new StructType().add("timer", LongType).add("starts", ArrayType(LongType, containsNull = false))
   private val heads = handle.getValueState[InternalRow]("heads", InternalRowEncoder.encoder(head), TTLConfig.NONE)
-  private val chunks = handle.getMapState[InternalRow, InternalRow]("waiting", InternalRowEncoder.encoder(WindowProcessor.tickSchema), InternalRowEncoder.encoder(new StructType().add("rows", rows.dataType)), TTLConfig.NONE)
+  private val chunks = handle.getMapState[InternalRow, InternalRow]("waiting", InternalRowEncoder.encoder(TimerTicks.schema), InternalRowEncoder.encoder(new StructType().add("rows", rows.dataType)), TTLConfig.NONE)
   // Of the bucket at hand.
-  private var (starts, timer, changed) = (new ArrayBuffer[Long], WindowProcessor.Never, false)
+  private var (starts, timer, changed) = (new ArrayBuffer[Long], TimerTicks.Never, false)
 
   def load(clock: Long): Unit = {
     val stored = heads.get()
     starts = if (stored == null) new ArrayBuffer[Long] else ArrayBuffer.from(stored.getArray(1).toLongArray())
     val gone = stored == null || LatenessCheck.come(stored.getLong(0), clock)
-    timer = if (gone) WindowProcessor.Never else stored.getLong(0)
+    timer = if (gone) TimerTicks.Never else stored.getLong(0)
     changed = stored != null && gone
   }
 
@@ -74,9 +73,9 @@ class EventTimeBuffer(handle: StatefulProcessorHandle, schema: StructType, time:
   }
 
   def save(): Unit = if (changed) {
-    val at = if (starts.isEmpty) WindowProcessor.Never else WindowProcessor.fires(starts.head + 1)
+    val at = if (starts.isEmpty) TimerTicks.Never else TimerTicks.firing(starts.head + 1)
     if (at < timer) { handle.registerTimer(at); timer = at }
-    if (timer == WindowProcessor.Never) heads.clear() else heads.update(new GenericInternalRow(Array[Any](timer, UnsafeArrayData.fromPrimitiveArray(starts.toArray))))
+    if (timer == TimerTicks.Never) heads.clear() else heads.update(new GenericInternalRow(Array[Any](timer, UnsafeArrayData.fromPrimitiveArray(starts.toArray))))
   }
 }
 

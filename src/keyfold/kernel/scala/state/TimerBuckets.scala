@@ -7,7 +7,6 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.util.GenericArrayData
 import org.apache.spark.sql.keyfold.expressions.InternalRowEncoder
-import org.apache.spark.sql.keyfold.window.WindowProcessor
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 
@@ -24,7 +23,7 @@ object TimerBuckets {
 class BucketTimers(handle: StatefulProcessorHandle, keySchema: StructType) {
   import TimerBuckets.one
   private val keys = new StructType().add("keys", ArrayType(keySchema, containsNull = false))
-  private val ends = handle.getMapState[InternalRow, InternalRow]("ends", InternalRowEncoder.encoder(WindowProcessor.tickSchema), InternalRowEncoder.encoder(keys), TTLConfig.NONE)
+  private val ends = handle.getMapState[InternalRow, InternalRow]("ends", InternalRowEncoder.encoder(TimerTicks.schema), InternalRowEncoder.encoder(keys), TTLConfig.NONE)
   /** Those of the bucket at hand; written together. */
   private val fresh = new mutable.LinkedHashMap[Long, ArrayBuffer[Any]]
 

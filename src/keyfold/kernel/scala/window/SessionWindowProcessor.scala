@@ -3,7 +3,7 @@ package org.apache.spark.sql.keyfold.window
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, InternalColumns}
 import org.apache.spark.sql.keyfold.rows.SideOutput
-import org.apache.spark.sql.keyfold.state.{KeyedProcessor, ShuffledRowLayout, SideOutputSettings}
+import org.apache.spark.sql.keyfold.state.{KeyedProcessor, ShuffledRowLayout, SideOutputSettings, TimerTicks}
 
 /** Sessions: rows of a key no further apart than a gap. Those that are open never touch one another, so that they are in order by start and by end alike. */
 class SessionWindowProcessor(fold: AggregateFold, arriving: ShuffledRowLayout, keeping: SideOutputSettings, closing: WindowEmission) extends WindowProcessor(fold, arriving, keeping, closing) {
@@ -24,7 +24,7 @@ class SessionWindowProcessor(fold: AggregateFold, arriving: ShuffledRowLayout, k
   private def inTime(batch: Array[InternalRow]): Array[InternalRow] = {
     val (sure, doubtful) = batch.partition(_.isNullAt(arriving.bad))
     if (doubtful.isEmpty) return batch
-    var first = (open.headOption.map(start).iterator ++ sure.iterator.map(r => span(r)._1)).minOption.getOrElse(WindowProcessor.Never)
+    var first = (open.headOption.map(start).iterator ++ sure.iterator.map(r => span(r)._1)).minOption.getOrElse(TimerTicks.Never)
     val reached = doubtful.map(r => (r, span(r))).sortBy(-_._2._2).filter { case (r, (from, to)) =>
       val in = first <= to
       if (in) first = math.min(first, from) else out += rejected(r.getUTF8String(arriving.bad))

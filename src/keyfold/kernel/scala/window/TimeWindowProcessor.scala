@@ -5,7 +5,7 @@ import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.keyfold.expressions.AggregateFold
 import org.apache.spark.sql.keyfold.rows.{LatenessCheck, SideOutput}
-import org.apache.spark.sql.keyfold.state.{KeyedProcessor, ShuffledRowLayout, SideOutputSettings}
+import org.apache.spark.sql.keyfold.state.{KeyedProcessor, ShuffledRowLayout, SideOutputSettings, TimerTicks}
 
 /** Tumbling and sliding windows: a row is folded into one pane of its key, and windows merge panes when they are shown. */
 class TimeWindowProcessor(fold: AggregateFold, arriving: ShuffledRowLayout, keeping: SideOutputSettings, closing: WindowEmission, grid: WindowGrid) extends WindowProcessor(fold, arriving, keeping, closing) {
@@ -75,7 +75,7 @@ class TimeWindowProcessor(fold: AggregateFold, arriving: ShuffledRowLayout, keep
   override protected def replay(key: InternalRow, row: InternalRow, missed: Long, watermark: Long): Unit = {
     val p = pane(row)
     val (on, gone) = (grid.first(p) to math.min(grid.last(p), after(missed) - 1)).map(k => (grid.start(k), grid.end(k))).partition(_._2 + closing.keep.get > watermark)
-    on.foreach { case (from, to) => renew(key, WindowState(from, to, plus(recall(WindowProcessor.tick(to)).map(_.state).orNull, row))) }
+    on.foreach { case (from, to) => renew(key, WindowState(from, to, plus(recall(TimerTicks.of(to)).map(_.state).orNull, row))) }
     if (gone.nonEmpty) out += rejected(SideOutput.gone(row.getUTF8String(arriving.bad), gone))
   }
 

@@ -1,22 +1,75 @@
 package org.apache.spark.sql.keyfold.window
 
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.expressions.codegen._
-import org.apache.spark.sql.types._
+import org.apache.spark.sql.keyfold.expressions.UserProjection
+import org.apache.spark.sql.keyfold.rows.{LateRowHandling, Lateness, LatenessCheck, LatenessRule, LatenessRuleEvaluator, NeverLate}
 
-/** What kind of windows a table has; lengths in microseconds. */
-sealed trait WindowKind extends Serializable
+/** The kind of windows a table has; lengths are in microseconds. */
+sealed trait WindowKind extends Serializable {
+  /** Which rows are late, as far as it can be told before the shuffle. */
+  def lateness: LatenessRule
+}
 
-case class TimeWindow(grid: WindowGrid) extends WindowKind
+/** Tumbling and sliding windows. */
+case class TimeWindow(grid: WindowGrid) extends WindowKind {
+  override def lateness: LatenessRule = ClosedTimeWindows(grid)
+}
 
 /** `end`: when a session of a row alone would end, in microseconds. */
-case class SessionWindow(cells: PaneAssigner, end: Expression) extends WindowKind
+case class SessionWindow(cells: PaneAssigner, end: Expression) extends WindowKind {
+  override def lateness: LatenessRule = cells match {
+    case GapPanes(gap) => ClosedSession(gap)
+    case _ => ClosedSessionPerRow(end)
+  }
+}
 
 /** The rows of the last `span` up to the newest, whole or in panes, or the last so many. */
-case class RollingWindow(span: Option[Long], rows: Option[Int], pane: Option[Long]) extends WindowKind
+case class RollingWindow(span: Option[Long], rows: Option[Int], pane: Option[Long]) extends WindowKind {
+  override def lateness: LatenessRule = NeverLate
+}
 
-/** No windows, but what is older than the watermark is late, and with `at` what is as old. */
-case class WatermarkBound(at: Boolean) extends WindowKind
+/** A row is late for its windows that have ended; some of a sliding row's windows may still be open. */
+case class ClosedTimeWindows(grid: WindowGrid) extends LatenessRule with LatenessRuleEvaluator {
+  override def evaluator(source: Seq[Attribute]): LatenessRuleEvaluator = this
 
-/** No windows, and no row is late, but each has a time. */
-case object TimedRows extends WindowKind
+  override def lateness(row: InternalRow, time: Long, watermark: Long): Lateness =
+    if (time >= watermark || grid.end(grid.first(time)) > watermark) null else missed(time, watermark)
+
+  private def missed(time: Long, watermark: Long): Lateness = {
+    val (first, last) = (grid.first(time), grid.last(time))
+    val closed = math.min(last, grid.ends.index(watermark))
+    val listed = first to math.min(closed, first + LatenessCheck.Listed - 1)
+    val handling = if (grid.end(last) > watermark) LateRowHandling.FoldIntoOpenWindows else LateRowHandling.Drop
+    Lateness(closed - first + 1, listed.map(k => (grid.start(k), grid.end(k))), grid.end(closed), handling)
+  }
+}
+
+/** A row that alone would be a closed session is late unless it joins an open one, which only the key's state knows. */
+case class ClosedSession(gap: Long) extends LatenessRule with LatenessRuleEvaluator {
+  override def evaluator(source: Seq[Attribute]): LatenessRuleEvaluator = this
+  override def lateness(row: InternalRow, time: Long, watermark: Long): Lateness =
+    if (time >= watermark) null else ClosedSession.lateness(time, time + gap, watermark)
+}
+
+object ClosedSession {
+  def lateness(start: Long, end: Long, watermark: Long): Lateness =
+    if (end > watermark) null else Lateness(1, Seq((start, end)), end, LateRowHandling.AskState)
+}
+
+/** As `ClosedSession`, where each row has a gap of its own: `end` is when the row's session would end. */
+case class ClosedSessionPerRow(end: Expression) extends LatenessRule {
+  override def evaluator(source: Seq[Attribute]): LatenessRuleEvaluator = new LatenessRuleEvaluator {
+    private val ends = new UserProjection(Seq(end), source)
+
+    override def invalid(row: InternalRow, time: Long): String = {
+      val found = ends(row)
+      if (found.isNullAt(0)) "the gap of the session is null, or a text that is no interval"
+      else if (found.getLong(0) < time + 1000) "the gap of the session is less than a millisecond"
+      else null
+    }
+
+    override def lateness(row: InternalRow, time: Long, watermark: Long): Lateness =
+      if (time >= watermark) null else ClosedSession.lateness(time, ends(row).getLong(0), watermark)
+  }
+}

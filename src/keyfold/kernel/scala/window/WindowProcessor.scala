@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, InternalColumns, InternalRowEncoder, RowError}
 import org.apache.spark.sql.keyfold.rows.{LatenessCheck, SideOutput}
-import org.apache.spark.sql.keyfold.state.{KeyedProcessor, ShuffledRowLayout, SideOutputSettings, StatePacking}
+import org.apache.spark.sql.keyfold.state.{KeyedProcessor, ShuffledRowLayout, SideOutputSettings, StatePacking, TimerTicks}
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 
@@ -48,12 +48,12 @@ abstract class WindowProcessor(fold: AggregateFold, arriving: ShuffledRowLayout,
 
   override def init(mode: OutputMode, time: TimeMode): Unit = {
     state = getHandle.getValueState[InternalRow]("state", InternalRowEncoder.encoder(stateSchema), TTLConfig.NONE)
-    if (closing.keep.isDefined) kept = getHandle.getMapState[InternalRow, InternalRow](WindowProcessor.Kept, InternalRowEncoder.encoder(WindowProcessor.tickSchema), InternalRowEncoder.encoder(keptSchema), TTLConfig.NONE)
+    if (closing.keep.isDefined) kept = getHandle.getMapState[InternalRow, InternalRow](WindowProcessor.Kept, InternalRowEncoder.encoder(TimerTicks.schema), InternalRowEncoder.encoder(keptSchema), TTLConfig.NONE)
   }
 
   private def load(stored: InternalRow): Unit = {
     open = if (stored == null) new ArrayBuffer[InternalRow](16) else packing.unpack(stored, 2)
-    armed = if (stored == null) WindowProcessor.Never else stored.getLong(0)
+    armed = if (stored == null) TimerTicks.Never else stored.getLong(0)
     closed = if (stored == null) LatenessCheck.Unknown else stored.getLong(1)
   }
 
@@ -92,7 +92,7 @@ abstract class WindowProcessor(fold: AggregateFold, arriving: ShuffledRowLayout,
   /** A row that carries its own text is refused with that: a late one stays late. */
   private def refuse(row: InternalRow, e: RowError): Unit = out += rejected {
     val text = row.getUTF8String(arriving.bad)
-    if (text == null) rejects.of(row, e) else if (missed(row).isEmpty) text else rejects.of(SideOutput.reason(e), SideOutput.raw(text))
+    if (text == null) rejects.of(row, e) else if (missed(row).isEmpty) text else rejects.of(RowError.reason(e), SideOutput.raw(text))
   }
 
   override def handleExpiredTimer(key: InternalRow, times: TimerValues, timer: ExpiredTimerInfo): Iterator[InternalRow] = {
@@ -109,7 +109,7 @@ abstract class WindowProcessor(fold: AggregateFold, arriving: ShuffledRowLayout,
       // The first tick stands for all before it.
       val over = if (timer.getExpiryTimeInMs() == 1L) everyKept else recall(tick).toSeq
       over.filter(_.end + keep <= watermark).foreach { w =>
-        kept.removeKey(at(WindowProcessor.tick(w.end)))
+        kept.removeKey(at(TimerTicks.of(w.end)))
         gone(key, w, closed = true)
       }
     }
@@ -123,15 +123,15 @@ abstract class WindowProcessor(fold: AggregateFold, arriving: ShuffledRowLayout,
 
   /** Puts the state back, and the timer where it must be: a window that ends later than it fires costs nothing until then. */
   private def store(was: Long, watermark: Long, drop: Boolean): Unit = {
-    val due = if (open.isEmpty) WindowProcessor.Never else next
-    val stays = was != WindowProcessor.Never && was > watermark && was <= due && due != WindowProcessor.Never
+    val due = if (open.isEmpty) TimerTicks.Never else next
+    val stays = was != TimerTicks.Never && was > watermark && was <= due && due != TimerTicks.Never
     armed = if (stays) was else due
-    if (WindowProcessor.fires(armed) != WindowProcessor.fires(was)) {
-      if (drop && was != WindowProcessor.Never) getHandle.deleteTimer(WindowProcessor.fires(was))
-      if (armed != WindowProcessor.Never) getHandle.registerTimer(WindowProcessor.fires(armed))
+    if (TimerTicks.firing(armed) != TimerTicks.firing(was)) {
+      if (drop && was != TimerTicks.Never) getHandle.deleteTimer(TimerTicks.firing(was))
+      if (armed != TimerTicks.Never) getHandle.registerTimer(TimerTicks.firing(armed))
     }
-    if (armed != WindowProcessor.Never) state.update(new GenericInternalRow(Array[Any](armed, closed, packing.pack(open))))
-    else if (was != WindowProcessor.Never) state.clear()
+    if (armed != TimerTicks.Never) state.update(new GenericInternalRow(Array[Any](armed, closed, packing.pack(open))))
+    else if (was != TimerTicks.Never) state.clear()
   }
 
   /** The key as readers see it: the user's, then the window's bounds. */
@@ -162,7 +162,7 @@ abstract class WindowProcessor(fold: AggregateFold, arriving: ShuffledRowLayout,
     out += live.last(bounds(key, start, end), live.read(w.state), was).copy()
     closing.keep.foreach(keep => if (end + keep > watermark) remember(w) else gone(key, w, closed = true))
   } catch {
-    case e: RowError => out += rejected(rejects.of(SideOutput.reason(e), s"the window from ${LatenessCheck.text(start)} to ${LatenessCheck.text(end)}"))
+    case e: RowError => out += rejected(rejects.of(RowError.reason(e), s"the window from ${LatenessCheck.text(start)} to ${LatenessCheck.text(end)}"))
   }
 
   // What replayed rows do to windows that are kept, by their ticks: their new state, or none. Written down and said once all of the batch's are folded.
@@ -170,9 +170,9 @@ abstract class WindowProcessor(fold: AggregateFold, arriving: ShuffledRowLayout,
   protected def renew(key: InternalRow, w: WindowState): Unit = {
     // One that can't be shown is no correction, and its row is refused.
     live.last(bounds(key, w.start, w.end), live.read(w.state), null)
-    corrections(WindowProcessor.tick(w.end)) = (w, true)
+    corrections(TimerTicks.of(w.end)) = (w, true)
   }
-  protected def undo(w: WindowState): Unit = corrections(WindowProcessor.tick(w.end)) = (w, false)
+  protected def undo(w: WindowState): Unit = corrections(TimerTicks.of(w.end)) = (w, false)
 
   private def correct(key: InternalRow): Unit = {
     val now = corrections
@@ -191,7 +191,7 @@ abstract class WindowProcessor(fold: AggregateFold, arriving: ShuffledRowLayout,
 
   private def at(tick: Long): InternalRow = new GenericInternalRow(Array[Any](tick))
   private def remember(w: WindowState): Unit = {
-    val tick = WindowProcessor.tick(w.end)
+    val tick = TimerTicks.of(w.end)
     if (!kept.containsKey(at(tick))) getHandle.registerTimer(math.max(1L, tick + closing.keep.get / 1000))
     kept.updateValue(at(tick), new GenericInternalRow(Array[Any](w.start, w.end, w.state)))
   }
@@ -201,7 +201,7 @@ abstract class WindowProcessor(fold: AggregateFold, arriving: ShuffledRowLayout,
     case None => Option(kept.getValue(at(tick))).map(asBounded)
   }
   protected def everyKept: Seq[WindowState] =
-    kept.values().map(r => asBounded(r.copy())).filterNot(w => corrections.contains(WindowProcessor.tick(w.end))).toSeq ++ corrections.values.filter(_._2).map(_._1)
+    kept.values().map(r => asBounded(r.copy())).filterNot(w => corrections.contains(TimerTicks.of(w.end))).toSeq ++ corrections.values.filter(_._2).map(_._1)
   private def asBounded(r: InternalRow): WindowState = WindowState(r.getLong(0), r.getLong(1), r.getStruct(2, width))
 
   /** A stored state, or none, and one row more, or the state that arrived. */
@@ -227,12 +227,6 @@ abstract class WindowProcessor(fold: AggregateFold, arriving: ShuffledRowLayout,
 }
 
 object WindowProcessor {
-  val Never: Long = Long.MaxValue
   /** The state variable of kept windows. */
   val Kept = "kept"
-  val tickSchema: StructType = new StructType().add("tick", LongType)
-  /** The first millisecond at which a time has come. */
-  def tick(micros: Long): Long = if (micros == Never) Never else -Math.floorDiv(-micros, 1000L)
-  /** The tick of a timer: before the first watermark, at zero, nothing is due. */
-  def fires(micros: Long): Long = math.max(1L, tick(micros))
 }
