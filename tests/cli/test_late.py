@@ -27,14 +27,16 @@ def put(home: TableHome, batch: int, **ends: datetime) -> None:
     """Late rows of a batch whose watermark was `AT`, by their raw text and when their hour ended."""
     file = side_outputs.LateFile(home, batch)
     for raw, end in ends.items():
-        windows = [[micros(end - HOUR), micros(end)]]
-        late = {
-            "time_us": micros(end) - 1,
-            "watermark_ms": micros(AT) // 1000,
+        row: side_outputs.SideOutput = {
+            "reason": "closed",
+            "raw": raw,
+            "event_time": micros(end) - 1,
+            "watermark": micros(AT),
             "missed": 1,
-            "last_us": micros(end),
+            "last_end": micros(end),
+            "windows": [{"start": micros(end - HOUR), "end": micros(end)}],
         }
-        file.write([{"late": {**late, "windows": windows}, "reason": "closed", "raw": raw}])
+        file.write([row])
     file.close()
 
 
@@ -106,9 +108,17 @@ class TestShow:
 
     def test_several_windows_are_counted_and_none_are_no_mistake(self, cli: Cli, place: AppHome) -> None:
         file = side_outputs.LateFile(place.table("totals"), 0)
-        late = {"time_us": 0, "watermark_ms": None, "missed": 3, "last_us": 1, "windows": [[0, 1_000_000]]}
-        file.write([{"late": late, "reason": "r", "raw": "x"}])
-        file.write([{"late": {**late, "missed": 0, "windows": []}, "reason": "r", "raw": "y"}])
+        late: side_outputs.SideOutput = {
+            "reason": "r",
+            "raw": "x",
+            "event_time": 0,
+            "watermark": None,
+            "missed": 3,
+            "last_end": 1,
+            "windows": [{"start": 0, "end": 1_000_000}],
+        }
+        file.write([late])
+        file.write([{**late, "raw": "y", "missed": 0, "windows": []}])
         file.close()
         lines = cli("late", "show", "totals", *home(place)).out.splitlines()
         assert "1970-01-01T00:00:00Z/1970-01-01T00:00:01Z and 2 more" in lines[2]
@@ -146,8 +156,19 @@ class TestReplay:
     ) -> None:
         file = side_outputs.LateFile(place.table("per_hour"), 5)
         now = micros(AT)
-        late = {"time_us": now - 1, "watermark_ms": now // 1000, "missed": 0, "last_us": now - 1}
-        file.write([{"late": {**late, "windows": []}, "reason": "older", "raw": "e"}])
+        file.write(
+            [
+                {
+                    "reason": "older",
+                    "raw": "e",
+                    "event_time": now - 1,
+                    "watermark": now,
+                    "missed": 0,
+                    "last_end": now - 1,
+                    "windows": [],
+                }
+            ]
+        )
         file.close()
         found = cli("late", "replay", "per_hour", *home(place), "--batch", 5)
         first, second = found.out.splitlines()

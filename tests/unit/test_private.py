@@ -50,10 +50,10 @@ def test_all_that_python_writes_into_a_home_is_private(tmp_path: Path) -> None:
     table = place.table("t")
     place.write_plan({})
     monitor.write_status(place, {"tables": {}})
-    for kind in (rejected_rows.RejectedFile, side_outputs.LateFile, side_outputs.RemovedFile):
+    for kind in (rejected_rows.RejectedFile, side_outputs.LateFile, side_outputs.DuplicateFile):
         file = kind(table, 0)
-        late = {"time_us": 0, "watermark_ms": 0, "last_us": 0, "missed": 1, "windows": []}
-        file.write([{"reason": "x", "raw": "{}", "removed": 1, "late": late}])
+        late = {"event_time": 0, "watermark": 0, "last_end": 0, "missed": 1, "windows": []}
+        file.write([{"reason": "x", "raw": "{}", "count": 1, **late}])
         file.close()
     changes = side_outputs.ChangeFile(table, 0, SCHEMA.arrow)
     changes.write(pa.RecordBatch.from_arrays([["upsert"], ["a"], [1]], schema=SCHEMA.arrow))

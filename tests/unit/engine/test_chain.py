@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
+
 from keyfold.cli import formatting
 from keyfold.engine.batch import hook, side_outputs
 from keyfold.engine.log import chain
@@ -124,15 +126,15 @@ def test_changes_that_wait_count_as_files_left(tmp_path: Path) -> None:
 def test_removed_rows_are_counted_and_those_kept_aside_are_listed(tmp_path: Path) -> None:
     home = TableHome(tmp_path)
     said = [
-        {"removed": 40, "step": "distinct id"},
-        {"removed": 1, "step": "distinct id", "raw": '{"id":1}'},
-        {"reason": "key id is null", "raw": "{}"},
+        {"kind": "duplicate", "count": 40, "step": "distinct id"},
+        {"kind": "duplicate", "count": 1, "step": "distinct id", "raw": '{"id":1}'},
+        {"kind": "rejected", "reason": "key id is null", "raw": "{}"},
     ]
-    unused = hook.Unused(home, 3)
-    unused.write([json.dumps(row) for row in said])
-    unused.close()
+    files = hook.SideOutputFiles(home, 3)
+    files.write(pa.array(said))
+    files.close()
     counted: dict[int, int] = {}
-    unused.removed.count(counted)
+    files.duplicates.count(counted)
     assert counted == side_outputs.removed_counts(home.removed) == {3: 41}
     (kept,) = side_outputs.read_removed(home)
     assert {name: kept[name] for name in ("batch", "step", "raw")} == {

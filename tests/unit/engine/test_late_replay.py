@@ -30,16 +30,19 @@ def micros(moment: datetime) -> int:
 
 def said(raw: str, end: datetime, watermark: datetime | None, missed: int = 1, **late: Any) -> dict[str, Any]:
     """What the kernel says of a row whose newest missed window of a minute ended then."""
-    windows = [[micros(end - MINUTE * (n + 1)), micros(end - MINUTE * n)] for n in reversed(range(missed))]
-    facts = {
-        "time_us": micros(end - MINUTE) + 500_001,
-        "watermark_ms": None if watermark is None else micros(watermark) // 1000,
+    starts = [end - MINUTE * (n + 1) for n in reversed(range(missed))]
+    return {
+        "kind": "late",
+        "reason": "its window is closed",
+        "raw": raw,
+        "stream": "orders",
+        "event_time": micros(end - MINUTE) + 500_001,
+        "watermark": None if watermark is None else micros(watermark),
         "missed": missed,
-        "last_us": micros(end),
-        "windows": windows,
+        "last_end": micros(end),
+        "windows": [{"start": micros(start), "end": micros(start + MINUTE)} for start in starts],
         **late,
     }
-    return {"late": facts, "reason": "its window is closed", "raw": raw, "stream": "orders"}
 
 
 def put(home: TableHome, batch: int, *rows: dict[str, Any]) -> None:
@@ -111,13 +114,14 @@ class TestFiles:
 
     def test_a_time_beyond_pythons_years_stays_text(self, tmp_path: Path) -> None:
         home = TableHome(tmp_path)
-        put(home, 0, said("a", START, START, time_us=-(10**17)))
+        put(home, 0, said("a", START, START, event_time=-(10**17)))
         (row,) = late_replay.read(home)
         assert row["time"].startswith("-1199-02-15T")
 
     def test_of_more_windows_than_are_listed_the_newest_counts(self, tmp_path: Path) -> None:
         home, watermark = TableHome(tmp_path), START + MINUTE * 500
-        listed = [[micros(START + MINUTE * n), micros(START + MINUTE * (n + 60))] for n in range(100)]
+        starts = [START + MINUTE * n for n in range(100)]
+        listed = [{"start": micros(start), "end": micros(start + MINUTE * 60)} for start in starts]
         put(home, 0, said("a", START + MINUTE * 259, watermark, windows=listed, missed=200))
         assert [row["late_by"] for row in late_replay.read(home)] == [(500 - 259) * 60.0]
 

@@ -7,9 +7,11 @@ from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from keyfold.engine.batch import hook, rejected_rows, side_outputs
+from keyfold.engine.batch.side_outputs import SideOutput
 from keyfold.engine.recovery import definition_check
 from keyfold.engine.sources import json_rows
 from keyfold.engine.storage.layout import TableHome
@@ -29,12 +31,11 @@ def test_rejected_rows_of_a_batch_are_replaced_when_it_runs_again(tmp_path: Path
 
 def test_a_rejected_file_is_one_entry_whoever_read_its_parts(tmp_path: Path) -> None:
     home, file = TableHome(tmp_path), rejected_rows.RejectedFile(TableHome(tmp_path), 3)
-    whole = {"reason": "the header of a.csv is ...", "raw": "1,2", "stream": "s", "file": "/a.csv", "rows": 7}
-    file.write([{"stream": "s", "file": "/a.csv", "rows": 5}])
-    file.write(
-        [whole, {"reason": "key k is null", "raw": "{}"}, {"stream": "s", "file": "/a.csv", "rows": 1}]
-    )
-    file.write([{**whole, "file": "/b.csv", "reason": "the header of b.csv is ...", "rows": 0}])
+    part: SideOutput = {"kind": "file", "stream": "s", "file": "/a.csv", "reason": None, "count": 5}
+    whole: SideOutput = {**part, "reason": "the header of a.csv is ...", "raw": "1,2", "count": 7}
+    file.write([part])
+    file.write([whole, {"reason": "key k is null", "raw": "{}"}, {**part, "count": 1}])
+    file.write([{**whole, "file": "/b.csv", "reason": "the header of b.csv is ...", "count": 0}])
     file.close()
     found = {row.get("file"): row.get("rows") for row in side_outputs.read_rejected(home)}
     assert found == {None: None, "/a.csv": 13, "/b.csv": 0}
@@ -69,12 +70,22 @@ def test_a_batch_that_puts_nothing_aside_when_it_runs_again_leaves_no_file(tmp_p
 
 def test_late_rows_and_rejected_ones_go_to_files_of_their_own(tmp_path: Path) -> None:
     home = TableHome(tmp_path)
-    late = {"time_us": 1, "watermark_ms": 2, "missed": 1, "last_us": 1000, "windows": [[0, 1000]]}
-    rows = [{"reason": "r", "raw": "bad"}, {"late": late, "reason": "closed", "raw": "late", "stream": "s"}]
+    late: SideOutput = {
+        "kind": "late",
+        "reason": "closed",
+        "raw": "late",
+        "stream": "s",
+        "event_time": 1,
+        "watermark": 2000,
+        "missed": 1,
+        "last_end": 1000,
+        "windows": [{"start": 0, "end": 1000}],
+    }
+    rows: list[SideOutput] = [{"kind": "rejected", "reason": "r", "raw": "bad"}, late]
     for found in (rows, rows[:1]):
-        unused = hook.Unused(home, 3)
-        unused.write([json.dumps(row) for row in found])
-        unused.close()
+        files = hook.SideOutputFiles(home, 3)
+        files.write(pa.array(found))
+        files.close()
         assert [row["raw"] for row in side_outputs.read_rejected(home)] == ["bad"]
         assert side_outputs.counts(home.late) == ({3: 1} if found is rows else {})
 

@@ -1,25 +1,24 @@
 """What each batch of a table does, in an order that survives a crash at any point.
 
-First the files beside the table (late, rejected and removed rows, changes), then the changes go to the
+First the files beside the table (late, rejected and duplicate rows, changes), then the changes go to the
 tables that read them, then view rows and position in one transaction, then sinks; Spark commits the batch
-after that. A batch that runs again writes the same files, finds what it has given to other tables, finds its
-id in the view and leaves the view alone, and repeats the sinks. The plan is executed once, however many
-outputs there are.
+after that. A batch that runs again writes the same files, finds the changes that other tables already have,
+finds its id in the view and leaves the view as it is, and writes to the sinks again. The plan runs once,
+however many outputs there are.
 """
 
 from __future__ import annotations
 
-import json
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from keyfold.engine.batch import side_outputs
 from keyfold.engine.batch.rejected_rows import Refusal, RejectedFile
-from keyfold.engine.log.chain import BAD, PREVIOUS, Links
+from keyfold.engine.log.chain import PREVIOUS, SIDE_OUTPUT, Links
 from keyfold.engine.sources import missing_files
 from keyfold.engine.storage.layout import TableHome
 from keyfold.fault_points import FaultPoint, reached
@@ -32,19 +31,19 @@ if TYPE_CHECKING:
 
 
 class Stopping(Exception):
-    """The app is stopping: this batch isn't begun, and runs at the next start."""
+    """The app is stopping: this batch does not start, and runs when the app starts again."""
 
 
 @dataclass
 class Run:
-    """What a table has done since the app was started: changes, rejected rows, and what was rejected last."""
+    """A table's counts since the app started: changes, rejected rows, and the latest reasons."""
 
     changes: int = 0
     rejected: int = 0
     refusals: deque[Refusal] = field(default_factory=lambda: deque(maxlen=100))
 
     def add(self, refusal: Refusal | None) -> None:
-        """Of one batch."""
+        """Adds the rejected rows of one batch."""
         if refusal is not None:
             self.rejected += refusal.rejected
             self.refusals.append(refusal)
@@ -89,7 +88,7 @@ class BatchHook:
             self.last = batch
             self._reached(FaultPoint.BATCH_DONE, batch)
         except Exception as error:
-            # Spark would hand it on as a text of two languages' traces.
+            # Spark would report it as the text of a Python and a Java stack trace.
             self.error = error
             raise
         finally:
@@ -97,24 +96,24 @@ class BatchHook:
 
     def _run(self, frame: DataFrame, batch: int) -> None:
         logged = self.changelog or bool(self.links)
-        wanted = frame if self.views or logged else frame.where(f"{BAD} is not null")
+        wanted = frame if self.views or logged else frame.where(f"{SIDE_OUTPUT} is not null")
         schema = side_outputs.change_schema(self.schema, previous=PREVIOUS in frame.columns)
         self.home.sync_plan(batch)
-        unused = Unused(self.home, batch)
-        unused.rejected.write(self.skipped.get(batch, []))
+        files = SideOutputFiles(self.home, batch)
+        files.rejected.write(cast("list[side_outputs.SideOutput]", self.skipped.get(batch, [])))
         with self.store.batch(self.spec.name, batch, datetime.now(UTC), self.home.watermark(batch)) as view:
             log = side_outputs.ChangeFile(self.home, batch, schema, keep=bool(self.links)) if logged else None
             for mixed in arrow_batches(wanted):
                 self._reached(FaultPoint.BATCH_ROWS, batch)
-                changes = _split(mixed, schema, unused)
+                changes = _split(mixed, schema, files)
                 self.run.changes += changes.num_rows
                 if changes.num_rows:
                     view.apply(changes.select(self.schema.arrow.names))
                     if log:
                         log.write(changes)
-            unused.close()
+            files.close()
             self._reached(FaultPoint.SIDE_OUTPUTS_WRITTEN, batch)
-            unused.count(self)
+            files.count(self)
             if log:
                 self._give(log, batch)
         self._reached(FaultPoint.VIEW_COMMITTED, batch)
@@ -125,7 +124,7 @@ class BatchHook:
             log.path.unlink(missing_ok=True)
 
     def _give(self, log: side_outputs.ChangeFile, batch: int) -> None:
-        """To the tables that read the changes; a batch without any is nothing to them."""
+        """Sends the changes to the tables that read them; an empty batch is not sent."""
         self._reached(FaultPoint.CHANGELOG_COMPUTED, batch)
         log.close()
         self._reached(FaultPoint.CHANGELOG_WRITTEN, batch)
@@ -137,7 +136,7 @@ class BatchHook:
         reached(point, table=self.spec.name, batch=batch)
 
     def _send(self, frame: DataFrame, sink: Connector, batch: int) -> None:
-        """Changes to a sink, from the file and not by running the plan again."""
+        """Writes the changes to a sink, from the file instead of running the plan again."""
         from pyspark.sql import functions as F
 
         path = str(self.home.changes / f"{batch:012d}.parquet")
@@ -146,41 +145,45 @@ class BatchHook:
         writer.save(sink.path) if sink.path else writer.save()
 
 
-class Unused:
-    """The rows of one batch that are not folded: late, removed and rejected ones, each in a file."""
+class SideOutputFiles:
+    """The side outputs of one batch, a file for each kind: late, duplicate and rejected rows."""
 
     def __init__(self, home: TableHome, batch: int) -> None:
-        self.late, self.rejected = side_outputs.LateFile(home, batch), RejectedFile(home, batch)
-        self.removed = side_outputs.RemovedFile(home, batch)
+        self.late = side_outputs.LateFile(home, batch)
+        self.duplicates = side_outputs.DuplicateFile(home, batch)
+        self.rejected = RejectedFile(home, batch)
 
-    def write(self, texts: Iterable[str]) -> None:
-        """`texts`: JSON, as the kernel makes it; what says how late a row is, is of a late one."""
-        found = [json.loads(text) for text in texts]
-        self.late.write([row for row in found if "late" in row])
-        self.removed.write([row for row in found if "removed" in row])
-        self.rejected.write([row for row in found if "late" not in row and "removed" not in row])
+    def write(self, found: pa.StructArray) -> None:
+        """`found`: values of the kernel's side output column, none of them null."""
+        import pyarrow.compute as pc
+
+        kinds = pc.struct_field(found, "kind")
+        late, duplicate = pc.equal(kinds, "late"), pc.equal(kinds, "duplicate")
+        self.late.write(found.filter(late).to_pylist())
+        self.duplicates.write(found.filter(duplicate).to_pylist())
+        self.rejected.write(found.filter(pc.invert(pc.or_(late, duplicate))).to_pylist())
 
     def close(self) -> None:
-        for file in (self.late, self.removed, self.rejected):
+        for file in (self.late, self.duplicates, self.rejected):
             file.close()
 
     def count(self, hook: BatchHook) -> None:
         """Enters the rows into the table's counts."""
         self.late.count(hook.late)
-        self.removed.count(hook.removed)
+        self.duplicates.count(hook.removed)
         self.rejected.count(hook.rejected)
         hook.run.add(self.rejected.refusal())
 
 
-def _split(mixed: pa.RecordBatch, arrow: pa.Schema, unused: Unused) -> pa.RecordBatch:
-    """The changes of a record batch; what it does not fold is written down."""
+def _split(mixed: pa.RecordBatch, arrow: pa.Schema, files: SideOutputFiles) -> pa.RecordBatch:
+    """The changes of a record batch; its side outputs are written to their files."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    why = mixed.column(BAD)
-    if why.null_count < len(why):
-        unused.write(why.drop_null().to_pylist())
-        mixed = mixed.filter(pc.is_null(why))
+    side = mixed.column(SIDE_OUTPUT)
+    if side.null_count < len(side):
+        files.write(side.drop_null())
+        mixed = mixed.filter(pc.is_null(side))
     columns = [mixed.column(field.name) for field in arrow]
     return pa.RecordBatch.from_arrays(
         [c if c.type == f.type else c.cast(f.type) for c, f in zip(columns, arrow, strict=True)], schema=arrow
@@ -188,9 +191,10 @@ def _split(mixed: pa.RecordBatch, arrow: pa.Schema, unused: Unused) -> pa.Record
 
 
 def arrow_batches(frame: Any) -> Iterator[pa.RecordBatch]:
-    """The frame's rows as they are computed, a record batch at a time, so that Python never holds them all.
+    """The frame's rows as they are computed, a record batch at a time: Python never holds them all.
 
-    Batches of one partition come in order, those of different partitions in any; a key is in one partition.
+    Batches of one partition come in order, those of different partitions in any order; the rows of a key
+    are in one partition.
     """
     import pyarrow as pa
     from pyspark.sql.pandas.serializers import ArrowStreamSerializer
@@ -202,7 +206,7 @@ def arrow_batches(frame: Any) -> Iterator[pa.RecordBatch]:
             try:
                 found = next(stream, None)
             except (pa.ArrowException, OSError, EOFError):
-                # A job that failed ends the stream in the middle: the JVM knows why.
+                # A job that fails ends the stream early; the server's result has the cause.
                 server.getResult()
                 raise
             if found is None:

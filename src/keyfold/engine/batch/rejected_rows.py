@@ -1,4 +1,4 @@
-"""The rejected rows of a batch as a file, and what most of them were rejected for."""
+"""The rejected rows of a batch as a file, and the most frequent kind of reason."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from keyfold.engine.batch.side_outputs import RowFile
+from keyfold.engine.batch.side_outputs import SideOutput, SideOutputFile, present
 from keyfold.engine.storage.layout import TableHome
 
-# So many kinds of reasons are counted in a batch.
 MOST_KINDS: Final = 1000
+"""At most this many kinds of reasons are counted in a batch."""
+FILE: Final = "file"
+"""The kind of side output that stands for a rejected file."""
 _OWN: Final = re.compile(r"\"[^\"]*\"|'[^']*'|[+-]?\d[\w.:+-]*")
 
 
 def kind_of(reason: str) -> str:
-    """A reason without what is the row's own: values, numbers and times.
+    """A reason without the row's own values, numbers and times.
 
     >>> kind_of('does not parse: column amount: "much" is no double')
     'does not parse: column amount: ... is no double'
@@ -27,7 +29,7 @@ def kind_of(reason: str) -> str:
 
 @dataclass(frozen=True)
 class Refusal:
-    """How many rows a batch rejected, and `most` of them for a reason like this one."""
+    """How many rows a batch rejected, `most` of them for reasons of the same kind as this one."""
 
     batch: int
     rejected: int
@@ -35,10 +37,10 @@ class Refusal:
     reason: str
 
 
-class RejectedFile(RowFile):
-    """The rejected rows of one batch: reason, raw and stream, as the kernel gives them.
+class RejectedFile(SideOutputFile):
+    """The rejected rows of one batch: reason, raw, stream, and where the row was read.
 
-    A file that is rejected as a whole is one entry, with how many `rows` it has.
+    A file that is rejected as a whole is one entry, with its number of `rows`.
     """
 
     def __init__(self, home: TableHome, batch: int) -> None:
@@ -46,37 +48,46 @@ class RejectedFile(RowFile):
         self._total = 0
         self._kinds: Counter[str] = Counter()
         self._examples: dict[str, str] = {}
-        self._files: dict[tuple[str | None, str], dict[str, Any]] = {}
+        self._files: dict[tuple[str | None, str | None], SideOutput] = {}
 
-    def write(self, found: Sequence[Mapping[str, Any]]) -> None:
-        for said in found:
-            if "rows" in said:
-                self._add(said)
-        rows = [said for said in found if "rows" not in said]
-        for said in rows:
-            self._count(kind_of(said["reason"]), said["reason"], 1)
+    def write(self, found: Sequence[SideOutput]) -> None:
+        rows = []
+        for side in found:
+            if side.get("kind") == FILE:
+                self._add(side)
+            else:
+                reason = side["reason"] or ""
+                self._count(kind_of(reason), reason, 1)
+                rows.append(side)
         super().write(rows)
 
     def close(self) -> None:
         files = list(self._files.values())
-        for said in files:
-            # One whose only line was taken for the header has none.
-            self._count("header", said["reason"], max(1, said["rows"]))
+        for side in files:
+            # A file whose only line was read as its header has no rows.
+            self._count("header", side.get("reason") or "", max(1, side["count"]))
         super().write(files)
         super().close()
 
     def refusal(self) -> Refusal | None:
-        """What was rejected in the batch, if something was; asked when the file is closed."""
+        """The batch's most frequent kind of reason, if rows were rejected; known once the file is closed."""
         if not self._total:
             return None
         kind, most = self._kinds.most_common(1)[0]
         return Refusal(self._batch, self._total, most, self._examples[kind])
 
-    def _add(self, said: Mapping[str, Any]) -> None:
-        """A part of a file: each task says how many rows it left out, and one of them why."""
-        name = (said.get("stream"), said["file"])
-        known = self._files.get(name, {"rows": 0})
-        self._files[name] = {**said, **known, "rows": known["rows"] + said["rows"]}
+    def _row(self, side: SideOutput) -> Mapping[str, Any]:
+        if side.get("kind") != FILE:
+            return super()._row(side)
+        return {**present(side, "reason", "raw", "stream", "file"), "rows": side["count"]}
+
+    def _add(self, side: SideOutput) -> None:
+        """Adds a part of a file: each task counts the rows that it read, and one task gives the reason."""
+        name = (side.get("stream"), side.get("file"))
+        known = self._files.setdefault(name, {**side, "count": 0})
+        known["count"] += side["count"]
+        if side.get("reason") is not None:
+            known["reason"], known["raw"] = side["reason"], side["raw"]
 
     def _count(self, kind: str, reason: str, rows: int) -> None:
         self._total += rows

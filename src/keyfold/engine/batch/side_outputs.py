@@ -1,7 +1,7 @@
-"""Files beside a table, one per batch: rows put aside as JSON lines, changes as Parquet.
+"""The files beside a table, one per batch: side outputs as JSON lines, changes as Parquet.
 
-A file is named by its batch, written aside and renamed; a batch that runs again after a crash writes the same
-file again.
+A file is named after its batch, written under a temporary name and renamed; a batch that runs again after a
+crash writes the same file again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypedDict
 
 from keyfold import private
 from keyfold.engine.storage.layout import TableHome, rename_durably
@@ -25,35 +25,68 @@ if TYPE_CHECKING:
     from keyfold.views.contract import ViewSchema
 
 
-class RowFile:
-    """Rows that one batch puts aside, written as they come: a whole file of them must fit in no memory."""
+class Window(TypedDict):
+    """A window that a late row missed: its bounds in microseconds since the epoch."""
+
+    start: int
+    end: int
+
+
+class SideOutput(TypedDict, total=False):
+    """One value of the kernel's side output column, as `SideOutput.schema` in the kernel defines it.
+
+    Fields that a kind does not have are None or missing; times are microseconds since the epoch.
+    """
+
+    kind: str
+    reason: str | None
+    raw: str | None
+    stream: str | None
+    cause: str | None
+    file: str | None
+    line: int | None
+    byte: int | None
+    event_time: int | None
+    watermark: int | None
+    missed: int
+    last_end: int
+    windows: list[Window]
+    step: str | None
+    count: int
+
+
+class SideOutputFile:
+    """The side output of one batch and kind, as JSON lines, written as the rows come.
+
+    The rows of a batch need not fit in memory.
+    """
 
     def __init__(self, directory: Path, batch: int) -> None:
         self._batch = batch
         self._path = directory / f"{batch:012d}.jsonl"
-        self._aside = directory / f".{batch:012d}.{os.getpid()}"
+        self._temporary = directory / f".{batch:012d}.{os.getpid()}"
         self._file: IO[str] | None = None
         self.rows = 0
 
-    def write(self, found: Sequence[Mapping[str, Any]]) -> None:
-        """`found`: what the kernel says of each row."""
+    def write(self, found: Sequence[SideOutput]) -> None:
+        """Appends rows to the file, which is created with the first of them."""
         if found and self._file is None:
             private.directory(self._path.parent)
-            self._file = private.opened(self._aside, "w", encoding="utf-8")
+            self._file = private.opened(self._temporary, "w", encoding="utf-8")
         at = datetime.now(UTC).isoformat()
-        for said in found:
+        for side in found:
             assert self._file is not None
-            row = {"batch": self._batch, "at": at, **self._row(said)}
+            row = {"batch": self._batch, "at": at, **self._row(side)}
             self._file.write(json.dumps(row, ensure_ascii=False) + "\n")
             self.rows += 1
 
     def close(self) -> None:
-        """Puts the file in place, or removes the one that an earlier try of this batch left."""
+        """Puts the file in place, or removes the one that an earlier attempt at this batch left."""
         if self._file is not None:
             self._file.close()
-            rename_durably(self._aside, self._path)
+            rename_durably(self._temporary, self._path)
         else:
-            # What the earlier try put aside may have been mended since.
+            # The cause of the earlier attempt's side output may have been repaired since.
             self._path.unlink(missing_ok=True)
 
     def count(self, counted: dict[int, int]) -> None:
@@ -61,39 +94,49 @@ class RowFile:
         if self.rows or self._batch in counted:
             counted[self._batch] = self.rows
 
-    def _row(self, said: Mapping[str, Any]) -> Mapping[str, Any]:
-        return said
+    def _row(self, side: SideOutput) -> Mapping[str, Any]:
+        """The fields of a row as they are written."""
+        return present(side, "reason", "raw", "cause", "file", "line", "byte", "stream")
 
 
-class RemovedFile(RowFile):
-    """What `distinct` removed in one batch: how many rows, and the rows themselves on request."""
+def present(side: SideOutput, *names: str) -> dict[str, Any]:
+    """The fields of a side output that have a value, by name."""
+    values: Mapping[str, Any] = side
+    return {name: values[name] for name in names if values.get(name) is not None}
+
+
+class DuplicateFile(SideOutputFile):
+    """The rows that `distinct` dropped in one batch: how many, and the rows themselves on request."""
 
     def __init__(self, home: TableHome, batch: int) -> None:
         super().__init__(home.removed, batch)
 
-    def write(self, found: Sequence[Mapping[str, Any]]) -> None:
+    def write(self, found: Sequence[SideOutput]) -> None:
         super().write(found)
         # A line may stand for many rows.
-        self.rows += sum(said["removed"] - 1 for said in found)
+        self.rows += sum(side["count"] - 1 for side in found)
+
+    def _row(self, side: SideOutput) -> Mapping[str, Any]:
+        return {"removed": side["count"], **present(side, "step", "raw")}
 
 
-class LateFile(RowFile):
+class LateFile(SideOutputFile):
     """The late rows of one batch: also their time, how late they were and which windows they missed."""
 
     def __init__(self, home: TableHome, batch: int) -> None:
         super().__init__(home.late, batch)
 
-    def _row(self, said: Mapping[str, Any]) -> Mapping[str, Any]:
-        late = said["late"]
-        watermark = None if late["watermark_ms"] is None else late["watermark_ms"] * 1000
-        late_by = None if watermark is None else (watermark - late["last_us"]) / 1_000_000
+    def _row(self, side: SideOutput) -> Mapping[str, Any]:
+        watermark = side["watermark"]
+        late_by = None if watermark is None else (watermark - side["last_end"]) / 1_000_000
+        windows = [(window["start"], window["end"]) for window in side["windows"]]
         return {
-            **{name: value for name, value in said.items() if name != "late"},
-            "time": _text(late["time_us"]),
+            **present(side, "reason", "raw", "stream"),
+            "time": _text(side["event_time"]),
             "watermark": _text(watermark),
             "late_by": late_by,
-            "missed": late["missed"],
-            "windows": [{"window_start": _text(s), "window_end": _text(e)} for s, e in late["windows"]],
+            "missed": side["missed"],
+            "windows": [{"window_start": _text(start), "window_end": _text(end)} for start, end in windows],
         }
 
 
@@ -110,37 +153,37 @@ def read_rejected(home: TableHome) -> list[dict[str, Any]]:
 
 
 def read_removed(home: TableHome) -> list[dict[str, Any]]:
-    """The rows that `distinct` removed and kept aside, oldest batch first: batch, at, step, raw."""
+    """The rows that `distinct` dropped and kept, oldest batch first: batch, at, step, raw."""
     found = (row for file in row_files(home.removed) for row in rows_in(file) if "raw" in row)
     return [{name: value for name, value in row.items() if name != "removed"} for row in found]
 
 
 def row_files(directory: Path) -> list[Path]:
-    """The files of rows put aside, oldest batch first."""
+    """The side output files of a directory, oldest batch first."""
     return sorted(directory.glob("[0-9]*.jsonl"))
 
 
 def rows_in(file: Path) -> Iterator[dict[str, Any]]:
-    """The rows of one file; none if the batch has meanwhile run again and put none aside."""
+    """The rows of one file; none if the batch has meanwhile run again without any."""
     with suppress(FileNotFoundError), file.open(encoding="utf-8", newline="\n") as lines:
         for line in lines:
             yield json.loads(line)
 
 
 def counts(directory: Path) -> dict[int, int]:
-    """How many rows each batch has put aside in a directory."""
+    """How many rows of a directory's side output each batch has."""
     return {int(file.stem): file.read_bytes().count(b"\n") for file in row_files(directory)}
 
 
 def removed_counts(directory: Path) -> dict[int, int]:
-    """How many rows each batch has removed."""
+    """How many duplicates each batch has dropped."""
     return {int(file.stem): sum(row["removed"] for row in rows_in(file)) for file in row_files(directory)}
 
 
 def of_stream(stream: str, per_table: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """A stream's rejected rows: one that several of its tables refuse is listed once.
+    """A stream's rejected rows: one that several of its tables reject is listed once.
 
-    Rows of the other streams of a union are left out, but those of which no stream is known are in.
+    Rows of other streams in a union are left out; rows whose stream is unknown are included.
     """
     seen: Counter[str] = Counter()
     rows: list[dict[str, Any]] = []
@@ -159,7 +202,7 @@ def of_stream(stream: str, per_table: list[list[dict[str, Any]]]) -> list[dict[s
 class ChangeFile:
     """The changes of one batch, written as they come.
 
-    With `keep` a file that an earlier try of the batch has put in place stays: other tables may have read it.
+    With `keep`, a file that an earlier attempt at the batch put in place stays: it may have been read.
     """
 
     def __init__(self, home: TableHome, batch: int, schema: pa.Schema, *, keep: bool = False) -> None:
@@ -167,13 +210,13 @@ class ChangeFile:
 
         private.directory(home.changes)
         self.path = home.changes / f"{batch:012d}.parquet"
-        self._aside = home.changes / f".{batch:012d}.{os.getpid()}"
+        self._temporary = home.changes / f".{batch:012d}.{os.getpid()}"
         self.rows = pq.read_metadata(self.path).num_rows if keep and self.path.exists() else 0
         self._schema = as_parquet(schema)
         self._writer = None
         if not (keep and self.path.exists()):
-            private.write(self._aside, b"")
-            self._writer = pq.ParquetWriter(self._aside, self._schema)
+            private.write(self._temporary, b"")
+            self._writer = pq.ParquetWriter(self._temporary, self._schema)
 
     def write(self, changes: pa.RecordBatch) -> None:
         if self._writer is not None:
@@ -183,11 +226,11 @@ class ChangeFile:
     def close(self) -> None:
         if self._writer is not None:
             self._writer.close()
-            rename_durably(self._aside, self.path)
+            rename_durably(self._temporary, self.path)
 
 
 def change_schema(schema: ViewSchema, *, previous: bool) -> pa.Schema:
-    """What a batch's changes are: the view's columns, and with `previous` the row as it was before."""
+    """The columns of a batch's changes: the view's, and with `previous` the row before the change."""
     import pyarrow as pa
 
     if not previous:
@@ -197,21 +240,21 @@ def change_schema(schema: ViewSchema, *, previous: bool) -> pa.Schema:
 
 
 def as_parquet(schema: pa.Schema) -> pa.Schema:
-    """The schema with types that Spark reads from Parquet: no times of day in nanoseconds."""
+    """The schema with types that Spark reads from Parquet, which has no time of day in nanoseconds."""
     import pyarrow as pa
 
-    def held(kind: pa.DataType) -> pa.DataType:
+    def readable(kind: pa.DataType) -> pa.DataType:
         if pa.types.is_time64(kind):
             return pa.time64("us")
         if pa.types.is_list(kind):
-            return pa.list_(held(kind.value_type))
+            return pa.list_(readable(kind.value_type))
         if pa.types.is_map(kind):
-            return pa.map_(held(kind.key_type), held(kind.item_type))
+            return pa.map_(readable(kind.key_type), readable(kind.item_type))
         if pa.types.is_struct(kind):
-            return pa.struct([(field.name, held(field.type)) for field in kind])
+            return pa.struct([(field.name, readable(field.type)) for field in kind])
         return kind
 
-    return pa.schema([(field.name, held(field.type)) for field in schema])
+    return pa.schema([(field.name, readable(field.type)) for field in schema])
 
 
 def read_changes(home: TableHome, schema: ViewSchema, after: int = -1) -> Iterator[dict[str, Any]]:

@@ -118,12 +118,12 @@ def _as_of_event(context: Context, node: nodes.Enrich, rows: DataFrame, shape: S
     own = [n for n in rows.columns if not n.startswith("_kf_")]
     on = [_found(context, node, name, own) for name in node.on]
     _same_types(context, node, rows, on, shape)
-    good = F.col("_kf_bad").isNull()
+    good = F.col("_kf_side").isNull()
     asking = rows.select(
         *(F.when(good, _plain(rows, name)).alias(f"k{i}") for i, name in enumerate(on)),
         F.struct(*(F.col(f"`{name}`") for name in own)).alias("row"),
         F.col("_kf_time"),
-        F.col("_kf_bad"),
+        F.col("_kf_side"),
     )
     table = context.upstream.table(node.table)
     met = context.declared(table).asOf(
@@ -147,7 +147,7 @@ def _rows_side(rows: DataFrame, on: list[str], own: list[str], shape: Shape) -> 
     from pyspark.sql import functions as F
 
     timed, weighed = "_kf_time" in rows.columns, "_kf_weight" in rows.columns
-    good = F.col("_kf_bad").isNull()
+    good = F.col("_kf_side").isNull()
     return rows.select(
         # A row that was set aside goes through under no key.
         *(F.when(good, _plain(rows, name)).alias(f"k{i}") for i, name in enumerate(on)),
@@ -157,7 +157,7 @@ def _rows_side(rows: DataFrame, on: list[str], own: list[str], shape: Shape) -> 
         (F.col("_kf_time") if timed else F.lit(None).cast("timestamp")).alias("time"),
         F.lit(0).cast("bigint").alias("order"),
         (F.col("_kf_weight") if weighed else F.lit(1)).alias("weight"),
-        F.col("_kf_bad").alias("bad"),
+        F.col("_kf_side").alias("side_output"),
     )
 
 
@@ -174,7 +174,7 @@ def _values_side(values: DataFrame, rows: DataFrame, own: list[str], shape: Shap
         F.lit(None).cast("timestamp").alias("time"),
         F.expr("shiftleft(_kf_batch, 32) + _kf_row").alias("order"),
         F.lit(1).alias("weight"),
-        F.lit(None).cast("string").alias("bad"),
+        F.lit(None).cast(rows.schema["_kf_side"].dataType).alias("side_output"),
     )
 
 

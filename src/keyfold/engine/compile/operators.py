@@ -52,7 +52,7 @@ def _transform(context: Context, node: nodes.Transform) -> Any:
     from pyspark.sql import functions as F
 
     before = context.end(context.rows(node.input))
-    good = before.where("_kf_bad is null").drop("_kf_bad", "_kf_time")
+    good = before.where("_kf_side is null").drop("_kf_side", "_kf_time")
     where = context.where("transform", node.site)
     with explained(context.spark, "transform", where, getattr(node.fn, "__name__", repr(node.fn))):
         after = node.fn(good)
@@ -63,8 +63,10 @@ def _transform(context: Context, node: nodes.Transform) -> Any:
     empty = context.spark.createDataFrame([], good.schema)
     context.meaning[f"{context.stages}:transform"] = _meaning_of_function(node.fn, empty)
     blanks = [F.lit(None).cast(f.dataType).alias(f.name) for f in after.schema.fields]
-    aside = before.where("_kf_bad is not null").select(*blanks, "_kf_bad")
-    together = after.withColumn("_kf_bad", F.lit(None).cast("string")).unionByName(aside)
+    aside = before.where("_kf_side is not null").select(*blanks, "_kf_side")
+    together = after.withColumn("_kf_side", F.lit(None).cast(before.schema["_kf_side"].dataType)).unionByName(
+        aside
+    )
     times = {s.time.lower() for s in nodes.sources(node) if s.time}
     kept = [c for c in after.columns if c.lower() in times]
     # The function may have left the time out; then there is none from here on.

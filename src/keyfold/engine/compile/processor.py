@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from keyfold.engine.compile.table import Compiled
 
-BAD = "_kf_bad"
+SIDE_OUTPUT = "_kf_side"
 
 
 def processed(context: Any, spec: TableSpec) -> Compiled:
@@ -74,12 +74,14 @@ def _keys(context: Any, pipeline: Any) -> None:
 def _run(
     context: Any, rows: DataFrame, process: ProcessSpec, output: Any, timed: bool, previous: bool
 ) -> DataFrame:
-    """The operator on the stage's rows; what comes out has the output's columns, `seq` and `_kf_bad`."""
+    """The operator on the stage's rows; what comes out has the output's columns, `seq` and `_kf_side`."""
     spec = context.spec
     keys = [name for name, _ in spec.keys]
     where = context.where("process", process.site)
     shown = [c for c in rows.columns if not c.startswith("_kf_")]
-    ordered = context.frame(context.api.ordered(rows._jdf, keys)).select(*(f"`{c}`" for c in shown), BAD)
+    ordered = context.frame(context.api.ordered(rows._jdf, keys)).select(
+        *(f"`{c}`" for c in shown), SIDE_OUTPUT
+    )
     own = _processor(process, where)
     before = _before(output, keys) if previous else None
     kept = before if process.mode == "update" else None
@@ -89,7 +91,7 @@ def _run(
     with explained(context.spark, "process", where, _name(process)):
         found: DataFrame = ordered.groupBy(*(f"`{k}`" for k in keys)).transformWithState(
             statefulProcessor=wrapped,
-            outputStructType=_with_own(output, before),
+            outputStructType=_with_own(output, before, rows.schema[SIDE_OUTPUT].dataType),
             outputMode="Append",
             timeMode="EventTime" if timed else "ProcessingTime",
             initialState=_initial(context, process, ordered, where),
@@ -97,14 +99,14 @@ def _run(
     return found
 
 
-def _with_own(output: Any, before: Any | None) -> Any:
+def _with_own(output: Any, before: Any | None, side_output: Any) -> Any:
     """The output's columns and keyfold's own."""
-    from pyspark.sql.types import LongType, StringType, StructType
+    from pyspark.sql.types import LongType, StructType
 
     found = StructType(_nullable(output)).add("_kf_seq", LongType())
     if before is not None:
         found = found.add("_kf_prev", before)
-    return found.add(BAD, StringType())
+    return found.add(SIDE_OUTPUT, side_output)
 
 
 def _nullable(output: Any) -> list[Any]:
@@ -177,14 +179,14 @@ def _initial(context: Any, process: ProcessSpec, rows: DataFrame, where: str) ->
 
 
 def _changes(found: DataFrame, spec: TableSpec, process: ProcessSpec) -> DataFrame:
-    """What the processor gave, as changes: `_op`, keys, `seq`, columns, `_kf_bad`."""
+    """What the processor gave, as changes: `_op`, keys, `seq`, columns, `_kf_side`."""
     from pyspark.sql import functions as F
 
     by_name = {c.lower(): c for c in found.columns}
     keys = [by_name[name.lower()] for name, _ in spec.keys]
     op = F.coalesce(F.col("_op"), F.lit("upsert")) if "_op" in found.columns else F.lit("upsert")
     seq = [F.col("_kf_seq").alias(SEQ)] if process.mode == "append" else []
-    rest = [c for c in found.columns if c not in (*keys, "_op", "_kf_seq", "_kf_prev", BAD)]
+    rest = [c for c in found.columns if c not in (*keys, "_op", "_kf_seq", "_kf_prev", SIDE_OUTPUT)]
     previous = [c for c in found.columns if c == "_kf_prev"]
     return found.select(
         op.alias("_op"),
@@ -192,7 +194,7 @@ def _changes(found: DataFrame, spec: TableSpec, process: ProcessSpec) -> DataFra
         *seq,
         *(f"`{c}`" for c in rest),
         *previous,
-        BAD,
+        SIDE_OUTPUT,
     )
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 COLUMNAR = ("parquet", "orc")
 NEEDS_CLOCK = "KEYFOLD_NEEDS_CLOCK"
-OWN = ("_op", "_kf_prev", "_kf_bad")
+OWN = ("_op", "_kf_prev", "_kf_side")
 """Columns of a table's changes that are keyfold's own."""
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType, StructType
 
-BAD: Final = "_kf_bad"
+SIDE_OUTPUT: Final = "_kf_side"
 PREVIOUS: Final = "_kf_prev"
 # An entry of the log in which the source writes down what it has read.
 _READ: Final = re.compile(
@@ -109,7 +109,7 @@ def readable(schema: StructType, table: str, where: object) -> StructType:
             given=f"{months[0]} {schema[months[0]].dataType.simpleString()}",
             hint=f"a number in {table}: cast({months[0]} as int)",
         )
-    return StructType([StructField(f.name, f.dataType) for f in schema.fields if f.name != BAD])
+    return StructType([StructField(f.name, f.dataType) for f in schema.fields if f.name != SIDE_OUTPUT])
 
 
 def _kind(field: Any) -> str:

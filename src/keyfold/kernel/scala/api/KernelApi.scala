@@ -13,7 +13,7 @@ import org.apache.spark.sql.keyfold.enrich.{ArrivalEnrichProcessor, EnrichLayout
 import org.apache.spark.sql.keyfold.expressions.{ColumnScope, InternalColumns, ValidEventTime}
 import org.apache.spark.sql.keyfold.join.StreamJoin
 import org.apache.spark.sql.keyfold.physical.{KernelStrategy, PartitionStepNode, SortByKeyAndTime, StatefulOperator, WatermarkPropagation}
-import org.apache.spark.sql.keyfold.rows.{CsvHeaderCheck, RowOrigin, SideOutput}
+import org.apache.spark.sql.keyfold.rows.{CsvHeaderCheck, RowOrigin, SideOutput, SideOutputBuilder}
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame, Row}
@@ -43,7 +43,7 @@ object KernelApi {
   def joining(left: DataFrame, right: DataFrame, leftName: String, rightName: String): StreamJoin = new StreamJoin(left, right, leftName, rightName)
 
   /** How the times in a late row's text are read. */
-  def exact: String = SideOutput.mapper.writeValueAsString(SideOutput.exact.asJava)
+  def exact: String = KernelJson.mapper.writeValueAsString(SideOutputBuilder.exactTimes.asJava)
 
   /**
    * A stream that meets a table: `both` has the columns of `EnrichLayout`, of which the first so many are keys. `names`: what the columns that go on are called, those of
@@ -62,7 +62,7 @@ object KernelApi {
       if (values && on.contains(i)) Coalesce(Seq(field, in(on.indexOf(i)))) else field
     }
     val fields: Seq[Expression] = mine ++ value.indices.map(GetStructField(in(m.valueAt), _))
-    val own = (if (timed) Seq(InternalColumns.Time -> in(m.time)) else Nil) ++ (if (follow) Seq(InternalColumns.Weight -> in(m.weight)) else Nil) :+ (InternalColumns.Bad -> in(m.bad))
+    val own = (if (timed) Seq(InternalColumns.Time -> in(m.time)) else Nil) ++ (if (follow) Seq(InternalColumns.Weight -> in(m.weight)) else Nil) :+ (InternalColumns.SideOutput -> in(m.sideOutput))
     val met = new ArrivalEnrichProcessor(m, fields ++ own.map(_._2), m.said(in, in(m.valueAt)))
     val mark = both.asInstanceOf[Dataset[Row]].logicalPlan.output(m.time).metadata
     val clock = if (waitMs < 0 && keepMs < 0) TimeMode.None() else if (timed) TimeMode.EventTime() else TimeMode.ProcessingTime()
@@ -79,7 +79,7 @@ object KernelApi {
 
   /** The directory below which the files of each stream have their names, as JSON. */
   def directories(df: DataFrame): String =
-    SideOutput.mapper.writeValueAsString(WatchedFileSource.places(df).map(p => p.stream -> p.base.toString).toMap.asJava)
+    KernelJson.mapper.writeValueAsString(WatchedFileSource.places(df).map(p => p.stream -> p.base.toString).toMap.asJava)
 
   /**
    * The number of the source behind each position in Spark's log of offsets, by which its own log is named. A
@@ -94,7 +94,7 @@ object KernelApi {
   def listed(df: DataFrame, stream: String): String = {
     val place = WatchedFileSource.places(df).find(_.stream == stream).get
     val files = place.list().map(f => Array[Any](place.name(f.getPath), f.getLen, f.getModificationTime))
-    SideOutput.mapper.writeValueAsString(files.toArray)
+    KernelJson.mapper.writeValueAsString(files.toArray)
   }
 
   /** Where a stream's files of these names are, as JSON, null for those that are not there. */
@@ -102,7 +102,7 @@ object KernelApi {
     val place = WatchedFileSource.places(df).find(_.stream == stream).get
     val files = names.asScala.map(name => place.file(name)).toSeq
     val there = place.there(files).map(_.getPath).toSet
-    SideOutput.mapper.writeValueAsString(files.map(f => Array[Any](shown(f), there(f))).toArray)
+    KernelJson.mapper.writeValueAsString(files.map(f => Array[Any](shown(f), there(f))).toArray)
   }
 
   private def shown(file: Path) = if (file.toUri.getScheme == "file") file.toUri.getPath else file.toString
@@ -126,7 +126,7 @@ object KernelApi {
     val base = WatchedFileSource.places(df).head.base.toString
     val zone = spark.sessionState.conf.sessionLocalTimeZone
     val work = CsvHeaderCheck(columns, child.output.length, origin(stream, "csv", options, files = true), keep, zone, base)
-    val output = child.output.map(a => AttributeReference(a.name, a.dataType)()) :+ AttributeReference(InternalColumns.Bad, StringType)()
+    val output = child.output.map(a => AttributeReference(a.name, a.dataType)()) :+ SideOutput.attribute()
     Dataset.ofRows(spark, PartitionStepNode(work, output, child))
   }
 }

@@ -13,8 +13,8 @@ import org.apache.spark.sql.keyfold.enrich.{EnrichLayout, EventTimeEnrichProcess
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, ColumnScope, EvaluateAll, Fingerprint, InternalColumns, RefusedException, RetractableAggregates, UserFold, ValidKey}
 import org.apache.spark.sql.keyfold.pattern.{Automaton, PatternDeclaration, PatternProcessor}
 import org.apache.spark.sql.keyfold.physical.{KernelStrategy, MergePartials, PartitionStep, PartitionStepNode, StatefulOperator, Unwrap, WatermarkPropagation}
-import org.apache.spark.sql.keyfold.rows.{BehindWatermark, KeyedRows, LatenessCheck, NeverLate, PartialAggregation, RowGate, RowOrigin, SideOutput, StatelessStep}
-import org.apache.spark.sql.keyfold.state.{KeyedProcessor, RecomputedAggregateProcessor, RunningAggregateProcessor, ShuffledRowLayout, SideOutputSettings, StateToRows, TimerBuckets, TopN, TopNProcessor}
+import org.apache.spark.sql.keyfold.rows.{BehindWatermark, KeyedRows, LatenessCheck, NeverLate, PartialAggregation, RowGate, RowOrigin, SideOutput, SideOutputSettings, StatelessStep}
+import org.apache.spark.sql.keyfold.state.{KeyedProcessor, RecomputedAggregateProcessor, RunningAggregateProcessor, ShuffledRowLayout, StateToRows, TimerBuckets, TopN, TopNProcessor}
 import org.apache.spark.sql.keyfold.window.{GapPanes, InstantPanes, PaneOf, RollingWindow, RollingWindowProcessor, SessionWindow, SessionWindowProcessor, TimeWindow, TimeWindowProcessor, WindowEmission, WindowGrid, WindowKind}
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
@@ -140,7 +140,7 @@ class TableDeclaration(df: DataFrame, keep: Boolean, origin: RowOrigin) {
    */
   def rows(late: String): DataFrame = {
     val own = time ++ weight
-    val kept = own.map(a => AttributeReference(a.name, a.dataType, a.nullable, a.metadata)()).toSeq :+ AttributeReference(InternalColumns.Bad, StringType)()
+    val kept = own.map(a => AttributeReference(a.name, a.dataType, a.nullable, a.metadata)()).toSeq :+ SideOutput.attribute()
     val attributes = lens.seen.map(a => AttributeReference(a.name, a.dataType)()) ++ kept
     val bound = if (late.isEmpty || time.isEmpty) None else Some(BehindWatermark(inclusive = late == "upto"))
     Dataset.ofRows(spark, PartitionStepNode(StatelessStep(gate(lens.source), lens.exprs, own.toSeq, LatenessCheck(bound, lens.source, time)), attributes, plan))
@@ -155,11 +155,11 @@ class TableDeclaration(df: DataFrame, keep: Boolean, origin: RowOrigin) {
     val work = KeyedRows(gate(lens.source), bucket +: keyExprs, ungrouped.exprs, time, Some(LatenessCheck(time.map(_ => BehindWatermark(inclusive = false)), lens.source, time)), bare = true)
     val columns = ungrouped.seen.map(a => AttributeReference(a.name, a.dataType)())
     val bucketOut = Seq(AttributeReference(bucket.name, bucket.dataType)())
-    val input = bucketOut ++ keyOut ++ columns :+ AttributeReference(InternalColumns.Order, work.added.head)() :+ AttributeReference(InternalColumns.Bad, StringType)()
+    val input = bucketOut ++ keyOut ++ columns :+ AttributeReference(InternalColumns.Order, work.added.head)() :+ SideOutput.attribute()
     val passing = DedupLayout(input, keyOut.length, columns.length, time.isDefined)
     val processor = new DedupProcessor(passing, withinMs * 1000, step, removed, SideOutputSettings(keep, zone, origin.stream))
     val clock = if (time.isDefined) TimeMode.EventTime() else TimeMode.ProcessingTime()
-    val out = columns.map(a => AttributeReference(a.name, a.dataType)()) ++ time.map(t => AttributeReference(t.name, t.dataType, t.nullable, t.metadata)()) :+ AttributeReference(InternalColumns.Bad, StringType)()
+    val out = columns.map(a => AttributeReference(a.name, a.dataType)()) ++ time.map(t => AttributeReference(t.name, t.dataType, t.nullable, t.metadata)()) :+ SideOutput.attribute()
     val passed = Unwrap(out, stateful(PartitionStepNode(work, input, plan), bucketOut, processor, clock))
     Dataset.ofRows(spark, PartitionStepNode(DuplicateCounter(step, out.length - 1), out.map(a => a.newInstance()), passed))
   }
@@ -181,8 +181,8 @@ class TableDeclaration(df: DataFrame, keep: Boolean, origin: RowOrigin) {
     val folding = fold.copy(previous = true, in = reads)
     val said = m.said(both.output, AttributeReference("value", folding.seen)())
     val fields = row.indices.map(GetStructField(said(m.rowAt), _)) ++ folding.result.indices.map(i => GetStructField(said(m.valueAt), i + 1))
-    val met = new EventTimeEnrichProcessor(m, folding, Some(ttlMs).filter(_ > 0), fields ++ Seq(both.output(m.time), both.output(m.bad)), said)
-    EnrichLayout.plan(spark, both, met, names.asScala.toSeq ++ Seq(InternalColumns.Time, InternalColumns.Bad), from.output(prefix + 1).metadata, TimeMode.EventTime())
+    val met = new EventTimeEnrichProcessor(m, folding, Some(ttlMs).filter(_ > 0), fields ++ Seq(both.output(m.time), both.output(m.sideOutput)), said)
+    EnrichLayout.plan(spark, both, met, names.asScala.toSeq ++ Seq(InternalColumns.Time, InternalColumns.SideOutput), from.output(prefix + 1).metadata, TimeMode.EventTime())
   }
 
   /** Rows of the stream and of the table, as they come to a meeting. */
@@ -200,7 +200,7 @@ class TableDeclaration(df: DataFrame, keep: Boolean, origin: RowOrigin) {
   private lazy val plan: LogicalPlan = { KernelStrategy.install(spark); df.asInstanceOf[Dataset[Row]].logicalPlan }
 
   /**
-   * The table's changes and rejected rows, one row each: `_op`, the key, the columns, `_kf_bad`. With `only`, the source is asked for those columns alone,
+   * The table's changes and rejected rows, one row each: `_op`, the key, the columns, `_kf_side`. With `only`, the source is asked for those columns alone,
    * which is what a columnar format is for.
    */
   def table(ttlMs: Long, only: java.util.List[String]): DataFrame = {
@@ -238,7 +238,7 @@ class TableDeclaration(df: DataFrame, keep: Boolean, origin: RowOrigin) {
       val entries = spark.sessionState.conf.getConfString("spark.keyfold.combineEntries", "131072").toInt
       val group = keyExprs ++ cells.map(c => Alias(PaneOf(time.get, c), InternalColumns.Pane)())
       val prefix = keyOut ++ cells.map(_ => AttributeReference(InternalColumns.Pane, LongType)())
-      (PartialAggregation(gate(source), group, onSource, entries, timing), prefix ++ fold.state.map(s => AttributeReference(s.name, s.dataType)()) :+ AttributeReference(InternalColumns.Bad, StringType)(), prefix.length, onSource)
+      (PartialAggregation(gate(source), group, onSource, entries, timing), prefix ++ fold.state.map(s => AttributeReference(s.name, s.dataType)()) :+ SideOutput.attribute(), prefix.length, onSource)
     }
     val arriving = ShuffledRowLayout(input, prefix, asRows)
     val stateful = window match {
@@ -259,7 +259,7 @@ class TableDeclaration(df: DataFrame, keep: Boolean, origin: RowOrigin) {
     val sent = if (refolds) names.map(n => n.name -> lens.inSource(n)) else columnsShown ++ orders.zipWithIndex.map { case (o, i) => s"_order$i" -> lens.inSource(o.child) }
     val work = KeyedRows(gate(source), keyExprs, sent.map(_._2) ++ weight, time, timing)
     val out = sent.map { case (n, e) => AttributeReference(n, e.dataType)() }
-    val input = keyOut ++ out ++ weight.map(_.newInstance()) ++ Seq(InternalColumns.Order, InternalColumns.Whole).zip(work.added).map { case (n, t) => AttributeReference(n, t)() } :+ AttributeReference(InternalColumns.Bad, StringType)()
+    val input = keyOut ++ out ++ weight.map(_.newInstance()) ++ Seq(InternalColumns.Order, InternalColumns.Whole).zip(work.added).map { case (n, t) => AttributeReference(n, t)() } :+ SideOutput.attribute()
     val arriving = ShuffledRowLayout(input, keyOut.length, ordered = true)
     val weightAt = if (weight.isDefined) arriving.stamp - 1 else -1
     val kept = AttributeReference(InternalColumns.Newest, LongType)() +: out
@@ -283,7 +283,7 @@ class TableDeclaration(df: DataFrame, keep: Boolean, origin: RowOrigin) {
     val passes = p.relevant.map(r => keyAttributes.map(k => IsNull(lens.inSource(k))).foldLeft(r)(Or(_, _)))
     val bucket = Alias(TimerBuckets.of(keyExprs), InternalColumns.Pane)()
     val work = KeyedRows(all.copy(conditions = all.conditions ++ passes), bucket +: keyExprs, Seq(p.kept, p.mask), time, Some(timing), bare = true)
-    val input = (AttributeReference(bucket.name, bucket.dataType)() +: keyOut) ++ Seq("row" -> p.kept.dataType, "mask" -> LongType, InternalColumns.Order -> work.added.head, InternalColumns.Bad -> StringType).map { case (n, t) => AttributeReference(n, t)() }
+    val input = (AttributeReference(bucket.name, bucket.dataType)() +: keyOut) ++ Seq("row" -> p.kept.dataType, "mask" -> LongType, InternalColumns.Order -> work.added.head, InternalColumns.SideOutput -> SideOutput.schema).map { case (n, t) => AttributeReference(n, t)() }
     val prefix = 1 + keyOut.length
     val folding = new PatternProcessor(whole.copy(previous = previous), ShuffledRowLayout(input, prefix, ordered = true), keeping, p.how)
     Built(work, input, prefix, input.take(1), folding, if (time.isEmpty) TimeMode.ProcessingTime() else TimeMode.EventTime(), Some(None))
@@ -332,7 +332,7 @@ class TableDeclaration(df: DataFrame, keep: Boolean, origin: RowOrigin) {
   private def changes(fold: AggregateFold): Seq[Attribute] =
     (AttributeReference(InternalColumns.Op, StringType, nullable = false)() +: fold.keys.map(k => AttributeReference(k.name, k.dataType)())) ++
       fold.result.map(r => AttributeReference(r.name, r.dataType)()) ++ Seq(AttributeReference(InternalColumns.Prev, fold.seen)()).filter(_ => fold.previous) :+
-      AttributeReference(InternalColumns.Bad, StringType)()
+      SideOutput.attribute()
 
   /** The rows one by one: for folds that must see them in order, and for what keeps rows. */
   private def single(fold: AggregateFold, keyExprs: Seq[Expression], keyOut: Seq[Attribute], source: Seq[Attribute], timing: Option[LatenessCheck]): (PartitionStep, Seq[Attribute], Int, AggregateFold) = {
@@ -342,7 +342,7 @@ class TableDeclaration(df: DataFrame, keep: Boolean, origin: RowOrigin) {
     val out = names.map(r => AttributeReference(r.name, r.dataType)())
     val work = KeyedRows(gate(source), keyExprs, sent, time, timing)
     val added = Seq(InternalColumns.Order, InternalColumns.Whole).zip(work.added).map { case (n, t) => AttributeReference(n, t)() }
-    val input = keyOut ++ out ++ added :+ AttributeReference(InternalColumns.Bad, StringType)()
+    val input = keyOut ++ out ++ added :+ SideOutput.attribute()
     val renamed = AttributeMap(names.zip(out))
     (work, input, keyOut.length, fold.reading(input)(_.transform { case a: AttributeReference if renamed.contains(a) => renamed(a) }))
   }
@@ -382,6 +382,6 @@ class TableDeclaration(df: DataFrame, keep: Boolean, origin: RowOrigin) {
       m.put("keys", keys.mkString(", "))
       if (pattern.isEmpty) m.put("columns", (columns.map(_.name) ++ columnsShown.map(_._1).filter(_ => ranking.isDefined)).mkString(", "))
     }
-    SideOutput.mapper.writeValueAsString(m)
+    KernelJson.mapper.writeValueAsString(m)
   }
 }

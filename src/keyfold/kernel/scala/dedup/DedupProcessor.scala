@@ -6,22 +6,21 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.util.GenericArrayData
 import org.apache.spark.sql.keyfold.expressions.InternalRowEncoder
-import org.apache.spark.sql.keyfold.rows.{LatenessCheck, SideOutput}
-import org.apache.spark.sql.keyfold.state.{BucketTimers, KeyedProcessor, SideOutputSettings, TimerBuckets, TimerTicks}
+import org.apache.spark.sql.keyfold.rows.{EventTime, SideOutput, SideOutputBuilder, SideOutputSettings}
+import org.apache.spark.sql.keyfold.state.{BucketTimers, KeyedProcessor, TimerBuckets, TimerTicks}
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
-import org.apache.spark.unsafe.types.UTF8String
 
 /** What comes through the shuffle to a step within a stream: a bucket, the key, the row's columns, when it was, and the text of a row set aside. */
 case class DedupLayout(input: Seq[Attribute], keys: Int, columns: Int, timed: Boolean) {
   private val first = 1 + keys
-  val (stamp, bad) = (first + columns, first + columns + 1)
+  val (stamp, sideOutput) = (first + columns, first + columns + 1)
   def key: Seq[Attribute] = input.slice(1, first)
   def row: Seq[Attribute] = input.slice(first, stamp)
   private def time = if (timed) Seq(GetStructField(input(stamp), 0)) else Nil
   /** The row as the stream goes on with it: its columns, its time if it has one, and no rejection. */
-  def good: Seq[Expression] = row ++ time :+ Literal(null, StringType)
-  def aside: Seq[Expression] = row.map(a => Literal(null, a.dataType)) ++ time :+ input(bad)
+  def good: Seq[Expression] = row ++ time :+ SideOutput.none
+  def aside: Seq[Expression] = row.map(a => Literal(null, a.dataType)) ++ time :+ input(sideOutput)
 }
 
 /**
@@ -37,12 +36,12 @@ class DedupProcessor(passing: DedupLayout, within: Long, step: String, removed: 
   @transient private lazy val good = UnsafeProjection.create(passing.good, passing.input)
   @transient private lazy val aside = UnsafeProjection.create(passing.aside, passing.input)
   @transient private lazy val keyOf = UnsafeProjection.create(passing.key, passing.input)
-  @transient private lazy val rejects = new SideOutput(passing.row, passing.input, keep = true, keeping.zone, keeping.stream)
+  @transient private lazy val rejects = new SideOutputBuilder(passing.row, passing.input, keeping)
   @transient private lazy val out = new ArrayBuffer[InternalRow](4)
   @transient private lazy val said = new GenericInternalRow(1)
   @transient private lazy val marked = {
-    val text = AttributeReference("text", StringType)()
-    UnsafeProjection.create(passing.aside.init :+ text, passing.input :+ text)
+    val side = SideOutput.attribute()
+    UnsafeProjection.create(passing.aside.init :+ side, passing.input :+ side)
   }
   private def keySchema = StructType(passing.key.map(a => StructField(a.name, a.dataType)))
 
@@ -55,7 +54,7 @@ class DedupProcessor(passing: DedupLayout, within: Long, step: String, removed: 
 
   override def handleInputRows(bucket: InternalRow, rows: Iterator[InternalRow], times: TimerValues): Iterator[InternalRow] = {
     if (bucket.anyNull) return rows.map(aside(_))
-    val clock = LatenessCheck.now(times, arrival)
+    val clock = EventTime.clock(times, arrival)
     out.clear()
     val byKey = new java.util.LinkedHashMap[InternalRow, ArrayBuffer[InternalRow]]
     rows.foreach { r =>
@@ -67,7 +66,7 @@ class DedupProcessor(passing: DedupLayout, within: Long, step: String, removed: 
     var newest = Long.MinValue
     byKey.forEach { (key, batch) =>
       val last = pass(key, batch.toArray, clock)
-      if (last != LatenessCheck.Unknown) { fresh += key; newest = math.max(newest, last) }
+      if (last != EventTime.NoWatermark) { fresh += key; newest = math.max(newest, last) }
     }
     fresh.foreach(deadlines.add(TimerTicks.firing(newest + within), _))
     deadlines.save()
@@ -81,24 +80,23 @@ class DedupProcessor(passing: DedupLayout, within: Long, step: String, removed: 
     if (batch.length > 1) java.util.Arrays.sort(batch, KeyedProcessor.byStamp(passing.stamp))
     val stored = state.getValue(key)
     val before = if (stored == null) Array.empty[Long] else stored.getArray(0).toLongArray()
-    var (kept, repeats, last) = (before, 0, LatenessCheck.Unknown)
+    var (kept, repeats, last) = (before, 0, EventTime.NoWatermark)
     batch.foreach { row =>
       val t = at(row, clock)
       if (!kept.exists(k => math.abs(t - k) < within)) { out += good(row).copy(); kept :+= t; last = math.max(last, t) }
-      else if (removed) out += mark(row, text(row))
+      else if (removed) out += mark(row, SideOutput.duplicate(step, rejects.json(row)))
       else repeats += 1
     }
-    if (repeats > 0) out += mark(batch(0), UTF8String.fromString(DuplicateCounter.Mark + repeats))
-    if (last != LatenessCheck.Unknown) state.updateValue(key, TimerBuckets.one(new GenericArrayData(kept.filter(t => t == last || !over(t, clock)))))
+    if (repeats > 0) out += mark(batch(0), SideOutput.partialCount(repeats))
+    if (last != EventTime.NoWatermark) state.updateValue(key, TimerBuckets.one(new GenericArrayData(kept.filter(t => t == last || !over(t, clock)))))
     last
   }
 
-  private def over(t: Long, clock: Long): Boolean = clock != LatenessCheck.Unknown && t + within <= clock
-  private def mark(row: InternalRow, text: UTF8String): InternalRow = { said.update(0, text); marked(new JoinedRow(row, said)).copy() }
-  private def text(row: InternalRow): UTF8String = UTF8String.fromString(DuplicateCounter.json(step, 1).put("raw", rejects.text(row)).toString)
+  private def over(t: Long, clock: Long): Boolean = clock != EventTime.NoWatermark && t + within <= clock
+  private def mark(row: InternalRow, side: InternalRow): InternalRow = { said.update(0, side); marked(new JoinedRow(row, said)).copy() }
 
   override def handleExpiredTimer(bucket: InternalRow, times: TimerValues, timer: ExpiredTimerInfo): Iterator[InternalRow] = {
-    deadlines.take(timer.getExpiryTimeInMs()).foreach(end(_, LatenessCheck.now(times, arrival)))
+    deadlines.take(timer.getExpiryTimeInMs()).foreach(end(_, EventTime.clock(times, arrival)))
     Iterator.empty
   }
 

@@ -5,7 +5,7 @@ import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.InternalRowEncoder
-import org.apache.spark.sql.keyfold.rows.LatenessCheck
+import org.apache.spark.sql.keyfold.rows.EventTime
 import org.apache.spark.sql.keyfold.state.TimerTicks
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
@@ -53,7 +53,7 @@ class ArrivalEnrichProcessor(m: EnrichLayout, out: Seq[Expression], said: Seq[At
       holdOnly(ArrayBuffer.empty)
       mine.foreach(r => say(key, rowOf(r), value, timeOf(r), 1))
     } else {
-      val clock = LatenessCheck.now(times, arrival)
+      val clock = EventTime.clock(times, arrival)
       mine.foreach { r =>
         val due = dueOf(r, clock, m.waits.get)
         if (due <= clock) say(key, rowOf(r), null, timeOf(r), 1)
@@ -63,12 +63,12 @@ class ArrivalEnrichProcessor(m: EnrichLayout, out: Seq[Expression], said: Seq[At
 
   /** By event time where the row has one; before the first clock nothing is due. */
   private def dueOf(r: InternalRow, clock: Long, length: Long): Long =
-    (if (!arrival && !r.isNullAt(m.time)) r.getLong(m.time) else if (clock == LatenessCheck.Unknown) 0L else clock) + length
+    (if (!arrival && !r.isNullAt(m.time)) r.getLong(m.time) else if (clock == EventTime.NoWatermark) 0L else clock) + length
 
   /** Rows follow their value: what was said of them is taken back when it changes. */
   private def follow(key: InternalRow, mine: ArrayBuffer[InternalRow], old: InternalRow, value: InternalRow, times: TimerValues): Unit = {
     val (came, gone) = mine.partition(_.getInt(m.weight) > 0)
-    val clock = LatenessCheck.now(times, arrival)
+    val clock = EventTime.clock(times, arrival)
     val changed = old != value
     val none = m.values && !anyHeld
     val before = if (changed || gone.nonEmpty) heldRows() else null
@@ -97,7 +97,7 @@ class ArrivalEnrichProcessor(m: EnrichLayout, out: Seq[Expression], said: Seq[At
 
   override def handleExpiredTimer(key: InternalRow, times: TimerValues, timer: ExpiredTimerInfo): Iterator[InternalRow] = {
     going.clear()
-    val clock = LatenessCheck.now(times, arrival)
+    val clock = EventTime.clock(times, arrival)
     val (over, left) = heldRows().partition(dueAt(_) <= clock)
     if (over.nonEmpty) {
       // A row that has waited goes on alone; one that has followed its value for so long stays as it was said last.

@@ -18,15 +18,15 @@ import org.apache.spark.sql.types._
  * kept, for `keep` or for good, and are said anew when their value changes.
  */
 case class EnrichLayout(keys: Int, row: StructType, value: StructType, rows: Boolean, values: Boolean, waits: Option[Long], follow: Boolean, keep: Option[Long]) {
-  val (rowAt, valueAt, side, time, order, weight, bad) = (keys, keys + 1, keys + 2, keys + 3, keys + 4, keys + 5, keys + 6)
+  val (rowAt, valueAt, side, time, order, weight, sideOutput) = (keys, keys + 1, keys + 2, keys + 3, keys + 4, keys + 5, keys + 6)
 
   /** What a meeting says, of which `out` is made: the key, a row, a value as the stream goes on with it, the row's time, a weight and a text. */
-  def said(in: Seq[Attribute], value: Attribute): Seq[Attribute] = in.take(keys) ++ Seq(in(rowAt), value, in(time), in(weight), in(bad))
+  def said(in: Seq[Attribute], value: Attribute): Seq[Attribute] = in.take(keys) ++ Seq(in(rowAt), value, in(time), in(weight), in(sideOutput))
 }
 
 object EnrichLayout {
   /** The columns of `EnrichLayout` behind the key. */
-  val Columns: Seq[String] = Seq("row", "value", "side", "time", "order", "weight", "bad")
+  val Columns: Seq[String] = Seq("row", "value", "side", "time", "order", "weight", "side_output")
 
   /** The stream that a meeting makes of rows with the columns of `EnrichLayout`; its event time, if it has one, has the mark `mark`. */
   def plan(spark: SparkSession, both: LogicalPlan, met: EnrichProcessor, names: Seq[String], mark: Metadata, clock: TimeMode): DataFrame = {

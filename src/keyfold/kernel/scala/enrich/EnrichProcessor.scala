@@ -5,6 +5,7 @@ import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.InternalRowEncoder
+import org.apache.spark.sql.keyfold.rows.SideOutput
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 
@@ -28,15 +29,15 @@ abstract class EnrichProcessor(val m: EnrichLayout, val out: Seq[Expression], sa
   protected def say(key: InternalRow, row: InternalRow, value: InternalRow, time: Any, weight: Int): Unit =
     if ((value != null || m.rows) && (row != null || m.values)) emit(key, row, value, time, weight, null)
 
-  private def emit(key: InternalRow, row: InternalRow, value: InternalRow, time: Any, weight: Int, bad: Any): Unit = {
-    parts.update(0, row); parts.update(1, value); parts.update(2, time); parts.update(3, weight); parts.update(4, bad)
+  private def emit(key: InternalRow, row: InternalRow, value: InternalRow, time: Any, weight: Int, sideOutput: InternalRow): Unit = {
+    parts.update(0, row); parts.update(1, value); parts.update(2, time); parts.update(3, weight); parts.update(4, sideOutput)
     going += project(joined(key, parts)).copy()
   }
 
   /** A row without a key meets no value. Those that the stream has set aside go through; the table has its own among its rejected rows. */
   protected def unkeyed(key: InternalRow, r: InternalRow): Unit = if (r.getInt(m.side) == 0) {
-    if (r.isNullAt(m.bad)) say(key, rowOf(r), null, timeOf(r), r.getInt(m.weight))
-    else emit(key, null, null, timeOf(r), 1, r.getUTF8String(m.bad))
+    if (r.isNullAt(m.sideOutput)) say(key, rowOf(r), null, timeOf(r), r.getInt(m.weight))
+    else emit(key, null, null, timeOf(r), 1, SideOutput.of(r, m.sideOutput))
   }
 
   protected def heldRow(h: InternalRow): InternalRow = h.getStruct(0, m.row.length)

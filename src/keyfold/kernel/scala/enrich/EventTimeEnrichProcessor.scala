@@ -4,9 +4,9 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.keyfold.expressions.{AggregateFold, FoldEvaluator, InternalRowEncoder, RowError}
-import org.apache.spark.sql.keyfold.rows.LatenessCheck
-import org.apache.spark.sql.keyfold.state.{StructPacking, TimerTicks}
+import org.apache.spark.sql.keyfold.expressions.{AggregateFold, InternalRowEncoder, RowError}
+import org.apache.spark.sql.keyfold.rows.EventTime
+import org.apache.spark.sql.keyfold.state.{ChangeEmitter, StructPacking, TimerTicks}
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 
@@ -20,7 +20,7 @@ case class ValueVersion(from: Long, state: InternalRow)
  */
 class EventTimeEnrichProcessor(m: EnrichLayout, fold: AggregateFold, ttlMs: Option[Long], out: Seq[Expression], said: Seq[Attribute]) extends EnrichProcessor(m, out, said) {
   @transient private var state: ValueState[InternalRow] = _
-  @transient private lazy val live = new FoldEvaluator(fold)
+  @transient private lazy val live = new ChangeEmitter(fold)
   private val width = fold.state.length
   private val packing = StructPacking(new StructType().add("from", LongType).add("state", fold.schema))
   private def stateSchema = new StructType().add("pruned", BooleanType).add("versions", packing.dataType)
@@ -34,7 +34,7 @@ class EventTimeEnrichProcessor(m: EnrichLayout, fold: AggregateFold, ttlMs: Opti
     going.clear()
     if (key.anyNull) rows.foreach(unkeyed(key, _))
     else {
-      val clock = LatenessCheck.micros(times.getCurrentWatermarkInMs())
+      val clock = EventTime.watermark(times.getCurrentWatermarkInMs())
       val all = new ArrayBuffer[InternalRow](4)
       rows.foreach(r => all += r.copy())
       val (asking, telling) = all.partition(_.getInt(m.side) == 0)
@@ -87,7 +87,7 @@ class EventTimeEnrichProcessor(m: EnrichLayout, fold: AggregateFold, ttlMs: Opti
 
   /** Of the versions up to the watermark, or as far behind it as rows wait, only the newest can still be asked for. */
   private def store(known: Known, clock: Long): Unit = if (known.versions.nonEmpty) {
-    val first = if (clock == LatenessCheck.Unknown) 0 else math.max(0, known.versions.lastIndexWhere(_.from <= clock - patience))
+    val first = if (clock == EventTime.NoWatermark) 0 else math.max(0, known.versions.lastIndexWhere(_.from <= clock - patience))
     val left = known.versions.drop(first)
     if (ttlMs.isDefined && !state.exists()) expire(left.last)
     state.update(new GenericInternalRow(Array[Any](known.pruned || first > 0, packing.pack(left.map(v => new GenericInternalRow(Array[Any](v.from, v.state)): InternalRow)))))
@@ -103,7 +103,7 @@ class EventTimeEnrichProcessor(m: EnrichLayout, fold: AggregateFold, ttlMs: Opti
 
   override def handleExpiredTimer(key: InternalRow, times: TimerValues, timer: ExpiredTimerInfo): Iterator[InternalRow] = {
     going.clear()
-    val clock = LatenessCheck.micros(times.getCurrentWatermarkInMs())
+    val clock = EventTime.watermark(times.getCurrentWatermarkInMs())
     val known = load()
     if (m.waits.isDefined) release(key, known, clock)
     if (ttlMs.isDefined && known.versions.nonEmpty) { if (end(known.versions.last) + patience <= clock) state.clear() else expire(known.versions.last) }

@@ -6,7 +6,7 @@ import org.apache.spark.SparkException
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
-import org.apache.spark.sql.types.{DataType, NullType, StringType}
+import org.apache.spark.sql.types.{DataType, NullType}
 
 /** A fold at work in one task: its expressions compiled, its buffers mutable. Not for two threads. */
 class FoldEvaluator(f: AggregateFold, prefix: Int) {
@@ -112,46 +112,13 @@ class FoldEvaluator(f: AggregateFold, prefix: Int) {
     if (mergers.length == 0) merging.into(b, joined(b, row)) else codedFirst(b, merging(joined(b, row)))(i => mergers(i).merge(b, row))
   }
 
-  /** What a reader sees of a state: an operation, the key, the result columns, what they were before if that is asked for, and no rejection. */
-  private val was = AttributeReference(InternalColumns.Prev, f.seen)()
-  private val rest = f.coded.map(_.result) :+ was
-  private def output(op: String, values: Seq[Expression]) =
-    new UserProjection((Literal(op) +: f.keys) ++ values ++ Seq(was).filter(_ => f.previous) :+ Literal(null, StringType), f.keys ++ f.state ++ rest)
-  private val upserting = output("upsert", f.result)
-  private lazy val ending = output("final", f.result)
-  private val deleting = output("delete", f.result.map(r => Literal(null, r.dataType)))
-  private val pair = new JoinedRow
-  private val triple = new JoinedRow
-  private val results = new GenericInternalRow(f.coded.length + 1)
-
-  def upsert(key: InternalRow, b: InternalRow, before: InternalRow): UnsafeRow = shown(upserting, key, b, before)
-  def last(key: InternalRow, b: InternalRow, before: InternalRow): UnsafeRow = shown(ending, key, b, before)
-  private def shown(as: UserProjection, key: InternalRow, b: InternalRow, before: InternalRow): UnsafeRow = {
-    evaluate(b, before)
-    as(triple(pair(key, b), results))
-  }
-  private def evaluate(b: InternalRow, before: InternalRow): Unit = {
+  /** The results of the imperative functions, each at its place in `results`. */
+  def evaluate(b: InternalRow, results: InternalRow): Unit = {
     var i = 0
-    try while (i < updaters.length) { results.update(i, updaters(i).eval(b)); i += 1 } catch { case e: Throwable => throw RowError.of(e) }
-    results.update(i, before)
-  }
-
-  private lazy val recalling = Seq("upsert", "final").map(op => new UserProjection(Literal(op) +: f.result, f.keys ++ f.state ++ rest))
-  /** What a reader has seen of a state; null where nobody asks for it, or there was none, or it could not be shown. */
-  def before(key: InternalRow, b: => InternalRow, closed: Boolean = false): InternalRow = if (!f.previous) null else {
-    val old = b
-    if (old == null) null else try {
-      evaluate(old, null)
-      recalling(if (closed) 1 else 0)(triple(pair(key, old), results)).copy()
-    } catch { case _: RowError => null }
+    try while (i < updaters.length) { results.update(i, updaters(i).eval(b)); i += 1 }
+    catch { case e: Throwable => throw RowError.of(e) }
   }
 
   /** A state as it is stored, to be read and not changed. */
   def read(stored: InternalRow): InternalRow = if (flat) stored else load(stored)
-
-  private lazy val blank = new GenericInternalRow(width + f.coded.length + 1)
-  def delete(key: InternalRow, before: InternalRow): UnsafeRow = {
-    blank.update(width + f.coded.length, before)
-    deleting(triple(key, blank))
-  }
 }

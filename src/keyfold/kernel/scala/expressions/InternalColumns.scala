@@ -1,12 +1,49 @@
 package org.apache.spark.sql.keyfold.expressions
 
-
-/** Columns of keyfold's own that travel beside the user's. */
+/** The columns that keyfold adds to the user's. The engine's Python list of the same names is compared with this one by a test. */
 object InternalColumns {
-  val Time = "_kf_time"; val Raw = "_kf_raw"; val Bad = "_kf_bad"; val Control = "_kf_control"; val Now = "_kf_now"
-  val Replay = "_kf_replay"; val Given = "_kf_given"; val Pane = "_pane"; val Start = "_start"; val End = "_end"
-  val Weight = "_kf_weight"; val Prev = "_kf_prev"; val Order = "_kf_order"; val Whole = "_kf_row"; val Op = "_op"; val Seen = "_seen"; val Left = "_left"; val Newest = "_newest"; val Rank = "rank"
-  /** What a pipeline without a clock says when an expression reads it: it is then built again with one. */
+  /** The event time of a row; null if the row has none that can be used. */
+  val Time = "_kf_time"
+  /** The text of a row that does not parse. */
+  val Raw = "_kf_raw"
+  /** The side output of a row, `SideOutput.schema`; null for a row that is processed. */
+  val SideOutput = "_kf_side"
+  /** Marks a row that has no data and only advances event time. */
+  val Control = "_kf_control"
+  /** The batch's timestamp. */
+  val Now = "_kf_now"
+  /** In a replayed late row: the watermark for which it was late, in microseconds. */
+  val Replay = "_kf_replay"
+  /** The event time as the row gives it, whether it can be used or not. */
+  val Given = "_kf_given"
+  /** 1 for a row, -1 for its retraction. */
+  val Weight = "_kf_weight"
+  /** In a change: the row before it. */
+  val Prev = "_kf_prev"
+  /** The order in which a key's rows are folded: event time, then arrival. */
+  val Order = "_kf_order"
+  /** The whole input row, beside the columns that a fold reads. */
+  val Whole = "_kf_row"
+  /** The operation of a change. */
+  val Op = "_op"
+  /** The pane of a window, or the timer bucket of a key. */
+  val Pane = "_pane"
+  /** In state: where a pane or a session starts. */
+  val Start = "_start"
+  /** In state: where a session ends. */
+  val End = "_end"
+  /** In state: when the key was last seen, for TTL. */
+  val Seen = "_seen"
+  /** In state: how many rows of a retracting stream are left. */
+  val Left = "_left"
+  /** In state: the time of the newest row. */
+  val Newest = "_newest"
+  /** In the key of a top-N table. */
+  val Rank = "rank"
+
+  /** The message of a `RefusedException` by which an expression asks for the batch's timestamp: Python then plans the table again with `Now`. */
   val NeedsClock = "KEYFOLD_NEEDS_CLOCK"
-  val hidden: Set[String] = Set(Time, Raw, Bad, Control, Now, Replay, Given, Weight, Prev)
+
+  /** Columns that users' expressions do not see. */
+  val hidden: Set[String] = Set(Time, Raw, SideOutput, Control, Now, Replay, Given, Weight, Prev)
 }

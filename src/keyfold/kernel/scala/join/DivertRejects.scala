@@ -14,23 +14,23 @@ import org.apache.spark.sql.types._
  * second branch around the join would read the sources twice. The join and both sides of it are one task, since a sieve asks for the join's own partitioning.
  */
 case class DivertRejects(join: Long, keys: Seq[Expression], partitions: Int, child: LogicalPlan) extends UnaryNode {
-  override def output: Seq[Attribute] = child.output.filterNot(_.name == InternalColumns.Bad)
+  override def output: Seq[Attribute] = child.output.filterNot(_.name == InternalColumns.SideOutput)
   override lazy val references: AttributeSet = child.outputSet
   override protected def withNewChildInternal(c: LogicalPlan): DivertRejects = copy(child = c)
 }
 
 case class DivertRejectsExec(join: Long, keys: Seq[Expression], partitions: Int, child: SparkPlan) extends UnaryExecNode {
-  override def output: Seq[Attribute] = child.output.filterNot(_.name == InternalColumns.Bad)
+  override def output: Seq[Attribute] = child.output.filterNot(_.name == InternalColumns.SideOutput)
   override def outputPartitioning: Partitioning = child.outputPartitioning
   override def requiredChildDistribution: Seq[Distribution] =
     Seq(if (keys.isEmpty) UnspecifiedDistribution else StatefulOpClusteredDistribution(keys, partitions))
   override protected def doExecute(): RDD[InternalRow] = {
     val (from, to, at) = (child.output, output, join)
     child.execute().mapPartitionsInternal { rows =>
-      val bad = from.indexWhere(_.name == InternalColumns.Bad)
+      val sideOutput = from.indexWhere(_.name == InternalColumns.SideOutput)
       val held = DivertedRows.by(at)
-      val (good, text) = (UnsafeProjection.create(to, from), UnsafeProjection.create(Seq(from(bad)), from))
-      rows.filter(r => r.isNullAt(bad) || { held.add(text(r)); false }).map(good)
+      val (good, diverted) = (UnsafeProjection.create(to, from), UnsafeProjection.create(Seq(from(sideOutput)), from))
+      rows.filter(r => r.isNullAt(sideOutput) || { held.add(diverted(r)); false }).map(good)
     }
   }
   override protected def withNewChildInternal(c: SparkPlan): DivertRejectsExec = copy(child = c)

@@ -8,10 +8,10 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.{ExternalAppendOnlyUnsafeRowArray, SparkPlan, UnaryExecNode}
-import org.apache.spark.sql.types._
+import org.apache.spark.sql.keyfold.rows.SideOutput
 import org.apache.spark.{SparkException, TaskContext}
 
-/** What a join gives, as the columns of the stream that it makes, if `test` holds; then the rows that its sides have set aside, with nothing but `_kf_bad`. */
+/** What a join gives, as the columns of the stream that it makes, if `test` holds; then the rows that its sides have set aside, with nothing but `_kf_side`. */
 case class RestoreRejects(join: Long, columns: Seq[Expression], test: Option[Expression], output: Seq[Attribute], child: LogicalPlan) extends UnaryNode {
   override lazy val references: AttributeSet = child.outputSet
   override def producedAttributes: AttributeSet = AttributeSet(output)
@@ -26,8 +26,8 @@ case class RestoreRejectsExec(join: Long, columns: Seq[Expression], test: Option
     val (at, from) = (join, child.output)
     val (shown, wanted) = (BindReferences.bindReferences[Expression](columns, AttributeSeq(from)), test.map(BindReferences.bindReference(_, AttributeSeq(from))))
     child.execute().mapPartitionsWithIndexInternal { (i, rows) =>
-      val good = UnsafeProjection.create(shown :+ Literal(null, StringType))
-      val bad = UnsafeProjection.create(shown.map(c => Literal(null, c.dataType)) :+ BoundReference(0, StringType, nullable = false))
+      val good = UnsafeProjection.create(shown :+ SideOutput.none)
+      val bad = UnsafeProjection.create(shown.map(c => Literal(null, c.dataType)) :+ BoundReference(0, SideOutput.schema, nullable = false))
       val kept = wanted.fold(rows) { e => val p = Predicate.create(e); p.initialize(i); rows.filter(p.eval) }
       kept.map(good) ++ DivertedRows.by(at).generateIterator().map(bad)
     }

@@ -11,6 +11,7 @@ import org.apache.spark.sql.catalyst.util.UnsafeRowUtils
 import org.apache.spark.sql.classic.{Dataset, ExpressionUtils, SparkSession}
 import org.apache.spark.sql.keyfold.expressions.{ColumnScope, InternalColumns, RefusedException}
 import org.apache.spark.sql.keyfold.physical.KernelStrategy
+import org.apache.spark.sql.keyfold.rows.SideOutput
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame, Row}
 
@@ -98,12 +99,12 @@ class StreamJoin(left: DataFrame, right: DataFrame, leftName: String, rightName:
     val id = NamedExpression.newExprId.id
     val alone = how == "left_semi" || how == "left_anti"
     val needed = same.references + rightTime
-    val other = if (alone) Project(plans(1).output.filter(a => needed.contains(a) || a.name == InternalColumns.Bad), plans(1)) else plans(1)
+    val other = if (alone) Project(plans(1).output.filter(a => needed.contains(a) || a.name == InternalColumns.SideOutput), plans(1)) else plans(1)
     val join = Join(DivertRejects(id, Nil, 0, plans.head), DivertRejects(id, Nil, 0, other), StreamJoin.Kinds(how), Some((keyed :+ near).foldLeft(same)(And(_, _))), JoinHint.NONE)
     val shown = columns(seen, how, Seq(leftNames, if (alone) seen(1).map(_ => null: String).asJava else rightNames))
     val time = if (alone) leftTime else Greatest(Seq(leftTime, rightTime))
     val test = if (how == "left_anti") Some(IsNull(rightTime)) else None
-    val own = Seq(AttributeReference(InternalColumns.Time, TimestampType, nullable = true, leftTime.metadata)(), AttributeReference(InternalColumns.Bad, StringType)())
+    val own = Seq(AttributeReference(InternalColumns.Time, TimestampType, nullable = true, leftTime.metadata)(), SideOutput.attribute())
     Dataset.ofRows(spark, RestoreRejects(id, shown.map(_._2) :+ time, test, shown.map { case (name, e) => AttributeReference(name, e.dataType)() } ++ own, join))
   }
 

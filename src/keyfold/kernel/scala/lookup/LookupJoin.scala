@@ -15,7 +15,7 @@ case class LookupJoin(@transient reference: LookupTable, on: Seq[String], input:
   def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = {
     val relation = side.value.asReadOnlyCopy()
     val key = UnsafeProjection.create(LookupSide.key(keys, keys.map(input(_).dataType)))
-    val bad = input.indexWhere(_.name == InternalColumns.Bad)
+    val sideOutput = input.indexWhere(_.name == InternalColumns.SideOutput)
     val mine = input.zipWithIndex.map { case (a, i) => a -> BoundReference(i, a.dataType, nullable = true) }
     val (own, hidden) = mine.partition { case (a, _) => !a.name.startsWith("_kf_") }
     val found = taken.map(i => BoundReference(input.length + i, theirs(i).dataType, nullable = true))
@@ -23,7 +23,7 @@ case class LookupJoin(@transient reference: LookupTable, on: Seq[String], input:
     val nothing = new GenericInternalRow(theirs.length)
     val joined = new JoinedRow
     rows.flatMap { row =>
-      val aside = bad >= 0 && !row.isNullAt(bad)
+      val aside = sideOutput >= 0 && !row.isNullAt(sideOutput)
       val match_ = if (aside) null else relation.getValue(key(row))
       if (match_ == null && inner && !aside) None else Some(project(joined(row, if (match_ == null) nothing else match_)))
     }

@@ -4,11 +4,11 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import com.fasterxml.jackson.databind.node.{ArrayNode, ObjectNode}
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.keyfold.rows.{LatenessCheck, SideOutput}
+import org.apache.spark.sql.keyfold.rows.{EventTime, SideOutputBuilder}
 import org.apache.spark.util.CollectionAccumulator
 
 /** Writes down what each row of a key does to its partial matches, a line of JSON for each; rows go by their marks. */
-class MatchTrace(lines: CollectionAccumulator[String], automaton: Automaton, key: String, rejects: SideOutput) extends MatchListener {
+class MatchTrace(lines: CollectionAccumulator[String], automaton: Automaton, key: String, rejects: SideOutputBuilder) extends MatchListener {
   private var line: ObjectNode = _
   /** What the row does is told while it happens, so what it took is looked up at the end. */
   private var said = Vector.empty[TakenRows => Unit]
@@ -23,8 +23,8 @@ class MatchTrace(lines: CollectionAccumulator[String], automaton: Automaton, key
   def begin(row: InternalRow, mask: Long, time: Long, mark: Long): Unit = {
     line = blank()
     before = said.length
-    line.set("row", MatchTrace.mapper.readTree(rejects.text(row)))
-    line.put("time", LatenessCheck.text(time)).put("mark", f"$mark%016x")
+    line.set("row", MatchTrace.mapper.readTree(rejects.json(row)))
+    line.put("time", EventTime.text(time)).put("mark", f"$mark%016x")
     automaton.names.indices.filter(c => (mask & (1L << c)) != 0).foreach(held)
   }
 

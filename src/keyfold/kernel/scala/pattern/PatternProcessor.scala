@@ -4,10 +4,9 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.keyfold.dedup.DuplicateCounter
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, InternalRowEncoder, RowError}
-import org.apache.spark.sql.keyfold.rows.{LatenessCheck, SideOutput}
-import org.apache.spark.sql.keyfold.state.{BucketTimers, EventTimeBuffer, KeyedProcessor, RetainedRowsProcessor, ShuffledRowLayout, SideOutputSettings, StructPacking, TimerTicks}
+import org.apache.spark.sql.keyfold.rows.{EventTime, SideOutput, SideOutputBuilder, SideOutputSettings}
+import org.apache.spark.sql.keyfold.state.{BucketTimers, EventTimeBuffer, KeyedProcessor, RetainedRowsProcessor, ShuffledRowLayout, StructPacking, TimerTicks}
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
@@ -33,11 +32,11 @@ class PatternProcessor(fold: AggregateFold, arriving: ShuffledRowLayout, keeping
   @transient private var arrival: Boolean = _
   @transient private lazy val looking = new MatchConditionEvaluator(p.conditions, matching.automaton)
   @transient private lazy val shows = new MatchColumns(p.conditions, matching.automaton, fold.result.flatMap(_.references).map(_.exprId).toSet)
-  @transient protected override lazy val rejects = new SideOutput(p.conditions.read, p.conditions.row, keeping.keep, keeping.zone, keeping.stream)
+  @transient protected override lazy val rejects = new SideOutputBuilder(p.conditions.read, p.conditions.row, keeping)
   /** For a match that can't be shown: its key, and what is known of its last row. */
   @transient private lazy val lost = {
     val keys = fold.keys.init
-    new SideOutput(keys ++ p.conditions.read.filterNot(a => keys.exists(_.exprId == a.exprId)), keys ++ p.conditions.row, keeping.keep, keeping.zone, keeping.stream)
+    new SideOutputBuilder(keys ++ p.conditions.read.filterNot(a => keys.exists(_.exprId == a.exprId)), keys ++ p.conditions.row, keeping)
   }
   private val width = p.conditions.kept.length
   private val keyWidth = fold.keys.length - 1
@@ -56,8 +55,8 @@ class PatternProcessor(fold: AggregateFold, arriving: ShuffledRowLayout, keeping
 
   @transient private lazy val keyText: InternalRow => String = {
     val columns = fold.keys.init
-    val texts = new SideOutput(columns, columns, keep = true, keeping.zone, None)
-    texts.text
+    val texts = new SideOutputBuilder(columns, columns, keeping)
+    texts.json
   }
 
   override def stateSchema: StructType = new StructType().add("timer", LongType).add("rows", rows.dataType)
@@ -77,7 +76,7 @@ class PatternProcessor(fold: AggregateFold, arriving: ShuffledRowLayout, keeping
     private val tracing = p.trace.map(new MatchTrace(_, matching.automaton, keyText(key), rejects)).orNull
     val matcher = new Matcher(matching, looking, tracing)
     /** The next tick at which it is looked at. */
-    private var timer: Long = if (stored == null || LatenessCheck.come(stored.getLong(0), clock)) TimerTicks.Never else stored.getLong(0)
+    private var timer: Long = if (stored == null || EventTime.isDue(stored.getLong(0), clock)) TimerTicks.Never else stored.getLong(0)
     var matches: ArrayBuffer[InternalRow] = if (stored == null || p.ttl.isEmpty) new ArrayBuffer[InternalRow](0) else shown.unpack(stored, 6)
     if (stored != null) load()
 
@@ -89,7 +88,7 @@ class PatternProcessor(fold: AggregateFold, arriving: ShuffledRowLayout, keeping
       partials.grouped(4).foreach(x => matcher.load(x(0), x(1), x(2).toInt, x(3).toInt))
     }
 
-    private var (lastTime, ordinal) = (LatenessCheck.Unknown, 0L)
+    private var (lastTime, ordinal) = (EventTime.NoWatermark, 0L)
     def take(one: InternalRow): Unit = {
       val (row, mask) = (one.getStruct(1, width), one.getLong(2))
       val time = if (arrival) clock else one.getLong(PatternProcessor.Time)
@@ -100,7 +99,7 @@ class PatternProcessor(fold: AggregateFold, arriving: ShuffledRowLayout, keeping
       ordinal += 1
       matcher.turn(time)(emit)
       if (tracing != null) tracing.begin(row, mask, time, mark)
-      try matcher.row(row, mask, time, mark)(emit) catch { case e: RowError => out += rejected(rejects.of(row, e)); if (tracing != null) tracing.refused(RowError.reason(e)) }
+      try matcher.row(row, mask, time, mark)(emit) catch { case e: RowError => out += sideOutputRow(rejects.rejected(row, e)); if (tracing != null) tracing.refused(RowError.reason(e)) }
       if (tracing != null) tracing.end(matcher)
     }
 
@@ -115,11 +114,11 @@ class PatternProcessor(fold: AggregateFold, arriving: ShuffledRowLayout, keeping
       try {
         out += live.upsert(whole, b, null).copy()
         p.ttl.foreach(d => matches += new GenericInternalRow(Array[Any](id, f.ended + d, live.before(whole, b))))
-      } catch { case e: RowError => out += rejected(lost.of(new JoinedRow(key, t.rows(t.row(f.node))), e)) }
+      } catch { case e: RowError => out += sideOutputRow(lost.rejected(new JoinedRow(key, t.rows(t.row(f.node))), e)) }
     }
 
     /** What is due by now, whether rows came or not. */
-    def pass(): Unit = if (clock != LatenessCheck.Unknown) {
+    def pass(): Unit = if (clock != EventTime.NoWatermark) {
       matcher.expire(clock)(emit)
       if (tracing != null) tracing.end(matcher)
       val (gone, stay) = matches.partition(_.getLong(1) <= clock)
@@ -136,7 +135,7 @@ class PatternProcessor(fold: AggregateFold, arriving: ShuffledRowLayout, keeping
       ((if (matching.ends) over(math.min) else matcher.release) ++ matches.map(_.getLong(1))).minOption
 
     def store(): Unit = {
-      if (matcher.dropped > 0) out += rejected(UTF8String.fromString(DuplicateCounter.json(p.label, matcher.dropped).toString))
+      if (matcher.dropped > 0) out += sideOutputRow(SideOutput.duplicates(p.label, matcher.dropped))
       if (matches.isEmpty && matcher.groups.isEmpty) { if (stored != null) state.removeKey(key) }
       else {
         val at = due.map(TimerTicks.firing).getOrElse(if (timer != TimerTicks.Never) timer else over(math.max).fold(TimerTicks.Never)(t => -Math.floorDiv(-TimerTicks.firing(t), p.lag) * p.lag))
@@ -167,9 +166,9 @@ class PatternProcessor(fold: AggregateFold, arriving: ShuffledRowLayout, keeping
   }
 
   override def handleInputRows(bucket: InternalRow, rows: Iterator[InternalRow], times: TimerValues): Iterator[InternalRow] = {
-    if (bucket.anyNull) return rows.map(r => rejected(r.getUTF8String(arriving.bad)))
+    if (bucket.anyNull) return rows.map(r => sideOutputRow(arriving.sideOutput(r)))
     out.clear()
-    val clock = LatenessCheck.now(times, arrival)
+    val clock = EventTime.clock(times, arrival)
     val batch = rows.map(r => packed(r).copy(): InternalRow).toArray
     if (batch.length > 1) java.util.Arrays.sort(batch, PatternProcessor.order(waiting != null))
     if (waiting == null) take(ArrayBuffer.from(batch), clock)
@@ -199,7 +198,7 @@ class PatternProcessor(fold: AggregateFold, arriving: ShuffledRowLayout, keeping
 
   override def handleExpiredTimer(bucket: InternalRow, times: TimerValues, timer: ExpiredTimerInfo): Iterator[InternalRow] = {
     out.clear()
-    val (clock, tick) = (LatenessCheck.now(times, arrival), timer.getExpiryTimeInMs())
+    val (clock, tick) = (EventTime.clock(times, arrival), timer.getExpiryTimeInMs())
     if (waiting != null) { waiting.load(clock); take(waiting.due(clock), clock); waiting.save() }
     deadlines.take(tick).foreach { key =>
       val stored = state.getValue(key)

@@ -11,7 +11,7 @@ import org.apache.spark.sql.keyfold.expressions.{AggregateFold, RowError, UserEx
 class PartialMerger(fold: AggregateFold, nKeys: Int, nGroup: Int, schema: Seq[Attribute], limit: Long) {
   private val keyOf = UnsafeProjection.create(schema.take(nKeys), schema)
   private val groupOf = if (nGroup == nKeys) keyOf else UnsafeProjection.create(schema.take(nGroup), schema)
-  private val bad = schema.length - 1
+  private val sideOutput = schema.length - 1
   // Whether one row stands for all of a key.
   private val single = nGroup == nKeys
   private val merging = {
@@ -34,7 +34,7 @@ class PartialMerger(fold: AggregateFold, nKeys: Int, nGroup: Int, schema: Seq[At
     while (rows.hasNext && bytes <= limit) {
       val row = rows.next().asInstanceOf[UnsafeRow]
       val key = keyOf(row)
-      if (key.anyNull) { val c = row.copy(); bytes += c.getSizeInBytes; aside += c } else if (row.isNullAt(bad)) add(groupOf(row), row) else apart(row, row.copy())
+      if (key.anyNull) { val c = row.copy(); bytes += c.getSizeInBytes; aside += c } else if (row.isNullAt(sideOutput)) add(groupOf(row), row) else apart(row, row.copy())
     }
     if (rows.hasNext) spilled(aside.iterator ++ held ++ rows) else aside.iterator ++ inOrder
   }

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.execution.datasources.{FilePartition, PartitionedFile}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
-import org.apache.spark.sql.keyfold.rows.LatenessCheck
+import org.apache.spark.sql.keyfold.rows.EventTime
 import org.apache.spark.{Partition, TaskContext}
 
 /** What a partition of rows goes through before the shuffle. */
@@ -28,7 +28,7 @@ case class PartitionStepNode(work: PartitionStep, output: Seq[Attribute], child:
 
 case class PartitionStepExec(work: PartitionStep, output: Seq[Attribute], child: SparkPlan) extends UnaryExecNode {
   /** Set on the driver, before each batch, by the node on top. */
-  @transient var watermark: Long = LatenessCheck.Unknown
+  @transient var watermark: Long = EventTime.NoWatermark
   override def producedAttributes: AttributeSet = AttributeSet(output)
   override protected def stringArgs: Iterator[Any] = Iterator(output)
   override protected def doExecute(): RDD[InternalRow] = {

@@ -9,7 +9,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.transformwith
 import org.apache.spark.sql.execution.streaming.operators.stateful.{StatefulOperator, WatermarkSupport}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.keyfold.pattern.PatternProcessor
-import org.apache.spark.sql.keyfold.rows.LatenessCheck
+import org.apache.spark.sql.keyfold.rows.EventTime
 import org.apache.spark.sql.keyfold.state.KeyedProcessor
 import org.apache.spark.sql.streaming.StatefulProcessor
 
@@ -21,7 +21,7 @@ case class WatermarkPropagation(child: LogicalPlan) extends UnaryNode {
 
 case class WatermarkPropagationExec(child: SparkPlan) extends UnaryExecNode {
   override def output: Seq[Attribute] = child.output
-  override protected def doExecute(): RDD[InternalRow] = { tell(child, LatenessCheck.Unknown); child.execute() }
+  override protected def doExecute(): RDD[InternalRow] = { tell(child, EventTime.NoWatermark); child.execute() }
 
   private def tell(plan: SparkPlan, watermark: Long): Unit = plan match {
     case through: PartitionStepExec => through.watermark = watermark; tell(through.child, watermark)
@@ -40,7 +40,7 @@ case class WatermarkPropagationExec(child: SparkPlan) extends UnaryExecNode {
       }
       case _ =>
     }
-    state.children.foreach(from => tell(from, (if (derived(from)) forLate else forEviction).fold(LatenessCheck.Unknown)(LatenessCheck.micros)))
+    state.children.foreach(from => tell(from, (if (derived(from)) forLate else forEviction).fold(EventTime.NoWatermark)(EventTime.watermark)))
   }
   override protected def withNewChildInternal(c: SparkPlan): WatermarkPropagationExec = copy(child = c)
 }

@@ -5,7 +5,6 @@ import scala.collection.mutable
 import com.univocity.parsers.csv.CsvParser
 import org.apache.hadoop.fs.Path
 
-import org.apache.spark.SparkException
 import org.apache.spark.deploy.SparkHadoopUtil
 import org.apache.spark.paths.SparkPath
 import org.apache.spark.rdd.InputFileBlockHolder
@@ -20,8 +19,8 @@ import org.apache.spark.unsafe.types.UTF8String
 /**
  * Spark fills CSV columns by position, so that a file whose header names other columns would be read into the wrong
  * ones, and of a file without a header it would drop the first line. Such a file is rejected as a whole: rows in, and
- * out come those of the other files, with nothing in `_kf_bad`; then, for each file that is rejected, one row with
- * nothing but its text in `_kf_bad`. A file that is read in several partitions is told of by the one that begins it;
+ * out come those of the other files, with nothing in `_kf_side`; then, for each file that is rejected, one row with
+ * nothing but its text in `_kf_side`. A file that is read in several partitions is told of by the one that begins it;
  * the others say how many rows of it they left out, for Python to add up.
  */
 case class CsvHeaderCheck(columns: Seq[String], width: Int, origin: RowOrigin, keep: Boolean, zone: String, base: String,
@@ -68,13 +67,12 @@ private class CsvHeaders(h: CsvHeaderCheck) {
 
   private def row(url: String, wrong: Wrong, whole: Boolean): InternalRow = {
     val raw = wrong.lines.mkString("\n")
-    if (!h.keep) throw new SparkException(s"[KEYFOLD_BAD_ROW] ${wrong.reason}; row: $raw")
-    val node = SideOutput.mapper.createObjectNode()
-    if (whole) node.put("reason", wrong.reason).put("raw", raw)
-    h.origin.stream.foreach(node.put("stream", _))
-    node.put("file", InputFile.shown(url)).put("rows", wrong.rows)
+    if (!h.keep) throw SideOutputBuilder.badRow(wrong.reason, raw)
+    val file = InputFile.shown(url)
+    val side = if (whole) SideOutput.rejectedFile(file, h.origin.stream, wrong.rows, wrong.reason, raw)
+      else SideOutput.rejectedFile(file, h.origin.stream, wrong.rows)
     val row = new GenericInternalRow(h.width + 1)
-    row.update(h.width, UTF8String.fromString(node.toString))
+    row.update(h.width, side)
     row
   }
 

@@ -25,15 +25,16 @@ class InputLines(url: String, from: Long) {
   private var (at, number, lost) = (if (from == 0) 0L else from + reader.readLine(line), 0L, false)
   org.apache.spark.TaskContext.get().addTaskCompletionListener[Unit](_ => close())
 
-  def of(text: String): Option[(String, Any)] = {
+  /** The location with the line of a text, or its first byte. */
+  def find(location: RowLocation, text: String): RowLocation = {
     val wanted = new Text(text)
     while (!lost) {
       val (begins, read) = (at, reader.readLine(line))
       at += read
       number += 1
-      if (read == 0) { lost = true; close() } else if (line == wanted) return Some(if (from == 0) "line" -> number else "byte" -> begins)
+      if (read == 0) { lost = true; close() } else if (line == wanted) return if (from == 0) location.copy(line = Some(number)) else location.copy(byte = Some(begins))
     }
-    None
+    location
   }
 
   def close(): Unit = reader.close()

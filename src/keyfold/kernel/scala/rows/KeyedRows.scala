@@ -19,7 +19,7 @@ case class KeyedRows(gate: RowGate, keys: Seq[Expression], reads: Seq[Expression
     val live = new RowGateEvaluator(gate, partition)
     val at = AttributeReference("at", LongType, nullable = false)()
     val stamp = CreateNamedStruct(Seq(Literal("time"), time.getOrElse(Literal(null, TimestampType)), Literal("arrival"), at))
-    val carried = AttributeReference("carried", StringType)()
+    val carried = SideOutput.attribute()
     val good = new UserProjection(((keys ++ reads :+ stamp) ++ whole) :+ carried, gate.source :+ at :+ carried)
     val timed = timing.map(new LatenessEvaluator(_, live.rejects)).orNull
     val lane = new NullKeyPartition(keys.map(_.dataType), reads.map(_.dataType) ++ added)
@@ -30,7 +30,7 @@ case class KeyedRows(gate: RowGate, keys: Seq[Expression], reads: Seq[Expression
     rows.flatMap { row =>
       n += 1
       try {
-        val why = live.setAside(row)
+        val why = live.sideOutput(row)
         if (why != null) Some(lane(why))
         else if (!live.passes(row)) None
         else {
@@ -41,12 +41,12 @@ case class KeyedRows(gate: RowGate, keys: Seq[Expression], reads: Seq[Expression
           val r = good(joined(row, position))
           val wrong = if (untimely != null) untimely else key.wrong(r)
           if (wrong != null && live.takenBack(row)) None
-          else if (wrong != null) Some(lane(live.rejects.of(wrong, live.rejects.text(row))))
+          else if (wrong != null) Some(lane(live.rejects.rejected(row, wrong)))
           else if (text == null || timed.alone(row)) Some(r)
           else if (timed.open(row)) Seq(lane(text), r)
           else Some(lane(text))
         }
-      } catch { case e: RowError => if (live.takenBack(row)) None else Some(lane(live.rejects.of(row, e))) }
+      } catch { case e: RowError => if (live.takenBack(row)) None else Some(lane(live.rejects.rejected(row, e))) }
     }
   }
 }

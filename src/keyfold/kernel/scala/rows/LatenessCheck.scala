@@ -4,15 +4,13 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen._
 import org.apache.spark.sql.keyfold.expressions.{InternalColumns, ValidEventTime}
-import org.apache.spark.sql.streaming.TimerValues
 import org.apache.spark.sql.types._
-import org.apache.spark.unsafe.types.UTF8String
 
 /** What a row's event time means to a table that looks at it, before the shuffle: once rows are folded together, their text is gone. */
 case class LatenessCheck(
-    rule: Option[LatenessRule], source: Seq[Attribute], time: Option[Attribute], watermark: Long = LatenessCheck.Unknown)
+    rule: Option[LatenessRule], source: Seq[Attribute], time: Option[Attribute], watermark: Long = EventTime.NoWatermark)
 
-class LatenessEvaluator(t: LatenessCheck, rejects: SideOutput) {
+class LatenessEvaluator(t: LatenessCheck, rejects: SideOutputBuilder) {
   private val time = t.time.map(a => t.source.indexWhere(_.exprId == a.exprId)).getOrElse(-1)
   private val replay = t.source.indexWhere(_.name == InternalColumns.Replay)
   private val known = t.source.indexWhere(_.name == InternalColumns.Given)
@@ -30,8 +28,8 @@ class LatenessEvaluator(t: LatenessCheck, rejects: SideOutput) {
   }
 
   /** The side output of a row that is late, may be late or is replayed; null for a row on time. */
-  def late(row: InternalRow): UTF8String = {
-    if (replayed(row)) return rejects.again(row, row.getLong(time), row.getLong(replay))
+  def late(row: InternalRow): InternalRow = {
+    if (replayed(row)) return rejects.replayed(row, row.getLong(time), row.getLong(replay))
     val found = lateness(row)
     if (found == null) null
     else rejects.late(row, row.getLong(time), t.watermark, found.missed, found.windows, found.lastEnd)
@@ -46,32 +44,22 @@ class LatenessEvaluator(t: LatenessCheck, rejects: SideOutput) {
   private def replayed(row: InternalRow): Boolean = replay >= 0 && !row.isNullAt(replay)
 
   private def lateness(row: InternalRow): Lateness =
-    if (rule == null || time < 0 || t.watermark == LatenessCheck.Unknown) null
+    if (rule == null || time < 0 || t.watermark == EventTime.NoWatermark) null
     else rule.lateness(row, row.getLong(time), t.watermark)
 }
 
 object LatenessCheck {
-  val Unknown: Long = Long.MinValue
-  /** A late row lists at most so many of the windows it missed. */
-  val Listed = 100
   /** Why a time that a stream does not take was not taken; `ValidEventTime` says which those are. */
   def impossible(micros: Long): String = {
     val why =
-      if (micros < ValidEventTime.Oldest) s"not after ${text(ValidEventTime.Oldest - 1)}; the usual cause is a clock that was not set"
+      if (micros < ValidEventTime.Oldest) s"not after ${EventTime.text(ValidEventTime.Oldest - 1)}; the usual cause is a clock that was not set"
       else if (micros <= ValidEventTime.Newest) "too far in the future"
       else if (!asMilliseconds(micros)) "after the year 9998"
       else "after the year 9998; it looks like epoch milliseconds read as seconds: " +
         "write seconds, or a text such as 2026-01-01T00:00:00Z"
-    s"event time ${text(micros)} is $why"
+    s"event time ${EventTime.text(micros)} is $why"
   }
   /** Whether a number of seconds would be a time of our days if they were milliseconds. */
   private def asMilliseconds(micros: Long): Boolean = micros / 1000 > start(1990) && micros / 1000 < start(2100)
   private def start(year: Int): Long = java.time.LocalDate.ofYearDay(year, 1).toEpochDay * 86400000000L
-  def text(micros: Long): String = java.time.Instant.EPOCH.plus(micros, java.time.temporal.ChronoUnit.MICROS).toString
-  /** Before the first watermark Spark says zero. */
-  def micros(watermarkMs: Long): Long = if (watermarkMs <= 0) Unknown else watermarkMs * 1000
-  /** Whether a timer's tick has come; it then fires in this batch, and is as good as gone. */
-  def come(tick: Long, clock: Long): Boolean = clock != Unknown && tick <= Math.floorDiv(clock, 1000L)
-  /** What time it is for a stateful part: that of the batch, or the watermark. */
-  def now(times: TimerValues, arrival: Boolean): Long = if (arrival) times.getCurrentProcessingTimeInMs() * 1000 else micros(times.getCurrentWatermarkInMs())
 }

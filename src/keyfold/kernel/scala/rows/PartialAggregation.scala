@@ -25,8 +25,8 @@ class PartialAggregator(c: PartialAggregation, part: Int, rows: Iterator[Interna
   private val check = new KeyValidation(c.keys)
   private val lane = new NullKeyPartition(c.keys.map(_.dataType), c.fold.state.map(_.dataType))
   private val fields = (c.keys.map(_.dataType) ++ c.fold.state.map(_.dataType)).zipWithIndex.map { case (t, i) => BoundReference(i, t, nullable = true) }
-  private val send = UnsafeProjection.create(fields :+ Literal(null, StringType))
-  private lazy val sendWith = UnsafeProjection.create(fields :+ BoundReference(fields.length, StringType, nullable = true))
+  private val send = UnsafeProjection.create(fields :+ SideOutput.none)
+  private lazy val sendWith = UnsafeProjection.create(fields :+ BoundReference(fields.length, SideOutput.schema, nullable = true))
   private val joined = new JoinedRow
   private val map = new java.util.HashMap[UnsafeRow, InternalRow]
   private val aside = new ArrayBuffer[InternalRow]
@@ -90,13 +90,13 @@ class PartialAggregator(c: PartialAggregation, part: Int, rows: Iterator[Interna
 
   /** The key of a row that counts; null for one that is filtered or set aside. */
   private def keyOf(row: InternalRow): UnsafeRow = {
-    val why = gated.setAside(row)
+    val why = gated.sideOutput(row)
     if (why != null) { aside += lane(why); return null }
     if (!gated.passes(row)) return null
     val untimely = if (timing == null) null else timing.wrong(row)
     val key = if (untimely == null) keys(row) else null
     val wrong = if (untimely != null) untimely else check.missing(key)
-    if (wrong != null) { if (!gated.takenBack(row)) aside += lane(gated.rejects.of(wrong, gated.rejects.text(row))) }
+    if (wrong != null) { if (!gated.takenBack(row)) aside += lane(gated.rejects.rejected(row, wrong)) }
     else if (timing == null || onTime(row, key)) return key
     null
   }
@@ -116,11 +116,11 @@ class PartialAggregator(c: PartialAggregation, part: Int, rows: Iterator[Interna
   /** Looked at once a key and batch, not once a row. */
   private def sound(key: UnsafeRow, row: InternalRow): Boolean = {
     val why = check.garbled(key)
-    if (why != null && !gated.takenBack(row)) aside += lane(gated.rejects.of(why, gated.rejects.text(row)))
+    if (why != null && !gated.takenBack(row)) aside += lane(gated.rejects.rejected(row, why))
     why == null
   }
 
-  private def reject(row: InternalRow, e: RowError): Unit = if (!gated.takenBack(row)) aside += lane(gated.rejects.of(row, e))
+  private def reject(row: InternalRow, e: RowError): Unit = if (!gated.takenBack(row)) aside += lane(gated.rejects.rejected(row, e))
 }
 
 object PartialAggregation {

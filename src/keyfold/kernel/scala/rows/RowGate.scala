@@ -11,23 +11,24 @@ case class RowOrigin(stream: Option[String], format: String, options: Map[String
 
 /** What every row meets first: is it a row at all, and does it pass the conditions, in the order they were declared. */
 case class RowGate(source: Seq[Attribute], conditions: Seq[Expression], keep: Boolean, zone: String, origin: RowOrigin) {
+  def sideOutputs: SideOutputSettings = SideOutputSettings(keep, zone, origin.stream)
   def visible: Seq[Attribute] = source.filterNot(a => InternalColumns.hidden(a.name))
   def index(name: String): Int = source.indexWhere(_.name == name)
 }
 
 class RowGateEvaluator(gate: RowGate, partition: Int) {
-  val rejects = new SourceSideOutput(gate)
+  val rejects = new SourceSideOutputBuilder(gate)
   private val tests = gate.conditions.map(new UserPredicate(_, gate.source, partition)).toArray
-  private val (bad, raw, control) = (gate.index(InternalColumns.Bad), gate.index(InternalColumns.Raw), gate.index(InternalColumns.Control))
+  private val (side, raw, control) = (gate.index(InternalColumns.SideOutput), gate.index(InternalColumns.Raw), gate.index(InternalColumns.Control))
   private val weight = gate.index(InternalColumns.Weight)
   /** Whether a row is taken back: one that can't be used was refused when it came, and is not refused again. */
   def takenBack(row: InternalRow): Boolean = weight >= 0 && row.getInt(weight) < 0
 
   /** Why the row was set aside before it came here, or null. */
-  def setAside(row: InternalRow): UTF8String =
-    if (bad >= 0 && !row.isNullAt(bad)) row.getUTF8String(bad)
+  def sideOutput(row: InternalRow): InternalRow =
+    if (side >= 0 && !row.isNullAt(side)) SideOutput.of(row, side)
     else if (raw >= 0 && !row.isNullAt(raw)) rejects.unparsed(row, row.getString(raw))
-    else if (undecoded(row)) rejects.of("bytes that are no text in the file's encoding", rejects.text(row))
+    else if (undecoded(row)) rejects.rejected(row, "bytes that are no text in the file's encoding")
     else null
 
   // Spark puts U+FFFD in place of what it can't decode in a CSV file, and different texts become one.

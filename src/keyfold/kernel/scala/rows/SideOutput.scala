@@ -1,87 +1,146 @@
 package org.apache.spark.sql.keyfold.rows
 
-import com.fasterxml.jackson.databind.ObjectMapper
-import com.fasterxml.jackson.databind.node.ObjectNode
-
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.keyfold.expressions.RowError
+import org.apache.spark.sql.catalyst.util.GenericArrayData
+import org.apache.spark.sql.keyfold.expressions.InternalColumns
+import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
-import org.apache.spark.SparkException
 
-/** Writes down why a row was set aside and what it was. */
-class SideOutput(struct: Expression, input: Seq[Attribute], keep: Boolean, zone: String, stream: Option[String]) {
-  def this(columns: Seq[Attribute], input: Seq[Attribute], keep: Boolean, zone: String, stream: Option[String]) =
-    this(CreateNamedStruct(columns.flatMap(c => Seq(Literal(c.name), c))), input, keep, zone, stream)
+/** Where a rejected row was read: a file, and the row's line, or its first byte in a later part of a file. */
+case class RowLocation(file: String, line: Option[Long] = None, byte: Option[Long] = None)
 
-  private def json(zone: String, options: (String, String)*) =
-    UnsafeProjection.create(Seq(StructsToJson(Map("ignoreNullFields" -> "false") ++ options, struct, Some(zone)).replacement), input)
-  private lazy val asJson = json(zone)
-  // A late row may be read again and must then be the same; Spark's own format ends at milliseconds.
-  private lazy val exactly = json("UTC", SideOutput.exact.toSeq: _*)
-
-  def text(row: InternalRow): String = asJson(row).getString(0)
-
-  def of(row: InternalRow, error: RowError): UTF8String = of(RowError.reason(error), text(row))
-
-  def of(reason: String, raw: String): UTF8String = of(reason, raw, inFile())
-
-  /** The file that the row is read from, if that is known here. */
-  protected def inFile(): Seq[(String, Any)] = Nil
-
-  protected def of(reason: String, raw: String, place: Seq[(String, Any)]): UTF8String = {
-    // One of Spark's own: a driver may not have the kernel's classes where it reads a task's failure.
-    if (!keep) {
-      val where = place.map { case ("cause", why) => why; case (what, value) => s"$what $value" }.mkString(", ")
-      throw new SparkException(s"[KEYFOLD_BAD_ROW] $reason${if (where.isEmpty) "" else s" ($where)"}; row: $raw")
-    }
-    val node = SideOutput.mapper.createObjectNode().put("reason", reason).put("raw", raw)
-    place.foreach { case (what, value) => node.putPOJO(what, value) }
-    stream.foreach(node.put("stream", _))
-    UTF8String.fromString(node.toString)
-  }
-
-  /** A row that came after its windows were closed, with `missed` of them; `last` is when the newest of those ended. */
-  def late(row: InternalRow, at: Long, watermark: Long, missed: Long, windows: Seq[(Long, Long)], last: Long): UTF8String = {
-    val node = SideOutput.mapper.createObjectNode()
-    val late = node.putObject("late").put("time_us", at).put("missed", missed).put("last_us", last)
-    if (watermark == LatenessCheck.Unknown) late.putNull("watermark_ms") else late.put("watermark_ms", Math.floorDiv(watermark, 1000L))
-    val listed = late.putArray("windows")
-    windows.foreach { case (from, to) => listed.addArray().add(from).add(to) }
-    val all = if (missed == 1) "its window is" else s"$missed of its windows are"
-    val reason = if (watermark == LatenessCheck.Unknown) "older than what is kept of its key"
-      else if (missed == 0) s"older than what can still be waited for, the watermark is ${LatenessCheck.text(watermark)}"
-      else s"$all closed since ${LatenessCheck.text(last)}, the watermark is ${LatenessCheck.text(watermark)}"
-    node.put("reason", reason).put("raw", exactly(row).getString(0))
-    stream.foreach(node.put("stream", _))
-    UTF8String.fromString(node.toString)
-  }
-
-  /** A late row that is read again, with the watermark that it was too late for. */
-  def again(row: InternalRow, at: Long, watermark: Long): UTF8String = {
-    val node = SideOutput.mapper.createObjectNode().put("replay", watermark).put("time_us", at).put("raw", exactly(row).getString(0))
-    stream.foreach(node.put("stream", _))
-    UTF8String.fromString(node.toString)
-  }
-}
-
+/**
+ * The side output of a row: what `InternalColumns.SideOutput` holds for a row that is not folded, null for all others. Fields that a kind
+ * does not have are null; times are microseconds since the epoch.
+ */
 object SideOutput {
-  private[keyfold] val mapper = new ObjectMapper()
-  /** How a late row's times are written, and read when it is replayed. */
-  val exact: Map[String, String] = Map("timestampFormat" -> "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timestampNTZFormat" -> "yyyy-MM-dd'T'HH:mm:ss.SSSSSS")
+  /** A row that can't be used: `reason`, `raw`, `stream`, and where known `cause`, `file`, `line` or `byte`. */
+  val Rejected: UTF8String = UTF8String.fromString("rejected")
+  /**
+   * A row that arrived after its windows had closed: also `event_time`, `watermark`, the number of windows it `missed`, when the newest of
+   * them ended (`last_end`), and the first hundred of them.
+   */
+  val Late: UTF8String = UTF8String.fromString("late")
+  /** A late row that is replayed, on its way to the state: `raw`, `stream`, `event_time`, and the `watermark` for which it was late. */
+  val Replayed: UTF8String = UTF8String.fromString("replayed")
+  /** Rows that a `step` has dropped: their `count`, or one row with `raw`. */
+  val Duplicate: UTF8String = UTF8String.fromString("duplicate")
+  /** A file that is rejected as a whole: `file`, `stream`, the `count` of its rows in one partition, and from one of those `reason` and `raw`. */
+  val File: UTF8String = UTF8String.fromString("file")
 
-  /** What the row was, of a text made here. */
-  def raw(text: UTF8String): String = mapper.readTree(text.toString).get("raw").asText
+  private val window = new StructType().add("start", LongType).add("end", LongType)
+  val schema: StructType = new StructType()
+    .add("kind", StringType).add("reason", StringType).add("raw", StringType).add("stream", StringType)
+    .add("cause", StringType).add("file", StringType).add("line", LongType).add("byte", LongType)
+    .add("event_time", LongType).add("watermark", LongType).add("missed", LongType).add("last_end", LongType)
+    .add("windows", ArrayType(window, containsNull = false)).add("step", StringType).add("count", LongType)
 
-  /** The watermark that a replayed row was too late for; None for a row that isn't replayed. */
-  def replayed(text: UTF8String): Option[Long] = Option(mapper.readTree(text.toString).get("replay")).map(_.asLong)
+  private def at(field: String): Int = schema.fieldIndex(field)
+  private val (kindAt, reasonAt, rawAt, streamAt) = (at("kind"), at("reason"), at("raw"), at("stream"))
+  private val (causeAt, fileAt, lineAt, byteAt) = (at("cause"), at("file"), at("line"), at("byte"))
+  private val (eventTimeAt, watermarkAt, missedAt) = (at("event_time"), at("watermark"), at("missed"))
+  private val (lastEndAt, windowsAt, stepAt, countAt) = (at("last_end"), at("windows"), at("step"), at("count"))
 
-  /** A replayed row whose windows are no longer kept is a late row again. */
-  def gone(text: UTF8String, windows: Seq[(Long, Long)]): UTF8String = {
-    val node = mapper.readTree(text.toString).asInstanceOf[ObjectNode]
-    val late = node.putObject("late").put("time_us", node.remove("time_us").asLong).put("missed", windows.length).put("last_us", windows.map(_._2).max).put("watermark_ms", Math.floorDiv(node.remove("replay").asLong, 1000L))
-    val listed = late.putArray("windows")
-    windows.take(LatenessCheck.Listed).foreach { case (from, to) => listed.addArray().add(from).add(to) }
-    UTF8String.fromString(node.put("reason", "replayed after its windows were no longer kept").toString)
+  /** A late row lists at most this many of the windows it missed. */
+  val MaxWindows = 100
+
+  def attribute(): AttributeReference = AttributeReference(InternalColumns.SideOutput, schema)()
+  /** The side output of a row that has none. */
+  def none: Literal = Literal(null, schema)
+
+  /** The side output in a column of a row; null if there is none. */
+  def of(row: InternalRow, column: Int): InternalRow =
+    if (row.isNullAt(column)) null else row.getStruct(column, schema.length)
+
+  def kind(side: InternalRow): UTF8String = side.getUTF8String(kindAt)
+  def raw(side: InternalRow): String = side.getString(rawAt)
+  def isReplayed(side: InternalRow): Boolean = kind(side) == Replayed
+  /** The watermark for which a row was late. */
+  def watermark(side: InternalRow): Long = side.getLong(watermarkAt)
+  def count(side: InternalRow): Long = side.getLong(countAt)
+  /** Whether it counts dropped rows of one key, to be added up by the step that follows. */
+  def isPartialCount(side: InternalRow): Boolean = kind(side) == Duplicate && side.isNullAt(stepAt)
+
+  private def create(kind: UTF8String): GenericInternalRow = {
+    val side = new GenericInternalRow(schema.length)
+    side.update(kindAt, kind)
+    side
+  }
+  private def text(value: String): UTF8String = UTF8String.fromString(value)
+  private def set(side: GenericInternalRow, reason: String, raw: String, stream: Option[String]): Unit = {
+    side.update(reasonAt, text(reason))
+    side.update(rawAt, text(raw))
+    side.update(streamAt, stream.map(text).orNull)
+  }
+
+  def rejected(reason: String, raw: String, stream: Option[String], cause: Option[String] = None,
+      location: Option[RowLocation] = None): InternalRow = {
+    val side = create(Rejected)
+    set(side, reason, raw, stream)
+    side.update(causeAt, cause.map(text).orNull)
+    location.foreach { l =>
+      side.update(fileAt, text(l.file))
+      side.update(lineAt, l.line.orNull)
+      side.update(byteAt, l.byte.orNull)
+    }
+    side
+  }
+
+  /** A row that missed `missed` windows, of which the newest ended at `lastEnd`. */
+  def late(reason: String, raw: String, stream: Option[String], time: Long, watermark: Long, missed: Long,
+      windows: Seq[(Long, Long)], lastEnd: Long): InternalRow = {
+    val side = create(Late)
+    set(side, reason, raw, stream)
+    side.update(eventTimeAt, time)
+    side.update(watermarkAt, if (watermark == EventTime.NoWatermark) null else watermark)
+    setMissed(side, missed, windows, lastEnd)
+    side
+  }
+
+  private def setMissed(side: GenericInternalRow, missed: Long, windows: Seq[(Long, Long)], lastEnd: Long): Unit = {
+    side.update(missedAt, missed)
+    side.update(lastEndAt, lastEnd)
+    side.update(windowsAt, new GenericArrayData(windows.take(MaxWindows).map { case (start, end) => InternalRow(start, end) }))
+  }
+
+  def replayed(raw: String, stream: Option[String], time: Long, watermark: Long): InternalRow = {
+    val side = create(Replayed)
+    set(side, null, raw, stream)
+    side.update(eventTimeAt, time)
+    side.update(watermarkAt, watermark)
+    side
+  }
+
+  /** The late row that a replayed row is again, because the windows it missed are no longer kept. */
+  def expiredReplay(replayed: InternalRow, windows: Seq[(Long, Long)]): InternalRow = {
+    val side = create(Late)
+    set(side, "replayed after its windows were no longer kept", raw(replayed), Option(replayed.getUTF8String(streamAt)).map(_.toString))
+    side.update(eventTimeAt, replayed.getLong(eventTimeAt))
+    side.update(watermarkAt, watermark(replayed))
+    setMissed(side, windows.length, windows, windows.map(_._2).max)
+    side
+  }
+
+  /** One row that a step has dropped, as it was. */
+  def duplicate(step: String, raw: String): InternalRow = duplicates(text(step), text(raw), 1)
+  /** How many rows a step has dropped. */
+  def duplicates(step: String, count: Long): InternalRow = duplicates(text(step), null, count)
+  def partialCount(count: Long): InternalRow = duplicates(null, null, count)
+  private def duplicates(step: UTF8String, raw: UTF8String, count: Long): InternalRow = {
+    val side = create(Duplicate)
+    side.update(stepAt, step)
+    side.update(rawAt, raw)
+    side.update(countAt, count)
+    side
+  }
+
+  /** A part of a rejected file with `count` rows. One part of each file also has the reason and the file's first lines. */
+  def rejectedFile(file: String, stream: Option[String], count: Long, reason: String = null, raw: String = null): InternalRow = {
+    val side = create(File)
+    set(side, reason, raw, stream)
+    side.update(fileAt, text(file))
+    side.update(countAt, count)
+    side
   }
 }

@@ -5,7 +5,7 @@ import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.InternalRowEncoder
-import org.apache.spark.sql.keyfold.rows.LatenessCheck
+import org.apache.spark.sql.keyfold.rows.EventTime
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 
@@ -25,7 +25,7 @@ class EventTimeBuffer(handle: StatefulProcessorHandle, schema: StructType, time:
   def load(clock: Long): Unit = {
     val stored = heads.get()
     starts = if (stored == null) new ArrayBuffer[Long] else ArrayBuffer.from(stored.getArray(1).toLongArray())
-    val gone = stored == null || LatenessCheck.come(stored.getLong(0), clock)
+    val gone = stored == null || EventTime.isDue(stored.getLong(0), clock)
     timer = if (gone) TimerTicks.Never else stored.getLong(0)
     changed = stored != null && gone
   }
@@ -64,7 +64,7 @@ class EventTimeBuffer(handle: StatefulProcessorHandle, schema: StructType, time:
   /** Takes out the rows that the watermark has passed. */
   def due(clock: Long): ArrayBuffer[InternalRow] = {
     val all = new ArrayBuffer[InternalRow]
-    if (clock != LatenessCheck.Unknown) while (starts.nonEmpty && starts.head < clock) {
+    if (clock != EventTime.NoWatermark) while (starts.nonEmpty && starts.head < clock) {
       val (passed, left) = chunk(starts.head).span(at(_) < clock)
       all ++= passed
       put(0, 1, left)

@@ -4,32 +4,31 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.keyfold.expressions.{AggregateFold, FoldEvaluator, RowError}
-import org.apache.spark.sql.keyfold.rows.SideOutput
+import org.apache.spark.sql.keyfold.expressions.{AggregateFold, RowError}
+import org.apache.spark.sql.keyfold.rows.{SideOutput, SideOutputBuilder, SideOutputSettings}
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
-import org.apache.spark.unsafe.types.UTF8String
 
-/** What is done with rows that can't be used: kept aside or fatal, in which zone their times are written, and of which stream they are. */
-case class SideOutputSettings(keep: Boolean, zone: String, stream: Option[String])
-
-/** What comes through the shuffle: the key, perhaps a cell of time, then either state to merge or rows to fold in order, and the text of a row set aside. */
+/**
+ * The rows that come through the shuffle: `prefix` columns of the key, perhaps with a pane of time; then either a partial state to merge or,
+ * if `ordered`, the columns of a row to fold, its order stamp and the whole row; and the side output.
+ */
 case class ShuffledRowLayout(input: Seq[Attribute], prefix: Int, ordered: Boolean) {
-  val bad: Int = input.length - 1
+  val sideOutputAt: Int = input.length - 1
   val stamp: Int = input.length - 3
+  /** The side output of a row, null if it has none. */
+  def sideOutput(row: InternalRow): InternalRow = SideOutput.of(row, sideOutputAt)
+  /** What is kept of a row that is rejected. */
+  def raw: Expression = if (ordered) input(input.length - 2) else SideOutputBuilder.struct(input.init)
 }
 
 /** What every stateful part shares: loads a key's state, folds the batch's rows in, stores it, and emits changes. */
 abstract class KeyedProcessor(val fold: AggregateFold, arriving: ShuffledRowLayout, keeping: SideOutputSettings) extends StatefulProcessor[InternalRow, InternalRow, InternalRow] {
-  @transient protected lazy val live = new FoldEvaluator(fold, arriving.prefix)
-  @transient protected lazy val rejects = {
-    import arriving._
-    if (ordered) new SideOutput(input(input.length - 2): Expression, input, keeping.keep, keeping.zone, keeping.stream)
-    else new SideOutput(input.init, input, keeping.keep, keeping.zone, keeping.stream)
-  }
-  @transient private lazy val rejecting = {
-    val blanks = ((fold.keys ++ fold.result).map(_.dataType) ++ Seq(fold.seen).filter(_ => fold.previous)).map(Literal(null, _))
-    UnsafeProjection.create((Literal("rejected") +: blanks) :+ BoundReference(0, StringType, nullable = false))
+  @transient protected lazy val live = new ChangeEmitter(fold, arriving.prefix)
+  @transient protected lazy val rejects = new SideOutputBuilder(arriving.raw, arriving.input, keeping)
+  @transient private lazy val sideOutputs = {
+    val columns = (fold.keys ++ fold.result).map(_.dataType) ++ Seq(fold.seen).filter(_ => fold.previous)
+    UnsafeProjection.create((Literal("rejected") +: columns.map(Literal(null, _))) :+ BoundReference(0, SideOutput.schema, nullable = false))
   }
   // Reused: Spark takes all of one key's output before it hands in the next key.
   @transient protected lazy val out = new ArrayBuffer[InternalRow](4)
@@ -42,7 +41,8 @@ abstract class KeyedProcessor(val fold: AggregateFold, arriving: ShuffledRowLayo
   def stateSchema: StructType
   def shownKept(key: InternalRow, stored: InternalRow): Iterator[InternalRow] = Iterator.empty
 
-  protected def rejected(why: UTF8String): InternalRow = rejecting(InternalRow(why)).copy()
+  /** A side output as a row of the table's output. */
+  protected def sideOutputRow(side: InternalRow): InternalRow = sideOutputs(InternalRow(side)).copy()
 
   protected def copies(rows: Iterator[InternalRow]): Array[InternalRow] = {
     val first = rows.next().copy()
@@ -54,7 +54,7 @@ abstract class KeyedProcessor(val fold: AggregateFold, arriving: ShuffledRowLayo
 
   /** Does something with a row; one on which it throws is rejected. */
   protected def tried(row: InternalRow)(act: => Unit): Boolean =
-    try { act; true } catch { case e: RowError => out += rejected(rejects.of(row, e)); false }
+    try { act; true } catch { case e: RowError => out += sideOutputRow(rejects.rejected(row, e)); false }
 
   @transient private lazy val before = new GenericInternalRow(arriving.prefix)
   @transient private lazy val prefixed = new JoinedRow

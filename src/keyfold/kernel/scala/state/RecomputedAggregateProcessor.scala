@@ -5,6 +5,7 @@ import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, RowError}
+import org.apache.spark.sql.keyfold.rows.SideOutputSettings
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 
@@ -18,7 +19,7 @@ class RecomputedAggregateProcessor(fold: AggregateFold, arriving: ShuffledRowLay
     val wrong = new java.util.IdentityHashMap[InternalRow, RowError]
     // A row that throws leaves no trace.
     all.foreach(e => try { live.update(b, e); left += e } catch { case t: RowError => wrong.put(e, t) })
-    mine.foreach { case (row, e) => if (wrong.containsKey(e)) out += rejected(rejects.of(row, wrong.get(e))) }
+    mine.foreach { case (row, e) => if (wrong.containsKey(e)) out += sideOutputRow(rejects.rejected(row, wrong.get(e))) }
     if (left.isEmpty) { if (old.nonEmpty) out += live.delete(key, was).copy(); left }
     else try { out += live.upsert(key, b, was).copy(); left } catch {
       // What is taken back later must be there, shown or not.

@@ -5,6 +5,7 @@ import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, RowError}
+import org.apache.spark.sql.keyfold.rows.SideOutputSettings
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 
@@ -34,7 +35,7 @@ abstract class RetainedRowsProcessor(fold: AggregateFold, arriving: ShuffledRowL
     if (stored == null) Iterator.empty else expire(key, due(stored.getLong(0)), times)
   }
 
-  protected def refused(rows: Iterable[InternalRow], why: RowError): Unit = rows.foreach(r => out += rejected(rejects.of(r, why)))
+  protected def refused(rows: Iterable[InternalRow], why: RowError): Unit = rows.foreach(r => out += sideOutputRow(rejects.rejected(r, why)))
 }
 
 object RetainedRowsProcessor {

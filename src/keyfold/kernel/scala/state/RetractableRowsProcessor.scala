@@ -5,6 +5,7 @@ import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.AggregateFold
+import org.apache.spark.sql.keyfold.rows.SideOutputSettings
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 
@@ -23,7 +24,7 @@ abstract class RetractableRowsProcessor(fold: AggregateFold, arriving: ShuffledR
   protected def say(key: InternalRow, old: ArrayBuffer[InternalRow], all: ArrayBuffer[InternalRow], mine: Array[(InternalRow, InternalRow)]): ArrayBuffer[InternalRow]
 
   override def handleInputRows(key: InternalRow, rows: Iterator[InternalRow], times: TimerValues): Iterator[InternalRow] = {
-    if (key.anyNull) return rows.map(r => rejected(r.getUTF8String(arriving.bad)))
+    if (key.anyNull) return rows.map(r => sideOutputRow(arriving.sideOutput(r)))
     val stored = state.get()
     val batch = copies(rows)
     inOrder(batch)
@@ -48,7 +49,7 @@ abstract class RetractableRowsProcessor(fold: AggregateFold, arriving: ShuffledR
       val same = going.get(e)
       if (same != null && same.nonEmpty) { same.remove(same.length - 1); false } else true
     }
-    going.values().forEach(_.foreach(r => out += rejected(rejects.of("takes back a row that is not there", rejects.text(r)))))
+    going.values().forEach(_.foreach(r => out += sideOutputRow(rejects.rejected("takes back a row that is not there", rejects.json(r)))))
     left
   }
 }

@@ -3,6 +3,7 @@ package org.apache.spark.sql.keyfold.state
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, InternalColumns, RowError}
+import org.apache.spark.sql.keyfold.rows.SideOutputSettings
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 
@@ -17,7 +18,7 @@ class RunningAggregateProcessor(fold: AggregateFold, arriving: ShuffledRowLayout
   override protected def before(key: InternalRow, stored: InternalRow): InternalRow = live.before(key, if (stored == null) null else live.read(stored))
 
   override def handleInputRows(key: InternalRow, rows: Iterator[InternalRow], times: TimerValues): Iterator[InternalRow] = {
-    if (key.anyNull) return rows.map(r => rejected(r.getUTF8String(arriving.bad)))
+    if (key.anyNull) return rows.map(r => sideOutputRow(arriving.sideOutput(r)))
     val old = state.get()
     val expired = old != null && ttlMs.isDefined && !old.isNullAt(seen) && over(old.getLong(seen), times)
     val b = if (old == null || expired) live.zero() else live.load(old)
@@ -30,7 +31,7 @@ class RunningAggregateProcessor(fold: AggregateFold, arriving: ShuffledRowLayout
       if (ttlMs.isDefined) touch(b, times)
       val was = before(key, old)
       val change = try live.upsert(key, b, if (expired) null else was) catch {
-        case e: RowError => batch.filter(_ != null).foreach(r => out += rejected(rejects.of(r, e)))
+        case e: RowError => batch.filter(_ != null).foreach(r => out += sideOutputRow(rejects.rejected(r, e)))
         // What is taken back later must be there, shown or not.
         if (left >= 0) { if (old != null) out += live.delete(key, was).copy(); state.update(live.stored(b)) }
         null

@@ -5,8 +5,8 @@ import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, InternalColumns, RowError}
-import org.apache.spark.sql.keyfold.rows.LatenessCheck
-import org.apache.spark.sql.keyfold.state.{RetainedRowsProcessor, ShuffledRowLayout, SideOutputSettings, StructPacking}
+import org.apache.spark.sql.keyfold.rows.{EventTime, SideOutputSettings}
+import org.apache.spark.sql.keyfold.state.{RetainedRowsProcessor, ShuffledRowLayout, StructPacking}
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 
@@ -23,7 +23,7 @@ class RollingWindowProcessor(fold: AggregateFold, arriving: ShuffledRowLayout, k
   override def stateSchema: StructType = new StructType().add("seen", LongType).add(if (inPanes) "panes" else "rows", packing.dataType)
 
   override def handleInputRows(key: InternalRow, rows: Iterator[InternalRow], times: TimerValues): Iterator[InternalRow] = {
-    if (key.anyNull) return rows.map(r => rejected(r.getUTF8String(arriving.bad)))
+    if (key.anyNull) return rows.map(r => sideOutputRow(arriving.sideOutput(r)))
     val stored = state.get()
     val expired = stored != null && over(stored.getLong(0), times)
     val old = if (stored == null || expired) new ArrayBuffer[InternalRow](0) else packing.unpack(stored, 1)
@@ -31,7 +31,7 @@ class RollingWindowProcessor(fold: AggregateFold, arriving: ShuffledRowLayout, k
     inOrder(batch)
     out.clear()
     val (fresh, late) = batch.partition(r => !isLate(old, time(r)))
-    late.foreach(r => out += rejected(rejects.late(r, time(r), LatenessCheck.Unknown, 1, Seq(range(old)), 0L)))
+    late.foreach(r => out += sideOutputRow(rejects.late(r, time(r), EventTime.NoWatermark, 1, Seq(range(old)), 0L)))
     val was = if (fresh.isEmpty) null else before(key, stored)
     val (all, change) = if (fresh.isEmpty) (old, null) else if (inPanes) panes(key, old, fresh, if (expired) null else was) else whole(key, old, fresh, if (expired) null else was)
     if (change != null) {
@@ -67,7 +67,7 @@ class RollingWindowProcessor(fold: AggregateFold, arriving: ShuffledRowLayout, k
       if (wrong.isEmpty) try return (all, live.upsert(key, b, was)) catch { case t: RowError => refused(mine.map(_._1), t); return (old, null) }
       // Old ones could be folded before: the new ones are the reason.
       if (bad.length < wrong.size) { refused(mine.map(_._1), wrong.values().iterator().next()); return (old, null) }
-      bad.foreach(m => out += rejected(rejects.of(m._1, wrong.get(m._2))))
+      bad.foreach(m => out += sideOutputRow(rejects.rejected(m._1, wrong.get(m._2))))
       mine = fine
     }
     (old, null)

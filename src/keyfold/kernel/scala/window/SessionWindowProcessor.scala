@@ -2,8 +2,8 @@ package org.apache.spark.sql.keyfold.window
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, InternalColumns}
-import org.apache.spark.sql.keyfold.rows.SideOutput
-import org.apache.spark.sql.keyfold.state.{KeyedProcessor, ShuffledRowLayout, SideOutputSettings, TimerTicks}
+import org.apache.spark.sql.keyfold.rows.{SideOutput, SideOutputSettings}
+import org.apache.spark.sql.keyfold.state.{KeyedProcessor, ShuffledRowLayout, TimerTicks}
 
 /** Sessions: rows of a key no further apart than a gap. Those that are open never touch one another, so that they are in order by start and by end alike. */
 class SessionWindowProcessor(fold: AggregateFold, arriving: ShuffledRowLayout, keeping: SideOutputSettings, closing: WindowEmission) extends WindowProcessor(fold, arriving, keeping, closing) {
@@ -22,12 +22,12 @@ class SessionWindowProcessor(fold: AggregateFold, arriving: ShuffledRowLayout, k
    * reaches the first of those, by way of others perhaps: from the last end to the first, each is asked once.
    */
   private def inTime(batch: Array[InternalRow]): Array[InternalRow] = {
-    val (sure, doubtful) = batch.partition(_.isNullAt(arriving.bad))
+    val (sure, doubtful) = batch.partition(_.isNullAt(arriving.sideOutputAt))
     if (doubtful.isEmpty) return batch
     var first = (open.headOption.map(start).iterator ++ sure.iterator.map(r => span(r)._1)).minOption.getOrElse(TimerTicks.Never)
     val reached = doubtful.map(r => (r, span(r))).sortBy(-_._2._2).filter { case (r, (from, to)) =>
       val in = first <= to
-      if (in) first = math.min(first, from) else out += rejected(r.getUTF8String(arriving.bad))
+      if (in) first = math.min(first, from) else out += sideOutputRow(arriving.sideOutput(r))
       in
     }
     sure ++ reached.map(_._1)
@@ -92,7 +92,7 @@ class SessionWindowProcessor(fold: AggregateFold, arriving: ShuffledRowLayout, k
       // What was closed is part of an open session now.
       near.foreach { k => undo(k); adopt(k.state) }
       absorb(row)
-    } else if (near.isEmpty && end(one) + still <= watermark) out += rejected(SideOutput.gone(row.getUTF8String(arriving.bad), Seq((start(one), end(one)))))
+    } else if (near.isEmpty && end(one) + still <= watermark) out += sideOutputRow(SideOutput.expiredReplay(arriving.sideOutput(row), Seq((start(one), end(one)))))
     else {
       val state = if (near.isEmpty) one else plus(near.tail.foldLeft(near.head.state)((s, k) => merged(s, k.state)), row)
       near.foreach(undo)

@@ -4,15 +4,15 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.keyfold.expressions.AggregateFold
-import org.apache.spark.sql.keyfold.rows.{LatenessCheck, SideOutput}
-import org.apache.spark.sql.keyfold.state.{KeyedProcessor, ShuffledRowLayout, SideOutputSettings, TimerTicks}
+import org.apache.spark.sql.keyfold.rows.{EventTime, SideOutput, SideOutputSettings}
+import org.apache.spark.sql.keyfold.state.{KeyedProcessor, ShuffledRowLayout, TimerTicks}
 
 /** Tumbling and sliding windows: a row is folded into one pane of its key, and windows merge panes when they are shown. */
 class TimeWindowProcessor(fold: AggregateFold, arriving: ShuffledRowLayout, keeping: SideOutputSettings, closing: WindowEmission, grid: WindowGrid) extends WindowProcessor(fold, arriving, keeping, closing) {
   private def start(i: Int): Long = open(i).getLong(startAt)
   private def pane(row: InternalRow): Long = if (arriving.ordered) grid.of(time(row)) else row.getLong(arriving.prefix - 1)
   /** The first window that ends after a time. */
-  private def after(t: Long): Long = if (t == LatenessCheck.Unknown) Long.MinValue else grid.ends.index(t) + 1
+  private def after(t: Long): Long = if (t == EventTime.NoWatermark) Long.MinValue else grid.ends.index(t) + 1
 
   override protected def add(key: InternalRow, batch: Array[InternalRow]): Unit = {
     if (arriving.ordered) inOrder(batch) else if (batch.length > 1) java.util.Arrays.sort(batch, KeyedProcessor.byLong(arriving.prefix - 1))
@@ -76,7 +76,7 @@ class TimeWindowProcessor(fold: AggregateFold, arriving: ShuffledRowLayout, keep
     val p = pane(row)
     val (on, gone) = (grid.first(p) to math.min(grid.last(p), after(missed) - 1)).map(k => (grid.start(k), grid.end(k))).partition(_._2 + closing.keep.get > watermark)
     on.foreach { case (from, to) => renew(key, WindowState(from, to, plus(recall(TimerTicks.of(to)).map(_.state).orNull, row))) }
-    if (gone.nonEmpty) out += rejected(SideOutput.gone(row.getUTF8String(arriving.bad), gone))
+    if (gone.nonEmpty) out += sideOutputRow(SideOutput.expiredReplay(arriving.sideOutput(row), gone))
   }
 
   /** The panes of windows that follow one another, merged: each pane is merged at most twice and each window once, however many panes a window has. */

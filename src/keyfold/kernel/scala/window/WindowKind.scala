@@ -3,7 +3,7 @@ package org.apache.spark.sql.keyfold.window
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.UserProjection
-import org.apache.spark.sql.keyfold.rows.{LateRowHandling, Lateness, LatenessCheck, LatenessRule, LatenessRuleEvaluator, NeverLate}
+import org.apache.spark.sql.keyfold.rows.{LateRowHandling, Lateness, LatenessRule, LatenessRuleEvaluator, NeverLate, SideOutput}
 
 /** The kind of windows a table has; lengths are in microseconds. */
 sealed trait WindowKind extends Serializable {
@@ -39,7 +39,7 @@ case class ClosedTimeWindows(grid: WindowGrid) extends LatenessRule with Latenes
   private def missed(time: Long, watermark: Long): Lateness = {
     val (first, last) = (grid.first(time), grid.last(time))
     val closed = math.min(last, grid.ends.index(watermark))
-    val listed = first to math.min(closed, first + LatenessCheck.Listed - 1)
+    val listed = first to math.min(closed, first + SideOutput.MaxWindows - 1)
     val handling = if (grid.end(last) > watermark) LateRowHandling.FoldIntoOpenWindows else LateRowHandling.Drop
     Lateness(closed - first + 1, listed.map(k => (grid.start(k), grid.end(k))), grid.end(closed), handling)
   }

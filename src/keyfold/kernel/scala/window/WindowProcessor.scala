@@ -5,8 +5,8 @@ import scala.collection.mutable.{ArrayBuffer, LinkedHashMap}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, InternalColumns, InternalRowEncoder, RowError}
-import org.apache.spark.sql.keyfold.rows.{LatenessCheck, SideOutput}
-import org.apache.spark.sql.keyfold.state.{KeyedProcessor, ShuffledRowLayout, SideOutputSettings, StatePacking, TimerTicks}
+import org.apache.spark.sql.keyfold.rows.{EventTime, SideOutput, SideOutputSettings}
+import org.apache.spark.sql.keyfold.state.{KeyedProcessor, ShuffledRowLayout, StatePacking, TimerTicks}
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 
@@ -54,12 +54,12 @@ abstract class WindowProcessor(fold: AggregateFold, arriving: ShuffledRowLayout,
   private def load(stored: InternalRow): Unit = {
     open = if (stored == null) new ArrayBuffer[InternalRow](16) else packing.unpack(stored, 2)
     armed = if (stored == null) TimerTicks.Never else stored.getLong(0)
-    closed = if (stored == null) LatenessCheck.Unknown else stored.getLong(1)
+    closed = if (stored == null) EventTime.NoWatermark else stored.getLong(1)
   }
 
   override def handleInputRows(key: InternalRow, rows: Iterator[InternalRow], times: TimerValues): Iterator[InternalRow] = {
-    if (key.anyNull) return rows.map(r => rejected(r.getUTF8String(arriving.bad)))
-    val watermark = LatenessCheck.micros(lagging.getOrElse(times.getCurrentWatermarkInMs()))
+    if (key.anyNull) return rows.map(r => sideOutputRow(arriving.sideOutput(r)))
+    val watermark = EventTime.watermark(lagging.getOrElse(times.getCurrentWatermarkInMs()))
     load(state.get())
     out.clear()
     val was = armed
@@ -75,7 +75,7 @@ abstract class WindowProcessor(fold: AggregateFold, arriving: ShuffledRowLayout,
   }
 
   /** The watermark that a replayed row was too late for; None for a row that isn't replayed. */
-  private def missed(row: InternalRow): Option[Long] = if (row.isNullAt(arriving.bad)) None else SideOutput.replayed(row.getUTF8String(arriving.bad))
+  private def missed(row: InternalRow): Option[Long] = Option(arriving.sideOutput(row)).filter(SideOutput.isReplayed).map(SideOutput.watermark)
 
   /** All of it or nothing: what can't be folded, or shown, leaves state and output as they were, and the rows are refused. */
   private def whole(rows: Array[InternalRow])(act: => Unit): Unit = {
@@ -89,14 +89,16 @@ abstract class WindowProcessor(fold: AggregateFold, arriving: ShuffledRowLayout,
     }
   }
 
-  /** A row that carries its own text is refused with that: a late one stays late. */
-  private def refuse(row: InternalRow, e: RowError): Unit = out += rejected {
-    val text = row.getUTF8String(arriving.bad)
-    if (text == null) rejects.of(row, e) else if (missed(row).isEmpty) text else rejects.of(RowError.reason(e), SideOutput.raw(text))
+  /** A row that has a side output is refused with that: a late one stays late. */
+  private def refuse(row: InternalRow, e: RowError): Unit = out += sideOutputRow {
+    val side = arriving.sideOutput(row)
+    if (side == null) rejects.rejected(row, e)
+    else if (SideOutput.isReplayed(side)) rejects.rejected(RowError.reason(e), SideOutput.raw(side))
+    else side
   }
 
   override def handleExpiredTimer(key: InternalRow, times: TimerValues, timer: ExpiredTimerInfo): Iterator[InternalRow] = {
-    val watermark = LatenessCheck.micros(times.getCurrentWatermarkInMs())
+    val watermark = EventTime.watermark(times.getCurrentWatermarkInMs())
     load(state.get())
     out.clear()
     if (armed <= watermark) {
@@ -162,7 +164,7 @@ abstract class WindowProcessor(fold: AggregateFold, arriving: ShuffledRowLayout,
     out += live.last(bounds(key, start, end), live.read(w.state), was).copy()
     closing.keep.foreach(keep => if (end + keep > watermark) remember(w) else gone(key, w, closed = true))
   } catch {
-    case e: RowError => out += rejected(rejects.of(RowError.reason(e), s"the window from ${LatenessCheck.text(start)} to ${LatenessCheck.text(end)}"))
+    case e: RowError => out += sideOutputRow(rejects.rejected(RowError.reason(e), s"the window from ${EventTime.text(start)} to ${EventTime.text(end)}"))
   }
 
   // What replayed rows do to windows that are kept, by their ticks: their new state, or none. Written down and said once all of the batch's are folded.

@@ -1,0 +1,45 @@
+package org.apache.spark.sql.keyfold.rows
+
+import java.io.IOException
+
+import org.apache.spark.rdd.InputFileBlockHolder
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.unsafe.types.UTF8String
+
+/** The side outputs of a source's rows: also why a text does not parse, and in which file and line it is. */
+class SourceSideOutputBuilder(gate: RowGate) extends SideOutputBuilder(gate.visible, gate.source, gate.sideOutputs) {
+  private lazy val failure = new ParseFailure(gate)
+  private var (lines, linesOf) = (null: InputLines, null: UTF8String)
+  private var (file, fileOf) = (None: Option[RowLocation], UTF8String.EMPTY_UTF8)
+
+  /** A row of which Spark has parsed no more than its text. */
+  def unparsed(row: InternalRow, raw: String): InternalRow = {
+    val columns = failure.columns(row, raw)
+    val cause = if (columns == null) Option(failure.text(raw)) else None
+    val reason = if (columns == null) "does not parse" else s"does not parse: $columns"
+    rejected(reason, raw, cause, location().map(inLine(_, raw)))
+  }
+
+  override protected def location(): Option[RowLocation] = {
+    val url = if (gate.origin.files) InputFileBlockHolder.getInputFilePath else UTF8String.EMPTY_UTF8
+    if (url ne fileOf) {
+      fileOf = url
+      file = if (url.numBytes == 0) None else Some(RowLocation(InputFile.shown(url.toString)))
+    }
+    file
+  }
+
+  private def inLine(location: RowLocation, raw: String): RowLocation = if (!failure.lined) location else {
+    val url = InputFileBlockHolder.getInputFilePath
+    // The file is read a second time; if that fails the row is rejected without its line.
+    try {
+      if (url ne linesOf) {
+        if (lines != null) lines.close()
+        linesOf = url
+        lines = null
+        lines = new InputLines(url.toString, InputFileBlockHolder.getStartOffset)
+      }
+      if (lines == null) location else lines.find(location, raw)
+    } catch { case _: IOException => lines = null; location }
+  }
+}
