@@ -40,7 +40,19 @@ class Settings(BaseSettings):
         description='What becomes of a batch whose input files are gone: "fail" stops its table until they '
         'are back; "skip" leaves them out for good and lists them with the rejected rows.',
     )
-    kernel_dir: Path | None = Field(None, description="Directory in which the compiled kernel is cached.")
+    kernel_dir: Path | None = Field(
+        None, description="Directory in which the compiled kernel and the class archive are cached."
+    )
+    class_archive: bool = Field(
+        True,
+        description="Whether starts use an archive of Java's classes, which the first good run has written "
+        "in the background.",
+    )
+    jvm_launcher: Literal["direct", "spark-submit"] = Field(
+        "direct",
+        description='How the JVM is started: "direct" runs java itself where Spark has no configuration of '
+        'its own; "spark-submit" always goes through Spark\'s script.',
+    )
 
     @field_validator("home", "kernel_dir", mode="before")
     @classmethod

@@ -38,14 +38,24 @@ def load(target: str) -> Loaded:
 
 def for_workers(loaded: Loaded) -> None:
     """Lets Spark's Python workers have the user's functions, and the modules beside the user's file."""
-    from pyspark import cloudpickle
-
-    by_value: Callable[[types.ModuleType], None] = cloudpickle.register_pickle_by_value
+    beside(loaded)
     by_value(loaded.module)
+
+
+def beside(loaded: Loaded) -> None:
+    """Lets Python workers of a JVM that is started later import the modules beside the user's file."""
     # Else Spark takes the python3 of the PATH, which may lack what this one has installed.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     known = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(loaded.path.parent), *([known] if known else [])])
+
+
+def by_value(module: types.ModuleType) -> None:
+    """Has a module's functions sent to Python workers, which can't import it, or know an older one."""
+    from pyspark import cloudpickle
+
+    register: Callable[[types.ModuleType], None] = cloudpickle.register_pickle_by_value
+    register(module)
 
 
 def _split(target: str) -> tuple[Path, str | None]:

@@ -10,6 +10,7 @@ from keyfold.cli.commands import (
     check,
     demo,
     describe,
+    dev,
     doctor,
     drop,
     get,
@@ -54,6 +55,7 @@ def _everywhere(
 
 app.command("init")(init.command)
 app.command("run")(run.command)
+app.command("dev")(dev.command)
 app.command("get", cls=get.KeyCommand)(get.command)
 app.command("rows")(rows.command)
 app.command("demo")(demo.command)

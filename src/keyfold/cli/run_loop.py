@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from keyfold.plan.nodes import AppSpec
 
 Watch = Mapping[str, Mapping[str, Any]]
-Ended = Literal["drained", "time", "signal", "idle"]
+Ended = Literal["drained", "time", "signal", "idle", "over"]
 
 
 def lived(
@@ -36,31 +36,34 @@ def lived(
     meanwhile: Callable[[Handle, Stopping], None] | None = None,
     before_end: Callable[[Handle], None] | None = None,
     watch: Watch | None = None,
+    loading: Callable[[], None] = lambda: None,
 ) -> tuple[Ended, dict[str, Any], int | None]:
     """Runs an app to its end: how it ended, its last status, and the signal if it was one.
 
     `meanwhile` is called once it is up, `before_end` when it is about to be stopped; of the tables in
-    `watch` the live screen shows rows too.
+    `watch` the live screen shows rows too. `loading` is called while Java comes up.
     """
-    from keyfold.engine.jvm import process
+    from keyfold.engine.jvm import class_archive, process
 
     with Stopping() as stopping, output.warnings_said():
-        handle = _started(spec, file, home, settings or {}, stopping)
+        handle = started(spec, file, home, settings or {}, stopping, loading)
         try:
             if meanwhile:
                 meanwhile(handle, stopping)
-            ended = _waited(handle, stopping, drain, seconds, watch or {})
+            ended = waited(handle, stopping, drain=drain, seconds=seconds, watch=watch)
             if before_end:
                 before_end(handle)
             handle.stop()
             # A query may have failed while the others were being stopped.
             handle.wait(0)
-            return ended, handle.status(), stopping.number
+            status = handle.status()
         finally:
             try:
                 handle.stop()
             finally:
                 process.stop(handle.spark)
+    class_archive.write_missing()
+    return ended, status, stopping.number
 
 
 def live_terminal() -> bool:
@@ -68,15 +71,25 @@ def live_terminal() -> bool:
     return sys.stderr.isatty() and not output.terminal().is_dumb_terminal
 
 
-def _started(
-    spec: AppSpec, file: str, home: str | Path | None, settings: Mapping[str, Any], stopping: Stopping
+def started(
+    spec: AppSpec,
+    file: str,
+    home: str | Path | None,
+    settings: Mapping[str, Any],
+    stopping: Stopping,
+    loading: Callable[[], None] = lambda: None,
 ) -> Handle:
+    """The app, started, with what the start does shown; `loading` is called while Java comes up."""
     from keyfold.cli.startup_bar import Starting
-    from keyfold.engine.start import start
+    from keyfold.engine import session
 
     output.say(f"starting {spec.name} of {file}")
     try:
-        with Starting(output.terminal(), live_terminal()) as tell:
+        with Starting(output.terminal(), live_terminal()) as tell, session.ahead(home, settings, tell):
+            # Only now, since it takes as long to load as Java takes to come up.
+            from keyfold.engine.start import start
+
+            loading()
             handle = start(spec, home=home, settings=settings, tell=tell, alone=True)
             # At once: from here on a signal must not leave the queries without anybody who stops them.
             stopping.up()
@@ -88,13 +101,24 @@ def _started(
     return handle
 
 
-def _waited(handle: Handle, stopping: Stopping, drain: bool, seconds: float | None, watch: Watch) -> Ended:
+def waited(
+    handle: Handle,
+    stopping: Stopping,
+    *,
+    drain: bool = False,
+    seconds: float | None = None,
+    watch: Watch | None = None,
+    over: Callable[[], bool] = lambda: False,
+) -> Ended:
+    """Shows the app until it ends, or is to end, and says why; `over` is asked several times a second."""
     deadline = float("inf") if seconds is None else time.monotonic() + seconds
     draining = Draining(handle) if drain else None
-    with _drawn(stopping), _shown(handle, drain, seconds, watch) as show:
+    with _drawn(stopping), _shown(handle, drain, seconds, watch or {}) as show:
         while True:
             if draining is not None and draining.done():
                 return "drained"
+            if over():
+                return "over"
             left = deadline - time.monotonic()
             if left <= 0:
                 return "time"

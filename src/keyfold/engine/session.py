@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keyfold import private
-from keyfold.engine.jvm.launch import JAVA_OPTIONS, submitting
-from keyfold.engine.jvm.process import END_SECONDS, Launched, how, remember
-from keyfold.engine.jvm.scratch import Scratch
+from keyfold.engine.jvm.command import JAVA_OPTIONS
+from keyfold.engine.jvm.launch import Launch
 from keyfold.engine.startup_phases import Tell, brief
 from keyfold.engine.storage.layout import replace_file
-from keyfold.errors import ConnectRefused, JavaEnded, RunError
+from keyfold.errors import ConnectRefused, KeyfoldError, RunError
 from keyfold.kernel.build import java, kernel_jar
-from keyfold.settings import Settings
+from keyfold.settings import Settings, load
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,8 +55,9 @@ STARTING: dict[str, str] = {
 
 # A JVM whose heap is full lives on without the threads it lost; this one ends, and says why.
 _FULL_HEAP = "-XX:+ExitOnOutOfMemoryError"
-# In a group of its own: signals to the terminal's group are for Python, which ends batches first.
-_APART = {"process_group": 0}
+
+# A JVM that was started before it is needed; see `ahead`.
+_ahead: list[Launch] = []
 
 LOGGING = """\
 rootLogger.level = warn
@@ -89,23 +88,75 @@ def own_session(
 
     `alone`: the process ends with the run, so that temporary files can be in its home.
     """
-    java()
+    # One process has one SparkContext: go on with it rather than change it under its user.
+    running = _running_session()
+    if running is not None:
+        _discard_ahead()
+        return users_session(running, settings)
     # Python workers must be this Python, with what is installed beside it.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    wanted = _jvm_up(settings, extra or {}, tell, alone)
     from pyspark.sql import SparkSession
 
-    # One process has one SparkContext: go on with it rather than change it under its user.
-    running = SparkSession.getActiveSession() or SparkSession._instantiatedSession
-    if running is not None:
-        return users_session(running, settings)
-    jar = kernel_jar(settings.kernel_dir, lambda: tell("kernel"))
-    wanted = wanted_of(settings, jar, extra or {})
-    tell("spark")
-    _launch(wanted, settings, settings.home.resolve() if alone else None)
     spark = SparkSession.builder.config(map={**wanted}).getOrCreate()
     if "spark.sql.shuffle.partitions" not in wanted:
         spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
     return spark
+
+
+@contextmanager
+def ahead(home: str | Path | None, settings: Mapping[str, Any], tell: Tell = brief) -> Iterator[None]:
+    """Starts the JVM that `own_session(alone=True)` is about to ask for, while Python loads the engine.
+
+    What goes wrong here goes wrong there again, and is reported there.
+    """
+    try:
+        if not _ahead and not _jvm_there():
+            with suppress(KeyfoldError, OSError):
+                wanted = load(home=home, **settings)
+                _ahead.append(_launch(wanted, {}, tell, wanted.home.resolve()))
+        yield
+    finally:
+        _discard_ahead()
+
+
+def _discard_ahead() -> None:
+    """Ends a JVM that was started ahead and not used."""
+    while _ahead:
+        _ahead.pop().discard()
+
+
+def _jvm_up(settings: Settings, extra: Mapping[str, str], tell: Tell, alone: bool) -> dict[str, str]:
+    """Sees to it that PySpark has a JVM; returns the settings of its session."""
+    place = settings.home.resolve() if alone else None
+    if _jvm_there():
+        return wanted_of(settings, kernel_jar(settings.kernel_dir, lambda: tell("kernel")), extra)
+    launch = _ahead.pop() if _ahead else _launch(settings, extra, tell, place)
+    from pyspark import SparkContext
+
+    SparkContext._ensure_initialized(gateway=launch.gateway())
+    return launch.wanted
+
+
+def _launch(settings: Settings, extra: Mapping[str, str], tell: Tell, place: Path | None) -> Launch:
+    found = java()
+    jar = kernel_jar(settings.kernel_dir, lambda: tell("kernel"))
+    tell("spark")
+    return Launch(found, jar, wanted_of(settings, jar, extra), settings, place)
+
+
+def _jvm_there() -> bool:
+    """Whether PySpark has a JVM already, its own or one that started this process."""
+    context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+    return "PYSPARK_GATEWAY_PORT" in os.environ or getattr(context, "_gateway", None) is not None
+
+
+def _running_session() -> SparkSession | None:
+    if "pyspark.sql" not in sys.modules:
+        return None
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession() or SparkSession._instantiatedSession
 
 
 def wanted_of(settings: Settings, jar: Path, extra: Mapping[str, str]) -> dict[str, str]:
@@ -128,62 +179,6 @@ def wanted_of(settings: Settings, jar: Path, extra: Mapping[str, str]) -> dict[s
 
 def _jars(given: Mapping[str, str]) -> list[str]:
     return [jar.strip() for jar in given.get("spark.jars", "").split(",") if jar.strip()]
-
-
-def _launch(wanted: Mapping[str, str], settings: Settings, place: Path | None) -> None:
-    """Starts the JVM with its own output in a file: it would be printed into what the user looks at."""
-    import psutil
-    from py4j.protocol import Py4JError
-    from pyspark import SparkContext
-    from pyspark.errors import PySparkRuntimeError
-    from pyspark.java_gateway import launch_gateway
-
-    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
-        return
-    said = settings.home.resolve() / "java.log"
-    launched = Launched.now(wanted["spark.driver.memory"], said, said.with_name("spark.log"))
-    before = {child.pid for child in psutil.Process().children()}
-    # Added to, since another app of this home may be writing to it.
-    with private.opened(said, "ab") as file, Scratch(place) as scratch:
-        begun = file.tell()
-        try:
-            launch: Callable[..., Any] = launch_gateway
-            with submitting(wanted, scratch):
-                gateway = launch(None, {"stdout": file, "stderr": file, **_APART, **scratch.inherited})
-        except (PySparkRuntimeError, Py4JError, ConnectionError) as error:
-            file.flush()
-            raise JavaEnded(
-                f"Java ended before Spark was up: {how(_status(error))}",
-                given=_telling_line(said.read_bytes()[begun:].decode("utf-8", "replace")),
-                hint=f"all it said is in {said}; `keyfold doctor` looks for the usual reasons",
-            ) from None
-        except BaseException:
-            # Interrupted on its way up, it would find nobody to talk to and wait for ever.
-            for child in psutil.Process().children():
-                if child.pid not in before:
-                    child.kill()
-            raise
-        scratch.leave_to(gateway.jvm)
-    remember(launched)
-    SparkContext._ensure_initialized(gateway=gateway)
-
-
-def _status(error: BaseException) -> int | None:
-    """The exit status of a JVM that did not come up: PySpark leaves its process in no other place."""
-    trace = error.__traceback__
-    while trace is not None:
-        process = trace.tb_frame.f_locals.get("proc")
-        if process is not None:
-            with suppress(subprocess.TimeoutExpired):
-                return int(process.wait(END_SECONDS))
-        trace = trace.tb_next
-    return None
-
-
-def _telling_line(text: str) -> str | None:
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("WARNING: ")]
-    telling = [line for line in lines if "rror" in line or "xception" in line]
-    return next(iter(telling or lines), None)
 
 
 def log_settings(settings: Settings) -> Path:

@@ -24,6 +24,8 @@ def test_the_defaults():
         "driver_memory": "4g",
         "missing_files": "fail",
         "kernel_dir": None,
+        "class_archive": True,
+        "jvm_launcher": "direct",
     }
 
 

@@ -53,16 +53,22 @@ def command(
     Example: keyfold run shop.py --drain --set spark.sql.shuffle.partitions=8
     """
     from keyfold.cli import log_lines, output, run_loop
-    from keyfold.cli.app_loader import for_workers, load
+    from keyfold.cli.app_loader import beside, by_value, load
 
     seconds = seconds_of(for_)
     settings = {**_settings(set_ or []), **({"master": master} if master else {})}
     with output.only_results():
         loaded = load(app)
-        for_workers(loaded)
+        beside(loaded)
         spec = _with_every(loaded.app.spec(), every)
         ended, status, number = run_loop.lived(
-            spec, loaded.path.name, home=home, settings=settings, drain=drain, seconds=seconds
+            spec,
+            loaded.path.name,
+            home=home,
+            settings=settings,
+            drain=drain,
+            seconds=seconds,
+            loading=lambda: by_value(loaded.module),
         )
     if drain and ended == "signal":
         raise Interrupted("stopped before all input was processed; the next start goes on", number or 2)

@@ -1,46 +1,237 @@
-"""How Spark's settings reach the JVM that is started for them.
+"""Starts the JVM, and connects PySpark to it once it is up.
 
-PySpark would put each on the command line, where every user of the machine can read it. They go through a
-file instead, which is private and gone when the JVM is up.
+PySpark would start it through spark-submit, with every setting on the command line, where all users of the
+machine can read it. The settings go through a private file instead, which is removed when the JVM is up, and
+`java` is started directly where that comes to the same.
+
+A JVM takes a second or more to come up, in which Python can load modules: `Launch` starts it, and
+`Launch.gateway` waits for it.
 """
 
 from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Final
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
 
 from keyfold import private
+from keyfold.engine.jvm import class_archive
+from keyfold.engine.jvm.command import (
+    JAVA_OPTIONS,
+    MEMORY,
+    SUBMIT_ARGUMENTS,
+    environment,
+    java_command,
+    needs_spark_submit,
+)
+from keyfold.engine.jvm.process import END_SECONDS, Launched, how, remember
 from keyfold.engine.jvm.scratch import Scratch
+from keyfold.errors import JavaEnded
+from keyfold.settings import Settings
 
-_ARGUMENTS: Final = "PYSPARK_SUBMIT_ARGS"
-JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+_PORT: Final = "PYSPARK_GATEWAY_PORT"
+_SECRET: Final = "PYSPARK_GATEWAY_SECRET"
+_POLL_SECONDS: Final = 0.01
+_CRASHES: Final = (-signal.SIGABRT, -signal.SIGBUS, -signal.SIGSEGV)
+# In a group of its own: signals to the terminal's group are for Python, which ends batches first.
+_APART: Final[dict[str, Any]] = {"process_group": 0}
+
+
+class Launch:
+    """A JVM that is being started with the wanted settings."""
+
+    def __init__(
+        self, java: str, kernel: Path, wanted: Mapping[str, str], settings: Settings, place: Path | None
+    ) -> None:
+        """`place`: the home in which its temporary files are; None for a directory of their own."""
+        self.wanted, self._java, self._kernel, self._settings = dict(wanted), java, kernel, settings
+        self._output = settings.home.resolve() / "java.log"
+        self._launched = Launched.now(wanted[MEMORY], self._output, self._output.with_name("spark.log"))
+        # Added to, since another app of this home may be writing to it.
+        self._file = private.opened(self._output, "ab")
+        self._begun = self._file.tell()
+        self._scratch = Scratch(place)
+        self._properties = self._scratch.path / "spark.properties"
+        self._connection = self._scratch.path / "gateway"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._archive: Path | None = None
+        if settings.jvm_launcher == "direct" and not needs_spark_submit(wanted):
+            self._archive = class_archive.find(java, kernel, settings)
+            self._start()
+
+    def _start(self) -> None:
+        given = with_scratch(self.wanted, self._scratch)
+        private.write(self._properties, properties(given).encode("ascii"))
+        options = class_archive.options(self._archive)
+        self._process = subprocess.Popen(
+            java_command(self._java, self._kernel, given, self._properties, options),
+            env=environment(self._connection),
+            # The JVM reads it to its end, and then ends itself: it does not outlive this process.
+            stdin=subprocess.PIPE,
+            stdout=self._file,
+            stderr=self._file,
+            preexec_fn=_ignore_interrupts,
+            **_APART,
+            **self._scratch.inherited,
+        )
+
+    def gateway(self) -> Any:
+        """Waits until the JVM is up, and connects PySpark to it."""
+        try:
+            gateway = self._connected() if self._process else self._through_spark_submit()
+        except BaseException:
+            self.discard()
+            raise
+        self._scratch.leave_to(gateway.jvm)
+        self._close()
+        remember(self._launched)
+        return gateway
+
+    def discard(self) -> None:
+        """Ends a JVM that nobody is going to use: it would wait for ever."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        self._close()
+        shutil.rmtree(self._scratch.path, ignore_errors=True)
+
+    def _close(self) -> None:
+        self._properties.unlink(missing_ok=True)
+        self._file.close()
+        self._scratch.__exit__()
+
+    def _connected(self) -> Any:
+        assert self._process is not None
+        if not self._up(self._process) and self._archive and self._process.returncode in _CRASHES:
+            # Perhaps because the archive is damaged.
+            class_archive.remove(self._archive)
+            self._archive = None
+            self._start()
+            self._up(self._process)
+        if not self._connection.exists():
+            raise self._ended(self._process.returncode)
+        gateway = _attached(*_connection_info(self._connection))
+        self._connection.unlink()
+        gateway.proc = self._process
+        return gateway
+
+    def _up(self, process: subprocess.Popen[bytes]) -> bool:
+        """Whether the JVM came up; returns when it has, or has ended."""
+        while not self._connection.exists():
+            if process.poll() is not None:
+                return False
+            time.sleep(_POLL_SECONDS)
+        return True
+
+    def _through_spark_submit(self) -> Any:
+        import psutil
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkRuntimeError
+        from pyspark.java_gateway import launch_gateway
+
+        launch: Callable[..., Any] = launch_gateway
+        before = {child.pid for child in psutil.Process().children()}
+        output = {"stdout": self._file, "stderr": self._file}
+        try:
+            with submitting(self.wanted, self._scratch):
+                return launch(None, {**output, **_APART, **self._scratch.inherited})
+        except (PySparkRuntimeError, Py4JError, ConnectionError) as error:
+            raise self._ended(_status(error)) from None
+        except BaseException:
+            # Interrupted on its way up, it would find nobody to talk to and wait for ever.
+            for child in psutil.Process().children():
+                if child.pid not in before:
+                    child.kill()
+            raise
+
+    def _ended(self, status: int | None) -> JavaEnded:
+        self._file.flush()
+        printed = self._output.read_bytes()[self._begun :].decode("utf-8", "replace")
+        return JavaEnded(
+            f"Java ended before Spark was up: {how(status)}",
+            given=_telling_line(printed),
+            hint=f"all it said is in {self._output}; `keyfold doctor` looks for the usual reasons",
+        )
+
+
+def _ignore_interrupts() -> None:
+    """As PySpark does: an interrupt is for Python, which stops the JVM in good order."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _connection_info(file: Path) -> tuple[int, str]:
+    """The port and the secret, each number and length in four bytes."""
+    content = file.read_bytes()
+    length = int.from_bytes(content[4:8], "big")
+    return int.from_bytes(content[:4], "big"), content[8 : 8 + length].decode()
+
+
+def _attached(port: int, secret: str) -> Any:
+    """PySpark's connection to a JVM that is up. The variables are how PySpark is told of one."""
+    from pyspark.java_gateway import launch_gateway
+
+    launch: Callable[..., Any] = launch_gateway
+    os.environ.update({_PORT: str(port), _SECRET: secret})
+    try:
+        return launch()
+    finally:
+        del os.environ[_PORT], os.environ[_SECRET]
+
+
+def _status(error: BaseException) -> int | None:
+    """The exit status of a JVM that did not come up: PySpark leaves its process in no other place."""
+    trace = error.__traceback__
+    while trace is not None:
+        process = trace.tb_frame.f_locals.get("proc")
+        if process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                return int(process.wait(END_SECONDS))
+        trace = trace.tb_next
+    return None
+
+
+def _telling_line(text: str) -> str | None:
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("WARNING: ")]
+    telling = [line for line in lines if "rror" in line or "xception" in line]
+    return next(iter(telling or lines), None)
 
 
 @contextmanager
 def submitting(wanted: Mapping[str, str], scratch: Scratch) -> Iterator[None]:
-    """A JVM that PySpark starts meanwhile has the settings, and its temporary files in the scratch place."""
+    """A JVM that spark-submit starts meanwhile has the settings, and its temporary files in the scratch."""
     file = scratch.path / "spark.properties"
-    private.write(file, properties({**_places(wanted, scratch), **_options(wanted, scratch)}).encode("ascii"))
-    before = os.environ.get(_ARGUMENTS)
+    private.write(file, properties(with_scratch(wanted, scratch)).encode("ascii"))
+    before = os.environ.get(SUBMIT_ARGUMENTS)
     # Spark's defaults and what the user has in the variable count as before.
-    os.environ[_ARGUMENTS] = f"--extra-properties-file {shlex.quote(str(file))} {before or 'pyspark-shell'}"
+    os.environ[SUBMIT_ARGUMENTS] = (
+        f"--extra-properties-file {shlex.quote(str(file))} {before or 'pyspark-shell'}"
+    )
     try:
         yield
     finally:
-        os.environ.pop(_ARGUMENTS) if before is None else os.environ.update({_ARGUMENTS: before})
+        os.environ.pop(SUBMIT_ARGUMENTS) if before is None else os.environ.update({SUBMIT_ARGUMENTS: before})
         file.unlink(missing_ok=True)
 
 
-def _places(wanted: Mapping[str, str], scratch: Scratch) -> dict[str, str]:
+def with_scratch(wanted: Mapping[str, str], scratch: Scratch) -> dict[str, str]:
+    """The settings, with places for temporary files; the user's own places win."""
+    return {**_local_directory(wanted, scratch), **_temporary_directory(wanted, scratch)}
+
+
+def _local_directory(wanted: Mapping[str, str], scratch: Scratch) -> dict[str, str]:
     """Of Spark's own files; executors on other machines have places of their own."""
     return {"spark.local.dir": str(scratch.path)} if wanted["spark.master"].startswith("local") else {}
 
 
-def _options(wanted: Mapping[str, str], scratch: Scratch) -> dict[str, str]:
-    """The settings, with a place for what Java unpacks and loads: a file system may forbid the loading."""
+def _temporary_directory(wanted: Mapping[str, str], scratch: Scratch) -> dict[str, str]:
+    """Of libraries that Java unpacks and loads, which a file system may forbid."""
     if not scratch.runs_code:
         return dict(wanted)
     place = str(scratch.path).replace("\\", "\\\\").replace('"', '\\"')
@@ -48,7 +239,7 @@ def _options(wanted: Mapping[str, str], scratch: Scratch) -> dict[str, str]:
 
 
 def properties(settings: Mapping[str, str]) -> str:
-    """The settings as a file of Java's, which has escapes for all but plain characters.
+    """The settings as a Java properties file, with escapes for all but plain characters.
 
     >>> properties({"spark.a b": "1=é"})
     'spark.a\\\\u0020b=1\\\\u003d\\\\u00e9\\n'

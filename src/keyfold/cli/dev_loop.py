@@ -1,0 +1,91 @@
+"""The life of an app that is being written: started again in the same JVM whenever its files change."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from keyfold.cli import output, run_loop
+from keyfold.cli.app_loader import Loaded, beside, by_value, load
+from keyfold.cli.main import Interrupted, text_of
+from keyfold.cli.signals import Stopping
+from keyfold.cli.source_files import SourceFiles
+
+if TYPE_CHECKING:
+    from keyfold.engine.handle import Handle
+
+_LOOK_SECONDS: Final = 0.1
+
+
+class Development:
+    """Starts an app, and starts it again when its files change, until a signal."""
+
+    def __init__(self, target: str, home: Path, *, keep: bool) -> None:
+        """`keep`: a start goes on from the state of the one before, instead of reading all input again."""
+        self._target, self._home, self._keep = target, home, keep
+        self._loaded = load(target)
+        beside(self._loaded)
+        self._files = SourceFiles(self._loaded.path)
+        self._changed: Loaded | None = None
+        self._spark: Any = None
+
+    def run(self) -> None:
+        """Returns after a signal."""
+        from keyfold.engine.jvm import class_archive, process
+
+        with Stopping() as stopping, output.warnings_said():
+            try:
+                while not stopping.asked.is_set():
+                    self._run_once(stopping)
+                    while not self._reload() and not stopping.asked.wait(_LOOK_SECONDS):
+                        pass
+                    self._loaded, self._changed = self._changed or self._loaded, None
+            finally:
+                if self._spark is not None:
+                    process.stop(self._spark)
+        class_archive.write_missing()
+
+    def _run_once(self, stopping: Stopping) -> None:
+        """Runs the app until a changed one is loaded, or this one fails."""
+        begun = time.monotonic()
+        name, handle = self._loaded.path.name, None
+        spec = self._loaded.app.spec()
+        try:
+            handle = run_loop.started(spec, name, self._home, {}, stopping, self._send_modules)
+            self._spark = handle.spark
+            output.say(f"up in {time.monotonic() - begun:.1f} s; starts again when {name} changes")
+            run_loop.waited(handle, stopping, over=self._reload)
+        except Interrupted:
+            raise
+        except Exception as error:
+            output.error(text_of(error))
+            output.say(f"waiting until {name} changes")
+        finally:
+            self._stop(handle)
+
+    def _send_modules(self) -> None:
+        """Python workers outlive a start, and would go on with the modules they have imported."""
+        for module in self._files.modules():
+            by_value(module)
+
+    def _stop(self, handle: Handle | None) -> None:
+        try:
+            if handle is not None:
+                handle.stop()
+        except Exception as error:
+            output.error(text_of(error))
+        if not self._keep:
+            shutil.rmtree(self._home / self._loaded.app.spec().name, ignore_errors=True)
+
+    def _reload(self) -> bool:
+        """Whether the files have changed and hold an app; if they hold none, says why."""
+        if self._changed is None and self._files.changed():
+            self._files.unload()
+            try:
+                self._changed = load(self._target)
+            except Exception as error:
+                output.error(text_of(error))
+            self._files.note()
+        return self._changed is not None

@@ -1,0 +1,145 @@
+"""The class archive: Spark's and the kernel's classes as a file that a JVM maps instead of loading jars.
+
+Java calls it a dynamic class data sharing (CDS) archive. It takes a third off a start. The first good run on
+a machine has it written by a process in the background (`archive_writer`); later starts use it.
+
+An archive belongs to one JVM and one set of jars. Its name has a hash of both; the JVM compares them again,
+and goes on without the archive when they differ. It is code, so it is only used when it and its directory
+belong to this user and nobody else can write them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from keyfold.engine.jvm.command import class_path
+from keyfold.kernel.build import cache_places, java_version, module_directory, spark_version
+from keyfold.settings import Settings
+
+PREFIX: Final = "keyfold-classes-"
+SUFFIX: Final = ".jsa"
+FAILED: Final = ".failed"
+# A failure may be a full disk or a machine that was shut down: worth another try, but not at each run.
+_RETRY_SECONDS: Final = 24 * 3600.0
+# Two environments may take turns; each archive has some 180 MB.
+KEPT: Final = 2
+# The `kernel_dir` of this process's JVM, if it was started without an archive for want of one.
+_missing: list[Path | None] = []
+
+
+@dataclass(frozen=True)
+class Archive:
+    """The archive for one `java` and one kernel: where it is looked for, and whether it may be used."""
+
+    path: Path
+    written: bool
+    failed: str | None
+
+
+def find(java: str, kernel: Path, settings: Settings) -> Path | None:
+    """The archive that fits, if there is one, marked as used now."""
+    if not settings.class_archive:
+        return None
+    found = describe(java, kernel, settings)
+    if not found.written:
+        if found.failed is None:
+            _missing.append(settings.kernel_dir)
+        return None
+    with suppress(OSError):
+        os.utime(found.path)
+    return found.path
+
+
+def describe(java: str, kernel: Path, settings: Settings) -> Archive:
+    """What there is of the archive for this `java` and kernel."""
+    name = archive_name(java, kernel)
+    places = cache_places(settings.kernel_dir)
+    for place in places:
+        if usable(place / name):
+            return Archive(place / name, True, None)
+    for place in places:
+        if (failed := _failure(place / name)) is not None:
+            return Archive(place / name, False, failed)
+    return Archive(places[0] / name, False, None)
+
+
+def options(archive: Path | None) -> tuple[str, ...]:
+    """The JVM's options for using an archive: in silence, and without it if it does not fit."""
+    return () if archive is None else ("-Xshare:auto", f"-XX:SharedArchiveFile={archive}", "-Xlog:cds*=off")
+
+
+def archive_name(java: str, kernel: Path) -> str:
+    """The file name for this JVM and these jars: their names, sizes and times."""
+    digest = hashlib.sha256(java_version(java).encode())
+    home = Path(java).resolve().parents[1]
+    for file in (Path(java).resolve(), *sorted(home.glob("lib/server/libjvm.*")), *_jars(kernel)):
+        found = file.stat()
+        digest.update(f"\0{file}\0{found.st_size}\0{found.st_mtime_ns}".encode())
+    return f"{PREFIX}{spark_version()}-{digest.hexdigest()[:16]}{SUFFIX}"
+
+
+def _jars(kernel: Path) -> list[Path]:
+    *_, jars, _ = class_path(kernel)
+    return [*sorted(jars.parent.glob("*.jar")), kernel]
+
+
+def usable(archive: Path) -> bool:
+    """Whether the file is there, and only this user can have written it."""
+    try:
+        found, place = archive.lstat(), archive.parent.stat()
+    except OSError:
+        return False
+    own = found.st_uid == place.st_uid == os.getuid()
+    return (
+        own and archive.is_file() and not archive.is_symlink() and not (found.st_mode | place.st_mode) & 0o022
+    )
+
+
+def _failure(archive: Path) -> str | None:
+    """Why writing it failed a short while ago."""
+    note = archive.with_suffix(FAILED)
+    try:
+        if time.time() - note.stat().st_mtime < _RETRY_SECONDS:
+            return note.read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        pass
+    return None
+
+
+def remove(archive: Path) -> None:
+    """Removes an archive with which no JVM came up."""
+    with suppress(OSError):
+        archive.unlink()
+
+
+def write_missing() -> None:
+    """Has the archive that this process lacked written by a process in the background; returns at once."""
+    if not _missing:
+        return
+    kernel_dir = _missing.pop()
+    _missing.clear()
+    subprocess.Popen(
+        [sys.executable, "-P", "-m", "keyfold.engine.jvm.archive_writer"],
+        cwd="/",
+        env=_environment(kernel_dir),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def _environment(kernel_dir: Path | None) -> dict[str, str]:
+    """Of the writer: the settings and the modules of the user's app are not for it."""
+    kept = {n: v for n, v in os.environ.items() if not n.startswith(("KEYFOLD_", "PYSPARK_", "PYTHONPATH"))}
+    modules = dict.fromkeys(str(module_directory(name).parent) for name in ("keyfold", "pyspark"))
+    place = {"KEYFOLD_KERNEL_DIR": str(kernel_dir.resolve())} if kernel_dir else {}
+    return {**kept, **place, "PYTHONPATH": os.pathsep.join(modules)}
