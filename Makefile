@@ -6,13 +6,13 @@ BIN := .venv/bin
 STAMP := .venv/.keyfold-setup
 PYTEST := $(BIN)/python -m pytest
 
-# Rooms whose tests start no JVM; every other directory with tests in it gets a process, and so a JVM, of its own.
+# Directories whose tests start no JVM; every other directory with tests in it gets a process, and so a JVM, of its own.
 PLAIN := $(wildcard tests/unit tests/views)
 CODE := $(wildcard src tests bench chaos examples tools/*.py hatch_build.py)
 FOUND = $(shell find tests -mindepth 2 -name 'test_*.py' | cut -d/ -f1,2 | sort -u)
-ROOMS = $(filter-out $(PLAIN),$(FOUND)) $(wildcard tests/test_*.py)
-# Rooms whose tests mostly wait for Spark: two processes share their files. tests/process is none of them: beside another JVM the Python
-# processes that Spark starts are too slow for it.
+SUITES = $(filter-out $(PLAIN),$(FOUND)) $(wildcard tests/test_*.py)
+# Directories whose tests mostly wait for Spark: two processes share their files. tests/process is not one of them: beside another
+# JVM, the Python workers that Spark starts time out.
 PAIRED := tests/engine tests/docs
 
 .PHONY: help setup check test test-long format bench bench-cli chaos docs demo wheel clean
@@ -32,12 +32,12 @@ check: $(STAMP) ## format, lint, types, and the tests that need no JVM
 	$(BIN)/mypy
 	$(PYTEST) -q $(PLAIN)
 
-test: check ## check, then every other room of tests/, each in a process or two of its own
+test: check ## check, then every other directory of tests, each in a process or two of its own
 	@failed=; \
-	for room in $(ROOMS); do \
-	    echo "== $$room"; \
-	    case " $(PAIRED) " in *" $$room "*) pair="-n 2 --dist loadfile" ;; *) pair= ;; esac; \
-	    $(PYTEST) -q $$pair $$room || failed="$$failed $$room"; \
+	for suite in $(SUITES); do \
+	    echo "== $$suite"; \
+	    case " $(PAIRED) " in *" $$suite "*) pair="-n 2 --dist loadfile" ;; *) pair= ;; esac; \
+	    $(PYTEST) -q $$pair $$suite || failed="$$failed $$suite"; \
 	done; \
 	if [ "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
 
@@ -57,8 +57,9 @@ bench-cli: $(STAMP) ## measure how long commands take to answer
 chaos: $(STAMP) ## kill an app with every kind of table, 30 times, and compare it with a clean run; takes half an hour
 	$(BIN)/python -m chaos $(ARGS)
 
-docs: $(STAMP) ## write the reference from the code, and build the site into site/
+docs: $(STAMP) ## generate the reference and the module map, and build the site into site/
 	$(BIN)/python tools/reference.py
+	$(BIN)/python tools/module_map.py
 	$(BIN)/mkdocs build --strict --quiet
 
 demo: $(STAMP) ## run a shop that fills itself, live, until Ctrl-C

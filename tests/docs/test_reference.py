@@ -36,12 +36,14 @@ def test_the_reference_is_up_to_date() -> None:
 
 
 def test_a_page_that_was_changed_or_is_missing_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "api").mkdir()
     for name, text in TOOL.pages().items():
         (tmp_path / name).write_text(text, "utf-8")
     assert TOOL.differing(tmp_path) == []
     (tmp_path / "cli.md").write_text("nothing", "utf-8")
     (tmp_path / "errors.md").unlink()
-    assert TOOL.differing(tmp_path) == ["cli.md", "errors.md"]
+    (tmp_path / "api" / "removed-class.md").write_text("old", "utf-8")
+    assert TOOL.differing(tmp_path) == ["cli.md", "errors.md", "api/removed-class.md"]
 
 
 def test_check_exits_with_1_when_a_page_differs(
@@ -52,7 +54,8 @@ def test_check_exits_with_1_when_a_page_differs(
     assert "docs/reference/cli.md" in capsys.readouterr().err
     monkeypatch.setattr(TOOL, "PLACE", tmp_path)
     assert TOOL.main([]) == 0
-    assert sorted(file.name for file in tmp_path.iterdir()) == sorted(TOOL.pages())
+    written = (file.relative_to(tmp_path).as_posix() for file in tmp_path.rglob("*.md"))
+    assert sorted(written) == sorted(TOOL.pages())
 
 
 def test_everything_public_says_something() -> None:
@@ -118,11 +121,24 @@ def test_every_error_is_in_the_reference_and_in_the_tree() -> None:
 def test_every_public_name_is_in_the_reference() -> None:
     import keyfold
 
-    page = read("names.md")
+    index = read("api/index.md")
     for name in keyfold.__all__:
-        assert f"### kf.{name}\n" in page or f"`kf.{name}`" in page, name
-    for name in ("app.start", "stream.by", "handle.drain", "handle.table(t).get", "driver.crash", "table.to"):
-        assert f"### {name}\n" in page
+        assert f"`kf.{name}`" in index, name
+    pages = {
+        name: read(f"api/{TOOL.slug(title)}.md")
+        for title, names in TOOL.documented().items()
+        for name in names
+    }
+    for name, page in pages.items():
+        assert f"\n## {name}\n" in page
+        assert f"`{name}`" in index
+    assert {"app.start", "stream.by", "keyed.table", "table.to"} <= set(pages)
+    assert {"handle.drain", "handle.table(t).get", "handle.table(t).df", "driver.crash"} <= set(pages)
+
+
+def test_a_page_of_the_api_is_about_one_class() -> None:
+    for file in sorted((PAGES / "api").glob("*.md")):
+        assert len(file.read_text("utf-8").splitlines()) <= 250, file
 
 
 def test_no_part_of_an_old_page_is_lost() -> None:

@@ -1,0 +1,60 @@
+"""The map of modules in CONTRIBUTING.md has every file, each with a description."""
+
+from __future__ import annotations
+
+import importlib.util
+import types
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _tool() -> types.ModuleType:
+    spec = importlib.util.spec_from_file_location("module_map", ROOT / "tools" / "module_map.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+TOOL = _tool()
+# Scala files whose main class has no Scaladoc yet. Only ever make this list shorter.
+UNDESCRIBED: set[str] = {
+    "src/keyfold/kernel/scala/join/JoinStrategy.scala",
+    "src/keyfold/kernel/scala/physical/KernelStrategy.scala",
+}
+
+
+def test_the_map_is_up_to_date() -> None:
+    page = TOOL.PAGE.read_text("utf-8")
+    assert TOOL.updated(page) == page, "run `make docs`"
+
+
+def test_every_file_is_in_the_map() -> None:
+    page = TOOL.PAGE.read_text("utf-8")
+    for file in (ROOT / "src" / "keyfold").rglob("*"):
+        described = file.suffix in (".py", ".scala") and "template" not in file.parts
+        if described and file.name != "__init__.py":
+            assert f"- `{file.name}`:" in page, file
+
+
+def test_every_file_has_a_description() -> None:
+    assert set(TOOL.without_description()) <= UNDESCRIBED
+
+
+def test_a_file_without_a_description_is_noticed(tmp_path: Path) -> None:
+    silent = tmp_path / "silent.py"
+    silent.write_text("x = 1\n", "utf-8")
+    assert TOOL.description(silent) == ""
+
+
+def test_a_scala_file_is_described_by_its_main_class(tmp_path: Path) -> None:
+    file = tmp_path / "WindowKind.scala"
+    file.write_text(
+        "/** A bound. */\ncase class Bound(at: Long)\n\n"
+        "/**\n * What a window of 1.5 hours is. More.\n */\nsealed trait WindowKind {\n"
+        "  /** Its panes. */\n  def panes: Int\n}\n",
+        "utf-8",
+    )
+    assert TOOL.description(file) == "What a window of 1.5 hours is"
