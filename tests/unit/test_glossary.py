@@ -124,7 +124,9 @@ def test_files_that_the_texts_name_exist() -> None:
     scala |= {file.name for file in (ROOT / "tests").rglob("*.scala")}
     for page in TEXTS:
         text = written(page)
-        assert {each for each in re.findall(r"\b\w+\.scala\b", text) if each not in scala} == set(), page
+        assert {each for each in re.findall(r"(?<!>)\b\w+\.scala\b", text) if each not in scala} == set(), (
+            page
+        )
         paths = re.findall(
             r"\b(?:src/keyfold/)?((?:app|plan|declare|engine|views|cli|kernel)/[\w/]+\.py)\b", text
         )
