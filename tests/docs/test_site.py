@@ -111,6 +111,7 @@ def test_every_picture_is_on_a_page_and_every_page_has_its_picture() -> None:
 
 def test_pages_have_pictures_and_not_drawings_in_letters() -> None:
     for page in DOCS.rglob("*.md"):
-        for block in re.findall(r"^```\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL):
-            drawn = re.search(r"-->|──+[▶>┐┘]|\|--+\|", block)
+        blocks = re.findall(r"^```([^\n]*)\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+        for language, block in blocks:
+            drawn = None if language else re.search(r"-->|──+[▶>┐┘]|\|--+\|", block)
             assert drawn is None, f"{page}: {drawn and drawn[0]}"
