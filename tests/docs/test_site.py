@@ -1,4 +1,4 @@
-"""The site can be built, without a warning, and loads nothing from elsewhere."""
+"""The site builds without warnings and loads nothing from other hosts."""
 
 from __future__ import annotations
 
