@@ -1,4 +1,4 @@
-"""Fraud as patterns: cards that are tried out, two places at once, bursts of payments, accounts taken over.
+"""Fraud patterns: card testing, impossible travel, bursts of payments, account takeover.
 
     $ python examples/fraud.py data
     $ keyfold describe examples/fraud.py
@@ -8,8 +8,8 @@
     $ keyfold rows fraud.velocity --limit 5
     $ keyfold rows fraud.account_takeover --where "sent > 1000"
 
-The first command makes up a day of payments and of what happens to accounts, and says how much fraud it
-planted. Each kind of fraud stands among honest rows that are almost such a case.
+The first command generates a day of payments and account events, and prints how much fraud it planted. Each
+kind of fraud stands among honest rows that almost match.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import keyfold as kf
 
 app = kf.App("fraud", help="Fraud in payments and accounts")
 
-# A file is a batch here, so that a history is read as it came; without it, all of it would be one batch.
+# One file per batch, so that historical data is read as it arrived, not as a single batch.
 ONE_BY_ONE = {"format": "json", "maxFilesPerTrigger": 1}
 
 payments = app.stream(
@@ -37,7 +37,7 @@ payments = app.stream(
     schema="card string, amount double, place string, lat double, lon double, at timestamp",
     time="at",
     late="2 minutes",
-    help="one row per payment; one that is made online has no place",
+    help="one row per payment; online payments have no place",
 )
 
 events = app.stream(
@@ -46,10 +46,10 @@ events = app.stream(
     schema="account string, kind string, device string, amount double, at timestamp",
     time="at",
     late="2 minutes",
-    help="what happens to accounts: login, password_changed, device_added, confirmed, transfer",
+    help="account events: login, password_changed, device_added, confirmed, transfer",
 )
 
-# A thief tries a card with cents, and takes much as soon as that works.
+# A thief tests a card with small payments, then charges a large amount.
 probe = kf.step("probe", "amount < 2", times=(3, None))
 strike = kf.step("strike", "amount > 100 and amount > 200 * array_avg(probe.amount)")
 
@@ -59,25 +59,25 @@ payments.by("card").pattern(
     within="10 minutes",
     returns={"probes": "size(probe)", "lost": "strike[0].amount"},
     ttl="30 days",
-    help="at least three payments of cents, then one of 200 times as much",
+    help="at least three small payments, then one 200 times as large",
 )
 
 
 def km(a: str, b: str) -> str:
-    """How far apart two rows are on the globe, as SQL: the haversine formula."""
+    """SQL for the distance in km between two rows: the haversine formula."""
     across = f"pow(sin(radians({b}lat - {a}lat) / 2), 2)"
     along = f"cos(radians({a}lat)) * cos(radians({b}lat)) * pow(sin(radians({b}lon - {a}lon) / 2), 2)"
-    # Rounding may make it a little more than 1 for two ends of the world, and asin is NaN then.
+    # For antipodes rounding may give slightly more than 1, for which asin is NaN.
     return f"2 * 6371 * asin(sqrt(least(1.0, {across} + {along})))"
 
 
 def hours(a: str, b: str) -> str:
-    """How much later the second row is, as SQL."""
+    """SQL for the hours from the first row to the second."""
     return f"(unix_millis({b}at) - unix_millis({a}at)) / 3600000"
 
 
-# No airliner does 1000 km in an hour; 20 km are within a town, and no clock is exact. To look at neighbours
-# is enough: if each way from one payment to the next is possible, so are those over several.
+# No airliner flies 1000 km in an hour; up to 20 km may be within one town, with inexact clocks. Comparing
+# neighbours is enough: if each step between payments is possible, so is a trip over several.
 here = kf.step("here")
 there = kf.step("there", f"{km('prev.', '')} > 20 + 1000 * {hours('prev.', '')}")
 
@@ -92,7 +92,7 @@ payments.where("lat is not null and lon is not null").by("card").pattern(
         "minutes": f"round(60 * {hours('here[0].', 'there[0].')}, 1)",
     },
     ttl="30 days",
-    help="paid in two places that are too far apart for the time between",
+    help="two payments too far apart for the time between them",
 )
 
 MOST = 8
@@ -111,18 +111,18 @@ unconfirmed = kf.no("confirmed", "kind = 'confirmed'")
 added = kf.step("added", "kind = 'device_added'")
 transfer = kf.step("transfer", "kind = 'transfer' and device = added[0].device")
 
-# Any device: the one that the money goes out by need not be the first that is added.
+# Any new device: the one used for the transfer need not be the first one added.
 events.by("account").pattern(
     "account_takeover",
     (changed >> unconfirmed).any(added) >> unconfirmed >> transfer,
     within="1 hour",
     returns={"device": "added[0].device", "sent": "transfer[0].amount"},
     ttl="30 days",
-    help="a new password, a new device and a transfer by it, and the owner confirmed nothing between",
+    help="a new password, a new device and a transfer from it, without a confirmation in between",
 )
 
 
-# What makes them up
+# The data generator
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 HOURS = 24
@@ -134,13 +134,13 @@ FAR = (("New York", 40.713, -74.006), ("Singapore", 1.352, 103.82), ("Lagos", 6.
 Row: TypeAlias = dict[str, object]
 Place: TypeAlias = tuple[str, float, float]
 Told: TypeAlias = tuple[float, Row]
-"""A row and the second it is of."""
+"""A row and its second."""
 Case: TypeAlias = tuple[str, str, str]
-"""A fraud that was planted: whose card or account, the time of its first and of its last row."""
+"""A planted fraud: its card or account, and the times of its first and last row."""
 
 
 def make(seed: int = 7, each: int = 12) -> tuple[dict[str, list[Row]], dict[str, list[Case]]]:
-    """Rows of each stream in the order of their arrival, and what each table is to find: `each` cases."""
+    """Rows of each stream in order of arrival, and the `each` cases that every table must find."""
     chance = random.Random(seed)
     told: dict[str, list[Told]] = {"payments": list(_days(chance)), "events": list(_logins(chance))}
     planted: dict[str, list[Case]] = {}
@@ -163,7 +163,7 @@ def make(seed: int = 7, each: int = 12) -> tuple[dict[str, list[Row]], dict[str,
 
 
 def _begin(chance: random.Random) -> float:
-    # Not in the last hours: what waits for the watermark is to be passed by it.
+    # Not in the last hours, so that the watermark passes every planted case.
     return round(chance.uniform(3, HOURS - 4) * 3600, 3)
 
 
@@ -178,13 +178,13 @@ def _event(account: str, second: float, kind: str, device: str, amount: float | 
 
 
 def _near(place: Place, chance: random.Random) -> Place:
-    """A shop of the town."""
+    """A shop in the town."""
     name, lat, lon = place
     return name, round(lat + chance.uniform(-0.03, 0.03), 4), round(lon + chance.uniform(-0.03, 0.03), 4)
 
 
 def _days(chance: random.Random) -> Iterator[Told]:
-    """What two hundred people pay in a day, some of it online."""
+    """A day of payments by two hundred people, some of them online."""
     for number in range(200):
         second = chance.uniform(0, 8 * 3600)
         while second < HOURS * 3600:
@@ -222,7 +222,7 @@ def _almost_card_testing(card: str, begin: float, chance: random.Random, number:
 
     large = chance.uniform(250, 290)
     return [
-        # Two probes only; a charge that is not large for them; one after the time, to the second; one before.
+        # Only two probes; a charge that is not large enough; one exactly at the end of `within`; one before.
         [*small(0, 60), _payment(card, begin + 120, large)],
         [*small(0, 60, 120, least=1.5), _payment(card, begin + 300, large)],
         [*small(0, 60, 120), _payment(card, begin + 600, large)],
@@ -241,7 +241,7 @@ def _impossible_travel(
 
 
 def _almost_impossible_travel(card: str, begin: float, chance: random.Random, number: int) -> list[Told]:
-    # The fast train; an airliner; two shops of a town in one second; a long flight, in the day's first half.
+    # A fast train; an airliner; two shops of one town within a second; a long flight.
     ways = [(LILLE, 3500.0), (LONDON, 3000.0), (_near(PARIS, chance), 1.0), (FAR[0], 8 * 3600.0)]
     place, gap = ways[number % 4]
     return [_payment(card, begin / 2, 30, PARIS), _payment(card, begin / 2 + gap, 40, place)]
@@ -255,7 +255,7 @@ def _velocity(card: str, begin: float, chance: random.Random, number: int) -> tu
 
 
 def _almost_velocity(card: str, begin: float, chance: random.Random, number: int) -> list[Told]:
-    # As many as may be, at once; one more, the last of them when the time is over; and a steady customer.
+    # As many as allowed, at once; one more, just after the time is over; and a regular customer.
     count, gap = [(MOST, 1.0), (MOST + 1, 75.0), (40, 80.0)][number % 3]
     return [_payment(card, begin + gap * n, chance.uniform(3, 9)) for n in range(count)]
 
@@ -280,11 +280,11 @@ def _almost_account_takeover(account: str, begin: float, chance: random.Random, 
         # Confirmed after the password, and after the device.
         (("password_changed", "confirmed", "device_added", "transfer"), "new"),
         (("password_changed", "device_added", "confirmed", "transfer"), "new"),
-        # By the phone they always had; the device came first; no transfer.
+        # From the usual phone; the device was added first; no transfer.
         (("password_changed", "device_added", "transfer"), "phone"),
         (("device_added", "password_changed", "transfer"), "new"),
         (("password_changed", "device_added", "login"), "new"),
-        # All of it, and the transfer when the hour is over.
+        # Everything, but the transfer comes after the hour.
         (("password_changed", "login", "device_added", "login", "login", "transfer"), "new"),
     ][number % 6]
     gap = 3600 / (len(kinds) - 1) if len(kinds) == 6 else chance.uniform(60, 600)
@@ -324,7 +324,7 @@ def generate(directory: Path, seed: int = 7, each: int = 12) -> dict[str, list[C
 def _write(file: Path, rows: list[Row], age: int) -> None:
     aside = file.with_name(f".{file.name}")
     aside.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
-    # Spark takes files by age; a file must appear whole.
+    # Spark reads files in order of age; a file must appear whole.
     os.utime(aside, (time.time() - age,) * 2)
     aside.rename(file)
 

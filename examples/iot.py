@@ -1,4 +1,4 @@
-"""Devices that measure temperature: a moving mean and spread of each, and alerts when one is out of band.
+"""Temperature sensors: a moving mean and spread per device, and alerts when a device is out of band.
 
     $ python examples/iot.py data/readings --rows 4800
     $ keyfold run examples/iot.py --drain
@@ -7,8 +7,8 @@
     $ keyfold rows iot.newest --where "trend > 3 or trend < -3"
     $ keyfold late list iot.recent
 
-The first command makes the readings up, with things to be found: a device that is out of band now, one that
-was for a moment, one that warms slowly, and one that was offline and sends its old readings at last.
+The first command generates the readings, with anomalies: a device that is out of band now, one that was for a
+moment, one that warms slowly, and one that was offline and delivers its old readings late.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from pathlib import Path
 
 import keyfold as kf
 
-app = kf.App("iot", help="Devices that measure temperature")
+app = kf.App("iot", help="Temperature sensors")
 
 readings = app.stream(
     "readings",
-    # A file is a batch here, so that a history is read as it came; without it, all of it would be one batch.
+    # One file per batch, so that historical data is read as it arrived, not as a single batch.
     kf.files("data/readings", format="json", maxFilesPerTrigger=1),
     schema="device string, temp double, at timestamp",
     time="at",
     late="1 minute",
-    help="one row every five seconds of each device",
+    help="one row per device every five seconds",
 )
 
 readings.by("device").rolling("5 minutes").table(
@@ -42,7 +42,7 @@ readings.by("device").rolling("5 minutes").table(
     mean="avg(temp)",
     spread="stddev(temp)",
     now="max_by(temp, at)",
-    # Out of band: more than three spreads from the mean, the newest reading or any of the five minutes.
+    # Out of band: more than three spreads from the mean; the newest reading, or any in the five minutes.
     alert="abs(max_by(temp, at) - avg(temp)) > 3 * stddev(temp)",
     spike="greatest(max(temp) - avg(temp), avg(temp) - min(temp)) > 3 * stddev(temp)",
     ttl="1 day",
@@ -59,7 +59,7 @@ readings.by("device").last(20).table(
 )
 
 
-# What makes the readings up
+# The data generator
 
 START = datetime(2026, 1, 1, 9, tzinfo=UTC)
 DEVICES = 8
@@ -69,7 +69,7 @@ HOT, SPIKED, WARMING, OFFLINE = "d2", "d3", "d5", "d7"
 
 
 def generate(directory: Path, rows: int = 4800, seed: int = 7) -> None:
-    """Writes files of readings in the order of their arrival; the same seed gives the same rows."""
+    """Writes files of readings in order of arrival; the same seed gives the same rows."""
     arriving = sorted(_readings(rows // DEVICES, random.Random(seed)), key=lambda reading: reading[0])
     lines = [json.dumps(row) for _, row in arriving]
     directory.mkdir(parents=True, exist_ok=True)
@@ -79,20 +79,20 @@ def generate(directory: Path, rows: int = 4800, seed: int = 7) -> None:
 
 
 def _readings(steps: int, chance: random.Random) -> Iterator[tuple[float, dict[str, object]]]:
-    """Each reading, and the second of its arrival."""
+    """Each reading with the second of its arrival."""
     for step in range(steps):
         for number in range(DEVICES):
             device, second = f"d{number}", step * STEP + number / DEVICES
             at = (START + timedelta(seconds=second)).isoformat(timespec="milliseconds")
             temp = 20 + number + chance.uniform(-1, 1) + _planted(device, steps - step)
-            # A little out of order; what the offline device measured in its third tenth comes near the end.
+            # Slightly out of order; the offline device delivers part of its readings near the end.
             offline = device == OFFLINE and 0.2 * steps <= step < 0.3 * steps
             arrival = 0.9 * steps * STEP if offline else second + chance.uniform(0, 20)
             yield arrival, {"device": device, "temp": round(temp, 3), "at": at.replace("+00:00", "Z")}
 
 
 def _planted(device: str, left: int) -> float:
-    """What is wrong with a device's reading when there are so many readings left, this one included."""
+    """The error planted in a device's reading, given the number of readings left, including this one."""
     if device == HOT:
         return 12.0 if left == 1 else 0.0
     if device == SPIKED:
@@ -105,7 +105,7 @@ def _planted(device: str, left: int) -> float:
 def _write(file: Path, lines: list[str], age: int) -> None:
     aside = file.with_name(f".{file.name}")
     aside.write_text("".join(f"{line}\n" for line in lines), "utf-8")
-    # Spark takes files by age; a file must appear whole.
+    # Spark reads files in order of age; a file must appear whole.
     os.utime(aside, (time.time() - age,) * 2)
     aside.rename(file)
 

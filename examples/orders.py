@@ -1,4 +1,4 @@
-"""Orders of a store with prices and customers: totals per tier, best sellers, and what is not paid in time.
+"""Orders of a store with prices and customers: totals per tier, best sellers, and unpaid orders.
 
     $ python examples/orders.py data --rows 3000
     $ keyfold run examples/orders.py --drain
@@ -8,9 +8,8 @@
     $ keyfold late list store.unpaid
     $ keyfold status store
 
-The first command makes up orders, payments, changes of customers, and a file of prices. Some orders are sent
-twice, some are never paid, some are paid too late, some payments arrive hours after they were made, and
-customers change their tier.
+The first command generates orders, payments, customer profiles and a price list. Some orders are sent twice,
+some are never paid, some are paid too late, some payments arrive hours late, and customers change their tier.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from pathlib import Path
 
 import keyfold as kf
 
-app = kf.App("store", help="Orders of a store, and what belongs to them")
+app = kf.App("store", help="Orders of a store, with payments, prices and customers")
 
-# A file is a batch here, so that a history is read as it came; without it, all of it would be one batch.
+# One file per batch, so that historical data is read as it arrived, not as a single batch.
 ONE_BY_ONE = {"format": "json", "maxFilesPerTrigger": 1}
 
 sent = app.stream(
@@ -57,7 +56,7 @@ profiles = app.stream(
     schema="customer string, tier string, at timestamp",
     time="at",
     late="10 minutes",
-    help="one row whenever a customer is new, or has another tier",
+    help="one row whenever a customer is new or changes tier",
 )
 
 prices = kf.lookup(
@@ -65,23 +64,23 @@ prices = kf.lookup(
     kf.files("data/prices.csv", format="csv", header=True),
     schema="sku string, product string, category string, price decimal(8, 2)",
     refresh="10 minutes",
-    help="what things cost",
+    help="price per product",
 )
 
 customers = (
-    profiles.by("customer").latest().table("customers", tier="tier", since="at", help="their newest tier")
+    profiles.by("customer").latest().table("customers", tier="tier", since="at", help="the current tier")
 )
 
 priced = orders.enrich(prices, on="sku", how="inner").select("*", amount="quantity * price")
 
-# An order counts for the tier that its customer has now: when that changes, it moves to the other tier.
+# An order counts for the current tier of its customer: when the tier changes, the order moves with it.
 priced.enrich(customers, on="customer", on_update=True, keep="30 days").by(
     tier="coalesce(tier, 'unknown')"
 ).table(
     "tiers",
     orders="count(*)",
     revenue="sum(amount)",
-    help="totals per tier, by the tier that each customer has now",
+    help="totals per tier, by the current tier of each customer",
 )
 
 sales = priced.by("category", "product").table(
@@ -92,17 +91,17 @@ sales.changes().by("category").top(2, by="revenue desc, product").table(
     "best_sellers",
     product="product",
     revenue="revenue",
-    help="the two products of a category that bring most",
+    help="the two products with the highest revenue in each category",
 )
 
-# Nothing is paid before it is ordered. The row comes once the hour is over and nothing more can arrive; one
-# that was sent twice is one row here without distinct.
+# A payment never precedes its order. An unpaid order is emitted once the hour is over and no payment can
+# arrive any more; an order that was sent twice is one row here even without distinct.
 sent.join(payments, on="id", within=("0 seconds", "1 hour"), how="left_anti").by("id").latest().table(
-    "unpaid", ttl="30 days", idle="1 hour", help="orders that nobody paid within an hour"
+    "unpaid", ttl="30 days", idle="1 hour", help="orders that were not paid within an hour"
 )
 
 
-# What makes them up
+# The data generator
 
 START = datetime(2026, 1, 1, 9, tzinfo=UTC)
 HOURS = 8
@@ -116,7 +115,7 @@ PRODUCTS = {
 
 
 def generate(directory: Path, rows: int = 3000, seed: int = 7) -> None:
-    """Writes a directory per stream, its files in order of arrival; the same seed gives the same rows."""
+    """Writes one directory per stream, with files in order of arrival; the same seed gives the same rows."""
     chance = random.Random(seed)
     skus = _prices(directory, chance)
     made = list(_orders(rows, skus, chance))
@@ -134,12 +133,12 @@ def _prices(directory: Path, chance: random.Random) -> list[str]:
         table.writerow(["sku", "product", "category", "price"])
         for sku, thing in zip(skus, things, strict=True):
             table.writerow([sku, *thing, f"{chance.randint(100, 3000) / 100:.2f}"])
-    # Something is ordered that has no price.
+    # One product that is ordered has no price.
     return [*skus, "s99"]
 
 
 def _orders(rows: int, skus: list[str], chance: random.Random) -> Iterator[tuple[float, dict[str, object]]]:
-    """Each order, and the second of its arrival."""
+    """Each order with the second of its arrival."""
     for number in range(rows):
         second = chance.uniform(0, HOURS * 3600)
         row = {"id": f"o{number}", "customer": f"c{chance.randrange(60)}", "sku": chance.choice(skus)}
@@ -166,13 +165,13 @@ def _payments(
         # One in twenty is paid after the hour.
         wait = chance.uniform(3700, 7200) if kind < 0.10 else chance.uniform(5, 3500)
         second = (at - START).total_seconds() + wait
-        # One in a hundred arrives hours after it was made.
+        # One in a hundred arrives hours late.
         arrival = second + (3 * 3600 if kind > 0.99 else chance.uniform(0, 60))
         yield arrival, {"id": order["id"], "method": chance.choice(("card", "bank")), "at": _text(second)}
 
 
 def _profiles(chance: random.Random) -> Iterator[tuple[float, dict[str, object]]]:
-    """Two of the sixty customers are never heard of; others change their tier a few times."""
+    """Two of the sixty customers have no profile; the others change their tier a few times."""
     for number in range(58):
         for change in range(chance.randint(1, 4)):
             second = 0.0 if change == 0 else chance.uniform(0, HOURS * 3600)
@@ -186,7 +185,7 @@ def _text(second: float) -> str:
 
 
 def _write_all(directory: Path, arriving: Iterator[tuple[float, dict[str, object]]] | list) -> None:
-    """Files of equal spans of time, so that the n-th files of all streams arrive together."""
+    """Files that cover equal time spans, so that the n-th files of all streams arrive together."""
     directory.mkdir(parents=True, exist_ok=True)
     ordered = sorted(arriving, key=lambda each: each[0])
     span = (HOURS + 6) * 3600 / FILES
@@ -198,7 +197,7 @@ def _write_all(directory: Path, arriving: Iterator[tuple[float, dict[str, object
 def _write(file: Path, lines: list[str], age: int) -> None:
     aside = file.with_name(f".{file.name}")
     aside.write_text("".join(f"{line}\n" for line in lines), "utf-8")
-    # Spark takes files by age; a file must appear whole.
+    # Spark reads files in order of age; a file must appear whole.
     os.utime(aside, (time.time() - age,) * 2)
     aside.rename(file)
 

@@ -1,4 +1,4 @@
-"""What visitors of a site look at: views per minute, pages that trend, and visits.
+"""Web analytics: page views per minute, trending pages, and visits.
 
     $ python examples/web_analytics.py data/views --rows 5000
     $ keyfold run examples/web_analytics.py --drain
@@ -8,8 +8,8 @@
     $ keyfold late list web.per_minute
     $ keyfold rejected web.views
 
-The first command makes the views up. They come out of order; some come hours late, one is of a clock that is
-ten years ahead, and one is cut short.
+The first command generates the views. They arrive out of order; some are hours late, one has a clock that is
+ten years ahead, and one line is truncated.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from pathlib import Path
 
 import keyfold as kf
 
-app = kf.App("web", help="What visitors of a site look at")
+app = kf.App("web", help="Page views of a site")
 
 views = app.stream(
     "views",
-    # A file is a batch here, so that a history is read as it came; without it, all of it would be one batch.
+    # One file per batch, so that historical data is read as it arrived, not as a single batch.
     kf.files("data/views", format="json", maxFilesPerTrigger=1),
     schema="visitor string, page string, at timestamp",
     time="at",
@@ -59,11 +59,11 @@ views.by("visitor").session("30 minutes").table(
     entered="min_by(page, at)",
     left="max_by(page, at)",
     seconds="(unix_millis(max(at)) - unix_millis(min(at))) / 1000",
-    help="a visit ends when its visitor has opened nothing for half an hour",
+    help="a visit ends after half an hour without a page view",
 )
 
 
-# What makes the views up
+# The data generator
 
 START = datetime(2026, 1, 1, 9, tzinfo=UTC)
 PAGES = ("/", "/search", "/tea", "/coffee", "/cart", "/help")
@@ -71,7 +71,7 @@ FILES = 4
 
 
 def generate(directory: Path, rows: int = 5000, seed: int = 7) -> None:
-    """Writes files of views in the order of their arrival; the same seed gives the same rows."""
+    """Writes files of views in order of arrival; the same seed gives the same rows."""
     arriving = sorted(_views(rows, random.Random(seed)), key=lambda view: view[0])
     lines = [json.dumps(row) for _, row in arriving]
     lines.insert(len(lines) // 2, json.dumps({"visitor": "v1", "page": "/", "at": "2036-01-01T00:00:00Z"}))
@@ -83,14 +83,14 @@ def generate(directory: Path, rows: int = 5000, seed: int = 7) -> None:
 
 
 def _views(rows: int, chance: random.Random) -> Iterator[tuple[float, dict[str, str]]]:
-    """Each view, and the second of its arrival."""
+    """Each view with the second of its arrival."""
     made = 0
     while made < rows:
         visitor, second = f"v{chance.randrange(1, 300)}", chance.uniform(0, 4 * 3600)
         for _ in range(min(chance.randint(1, 20), rows - made)):
             at = (START + timedelta(seconds=second)).isoformat(timespec="milliseconds")
             page = chance.choices(PAGES, weights=(6, 4, 3, 3, 2, 1))[0]
-            # Most arrive within a minute, and one in a hundred two hours late.
+            # Most arrive within a minute, one in a hundred arrives two hours late.
             delay = 7200 if chance.random() < 0.01 else chance.uniform(0, 60)
             yield second + delay, {"visitor": visitor, "page": page, "at": at.replace("+00:00", "Z")}
             second += chance.uniform(1, 180)
@@ -100,7 +100,7 @@ def _views(rows: int, chance: random.Random) -> Iterator[tuple[float, dict[str, 
 def _write(file: Path, lines: list[str], age: int) -> None:
     aside = file.with_name(f".{file.name}")
     aside.write_text("".join(f"{line}\n" for line in lines), "utf-8")
-    # Spark takes files by age; a file must appear whole.
+    # Spark reads files in order of age; a file must appear whole.
     os.utime(aside, (time.time() - age,) * 2)
     aside.rename(file)
 

@@ -416,22 +416,27 @@ def _fenced(text: str) -> str:
     return "\n\n".join(f"```pycon\n{part}\n```" if part.startswith(">>>") else part for part in parts)
 
 
-# What lacks a text
+# Completeness
 
 
 def undocumented() -> list[str]:
-    """Every public name, setting, command, option and error that says nothing of itself."""
-    return [*_silent_settings(), *silent_commands(command_tree()), *_silent_names(), *_silent_errors()]
+    """Every public name, setting, command, option and error without a docstring or help text."""
+    return [
+        *_undocumented_settings(),
+        *undocumented_commands(command_tree()),
+        *_undocumented_names(),
+        *_undocumented_errors(),
+    ]
 
 
-def _silent_settings() -> list[str]:
+def _undocumented_settings() -> list[str]:
     from keyfold.settings import Settings
 
     return [f"setting {name}" for name, field in Settings.model_fields.items() if not field.description]
 
 
-def silent_commands(root: Any) -> list[str]:
-    """Commands without a help or an example, arguments and options without a help."""
+def undocumented_commands(root: Any) -> list[str]:
+    """Commands without a help text or an example, arguments and options without a help text."""
     found = [f"keyfold: {param.name}" for param in root.params if not (param.help or "").strip()]
     for name, command in all_commands(root).items():
         text, examples = _split_examples(inspect.cleandoc(command.help or ""))
@@ -441,11 +446,11 @@ def silent_commands(root: Any) -> list[str]:
     return found
 
 
-def _silent_names() -> list[str]:
+def _undocumented_names() -> list[str]:
     return [name for names in documented().values() for name, value in names.items() if not own_doc(value)]
 
 
-def _silent_errors() -> list[str]:
+def _undocumented_errors() -> list[str]:
     return [f"error {cls.__name__}" for cls in error_classes() if not own_doc(cls)]
 
 
@@ -466,7 +471,7 @@ def main(arguments: list[str]) -> int:
         print("usage: python tools/reference.py [--check]", file=sys.stderr)
         return 2
     if silent := undocumented():
-        print(f"without a text: {', '.join(silent)}", file=sys.stderr)
+        print(f"without documentation: {', '.join(silent)}", file=sys.stderr)
         return 1
     if arguments:
         for name in (stale := differing()):

@@ -1,4 +1,4 @@
-"""The site can be built, without a warning, and loads nothing from elsewhere."""
+"""The site builds without warnings and loads nothing from other hosts."""
 
 from __future__ import annotations
 
@@ -74,12 +74,44 @@ def test_lines_of_hand_written_pages_are_short() -> None:
             assert long == [], file
 
 
-def test_the_picture_is_whole_and_stands_alone() -> None:
-    picture = DOCS / "way-of-a-row.svg"
+PICTURES = sorted(DOCS.rglob("*.svg"))
+
+
+@pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.stem)
+def test_a_picture_is_described_readable_in_the_dark_and_stands_alone(picture: Path) -> None:
     root = ElementTree.parse(picture).getroot()
-    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    space = "{http://www.w3.org/2000/svg}"
+    assert root.tag == f"{space}svg"
     assert root.get("viewBox")
-    words = " ".join(text for text in root.itertext())
+    assert all((root.findtext(f"{space}{part}") or "").strip() for part in ("title", "desc"))
+    text = picture.read_text("utf-8")
+    assert "prefers-color-scheme: dark" in text
+    assert "href" not in text
+
+
+@pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.stem)
+def test_the_words_of_a_picture_are_inside_of_it(picture: Path) -> None:
+    """By the places where texts begin or are centred; a text that ends outside is for the eye to find."""
+    root = ElementTree.parse(picture).getroot()
+    _, _, width, height = (float(part) for part in str(root.get("viewBox")).split())
+    for text in root.iter("{http://www.w3.org/2000/svg}text"):
+        x, y = float(str(text.get("x"))), float(str(text.get("y")))
+        assert 0 < x < width, text.text
+        assert 0 < y < height, text.text
+
+
+def test_every_picture_is_on_a_page_and_every_page_has_its_picture() -> None:
+    pages = "".join(page.read_text("utf-8") for page in DOCS.rglob("*.md"))
+    for picture in PICTURES:
+        assert f"{picture.name})" in pages, picture
+    words = " ".join(ElementTree.parse(DOCS / "way-of-a-row.svg").getroot().itertext())
     for part in ("source", "where", "shuffle", "state", "view", "commit"):
         assert part in words
-    assert "href" not in picture.read_text("utf-8")
+
+
+def test_pages_have_pictures_and_not_drawings_in_letters() -> None:
+    for page in DOCS.rglob("*.md"):
+        blocks = re.findall(r"^```([^\n]*)\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+        for language, block in blocks:
+            drawn = None if language else re.search(r"-->|──+[▶>┐┘]|\|--+\|", block)
+            assert drawn is None, f"{page}: {drawn and drawn[0]}"

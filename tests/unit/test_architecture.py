@@ -1,4 +1,4 @@
-"""Imports go one way, so that a reader of one room needs only the rooms before it."""
+"""Imports go one way, so a reader of one layer needs only the layers before it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ORDER = [
 LATE = {("declare", "engine")}
 
 
-def room(path: Path) -> str:
+def layer(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
@@ -43,17 +43,17 @@ def imported(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE)))
-def test_a_room_imports_only_rooms_before_it(path: Path) -> None:
-    mine = room(path)
+def test_a_layer_imports_only_layers_before_it(path: Path) -> None:
+    mine = layer(path)
     if mine == "__init__":
         return
-    assert mine in ORDER, f"{mine} is a new room: give it a place in ORDER"
+    assert mine in ORDER, f"{mine} is a new layer: give it a place in ORDER"
     for other in imported(path) & set(ORDER):
         late = (mine, other) in LATE
         assert late or ORDER.index(other) <= ORDER.index(mine), f"{mine} must not import {other}"
 
 
-def test_no_file_holds_two_rooms() -> None:
+def test_no_file_is_too_long() -> None:
     for path in (*SOURCE.rglob("*.py"), *SOURCE.rglob("*.scala")):
         assert len(path.read_text("utf-8").splitlines()) <= 400, path
 

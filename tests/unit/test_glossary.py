@@ -124,8 +124,18 @@ def test_files_that_the_texts_name_exist() -> None:
     scala |= {file.name for file in (ROOT / "tests").rglob("*.scala")}
     for page in TEXTS:
         text = written(page)
-        assert {each for each in re.findall(r"\b\w+\.scala\b", text) if each not in scala} == set(), page
-        paths = re.findall(
-            r"\b(?:src/keyfold/)?((?:app|plan|declare|engine|views|cli|kernel)/[\w/]+\.py)\b", text
+        assert {each for each in re.findall(r"(?<!>)\b\w+\.scala\b", text) if each not in scala} == set(), (
+            page
         )
-        assert {each for each in paths if not (ROOT / "src" / "keyfold" / each).is_file()} == set(), page
+        paths = re.findall(r"(?<![\w/.>-])([a-z_]+)(/[\w/.-]*\w\.(?:py|md|svg))\b", text)
+        assert [top + rest for top, rest in paths if not _exists(top, rest, page)] == [], page
+
+
+def _exists(top: str, rest: str, page: Path) -> bool:
+    """Files by their path in the repository, or by that of a layer in the package; others are users' own."""
+    if (ROOT / "src" / "keyfold" / top).is_dir() or top == "app":
+        return (ROOT / "src" / "keyfold" / f"{top}{rest}").is_file()
+    ours = top in {"tests", "tools", "bench", "chaos", "examples", "src"} or (
+        top == "docs" and page.parent == ROOT
+    )
+    return not ours or (ROOT / f"{top}{rest}").is_file()
