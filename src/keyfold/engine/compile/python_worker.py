@@ -70,7 +70,7 @@ def wrap(own: Any, shown: list[str], keys: list[str], output: list[str], kept: A
 
         def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:
             if key[0] is None:
-                return (Given({"_kf_side": row["_kf_side"].asDict(True)}) for row in rows)
+                return (Given({"_kf_side": row["_kf_side"]}) for row in rows)
             width, row = len(shown), self.row
             return self.emit(key, own.handleInputRows(key, (row(*r[:width]) for r in rows), timerValues), 0)
 

@@ -7,50 +7,79 @@ import org.apache.spark.sql.keyfold.physical.{ArrivalStamp, PartitionStep}
 import org.apache.spark.sql.types._
 
 /**
- * The rows of a table, one by one: the key, what its folds read, an order stamp (event time, then input partition and position), and the whole row, so that
- * one on which a fold throws can be kept as it came; `bare` leaves that out.
+ * The rows of a table, one by one: the key, the columns that its folds read, an order stamp (event time, then input
+ * partition and position), the whole row, so that one on which a fold throws can be rejected as it was, and the side
+ * output. With `bare` the whole row is left out.
  */
-case class KeyedRows(gate: RowGate, keys: Seq[Expression], reads: Seq[Expression], time: Option[Expression], timing: Option[LatenessCheck] = None, bare: Boolean = false) extends PartitionStep {
-  override def at(watermark: Long): PartitionStep = copy(timing = timing.map(_.copy(watermark = watermark)))
-  private def whole: Seq[Expression] = if (bare) Nil else Seq(CreateNamedStruct(gate.visible.flatMap(a => Seq(Literal(a.name), a))))
-  def added: Seq[DataType] = KeyedRows.stampType +: whole.map(_.dataType)
+case class KeyedRows(
+    gate: RowGate, keys: Seq[Expression], reads: Seq[Expression], time: Option[Expression],
+    lateness: Option[LatenessCheck] = None, bare: Boolean = false) extends PartitionStep {
+  override def at(watermark: Long): PartitionStep = copy(lateness = lateness.map(_.copy(watermark = watermark)))
 
-  def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = {
-    val live = new RowGateEvaluator(gate, partition)
-    val at = AttributeReference("at", LongType, nullable = false)()
-    val stamp = CreateNamedStruct(Seq(Literal("time"), time.getOrElse(Literal(null, TimestampType)), Literal("arrival"), at))
-    val carried = SideOutput.attribute()
-    val good = new UserProjection(((keys ++ reads :+ stamp) ++ whole) :+ carried, gate.source :+ at :+ carried)
-    val timed = timing.map(new LatenessEvaluator(_, live.rejects)).orNull
-    val lane = new NullKeyPartition(keys.map(_.dataType), reads.map(_.dataType) ++ added)
-    val key = new KeyValidation(keys)
-    val position = new GenericInternalRow(2)
-    val joined = new JoinedRow
-    var n = 0L
-    rows.flatMap { row =>
-      n += 1
-      try {
-        val why = live.sideOutput(row)
-        if (why != null) Some(lane(why))
-        else if (!live.passes(row)) None
-        else {
-          val untimely = if (timed == null) null else timed.wrong(row)
-          val text = if (timed == null || untimely != null) null else timed.late(row)
-          position.update(0, ArrivalStamp.place(partition, n))
-          position.update(1, if (text != null && timed.alone(row)) text else null)
-          val r = good(joined(row, position))
-          val wrong = if (untimely != null) untimely else key.wrong(r)
-          if (wrong != null && live.takenBack(row)) None
-          else if (wrong != null) Some(lane(live.rejects.rejected(row, wrong)))
-          else if (text == null || timed.alone(row)) Some(r)
-          else if (timed.open(row)) Seq(lane(text), r)
-          else Some(lane(text))
-        }
-      } catch { case e: RowError => if (live.takenBack(row)) None else Some(lane(live.rejects.rejected(row, e))) }
-    }
-  }
+  def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] =
+    new KeyedRowIterator(this, partition, rows)
+
+  private[rows] def wholeRow: Seq[Expression] = if (bare) Nil else Seq(SideOutputBuilder.struct(gate.visible))
+  /** The types of the columns between `reads` and the side output. */
+  def added: Seq[DataType] = KeyedRows.stampType +: wholeRow.map(_.dataType)
 }
 
 object KeyedRows {
   val stampType: StructType = new StructType().add("time", TimestampType).add("arrival", LongType)
+}
+
+private class KeyedRowIterator(step: KeyedRows, partition: Int, rows: Iterator[InternalRow]) extends RowIterator {
+  import step._
+  private val admission = new RowAdmission(gate, lateness, keys, partition)
+  private val arrival = AttributeReference("arrival", LongType, nullable = false)()
+  private val columns = {
+    val eventTime = time.getOrElse(Literal(null, TimestampType))
+    val stamp = CreateNamedStruct(Seq(Literal("time"), eventTime, Literal("arrival"), arrival))
+    (keys ++ reads :+ stamp) ++ wholeRow
+  }
+  private val admitted = new UserProjection(columns :+ SideOutput.none, gate.source :+ arrival)
+  private lazy val undecided = {
+    val side = SideOutput.attribute()
+    new UserProjection(columns :+ side, gate.source :+ arrival :+ side)
+  }
+  private val nullKey = new NullKeyPartition(keys.map(_.dataType), reads.map(_.dataType) ++ added)
+  private val position = new GenericInternalRow(1)
+  private val joined = new JoinedRow
+  private var n = 0L
+  /** A row that follows its own side output. */
+  private var pending: InternalRow = _
+
+  override protected def advance(): InternalRow = {
+    if (pending != null) { val row = pending; pending = null; return row }
+    while (rows.hasNext) {
+      n += 1
+      val found = process(rows.next())
+      if (found != null) return found
+    }
+    null
+  }
+
+  private def process(row: InternalRow): InternalRow = {
+    val decision = try {
+      val begun = admission.begin(row)
+      if (begun eq Admission.Admitted) {
+        position.setLong(0, ArrivalStamp.place(partition, n))
+        val keyed = admitted(joined(row, position))
+        val decided = decide(row, keyed)
+        if (decided eq Admission.Admitted) return keyed
+        if (decided eq Admission.PartlyLate) pending = keyed
+        if (decided eq Admission.Undecided) return undecided(withSideOutput(row))
+        decided
+      } else begun
+    } catch { case e: RowError => admission.reject(row, e) }
+    if (decision eq Admission.Filtered) null else nullKey(admission.sideOutput)
+  }
+
+  private def decide(row: InternalRow, keyed: InternalRow): Admission = {
+    val decided = admission.decide(row, keyed)
+    if (decided eq Admission.Admitted) admission.decideText(row, keyed) else decided
+  }
+
+  private def withSideOutput(row: InternalRow): InternalRow =
+    new JoinedRow(new JoinedRow(row, position), InternalRow(admission.sideOutput))
 }

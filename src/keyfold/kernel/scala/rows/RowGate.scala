@@ -6,39 +6,56 @@ import org.apache.spark.sql.keyfold.expressions.{InternalColumns, UserPredicate}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-/** Where rows come from: the stream, if it is one alone, how its texts become rows (null where it has none), and whether it is of files. */
+/**
+ * Where rows come from: the stream, if they are of one stream, the format and options by which their texts are parsed
+ * (null where they have no texts), and whether they are read from files.
+ */
 case class RowOrigin(stream: Option[String], format: String, options: Map[String, String], files: Boolean)
 
-/** What every row meets first: is it a row at all, and does it pass the conditions, in the order they were declared. */
-case class RowGate(source: Seq[Attribute], conditions: Seq[Expression], keep: Boolean, zone: String, origin: RowOrigin) {
+/** The first checks of a row: whether it could be parsed, and the user's conditions in the order of declaration. */
+case class RowGate(
+    source: Seq[Attribute], conditions: Seq[Expression], keep: Boolean, zone: String, origin: RowOrigin) {
   def sideOutputs: SideOutputSettings = SideOutputSettings(keep, zone, origin.stream)
+  /** The columns that users see. */
   def visible: Seq[Attribute] = source.filterNot(a => InternalColumns.hidden(a.name))
   def index(name: String): Int = source.indexWhere(_.name == name)
 }
 
-class RowGateEvaluator(gate: RowGate, partition: Int) {
-  val rejects = new SourceSideOutputBuilder(gate)
-  private val tests = gate.conditions.map(new UserPredicate(_, gate.source, partition)).toArray
-  private val (side, raw, control) = (gate.index(InternalColumns.SideOutput), gate.index(InternalColumns.Raw), gate.index(InternalColumns.Control))
-  private val weight = gate.index(InternalColumns.Weight)
-  /** Whether a row is taken back: one that can't be used was refused when it came, and is not refused again. */
-  def takenBack(row: InternalRow): Boolean = weight >= 0 && row.getInt(weight) < 0
+final class RowGateEvaluator(gate: RowGate, partition: Int) {
+  val sideOutputs = new SourceSideOutputBuilder(gate)
+  private val conditions = gate.conditions.map(new UserPredicate(_, gate.source, partition)).toArray
+  private val (side, raw) = (gate.index(InternalColumns.SideOutput), gate.index(InternalColumns.Raw))
+  private val (control, weight) = (gate.index(InternalColumns.Control), gate.index(InternalColumns.Weight))
 
-  /** Why the row was set aside before it came here, or null. */
+  /** Whether the row retracts an earlier one. */
+  def isRetraction(row: InternalRow): Boolean = weight >= 0 && row.getInt(weight) < 0
+
+  /** The side output that an earlier step gave the row, or that of a row that could not be parsed; else null. */
   def sideOutput(row: InternalRow): InternalRow =
     if (side >= 0 && !row.isNullAt(side)) SideOutput.of(row, side)
-    else if (raw >= 0 && !row.isNullAt(raw)) rejects.unparsed(row, row.getString(raw))
-    else if (undecoded(row)) rejects.rejected(row, "bytes that are no text in the file's encoding")
+    else if (raw >= 0 && !row.isNullAt(raw)) sideOutputs.unparsed(row, row.getString(raw))
+    else if (isUndecoded(row)) sideOutputs.rejected(row, "bytes that are no text in the file's encoding")
     else null
 
-  // Spark puts U+FFFD in place of what it can't decode in a CSV file, and different texts become one.
-  private val texts = if (gate.origin.format != "csv") Array.empty[Int] else gate.source.indices.filter(i => i != raw && gate.source(i).dataType.isInstanceOf[StringType]).toArray
-  private def undecoded(row: InternalRow): Boolean = texts.exists(i => !row.isNullAt(i) && row.getUTF8String(i).contains(RowGateEvaluator.Replacement))
+  // Spark's CSV reader replaces what it can't decode by U+FFFD, so that different texts become equal.
+  private val texts =
+    if (gate.origin.format != "csv") Array.empty[Int]
+    else gate.source.indices.filter(i => i != raw && gate.source(i).dataType.isInstanceOf[StringType]).toArray
 
+  private def isUndecoded(row: InternalRow): Boolean = {
+    var i = 0
+    while (i < texts.length) {
+      if (!row.isNullAt(texts(i)) && row.getUTF8String(texts(i)).contains(RowGateEvaluator.Replacement)) return true
+      i += 1
+    }
+    false
+  }
+
+  /** Whether the row has data and all conditions are true for it. */
   def passes(row: InternalRow): Boolean = {
     if (control >= 0 && !row.isNullAt(control) && row.getBoolean(control)) return false
     var i = 0
-    while (i < tests.length) { if (!tests(i)(row)) return false; i += 1 }
+    while (i < conditions.length) { if (!conditions(i)(row)) return false; i += 1 }
     true
   }
 }
