@@ -15,7 +15,7 @@ from keyfold.engine.recovery import table_removal
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lock
 from keyfold.fault_points import FaultPoint
-from keyfold.views.reader import open_store
+from keyfold.views.stores import open_store
 from tests.cli.conftest import KINDS, PAIRS, ROWS, TOTALS, Cli, make_app
 
 

@@ -86,7 +86,7 @@ def _suspended(pid: int) -> bool:
 def _left(place: AppHome, table: str) -> dict[str, Any]:
     """What a table that no run has spoken of left in its view, such as one that the app no longer has."""
     from keyfold.errors import QueryError
-    from keyfold.views.reader import open_store
+    from keyfold.views.stores import open_store
 
     try:
         store = open_store(place.views, read_only=True)

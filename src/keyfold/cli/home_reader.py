@@ -34,7 +34,8 @@ def home_of(given: str | None) -> Path:
 def opened(name: str, home: str | None) -> Iterator[tuple[ViewStore, TableReader]]:
     """The views of an app and the reader of one of its tables."""
     from keyfold.engine.storage.layout import find
-    from keyfold.views.reader import TableReader, open_store
+    from keyfold.views.reader import TableReader
+    from keyfold.views.stores import open_store
 
     place, table = find(home_of(home), name)
     store = open_store(place.views, read_only=True)
@@ -76,7 +77,7 @@ def late_table(name: str, home: str | None) -> tuple[AppHome, str]:
 
 def reached(place: AppHome, table: str) -> tuple[int | None, datetime | None]:
     """The newest batch of a table that is done, and its watermark: by its view, or by Spark's own log."""
-    from keyfold.views.reader import open_store
+    from keyfold.views.stores import open_store
     from keyfold.views.types.epoch import from_micros
 
     home, position = place.table(table), None

@@ -125,9 +125,9 @@ def from_view(
     while rows := list(islice(scan, _ROWS_AT_ONCE)):
         arrays = {}
         for column in columns:
-            read = column.type.read
+            read = column.type.to_canonical
             values = [None if row[column.name] is None else read(row[column.name]) for row in rows]
-            arrays[column.name] = pa.array(values, column.type.stored).cast(column.type.arrow)
+            arrays[column.name] = pa.array(values, column.type.canonical_arrow).cast(column.type.arrow)
         yield pa.RecordBatch.from_arrays(
             [_operations(arrays, len(rows), closed), *arrays.values()], schema=schema.arrow
         )
