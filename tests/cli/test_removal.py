@@ -215,6 +215,6 @@ def test_a_view_that_is_damaged_says_what_to_do(tmp_path: Path, cli: Cli) -> Non
     place.views.write_bytes(b"not a database at all" * 100)
     said = cli("get", "totals", "eu", "--home", tmp_path)
     assert said.code == 1
-    assert "the views can't be read: file is not a database" in said.err
+    assert "cannot read the views: file is not a database" in said.err
     assert "move views.db, views.db-wal and views.db-shm away" in said.err
     assert cli("status", "--home", tmp_path).code == 0

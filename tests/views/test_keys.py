@@ -174,11 +174,11 @@ def test_one_row_needs_the_bounds_of_its_window(hourly: TableReader) -> None:
     ):
         with pytest.raises(QueryError, match="also needs window_start and window_end") as caught:
             read()
-        wanted = "all windows of the key: rows(key=('eu', 1)), or keyfold rows hourly --key eu --key 1"
+        wanted = "for all windows of the key: rows(key=('eu', 1)), or keyfold rows hourly --key eu --key 1"
         assert caught.value.hint == wanted
     with pytest.raises(QueryError, match="the key has 4 parts, 1 given"):
         hourly.get("eu")
-    with pytest.raises(QueryError, match="the key lacks window_end"):
+    with pytest.raises(QueryError, match="the key misses window_end"):
         hourly.get(region="eu", shop=1, window_start=AT)
 
 
