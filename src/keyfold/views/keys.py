@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from keyfold.errors import QueryError, did_you_mean
-from keyfold.plan.validate.emit import BOUNDS
+from keyfold.plan.table_keys import BOUNDS
 from keyfold.views.contract import Column, ViewSchema, Where
 from keyfold.views.query import filters
 from keyfold.views.query.filters import All, Compare, Filter

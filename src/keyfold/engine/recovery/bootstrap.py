@@ -29,7 +29,7 @@ from keyfold.engine.sources import file_names as by_name
 from keyfold.engine.storage.layout import AppHome, TableHome, rename_durably, replace_file
 from keyfold.errors import StateMismatch
 from keyfold.plan.nodes import AppSpec
-from keyfold.plan.validate.emit import BOUNDS, closes
+from keyfold.plan.table_keys import BOUNDS, closes
 from keyfold.views.contract import ViewSchema, ViewStore
 from keyfold.views.none import NoViews
 
