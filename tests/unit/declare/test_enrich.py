@@ -307,7 +307,8 @@ def test_two_lookups_of_one_name_are_refused_with_both_lines(orders):
     orders.enrich(kf.lookup("prices", kf.rows([]), PRICES), on="sku", how="inner")
     with pytest.raises(
         NameTaken,
-        match=rf"(?s)lookup 'Prices' has the name of another lookup .* at {LINE}.*given: kf\.lookup\('Prices'.*{LINE}",
+        match=rf"(?s)lookup 'Prices' has the name of another lookup .* at {LINE}.*"
+        rf"given: kf\.lookup\('Prices'.*{LINE}",
     ):
         orders.enrich(kf.lookup("Prices", kf.rows([]), PRICES, refresh="1 hour"), on="sku")
     kf.App("other").stream("s", kf.rows([]), "sku string").enrich(

@@ -211,7 +211,8 @@ def test_only_streams_of_the_same_app_can_be_joined(orders):
     other = kf.App("other").stream("payments", kf.rows([]), "id string, at timestamp", time="at")
     with pytest.raises(
         BadOption,
-        match=r"(?s)join takes streams of the same app, and 'payments' belongs to app 'other'.*in app 'shop' as well",
+        match=r"(?s)join takes streams of the same app, and 'payments' belongs to app 'other'.*"
+        r"in app 'shop' as well",
     ):
         orders.join(other, on="id", within=0)
     for bad in (None, "payments", kf.rows([])):

@@ -300,7 +300,8 @@ def test_more_last_rows_than_can_be_counted_are_refused(keyed):
 @pytest.mark.parametrize("second", DECLARE)
 def test_windows_on_top_of_others_are_refused(keyed, first, second):
     windowed = windows(first, keyed)
-    expected = rf"(?s)is already windowed, {first} .*, declared at test_windows\.py:\d+.*try: start from by\(\.\.\.\)"
+    line = r"test_windows\.py:\d+"
+    expected = rf"(?s)is already windowed, {first} .*, declared at {line}.*try: start from by\(\.\.\.\)"
     with pytest.raises(BadOption, match=expected):
         windows(second, windowed)
 
@@ -374,7 +375,8 @@ def test_a_bad_keep_or_idle_is_refused(keyed, option, bad):
 def test_an_aggregate_as_option_is_taken_for_a_column_and_refused(keyed, option, value):
     with pytest.raises(
         BadOption,
-        match=rf"(?s)`{option}` is an option of table, not a column.*pass the columns as a dict: {{'{option}'",
+        match=rf"(?s)`{option}` is an option of table, not a column.*"
+        rf"pass the columns as a dict: {{'{option}'",
     ):
         keyed.tumbling("1 minute").table("t", COUNT, **{option: value})
     made = keyed.tumbling("1 minute").table("t", {option: value})
@@ -405,13 +407,15 @@ def test_a_refused_table_of_windows_leaves_its_name_free(keyed):
 def test_the_bounds_of_windows_need_their_names(app, keyed, kind, name):
     with pytest.raises(
         BadName,
-        match=rf"(?s)column '{name}' has the name of a column that every windowed table has.*another name for the column",
+        match=rf"(?s)column '{name}' has the name of a column that every windowed table has.*"
+        "another name for the column",
     ):
         windows(kind, keyed).table("t", {name: "max(at)"})
     other = app.stream("other", kf.rows([]), schema=SCHEMA, time="at").by(**{name: "date(at)"})
     with pytest.raises(
         BadName,
-        match=rf"(?s)key '{name}' has the name of a column that every windowed table has.*another name for the key",
+        match=rf"(?s)key '{name}' has the name of a column that every windowed table has.*"
+        "another name for the key",
     ):
         windows(kind, other).table("t", COUNT)
 
