@@ -125,10 +125,10 @@ def test_rows_of_one_of_several_streams_are_told_each_once(cli: Cli, app: Path) 
             "of_changes reads the changes of totals, and explain takes rows .*try: the same",
         ),
         (["of_both"], "[]", "of_both reads several streams.*try: --stream, one of: cards, more"),
-        (["card_testing"], None, "the rows can't be read"),
+        (["card_testing"], None, "cannot read the rows"),
         (["card_testing"], "{", "the rows are no JSON"),
-        (["card_testing"], "[1]", "row 1 is no object"),
-        (["card_testing"], "", "there are no rows"),
+        (["card_testing"], "[1]", "row 1 is not an object"),
+        (["card_testing"], "", "the file has no rows"),
     ],
 )
 def test_what_is_wrong_with_the_question_is_said(

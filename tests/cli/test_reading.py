@@ -198,7 +198,7 @@ class TestRejected:
         found = cli("rejected", "totals", "--home", home, "--limit", 1)
         assert "key a is null" in found.out
         assert "does not parse" not in found.out
-        assert "the newest 1 of 2" in found.err
+        assert "the newest 1 of 2 rows" in found.err
         assert cli("rejected", "totals", "--home", home, "--limit", 0, "--json").json == []
 
     def test_a_table_or_stream_without_any(self, cli: Cli, home: Path) -> None:

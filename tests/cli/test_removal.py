@@ -101,7 +101,7 @@ def test_a_table_that_others_read_goes_with_them_or_not_at_all(tmp_path: Path, c
     for words in (["drop", "totals"], ["reset", "totals"]):
         refused = cli(*words, "--yes", "--home", tmp_path)
         assert refused.code == 2
-        assert "shop.totals is read by pairs, kinds, whose state holds rows of it" in refused.err
+        assert "shop.totals is read by pairs, kinds, whose state contains its rows" in refused.err
         assert "--with-readers" in refused.err
     assert left(place) == before
     done = cli("reset", "totals", "--with-readers", "--yes", "--json", "--home", tmp_path)

@@ -246,3 +246,8 @@ def test_an_argument_that_is_left_out_is_named_with_an_example(declare, problem)
 
 def test_an_option_that_no_version_will_have_is_a_column(keyed):
     assert [name for name, _ in keyed.table("totals", order="max(amount)").spec.columns] == ["order"]
+
+
+def test_only_options_of_the_design_are_reserved():
+    planned = {"history", "latency", "initial", "was", "budget", "max_keys"}
+    assert set(RESERVED) - set(SUPPORTED) == planned
