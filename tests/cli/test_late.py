@@ -226,7 +226,7 @@ class TestReplay:
         place.write_plan({**plan, "declared": {**plan["declared"], "tables": []}})
         found = cli("late", "replay", "per_hour", *home(place))
         assert found.code == 2
-        assert "the app no longer has the table per_hour" in found.err
+        assert "the app no longer declares the table per_hour" in found.err
         assert cli("late", "list", "per_hour", *home(place)).code == 0
 
 

@@ -90,7 +90,7 @@ def test_a_match_that_waits_for_an_earlier_one_is_told(cli: Cli, app: Path) -> N
     found = cli("pattern", "explain", app, "means", "--rows", file, "--json").json
     (held,) = found[2]["held"]
     assert [[t["number"] for t in held[what]] for what in ("match", "behind")] == [[2, 3], [1, 2, 3]]
-    assert "cheap 2, dear 3 is complete, and held for cheap 1, cheap 2, cheap 3" in found[2]["what"]
+    assert "cheap 2, dear 3 is complete, and waits for cheap 1, cheap 2, cheap 3" in found[2]["what"]
     assert found[2]["matches"] == []
     assert "cheap 2, dear 3 ends: ruled out by a match: skip past_last" in found[4]["what"]
     assert found[4]["what"].endswith("MATCH cheap 1, cheap 2, cheap 3, cheap 4, dear 5")

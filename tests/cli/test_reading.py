@@ -106,7 +106,7 @@ class TestRows:
     def test_a_limit_says_when_there_is_more(self, cli: Cli, home: Path) -> None:
         found = cli("rows", "totals", "--home", home, "--limit", 2)
         assert len(found.out.splitlines()) == 4
-        assert "2 rows shown, and there are more" in found.err
+        assert "only the first 2 rows; omit --limit for all" in found.err
         assert cli("rows", "totals", "--home", home, "--limit", 3).err == ""
 
     def test_no_row_is_an_empty_array_and_an_empty_table(self, cli: Cli, home: Path) -> None:

@@ -120,7 +120,7 @@ def test_what_can_be_refused_is_refused_before_anything_is_removed(tmp_path: Pat
         check=False,
     )
     assert unasked.returncode == 2
-    assert "--yes, if it is meant" in unasked.stderr
+    assert "--yes confirms it" in unasked.stderr
     unknown = cli("reset", "kindz", "--yes", "--home", tmp_path)
     assert unknown.code == 2
     assert "did you mean 'kinds'?" in unknown.err
@@ -145,7 +145,7 @@ def test_a_terminal_is_asked(tmp_path: Path, answer: str, code: int) -> None:
     os.close(parent)
     os.close(child)
     assert process.returncode == code, err
-    assert b"reset shop.kinds? State, view and side outputs, " in err + out
+    assert b"reset shop.kinds? This deletes state, view and side outputs, " in err + out
     assert left(place) == (before if code else without(before, "kinds"))
 
 
@@ -195,7 +195,7 @@ def test_a_damaged_app_json_or_views_db_is_no_reason_not_to_remove_a_table(tmp_p
     place.views.write_bytes(b"not a database at all" * 100)
     done = cli("reset", "kinds", "--yes", "--home", tmp_path)
     assert done.code == 1, "the view is still there"
-    assert "the view could not be removed" in done.err
+    assert "cannot remove the view" in done.err
     assert "file is not a database" in done.err
     assert "move views.db" in done.err
     assert not place.table("kinds").path.exists()

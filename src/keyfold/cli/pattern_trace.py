@@ -139,15 +139,15 @@ def _step(line: dict[str, Any], numbers: dict[str, int], steps: list[str]) -> di
 
 def _what(step: dict[str, Any], steps: list[str]) -> str:
     """What happened with a row, as text."""
-    said = [f"rejected: {step['rejected']}"] if step["rejected"] else []
-    said += [f"{taken[-1]['step']} takes it{_after(taken[:-1])}" for taken in step["took"]]
-    if step["number"] is not None and not said:
+    parts = [f"rejected: {step['rejected']}"] if step["rejected"] else []
+    parts += [f"{taken[-1]['step']} takes it{_after(taken[:-1])}" for taken in step["took"]]
+    if step["number"] is not None and not parts:
         held = ", ".join(name for name in step["true"] if name in steps)
-        said.append(f"no match waits for {held}" if held else "no step's condition is true")
-    said += [f"{_list(e['match'])} ends: {e['why']}" for e in step["ended"]]
-    said += [f"{_list(h['match'])} is complete, and waits for {_list(h['behind'])}" for h in step["held"]]
-    said += [f"{'OUT OF TIME' if m['timed_out'] else 'MATCH'} {_list(m['match'])}" for m in step["matches"]]
-    return "; ".join(said)
+        parts.append(f"no match waits for {held}" if held else "no step's condition is true")
+    parts += [f"{_list(e['match'])} ends: {e['why']}" for e in step["ended"]]
+    parts += [f"{_list(h['match'])} is complete, and waits for {_list(h['behind'])}" for h in step["held"]]
+    parts += [f"{'OUT OF TIME' if m['timed_out'] else 'MATCH'} {_list(m['match'])}" for m in step["matches"]]
+    return "; ".join(parts)
 
 
 def _after(taken: list[dict[str, Any]]) -> str:

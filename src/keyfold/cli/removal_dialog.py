@@ -85,7 +85,7 @@ def _ask(question: str) -> None:
 
     if not sys.stdin.isatty():
         raise BadOption(
-            "this can't be undone, and there is no terminal to ask for confirmation", hint="--yes"
+            "this can't be undone, and there is no terminal to ask for confirmation", hint="--yes confirms it"
         )
     if not typer.confirm(question, err=True):
         output.say("nothing was changed")

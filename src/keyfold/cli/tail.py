@@ -33,4 +33,4 @@ def show(
         return
     output.table(columns, map(cells, kept), right=right)
     if len(kept) < number:
-        output.say(f"the newest {len(kept):,} of {number:,} rows; without --limit, all")
+        output.say(f"the newest {len(kept):,} of {number:,} rows; omit --limit for all")

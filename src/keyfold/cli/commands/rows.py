@@ -130,4 +130,4 @@ def _show(rows: Iterator[dict[str, Any]], schema: ViewSchema, limit: int | None,
         for line in drawn.lines(screen.width, screen.encoding):
             screen.print(line, no_wrap=True, overflow="crop")
     if next(rows, None) is not None:
-        output.say(f"the first {limit:,} rows; without --limit, all")
+        output.say(f"only the first {limit:,} rows; omit --limit for all")

@@ -102,7 +102,7 @@ class Exact(DataType):
         return self.from_unscaled(floor), floor == shifted
 
     def from_unscaled(self, unscaled: int) -> Decimal:
-        """The number of so many of the smallest unit: 1250 is 12.50 in a decimal(10,2)."""
+        """The number with that unscaled value: 1250 is 12.50 in a decimal(10,2)."""
         return Decimal(f"{unscaled}E{-self.scale}")
 
     def to_unscaled(self, number: Decimal) -> int:
