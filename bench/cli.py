@@ -61,7 +61,8 @@ def _first_row(place: Path) -> float:
     """From the call of `keyfold run` to a row that another process can read; the kernel is there already."""
     from keyfold.errors import QueryError
     from keyfold.kernel.build import kernel_jar
-    from keyfold.views.reader import TableReader, open_store
+    from keyfold.views.reader import TableReader
+    from keyfold.views.stores import open_store
 
     kernel_jar()
     views = place / ".keyfold" / "orders_app" / "views.db"

@@ -26,7 +26,7 @@ class Life:
             self.process = subprocess.Popen([*KEYFOLD, "run", str(APP)], cwd=place, stdout=file, stderr=file)
 
     def up(self) -> bool:
-        return " runs in " in self.said.read_text("utf-8", "replace")
+        return " is running in " in self.said.read_text("utf-8", "replace")
 
     def ended(self) -> bool:
         return self.process.poll() is not None

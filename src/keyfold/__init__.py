@@ -82,7 +82,7 @@ __all__ = [
     "step",
 ]
 
-# Loaded when they are first asked for: declaring an app needs neither Spark nor SQLite.
+# Imported on first use: declaring an app needs neither Spark nor SQLite.
 _LATER = {"Handle": "keyfold.engine.handle", "TableReader": "keyfold.views.reader"}
 
 

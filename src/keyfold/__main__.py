@@ -1,4 +1,4 @@
-"""`python -m keyfold` is the same as `keyfold`."""
+"""`python -m keyfold`, the same as `keyfold`."""
 
 from __future__ import annotations
 

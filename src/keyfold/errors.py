@@ -1,27 +1,27 @@
-"""Everything keyfold raises on purpose.
+"""The exceptions that keyfold raises, and how their text is composed.
 
 ```
-KeyfoldError                    the base of all
+KeyfoldError                    the base class
 ├── DeclarationError            the user's declaration is wrong; also a ValueError
-│   ├── NameTaken               a stream or table of that name is declared already
-│   ├── BadName                 not an identifier, or a name that is keyfold's own
-│   ├── BadDuration             not a length of time
+│   ├── NameTaken               another stream, table or lookup has the name
+│   ├── BadName                 not an identifier, or a reserved name
+│   ├── BadDuration             not a duration
 │   ├── BadExpression           not an expression, or one that Spark refuses
-│   ├── BadOption               an option that doesn't exist, or a value it can't have
-│   ├── BadApp                  a file that is no app, an app without tables
+│   ├── BadOption               an unknown option, or a value that it doesn't accept
+│   ├── BadApp                  a file without an app, or an app without tables
 │   └── StateMismatch           the state on disk was written by another definition
-├── RunError                    running failed; also a RuntimeError; has .app, .table, .batch
+├── RunError                    a run failed; also a RuntimeError; has .app, .table, .batch
 │   ├── HomeLocked              a running process holds the home: another one, or this one
 │   ├── HomeUnusable            the home can't be read or written
-│   ├── JavaMissing             no Java, or one that is too old
-│   ├── JavaEnded               the JVM ended while it was needed: killed, out of memory
-│   ├── KernelBuildFailed       the kernel doesn't compile here
+│   ├── JavaMissing             no Java, or a version that is too old
+│   ├── JavaEnded               the JVM ended unexpectedly: killed, or out of memory
+│   ├── KernelBuildFailed       the kernel could not be compiled
 │   ├── QueryFailed             a table's query stopped
-│   └── ConnectRefused          the session is Spark Connect, which can't host the kernel
-└── QueryError                  a read has no answer; also a LookupError; has .reason and .status
+│   └── ConnectRefused          the session is a Spark Connect session, which can't run the kernel
+└── QueryError                  a read failed; also a LookupError; has .reason and .status
 ```
 
-The text of each says what is wrong, where, what was given and what to do:
+The text says what is wrong, where, what was given, and what to do:
 
 ```
 unknown option 'tll' of table
@@ -49,7 +49,7 @@ STATUS: Final[dict[Reason, int]] = {
 
 
 class KeyfoldError(Exception):
-    """The base of everything keyfold raises on purpose."""
+    """The base class of all exceptions that keyfold raises."""
 
     def __init__(
         self, what: str, *, where: object = None, given: object = None, hint: str | None = None
@@ -70,15 +70,15 @@ class DeclarationError(KeyfoldError, ValueError):
 
 
 class NameTaken(DeclarationError):
-    """A stream or table of that name is declared already."""
+    """Another stream, table or lookup has the name."""
 
 
 class BadName(DeclarationError):
-    """Not an identifier, or a name that is keyfold's own."""
+    """Not an identifier, or a reserved name."""
 
 
 class BadDuration(DeclarationError):
-    """Not a length of time."""
+    """Not a duration."""
 
 
 class BadExpression(DeclarationError):
@@ -86,11 +86,11 @@ class BadExpression(DeclarationError):
 
 
 class BadOption(DeclarationError):
-    """An option that doesn't exist, or a value it can't have."""
+    """An unknown option, or a value that it doesn't accept."""
 
 
 class BadApp(DeclarationError):
-    """A file that is no app, an app without tables."""
+    """A file without an app, or an app without tables."""
 
 
 class StateMismatch(DeclarationError):
@@ -98,7 +98,7 @@ class StateMismatch(DeclarationError):
 
 
 class RunError(KeyfoldError, RuntimeError):
-    """Running failed. `app`, `table` and `batch` say where, as far as that is known."""
+    """A run failed. `app`, `table` and `batch` say where, as far as it is known."""
 
     def __init__(
         self,
@@ -111,8 +111,8 @@ class RunError(KeyfoldError, RuntimeError):
         table: str | None = None,
         batch: int | None = None,
     ) -> None:
-        place = where if where is not None else _place(app, table, batch)
-        super().__init__(what, where=place, given=given, hint=hint)
+        location = where if where is not None else _location(app, table, batch)
+        super().__init__(what, where=location, given=given, hint=hint)
         self.app = app
         self.table = table
         self.batch = batch
@@ -127,15 +127,15 @@ class HomeUnusable(RunError):
 
 
 class JavaMissing(RunError):
-    """No Java, or one that is too old."""
+    """No Java, or a version that is too old."""
 
 
 class JavaEnded(RunError):
-    """The JVM ended while it was needed: killed, out of memory."""
+    """The JVM ended unexpectedly: killed, or out of memory."""
 
 
 class KernelBuildFailed(RunError):
-    """The kernel doesn't compile here."""
+    """The kernel could not be compiled."""
 
 
 class QueryFailed(RunError):
@@ -143,11 +143,11 @@ class QueryFailed(RunError):
 
 
 class ConnectRefused(RunError):
-    """The session is Spark Connect, which can't host the kernel."""
+    """The session is a Spark Connect session, which can't run the kernel."""
 
 
 class QueryError(KeyfoldError, LookupError):
-    """A read has no answer. `reason` says why in one word, `status` is the HTTP status for it."""
+    """A read failed. `reason` says why in one word, `status` is the matching HTTP status."""
 
     def __init__(
         self,
@@ -168,14 +168,14 @@ class QueryError(KeyfoldError, LookupError):
 
 
 def near(name: str, candidates: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The candidate most like the name, or None if none is alike; case doesn't matter."""
+    """The candidate most similar to the name, ignoring case, or None if none is similar."""
     by_lower = {candidate.lower(): candidate for candidate in candidates}
     found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=cutoff)
     return by_lower[found[0]] if found else None
 
 
 def did_you_mean(name: str, candidates: Iterable[str], otherwise: str | None = None) -> str | None:
-    """A hint that suggests the nearest candidate, or the other hint if none is alike.
+    """A hint that suggests the most similar candidate, or the other hint if none is similar.
 
     >>> did_you_mean("tll", ["ttl", "help"])
     "ttl (did you mean 'ttl'?)"
@@ -189,6 +189,6 @@ def _line(label: str, text: str) -> str:
     return "\n".join([f"  {label}: {first}", *(f"    {line}" for line in rest)])
 
 
-def _place(app: str | None, table: str | None, batch: int | None) -> str | None:
+def _location(app: str | None, table: str | None, batch: int | None) -> str | None:
     name = ".".join(part for part in (app, table) if part)
     return ", ".join([*([name] if name else []), *([] if batch is None else [f"batch {batch}"])]) or None

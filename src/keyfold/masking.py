@@ -1,4 +1,4 @@
-"""What is secret, and how it is kept out of logs, descriptions and errors."""
+"""Masks secrets in logs, descriptions and errors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 MASK: Final = "***"
 
-# Of a setting's or option's name. The only list there is: add to it, and to its test.
+# Matches names of settings and options. The only such list: extend it together with its test.
 _SECRET: Final = re.compile(
     r"secret|passw|passphrase|passcode|pwd|token|credential|jaas|bearer|cookie|signature|authorization"
     r"|(?:api|access|account|private|shared|master|signing|encryption)[._-]?key"
@@ -17,7 +17,7 @@ _SECRET: Final = re.compile(
 )
 _IN_URL: Final = re.compile(r"(://[^/:@\s]*:)[^/\s]+(@)")
 _BEARER: Final = re.compile(r"((?:bearer|basic)\s+)[\w.~+/=-]+", re.IGNORECASE)
-# name=value, name="value", 'name': 'value'; a bare name before a colon is prose.
+# name=value, name="value", 'name': 'value'; an unquoted name before a colon is prose.
 _PAIR: Final = re.compile(
     r"""(?P<name>[\w.\-]+)(?P<between>["']\s*[:=]\s*|\s*=\s*)(?P<value>"[^"]*"|'[^']*'|[^&;,\s"'}\])]+)"""
 )
@@ -33,12 +33,12 @@ def secret(name: str) -> bool:
 
 
 def shown(name: str, value: object) -> str:
-    """The value of a setting or option for people to read."""
+    """The value of a setting or option for display: masked if its name is secret."""
     return MASK if secret(name) else masked(str(value))
 
 
 def masked(text: str) -> str:
-    """The text without the passwords of addresses in it, and without the values of secret names."""
+    """The text with passwords in URLs and the values of secret names masked."""
     return _PAIR.sub(_without_value, _BEARER.sub(rf"\1{MASK}", _IN_URL.sub(rf"\1{MASK}\2", text)))
 
 

@@ -1,4 +1,4 @@
-"""Files and directories that only their owner can read, whatever the umask of the process says."""
+"""Creates files and directories that only their owner can read, independent of the umask."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FILE: Final = 0o600
 
 
 def directory(path: Path) -> Path:
-    """The directory, made with those above it that are missing; ones that exist stay as they are."""
+    """Creates a directory and its missing parents; existing ones stay as they are."""
     try:
         path.mkdir(DIRECTORY, exist_ok=True)
     except FileNotFoundError:
@@ -21,23 +21,23 @@ def directory(path: Path) -> Path:
 
 
 def opened(path: Path, mode: str, **options: Any) -> IO[Any]:
-    """As `path.open`; a file that it makes is private from its first moment."""
+    """Like `path.open`; a file that it creates is private from the start."""
     return open(path, mode, opener=_opener, **options)
 
 
 def write(path: Path, content: bytes) -> None:
-    """Writes a file that may be there already."""
+    """Writes a file, which may exist already."""
     with opened(path, "wb") as file:
         file.write(content)
 
 
 def tighten(path: Path) -> None:
-    """Takes a file or directory from everyone but its owner, if it is there and is ours to change."""
+    """Removes the permissions of all but the owner from a file or directory, if it exists and is ours."""
     try:
         if path.stat().st_mode & 0o077:
             path.chmod(DIRECTORY if path.is_dir() else FILE)
     except OSError:
-        return  # another user's: they decide who reads it
+        return  # owned by another user, who decides who reads it
 
 
 def _opener(path: str, flags: int) -> int:

@@ -1,4 +1,4 @@
-"""Settings of a run: from arguments, else from `KEYFOLD_*` in the environment, else the defaults below."""
+"""The settings of a run: from arguments, from `KEYFOLD_*` in the environment, or the defaults."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ _MEMORY = re.compile(r"[1-9][0-9]*[kmgt]b?", re.IGNORECASE)
 
 
 class Settings(BaseSettings):
-    """What can be set, with type, default and meaning."""
+    """All settings, with type, default and description."""
 
     model_config = SettingsConfigDict(
         env_prefix="KEYFOLD_", env_ignore_empty=True, extra="forbid", frozen=True
     )
 
     home: Path = Field(
-        Path(".keyfold"), description="Directory of all state: checkpoints, views, rejected rows."
+        Path(".keyfold"), description="Directory of all state: checkpoints, views, side outputs."
     )
-    views: Literal["sqlite", "none"] = Field(
-        "sqlite", description='Where views are kept; "none" turns them off.'
-    )
+    views: Literal["sqlite", "none"] = Field("sqlite", description='The view store; "none" turns views off.')
     master: str | None = Field(
-        None, description="Spark master of a session made by keyfold; local[*] if not set."
+        None, description="Spark master of the session that keyfold creates; local[*] if not set."
     )
     spark: dict[str, str] = Field(
-        {}, description="More Spark settings, as JSON in the environment.", repr=False
+        {}, description="Additional Spark settings; as JSON in the environment.", repr=False
     )
-    driver_memory: str = Field("4g", description="Memory of the JVM that keyfold starts, as Spark spells it.")
+    driver_memory: str = Field(
+        "4g", description="Memory of the JVM that keyfold starts, in Spark's notation."
+    )
     missing_files: Literal["fail", "skip"] = Field(
         "fail",
-        description='What becomes of a batch whose input files are gone: "fail" stops its table until they '
-        'are back; "skip" leaves them out for good and lists them with the rejected rows.',
+        description='What happens to a batch whose input files are missing: "fail" stops its table until '
+        'they are back; "skip" skips them permanently and records them as rejected.',
     )
     kernel_dir: Path | None = Field(
         None, description="Directory in which the compiled kernel and the class archive are cached."
@@ -86,7 +86,7 @@ class Settings(BaseSettings):
 
 
 def load(**overrides: Any) -> Settings:
-    """The settings, arguments first; an argument of None counts as not given. Bad ones are `BadOption`."""
+    """The settings, arguments first; None means not set. An invalid setting is a `BadOption`."""
     given = {name: value for name, value in overrides.items() if value is not None}
     for name in given:
         if name not in Settings.model_fields:
@@ -97,15 +97,13 @@ def load(**overrides: Any) -> Settings:
     try:
         return Settings(**given)
     except ValidationError as error:
-        raise _refused(error, given) from None
+        raise _invalid(error, given) from None
     except ValueError as error:
-        # KEYFOLD_SPARK that is no JSON: the settings library says which field, its cause says why.
-        raise BadOption(
-            f"a setting can't be read: {error}", hint='KEYFOLD_SPARK=\'{"spark.x": "y"}\''
-        ) from None
+        # KEYFOLD_SPARK that is not JSON: the settings library names the field, its cause the reason.
+        raise BadOption(f"a setting is invalid: {error}", hint='KEYFOLD_SPARK=\'{"spark.x": "y"}\'') from None
 
 
-def _refused(error: ValidationError, given: dict[str, Any]) -> BadOption:
+def _invalid(error: ValidationError, given: dict[str, Any]) -> BadOption:
     first = error.errors()[0]
     name = str(first["loc"][0])
     where = "argument of start" if name in given else f"KEYFOLD_{name.upper()}"

@@ -1,4 +1,4 @@
-"""Drive an app by hand, on the real engine.
+"""`drive`: runs an app under a test's control, on the real engine.
 
 ```python
 from keyfold.testing import drive
@@ -8,7 +8,7 @@ with drive(app) as d:
     assert d.rows("region_totals")[0]["orders"] == 1
 ```
 
-Streams declared with any source are fed by hand; everything else is what runs in production: Spark, the
+The test pushes the rows of streams, whatever their sources; everything else is as in production: Spark, the
 kernel, checkpoints, views. All drives of a process share one local session.
 """
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _shared: list[SparkSession] = []
 
-# Small batches: two partitions show what partitioning does, and more would only cost time.
+# Small batches: two partitions show the effect of partitioning, and more would only cost time.
 _SMALL = {
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
@@ -48,7 +48,7 @@ _SMALL = {
 
 
 def shared_session() -> SparkSession:
-    """The local session that all drives of this process use."""
+    """The local session that all drives of this process share."""
     if not _shared:
         logs = tempfile.mkdtemp(prefix="keyfold-logs-")
         atexit.register(shutil.rmtree, logs, ignore_errors=True)
@@ -60,9 +60,9 @@ def shared_session() -> SparkSession:
 def drive(
     app: App | AppSpec, *, home: str | Path | None = None, spark: Any = None, **settings: Any
 ) -> Driver:
-    """An app under the test's control; use it in a `with`. Without `home` its files are temporary.
+    """An app under the test's control, for a `with` statement. Without `home` its files are temporary.
 
-    `spark` is a session, or Spark settings on top of those of the shared one.
+    `spark` is a session, or a dict of Spark settings in addition to those of the shared session.
     """
     if isinstance(spark, Mapping):
         settings, spark = {**settings, "spark": dict(spark)}, None
@@ -71,7 +71,7 @@ def drive(
 
 
 class Driver:
-    """What a test does to an app, and what it sees."""
+    """Feeds an app, and reads its tables, changes and side outputs."""
 
     def __init__(self, spec: AppSpec, home: Path | None, spark: Any, settings: Mapping[str, Any]) -> None:
         self._spec = spec
@@ -108,19 +108,23 @@ class Driver:
         """The running app, as `app.start()` returns it."""
         if self._handle is None:
             raise QueryError(
-                "the app isn't running", reason="not_ready", hint="use drive(...) in a with statement"
+                "the app is not running", reason="not_ready", hint="use drive(...) in a with statement"
             )
         return self._handle
 
     def push(self, stream: str, rows: Iterable[Mapping[str, Any] | str]) -> None:
-        """Feeds one batch and returns when every table that depends on it is idle. Text is a raw line."""
+        """Feeds one batch of rows; returns when all tables have processed it. A string is a raw line."""
         self._feed(self._stream(stream), encode(rows))
 
     def advance(self, stream: str, to: str | datetime) -> None:
-        """Moves the stream's event time without a data row; returns when due timers have fired."""
+        """Advances the stream's event time without a row; returns when all due timers have fired."""
         source = self._stream(stream)
         if source.time is None:
-            raise QueryError(f"stream {stream} has no event time to move", hint="declare it with time=...")
+            raise QueryError(
+                f"stream {stream} has no event time",
+                given=f"advance({stream!r})",
+                hint="declare it with time=...",
+            )
         self._feed(source, encode([{source.time: to, "_kf_control": True}]))
 
     def rows(self, table: str, **options: Any) -> list[dict[str, Any]]:
@@ -134,7 +138,7 @@ class Driver:
 
     def changes(self, table: str) -> list[dict[str, Any]]:
         """The changes since the last call, each with `_op`."""
-        self.handle.table(table)  # for its error, if there is no such table
+        self.handle.table(table)  # raises if the table doesn't exist
         hook = self.handle.hooks[table]
         home = hook.home
         found = list(side_outputs.read_changes(home, hook.schema, self._read.get(table, -1)))
@@ -142,24 +146,24 @@ class Driver:
         return [{k: v for k, v in row.items() if k != "_batch"} for row in found]
 
     def rejected(self, name: str) -> list[dict[str, Any]]:
-        """Rows of a stream or a table that could not be used: reason, raw, batch, at."""
+        """The rejected rows of a stream or a table: reason, raw, batch, at."""
         return self.handle.rejected(name)
 
     def late(self, table: str) -> list[dict[str, Any]]:
-        """Rows of a table that came after their windows had closed: time, late_by, missed, windows, raw."""
+        """The late rows of a table: time, late_by, missed, windows, raw."""
         return self.handle.late(table)
 
     def removed(self, table: str) -> list[dict[str, Any]]:
-        """Repeats that `distinct(..., removed=True)` kept aside: step, raw, batch, at."""
+        """The duplicates that `distinct(..., removed=True)` recorded: step, raw, batch, at."""
         return self.handle.removed(table)
 
     def restart(self) -> None:
-        """Stops and starts again from the checkpoint."""
+        """Stops the app and starts it again from its checkpoint."""
         self.handle.stop()
         self._start()
 
     def crash(self) -> None:
-        """Makes each table's last batch run again, as after a crash between state commit and batch commit."""
+        """Repeats each table's last batch, as after a crash between state commit and batch commit."""
         self.handle.stop()
         for table in self._spec.tables:
             _forget_last_commit(self.handle.home.table(table.name).checkpoint)
@@ -178,7 +182,7 @@ class Driver:
         try:
             self._handle.drain()
         except BaseException:
-            # A batch that fails again must not keep the home from the next one.
+            # A batch that fails again must not leave the home locked.
             self._handle.stop()
             raise
 
@@ -203,7 +207,7 @@ class Driver:
 
 
 def _forget_last_commit(checkpoint: Path) -> None:
-    """Removes the commit of the newest batch: Spark then runs that batch id again."""
+    """Removes the commit of the newest batch: Spark then runs that batch again."""
     begun = [int(p.name) for p in (checkpoint / "offsets").glob("[0-9]*")]
     if begun:
         for name in (str(max(begun)), f".{max(begun)}.crc"):

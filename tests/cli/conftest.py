@@ -16,7 +16,7 @@ from keyfold.cli.main import main
 from keyfold.engine.batch import rejected_rows
 from keyfold.engine.storage.layout import AppHome
 from keyfold.views.contract import Column, ViewSchema
-from keyfold.views.reader import open_store
+from keyfold.views.stores import open_store
 from keyfold.views.types.parse import parse
 
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)

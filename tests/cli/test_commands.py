@@ -55,7 +55,7 @@ def test_rows_as_parquet_keep_their_types(home: Path, cli: Cli, tmp_path: Path) 
     [
         (["--format", "cvs"], "csv (did you mean 'csv'?)"),
         (["--out", "x.csv"], "--format csv --out x.csv"),
-        (["--format", "csv", "--out", "/nowhere/x.csv"], "can't be written"),
+        (["--format", "csv", "--out", "/nowhere/x.csv"], "cannot write /nowhere/x.csv"),
     ],
 )
 def test_a_format_that_is_not_there_is_refused(home: Path, cli: Cli, words: list[str], said: str) -> None:
@@ -70,11 +70,11 @@ def test_status_tells_a_stopped_app_from_a_running_one(tmp_path: Path, cli: Cli)
     place.write_plan({"tables": {"totals": {}, "unstarted": {}}})
     write_status(place, {"app": "shop", "started": AT, "at": AT, "tables": {"totals": TABLE}})
     killed = cli("status", "--home", tmp_path)
-    assert "shop does not run; it was killed, last seen at 2026-01-01T12:00:00Z" in killed.out
+    assert "shop is not running: it was killed, last seen at 2026-01-01T12:00:00Z" in killed.out
     assert "1.23M" in killed.out
     ended = {**TABLE, "running": False}
     write_status(place, {"app": "shop", "started": AT, "at": AT, "tables": {"totals": ended}})
-    assert "shop does not run; stopped at 2026-01-01T12:00:00Z" in cli("status", "--home", tmp_path).out
+    assert "shop is not running: stopped at 2026-01-01T12:00:00Z" in cli("status", "--home", tmp_path).out
     write_status(place, {"app": "shop", "started": AT, "at": AT, "tables": {"totals": TABLE}})
 
     lock = Lock(place).take()
@@ -146,8 +146,8 @@ def test_doctor_takes_little_disk_for_a_problem_where_no_start_would_get_by_with
     assert (found.code, found.json["ok"], disk["ok"]) == (1, False, False)
     assert "free some" in disk["do"]
     said = cli("doctor", "--home", tmp_path)
-    assert "all is well" not in said.out
-    assert any(line.split()[:2] == ["WRONG", "disk"] for line in said.out.splitlines())
+    assert "all checks passed" not in said.out
+    assert any(line.split()[:2] == ["MISSING", "disk"] for line in said.out.splitlines())
     monkeypatch.setattr(doctor, "_NEEDED_DISK", 0)
     monkeypatch.setattr(doctor, "_LITTLE_DISK", 2 * free)
     found = cli("doctor", "--home", tmp_path, "--json")
@@ -160,9 +160,9 @@ def test_init_overwrites_nothing(tmp_path: Path, cli: Cli) -> None:
     before = {p: p.read_bytes() for p in (tmp_path / "new").rglob("*") if p.is_file()}
     again = cli("init", tmp_path / "new")
     assert again.code == 2
-    assert "app.py is there already" in again.err
+    assert "app.py already exists" in again.err
     assert {p: p.read_bytes() for p in before} == before
-    assert "can't be written" in cli("init", "/proc/nowhere").err
+    assert "cannot write /proc/nowhere" in cli("init", "/proc/nowhere").err
 
 
 def test_what_init_writes_is_an_app_that_explains_itself(tmp_path: Path, cli: Cli) -> None:
@@ -228,7 +228,7 @@ def test_a_home_that_is_a_file_is_told_so(
     monkeypatch.chdir(shop.parent)
     said = cli(*words, "--home", shop)
     assert said.code == 1
-    assert "is no directory" in said.err or "the home can't be written: Not a directory" in said.err
+    assert "is not a directory" in said.err or "the home can't be written: Not a directory" in said.err
     assert "--home DIR" in said.err
 
 
@@ -246,7 +246,7 @@ def test_status_says_that_an_app_failed_when_where_and_why(tmp_path: Path, cli: 
     failure = {"at": AT, "table": "totals", "batch": 3, "kind": "QueryFailed", "text": text}
     app_with(tmp_path, {"totals": {**TABLE, "running": False}}, failures=[failure])
     said = cli("status", "--home", tmp_path).out
-    assert "shop does not run; it failed at 2026-01-01T12:00:00Z" in said
+    assert "shop is not running: it failed at 2026-01-01T12:00:00Z" in said
     assert f"shop.totals failed at 2026-01-01T12:00:00Z: {text}" in said
     (found,) = cli("status", "--home", tmp_path, "--json").json
     assert (found["state"], found["ended"]) == ("failed", "failed")
@@ -268,12 +268,14 @@ def test_status_tells_how_old_the_figures_are_and_who_no_longer_writes_them(tmp_
             assert "shop is starting, pid" in cli("status", "--home", tmp_path).out
             os.utime(place.lock, (1.0, 1.0))
             said = cli("status", "--home", tmp_path).out
-            assert re.search(r"shop runs, pid \d+, since 2026-01-01T12:00:00Z; figures of \d\.\d s ago", said)
-            assert "keys were counted earlier than the rest: totals 5 min ago" in said
+            assert re.search(
+                r"shop is running, pid \d+, since 2026-01-01T12:00:00Z; status written \d\.\d s ago", said
+            )
+            assert "keys were counted earlier: totals 5 min ago" in said
 
             app_with(tmp_path, {"totals": TABLE}, at=datetime.now(UTC) - timedelta(seconds=45))
             assert (
-                f"shop does not respond, pid {process.pid}, since " in cli("status", "--home", tmp_path).out
+                f"shop is not responding, pid {process.pid}, since " in cli("status", "--home", tmp_path).out
             )
             (found,) = cli("status", "--home", tmp_path, "--json").json
             assert (found["state"], found["running"]) == ("not responding", True)

@@ -90,7 +90,7 @@ def test_what_nobody_expected_is_one_line(cli: Cli, shop: Path, monkeypatch: pyt
     monkeypatch.setattr("keyfold.cli.app_loader.load", broken)
     found = cli("describe", shop)
     assert found.code == 1
-    assert found.err == "keyfold failed: TypeError: first line (run again with --debug for the trace)\n"
+    assert found.err == "keyfold failed: TypeError: first line (run again with --debug for the traceback)\n"
 
 
 def test_debug_shows_the_trace_wherever_it_stands(cli: Cli, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from keyfold.cli import formatting
-from keyfold.cli.live_screen import Left, Screen
+from keyfold.cli.live_screen import RemainingTime, Screen
 from keyfold.cli.log_lines import line
 from keyfold.cli.startup_bar import STEPS, Starting
 
@@ -108,7 +108,7 @@ def test_the_screen_fits_its_width_and_tells_every_figure(width: int) -> None:
     lines = drawn(width, {"region_totals": TABLE, "customers": EMPTY})
     assert all(len(text) <= width for text in lines)
     whole = " ".join(" ".join(lines).split())
-    for figure in ("45.7k", "1.23M", "9,999", "2.1 MB", "350 ms", "2 h 1 min", "40%", "3 files to come"):
+    for figure in ("45.7k", "1.23M", "9,999", "2.1 MB", "350 ms", "2 h 1 min", "40%", "3 files left"):
         assert figure in whole or width < 40, figure
 
 
@@ -168,7 +168,7 @@ def test_a_log_line_has_the_same_figures() -> None:
 
 
 def test_what_is_left_is_reckoned_from_how_it_went() -> None:
-    left = Left()
+    left = RemainingTime()
     assert left.estimate(0.1, 100.0) == ""
     assert left.estimate(0.11, 100.5) == ""
     assert left.estimate(0.3, 104.0) == ", about 14 s left"

@@ -127,7 +127,7 @@ class TestShow:
     def test_a_limit_shows_the_newest(self, cli: Cli, place: AppHome) -> None:
         found = cli("late", "show", "per_hour", *home(place), "--limit", 1)
         assert found.out.splitlines()[-1].split()[-1] == "d"
-        assert "the newest 1 of 4" in found.err
+        assert "the newest 1 of 4 rows" in found.err
         assert cli("late", "show", "per_hour", *home(place), "--limit", 0, "--json").json == []
 
     def test_a_batch_without_late_rows(self, cli: Cli, place: AppHome) -> None:
@@ -142,13 +142,13 @@ class TestReplay:
         first = cli("late", "replay", "shop.per_hour", *home(place))
         assert first.code == 0
         assert first.out.splitlines() == [
-            "3 late rows sent, folded when the app next starts",
-            "1 late row no longer kept: their windows closed more than 1 day ago; "
+            "3 late rows replayed, folded at the next start of the app",
+            "1 late row skipped: their windows closed more than 1 day ago; "
             "the watermark is 2026-01-01T12:00:00Z",
         ]
         assert sent(place) == {"replay-000000000003.json": ["a", "b"], "replay-000000000012.json": ["d"]}
         again = cli("late", "replay", "shop.per_hour", *home(place))
-        assert again.out.splitlines()[:2] == ["0 late rows sent", "3 late rows sent before, and not again"]
+        assert again.out.splitlines()[:2] == ["0 late rows replayed", "3 late rows skipped: replayed before"]
         assert "folded" not in again.out
 
     def test_a_row_that_was_late_before_a_distinct_is_not_said_to_have_expired(
@@ -172,14 +172,14 @@ class TestReplay:
         file.close()
         found = cli("late", "replay", "per_hour", *home(place), "--batch", 5)
         first, second = found.out.splitlines()
-        assert first == "0 late rows sent"
-        assert second.startswith("1 late row can't be sent: late in a step before the windows (distinct,")
+        assert first == "0 late rows replayed"
+        assert second.startswith("1 late row skipped: late in a step before the windows (distinct,")
 
     def test_an_app_that_runs_folds_them_within_seconds(self, cli: Cli, place: AppHome) -> None:
         lock = Lock(place).take()
         try:
             found = cli("late", "replay", "per_hour", *home(place), "--batch", 3)
-            assert found.out == "2 late rows sent, folded within seconds\n"
+            assert found.out == "2 late rows replayed, folded within seconds\n"
         finally:
             lock.release()
         assert list(sent(place)) == ["replay-000000000003.json"]
@@ -209,8 +209,8 @@ class TestReplay:
         put(place.table("per_hour"), 13, e=AT)
         found = cli("late", "replay", "per_hour", *home(place), "--batch", 13)
         assert found.out.splitlines() == [
-            "0 late rows sent",
-            "1 late row of a batch that is under way: run this again when it is done",
+            "0 late rows replayed",
+            "1 late row skipped: their batch is not complete; run this command again later",
         ]
         assert not place.table("per_hour").side.exists()
 
@@ -226,7 +226,7 @@ class TestReplay:
         place.write_plan({**plan, "declared": {**plan["declared"], "tables": []}})
         found = cli("late", "replay", "per_hour", *home(place))
         assert found.code == 2
-        assert "the app no longer has the table per_hour" in found.err
+        assert "the app no longer declares the table per_hour" in found.err
         assert cli("late", "list", "per_hour", *home(place)).code == 0
 
 

@@ -66,7 +66,7 @@ def test_a_directory_is_no_app(shop: Path) -> None:
 
 def test_a_file_that_is_no_python_is_quoted_in_pythons_words(tmp_path: Path) -> None:
     text = refused(write(tmp_path / "bad.py", "import keyfold\nx = = 3\n"))
-    assert text == "bad.py is no Python: SyntaxError: invalid syntax\n  where: bad.py:2\n  given: x = = 3"
+    assert text == "bad.py is not Python: SyntaxError: invalid syntax\n  where: bad.py:2\n  given: x = = 3"
 
 
 def test_indentation_is_python_too(tmp_path: Path) -> None:
@@ -77,12 +77,12 @@ def test_indentation_is_python_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"\x00\x01\x02", b"\xff\xfe\x80 = 1\n", b"PK\x03\x04\x00"])
 def test_a_binary_file_is_no_python(tmp_path: Path, content: bytes) -> None:
-    assert "bad.py is no Python" in refused(write(tmp_path / "bad.py", content))
+    assert "bad.py is not Python" in refused(write(tmp_path / "bad.py", content))
 
 
 def test_an_exception_names_type_message_and_line(tmp_path: Path) -> None:
     text = refused(write(tmp_path / "bad.py", "import json\n\ndef f():\n    json.loads('{')\n\nf()\n"))
-    assert "bad.py can't be loaded: json.decoder.JSONDecodeError: Expecting property name" in text
+    assert "cannot load bad.py: json.decoder.JSONDecodeError: Expecting property name" in text
     assert "where: bad.py:4" in text
 
 

@@ -90,7 +90,7 @@ def test_a_match_that_waits_for_an_earlier_one_is_told(cli: Cli, app: Path) -> N
     found = cli("pattern", "explain", app, "means", "--rows", file, "--json").json
     (held,) = found[2]["held"]
     assert [[t["number"] for t in held[what]] for what in ("match", "behind")] == [[2, 3], [1, 2, 3]]
-    assert "cheap 2, dear 3 is complete, and held for cheap 1, cheap 2, cheap 3" in found[2]["what"]
+    assert "cheap 2, dear 3 is complete, and waits for cheap 1, cheap 2, cheap 3" in found[2]["what"]
     assert found[2]["matches"] == []
     assert "cheap 2, dear 3 ends: ruled out by a match: skip past_last" in found[4]["what"]
     assert found[4]["what"].endswith("MATCH cheap 1, cheap 2, cheap 3, cheap 4, dear 5")
@@ -125,10 +125,10 @@ def test_rows_of_one_of_several_streams_are_told_each_once(cli: Cli, app: Path) 
             "of_changes reads the changes of totals, and explain takes rows .*try: the same",
         ),
         (["of_both"], "[]", "of_both reads several streams.*try: --stream, one of: cards, more"),
-        (["card_testing"], None, "the rows can't be read"),
+        (["card_testing"], None, "cannot read the rows"),
         (["card_testing"], "{", "the rows are no JSON"),
-        (["card_testing"], "[1]", "row 1 is no object"),
-        (["card_testing"], "", "there are no rows"),
+        (["card_testing"], "[1]", "row 1 is not an object"),
+        (["card_testing"], "", "the file has no rows"),
     ],
 )
 def test_what_is_wrong_with_the_question_is_said(

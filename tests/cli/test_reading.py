@@ -106,7 +106,7 @@ class TestRows:
     def test_a_limit_says_when_there_is_more(self, cli: Cli, home: Path) -> None:
         found = cli("rows", "totals", "--home", home, "--limit", 2)
         assert len(found.out.splitlines()) == 4
-        assert "2 rows shown, and there are more" in found.err
+        assert "only the first 2 rows; omit --limit for all" in found.err
         assert cli("rows", "totals", "--home", home, "--limit", 3).err == ""
 
     def test_no_row_is_an_empty_array_and_an_empty_table(self, cli: Cli, home: Path) -> None:
@@ -198,7 +198,7 @@ class TestRejected:
         found = cli("rejected", "totals", "--home", home, "--limit", 1)
         assert "key a is null" in found.out
         assert "does not parse" not in found.out
-        assert "the newest 1 of 2" in found.err
+        assert "the newest 1 of 2 rows" in found.err
         assert cli("rejected", "totals", "--home", home, "--limit", 0, "--json").json == []
 
     def test_a_table_or_stream_without_any(self, cli: Cli, home: Path) -> None:

@@ -15,7 +15,7 @@ from keyfold.engine.recovery import table_removal
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lock
 from keyfold.fault_points import FaultPoint
-from keyfold.views.reader import open_store
+from keyfold.views.stores import open_store
 from tests.cli.conftest import KINDS, PAIRS, ROWS, TOTALS, Cli, make_app
 
 
@@ -101,7 +101,7 @@ def test_a_table_that_others_read_goes_with_them_or_not_at_all(tmp_path: Path, c
     for words in (["drop", "totals"], ["reset", "totals"]):
         refused = cli(*words, "--yes", "--home", tmp_path)
         assert refused.code == 2
-        assert "shop.totals is read by pairs, kinds, whose state holds rows of it" in refused.err
+        assert "shop.totals is read by pairs, kinds, whose state contains its rows" in refused.err
         assert "--with-readers" in refused.err
     assert left(place) == before
     done = cli("reset", "totals", "--with-readers", "--yes", "--json", "--home", tmp_path)
@@ -120,7 +120,7 @@ def test_what_can_be_refused_is_refused_before_anything_is_removed(tmp_path: Pat
         check=False,
     )
     assert unasked.returncode == 2
-    assert "--yes, if it is meant" in unasked.stderr
+    assert "--yes confirms it" in unasked.stderr
     unknown = cli("reset", "kindz", "--yes", "--home", tmp_path)
     assert unknown.code == 2
     assert "did you mean 'kinds'?" in unknown.err
@@ -145,7 +145,7 @@ def test_a_terminal_is_asked(tmp_path: Path, answer: str, code: int) -> None:
     os.close(parent)
     os.close(child)
     assert process.returncode == code, err
-    assert b"reset shop.kinds? State, view and side outputs, " in err + out
+    assert b"reset shop.kinds? This deletes state, view and side outputs, " in err + out
     assert left(place) == (before if code else without(before, "kinds"))
 
 
@@ -195,7 +195,7 @@ def test_a_damaged_app_json_or_views_db_is_no_reason_not_to_remove_a_table(tmp_p
     place.views.write_bytes(b"not a database at all" * 100)
     done = cli("reset", "kinds", "--yes", "--home", tmp_path)
     assert done.code == 1, "the view is still there"
-    assert "the view could not be removed" in done.err
+    assert "cannot remove the view" in done.err
     assert "file is not a database" in done.err
     assert "move views.db" in done.err
     assert not place.table("kinds").path.exists()
@@ -215,6 +215,6 @@ def test_a_view_that_is_damaged_says_what_to_do(tmp_path: Path, cli: Cli) -> Non
     place.views.write_bytes(b"not a database at all" * 100)
     said = cli("get", "totals", "eu", "--home", tmp_path)
     assert said.code == 1
-    assert "the views can't be read: file is not a database" in said.err
+    assert "cannot read the views: file is not a database" in said.err
     assert "move views.db, views.db-wal and views.db-shm away" in said.err
     assert cli("status", "--home", tmp_path).code == 0

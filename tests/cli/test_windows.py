@@ -66,10 +66,13 @@ class TestRows:
     @pytest.mark.parametrize(
         ("words", "says"),
         [
-            (["totals", "--since", "2026-01-01"], "the table has no windows"),
+            (["totals", "--since", "2026-01-01"], "the table is not windowed"),
             (["totals", "--until", "2026-01-01"], "given: --until"),
-            (["per_hour", "--since", "yesterday"], "--since is no point in time"),
-            (["per_hour", "--since", "2026-01-02", "--until", "2026-01-01"], "--since before --until"),
+            (["per_hour", "--since", "yesterday"], "--since is not a date or timestamp"),
+            (
+                ["per_hour", "--since", "2026-01-02", "--until", "2026-01-01"],
+                "--since must be before --until",
+            ),
             (["totals", "--key", "a", "--key", "b"], "the key has 1 part, 2 given"),
         ],
     )
@@ -81,7 +84,7 @@ class TestRows:
     def test_get_without_the_window_points_to_rows(self, cli: Cli, home: Path) -> None:
         found = cli("get", "per_hour", "eu", "--home", home)
         assert found.code == 2
-        assert "the key also has window_start and window_end" in found.err
+        assert "also needs window_start and window_end" in found.err
         assert "keyfold rows per_hour --key eu" in found.err
         bounds = ("2026-01-01T12:00:00Z", "2026-01-01T13:00:00Z")
         assert cli("get", "per_hour", "eu", *bounds, "--home", home, "--json").json["n"] == 1

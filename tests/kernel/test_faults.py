@@ -16,7 +16,8 @@ import pytest
 from keyfold.engine.batch import side_outputs
 from keyfold.engine.storage.layout import app_home
 from keyfold.kernel import build
-from keyfold.views.reader import TableReader, open_store
+from keyfold.views.reader import TableReader
+from keyfold.views.stores import open_store
 
 pytestmark = pytest.mark.jvm
 

@@ -19,7 +19,7 @@ from keyfold.engine.storage import layout as homes
 from keyfold.engine.storage import lease as locks
 from keyfold.settings import load
 from keyfold.views.contract import Column, ViewSchema
-from keyfold.views.reader import open_store
+from keyfold.views.stores import open_store
 from keyfold.views.types.parse import parse
 
 SCHEMA = ViewSchema("t", (Column("k", parse("string")),), (Column("n", parse("long")),))

@@ -1,4 +1,4 @@
-"""What every store of views must do. A new store joins by a name in `STORES` and a branch in `store`."""
+"""What every view store must do. A new store joins by a URL in `URLS`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,19 @@ import pyarrow as pa
 import pytest
 
 from keyfold.errors import QueryError, RunError
+from keyfold.views import stores
 from keyfold.views.contract import Column, Position, ViewSchema, ViewStore
 from keyfold.views.query.filters import Compare
-from keyfold.views.reader import open_store
 from keyfold.views.types.parse import parse
 
-STORES = ("sqlite",)
+from .memory_store import MemoryStore
+
+URLS = {
+    "path": "{directory}/app/views.db",
+    "sqlite": "sqlite://{directory}/app/views.db",
+    "memory": "memory://{directory}",
+}
+"""SQLite by path and by URL, and a store of the tests' own that is plugged in under its scheme."""
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
 Change = tuple[Any, ...]
 
@@ -47,12 +54,15 @@ def values(store: ViewStore, table: str, **scan: Any) -> list[tuple[Any, ...]]:
     return [tuple(row.values())[:-2] for row in store.scan(table, **scan)]
 
 
-@pytest.fixture(params=STORES)
-def open_again(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], ViewStore]]:
+@pytest.fixture(params=URLS)
+def open_again(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[], ViewStore]]:
+    monkeypatch.setitem(stores.STORES, "memory", lambda address, read_only: MemoryStore(address))
     opened: list[ViewStore] = []
 
     def again() -> ViewStore:
-        opened.append(open_store(tmp_path / "app" / "views.db", read_only=False))
+        opened.append(stores.open_store(URLS[request.param].format(directory=tmp_path), read_only=False))
         return opened[-1]
 
     yield again
@@ -167,12 +177,15 @@ class TestBatches:
         assert {region: n for region, n, _ in values(store, "totals")} == expected
 
     def test_unknown_changes_are_refused(self, store: ViewStore) -> None:
-        with pytest.raises(RunError, match="unknown _op"):
+        with pytest.raises(RunError, match="unknown operation in _op"):
             put(store, TOTALS, 0, ("insert", "eu", 1, 1.0))
-        with pytest.raises(RunError, match="other columns") as caught, store.batch("totals", 0, AT) as writer:
+        with (
+            pytest.raises(RunError, match="do not have the columns of the view") as caught,
+            store.batch("totals", 0, AT) as writer,
+        ):
             writer.apply(changes(PAIRS, ("upsert", "a", 1, "x")))
         assert (caught.value.table, caught.value.batch) == ("totals", 0)
-        with pytest.raises(RunError, match="can't be written"):
+        with pytest.raises(RunError, match="cannot write the view"):
             put(store, TOTALS, 0, ("upsert", None, 1, 1.0))
         assert store.position("totals") is None
 
@@ -195,7 +208,11 @@ class TestSchemas:
             (columns(region="string", b="long"), TOTALS.columns, "key 2"),
             (TOTALS.keys, columns(n="long", revenue="decimal(10,2)"), "revenue"),
             (TOTALS.keys, columns(n="long"), "revenue"),
-            (TOTALS.keys, columns(revenue="double", n="long"), "n bigint here, revenue double there"),
+            (
+                TOTALS.keys,
+                columns(revenue="double", n="long"),
+                "n bigint in the view, revenue double in the table",
+            ),
         ],
     )
     def test_another_schema_is_refused(

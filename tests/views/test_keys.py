@@ -13,9 +13,10 @@ import pytest
 from keyfold.errors import QueryError
 from keyfold.views import keys
 from keyfold.views.contract import Column, ViewSchema, ViewStore
-from keyfold.views.reader import TableReader, open_store
+from keyfold.views.reader import TableReader
 from keyfold.views.sqlite import catalog, sql
 from keyfold.views.sqlite.store import SqliteStore
+from keyfold.views.stores import open_store
 from keyfold.views.types.parse import parse
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -120,7 +121,7 @@ def test_pandas_and_plot_take_them_too(hourly: TableReader) -> None:
     assert frame["n"].tolist() == [112, 113]
     plotted = hourly._numbers(["n"], {"key": ("eu", 1), "until": AT + HOUR})
     assert plotted["n"].tolist() == [110.0]
-    with pytest.raises(QueryError, match="a wider where or range"):
+    with pytest.raises(QueryError, match="a wider filter or time range"):
         hourly.plot(key="mars")
 
 
@@ -140,16 +141,16 @@ def test_a_key_that_is_a_list_itself(store: ViewStore) -> None:
 @pytest.mark.parametrize(
     ("table", "options", "says"),
     [
-        ("totals", {"since": "2026-01-01"}, "the table has no windows"),
+        ("totals", {"since": "2026-01-01"}, "the table is not windowed"),
         ("totals", {"key": "eu", "until": AT}, "given: until"),
         ("totals", {"key": ("eu", 1, 2)}, "the key has 2 parts, 3 given"),
         ("hourly", {"key": ("eu", "two")}, "'two' for shop, a bigint"),
         ("hourly", {"key": ("eu", None)}, "a key is never null"),
         ("hourly", {"key": {"regio": "eu"}}, "did you mean 'region'"),
-        ("hourly", {"since": "soon"}, "since is no point in time"),
+        ("hourly", {"since": "soon"}, "since is not a date or timestamp"),
         ("hourly", {"until": 5}, "2026-01-31T13:30:00Z"),
-        ("hourly", {"since": AT + HOUR, "until": AT + HOUR}, "the range of time is empty"),
-        ("hourly", {"since": "2026-01-02", "until": date(2026, 1, 1)}, "since before until"),
+        ("hourly", {"since": AT + HOUR, "until": AT + HOUR}, "the time range is empty"),
+        ("hourly", {"since": "2026-01-02", "until": date(2026, 1, 1)}, "since must be before until"),
     ],
 )
 def test_what_does_not_fit_is_said(store: ViewStore, table: str, options: dict[str, Any], says: str) -> None:
@@ -171,13 +172,13 @@ def test_one_row_needs_the_bounds_of_its_window(hourly: TableReader) -> None:
         lambda: hourly.get(region="eu", shop=1),
         lambda: hourly.get({"SHOP": 1, "region": "eu"}),
     ):
-        with pytest.raises(QueryError, match="the key also has window_start and window_end") as caught:
+        with pytest.raises(QueryError, match="also needs window_start and window_end") as caught:
             read()
-        wanted = "all windows of the key: rows(key=('eu', 1)), or keyfold rows hourly --key eu --key 1"
+        wanted = "for all windows of the key: rows(key=('eu', 1)), or keyfold rows hourly --key eu --key 1"
         assert caught.value.hint == wanted
     with pytest.raises(QueryError, match="the key has 4 parts, 1 given"):
         hourly.get("eu")
-    with pytest.raises(QueryError, match="the key lacks window_end"):
+    with pytest.raises(QueryError, match="the key misses window_end"):
         hourly.get(region="eu", shop=1, window_start=AT)
 
 
@@ -197,5 +198,5 @@ def test_a_key_and_a_range_are_found_by_the_primary_key(store: ViewStore) -> Non
 
 def test_a_value_is_a_parameter_whatever_it_holds(hourly: TableReader, tmp_path: Path) -> None:
     assert found(hourly, key="eu' or '1'='1") == []
-    with pytest.raises(QueryError, match="no point in time"):
+    with pytest.raises(QueryError, match="is not a date or timestamp"):
         hourly.rows(since="2026-01-01' or '1'='1")

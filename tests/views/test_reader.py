@@ -15,7 +15,8 @@ import pytest
 from keyfold.errors import QueryError
 from keyfold.views.contract import Column, ViewSchema, ViewStore
 from keyfold.views.none import NoViews
-from keyfold.views.reader import TableReader, open_store
+from keyfold.views.reader import TableReader
+from keyfold.views.stores import open_store
 from keyfold.views.types.parse import parse
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -84,9 +85,9 @@ def test_get_by_place_by_name_and_by_dict(store: ViewStore) -> None:
         (("eu", "2026-01-01", 3), {}, "the key has 2 parts, 3 given"),
         ((), {}, "0 given"),
         (("eu", "soon"), {}, "a date is written"),
-        ((), {"region": "eu"}, "the key lacks day"),
+        ((), {"region": "eu"}, "the key misses day"),
         ((), {"regio": "eu", "day": "2026-01-01"}, "did you mean 'region'"),
-        (("eu",), {"day": "2026-01-01"}, "by place and by name"),
+        (("eu",), {"day": "2026-01-01"}, "both by position and by name"),
     ],
 )
 def test_a_key_that_does_not_fit_names_the_key_columns(

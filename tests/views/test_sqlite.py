@@ -16,10 +16,10 @@ import pytest
 
 from keyfold.errors import BadName, HomeUnusable, QueryError, RunError
 from keyfold.views.contract import Column, ViewSchema
-from keyfold.views.reader import open_store
 from keyfold.views.sqlite import connections
 from keyfold.views.sqlite.spool import Spool
 from keyfold.views.sqlite.store import SqliteStore
+from keyfold.views.stores import open_store
 from keyfold.views.types.parse import parse
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -30,7 +30,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 import pyarrow as pa
-from keyfold.views.reader import open_store
+from keyfold.views.stores import open_store
 store = open_store(Path(sys.argv[1]), read_only=sys.argv[2] == "read")
 if sys.argv[2] == "read":
     for line in sys.stdin:
@@ -117,7 +117,7 @@ def test_a_missing_file_is_not_ready_and_is_not_made(tmp_path: Path) -> None:
         lambda: store.scan("t"),
         lambda: store.get("t", "k"),
     ):
-        with pytest.raises(QueryError, match="run the app once") as caught:
+        with pytest.raises(QueryError, match="start the app once") as caught:
             read()
         assert caught.value.reason == "not_ready"
     assert list(tmp_path.iterdir()) == []
@@ -207,12 +207,12 @@ def test_commits_reach_the_disk_before_they_return(store: SqliteStore) -> None:
 
 def test_two_stores_on_one_file_share_the_lock(store: SqliteStore, path: Path) -> None:
     other = SqliteStore(path.parent / "." / "views.db", read_only=False)
-    assert other._gate is store._gate
+    assert other._write_lock is store._write_lock
     other.close()
 
 
 def test_names_differing_in_case_are_refused(store: SqliteStore) -> None:
-    with pytest.raises(RunError, match="spelled t here, T there"):
+    with pytest.raises(RunError, match="the view is named t, the table T"):
         store.create(ViewSchema("T", SCHEMA.keys, SCHEMA.columns))
     with pytest.raises(BadName, match="twice"):
         ViewSchema("u", SCHEMA.keys, (Column("K", parse("long")),))

@@ -1,4 +1,4 @@
-"""Finds the app in a Python file."""
+"""Loads the app of a Python file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Loaded:
 
 
 def load(target: str) -> Loaded:
-    """The app of `APP.py`, or of `APP.py:name`; a file that can't be used is a `BadApp`."""
+    """The app of `APP.py` or `APP.py:name`; a file that can't be loaded is a `BadApp`."""
     path, wanted = _split(target)
     module = _module(path)
     app = _chosen(module, path, wanted)
@@ -37,14 +37,14 @@ def load(target: str) -> Loaded:
 
 
 def for_workers(loaded: Loaded) -> None:
-    """Lets Spark's Python workers have the user's functions, and the modules beside the user's file."""
+    """Gives Spark's Python workers the user's functions, and the modules beside the user's file."""
     beside(loaded)
     by_value(loaded.module)
 
 
 def beside(loaded: Loaded) -> None:
     """Lets Python workers of a JVM that is started later import the modules beside the user's file."""
-    # Else Spark takes the python3 of the PATH, which may lack what this one has installed.
+    # By default Spark takes the python3 of the PATH, which may lack packages of this one.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     known = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(loaded.path.parent), *([known] if known else [])])
@@ -68,7 +68,7 @@ def _split(target: str) -> tuple[Path, str | None]:
 def _existing(file: str) -> Path:
     path = Path(file).expanduser()
     if path.is_dir():
-        raise BadApp(f"{file} is a directory, not an app's file", hint=_beside(path, "app.py"))
+        raise BadApp(f"{file} is a directory, not a file", hint=_beside(path, "app.py"))
     if not path.is_file():
         raise BadApp(f"there is no file {file}", hint=_beside(path.parent, path.name))
     return path.resolve()
@@ -80,13 +80,13 @@ def _beside(directory: Path, name: str) -> str:
     except OSError:
         files = []
     listed = f"one of {', '.join(files)}" if 0 < len(files) <= 10 else "the path of a Python file"
-    # By their stems: the ending makes all of them alike.
+    # By their stems: the suffix makes all names similar.
     meant = near(Path(name).stem, [Path(file).stem for file in files])
     return f"{meant}.py (did you mean {meant + '.py'!r}?)" if meant else listed
 
 
 def _module(path: Path) -> types.ModuleType:
-    # A name of its own: the file may be called like a module that something else imports.
+    # A distinct name: the file may have the name of a module that something else imports.
     name = f"keyfold_app_{path.stem}".replace(".", "_")
     module = types.ModuleType(name)
     module.__file__ = str(path)
@@ -102,7 +102,7 @@ def _source(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise BadApp(f"{path.name} can't be read: {error.strerror}", given=path) from None
+        raise BadApp(f"cannot read {path.name}: {error.strerror}", given=path) from None
 
 
 @contextlib.contextmanager
@@ -112,33 +112,33 @@ def _explained(path: Path) -> Iterator[None]:
     except KeyfoldError:
         raise
     except SyntaxError as error:
-        raise _no_python(path, error) from error
+        raise _not_python(path, error) from error
     except (Exception, SystemExit) as error:
         if "null bytes" in str(error):
-            raise BadApp(f"{path.name} is no Python: {error}", given=path) from error
+            raise BadApp(f"{path.name} is not Python: {error}", given=path) from error
         if _lacks_session(error):
-            what = f"{path.name} can't be loaded: a Spark Column needs a Spark session, and there is none yet"
+            what = f"cannot load {path.name}: a Spark Column needs a Spark session, which does not exist yet"
             raise BadApp(
                 what, where=_place(path, error), given=_line(path, error), hint=arguments.AS_TEXT
             ) from error
-        what = f"{path.name} can't be loaded: {traceback.format_exception_only(error)[-1].strip()}"
+        what = f"cannot load {path.name}: {traceback.format_exception_only(error)[-1].strip()}"
         raise BadApp(what, where=_place(path, error)) from error
 
 
-def _no_python(path: Path, error: SyntaxError) -> BadApp:
-    """In Python's own words."""
+def _not_python(path: Path, error: SyntaxError) -> BadApp:
+    """The error of a file with a syntax error, with Python's message."""
     file = Path(error.filename or path).name
     where = f"{file}:{error.lineno}" if error.lineno else file
     line = (error.text or "").strip() or None
-    return BadApp(f"{file} is no Python: {type(error).__name__}: {error.msg}", where=where, given=line)
+    return BadApp(f"{file} is not Python: {type(error).__name__}: {error.msg}", where=where, given=line)
 
 
 def _lacks_session(error: BaseException) -> bool:
-    """Whether a function of PySpark's was called that asks Java for a column."""
+    """Whether a PySpark function was called that needs a JVM."""
     frames = traceback.extract_tb(error.__traceback__)
     of_spark = bool(frames) and f"{os.sep}pyspark{os.sep}" in frames[-1].filename
     condition = getattr(error, "getCondition", lambda: None)()
-    # Some of its functions say so, others only assert that there is one.
+    # Some functions say so, others only assert that there is a session.
     return of_spark and (type(error) is AssertionError or condition == "SESSION_OR_CONTEXT_NOT_EXISTS")
 
 
@@ -153,7 +153,7 @@ def _line(path: Path, error: BaseException) -> str | None:
 
 
 def _frame(path: Path, error: BaseException) -> traceback.FrameSummary | None:
-    """The innermost line of the user's own in the trace: of the file, else of a module beside it."""
+    """The innermost frame of the user's code: in the file, else in a module beside it."""
     frames = traceback.extract_tb(error.__traceback__)
     beside = f"{path.parent}{os.sep}"
     own = [frame for frame in frames if frame.filename == str(path)]
@@ -169,7 +169,7 @@ def _chosen(module: types.ModuleType, path: Path, wanted: str | None) -> App:
         raise BadApp(f"there is no app in {path.name}", given=path, hint=_EXAMPLE)
     if len({id(app) for app in apps.values()}) > 1:
         hint = " or ".join(f"{path.name}:{name}" for name in apps)
-        raise BadApp(f"{path.name} has several apps; say which", given=", ".join(apps), hint=hint)
+        raise BadApp(f"{path.name} has several apps", given=", ".join(apps), hint=hint)
     return next(iter(apps.values()))
 
 

@@ -1,4 +1,4 @@
-"""How an app is, from what it wrote last and what can be seen of it now; and that in words."""
+"""The status of an app, from its status file and its process, and how it is printed."""
 
 from __future__ import annotations
 
@@ -7,33 +7,32 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from keyfold.cli import formatting, log_lines, output
+from keyfold.cli import column_widths, formatting, log_lines, output
 
 if TYPE_CHECKING:
     from keyfold.engine.storage.layout import AppHome
 
 State = Literal["running", "starting", "suspended", "not responding", "failed", "killed", "stopped"]
 
-# A running app writes its figures every second; a batch that takes all of the machine may delay that.
+# A running app writes its status every second; a batch that takes all cores may delay that.
 _SILENT_SECONDS: Final = 10.0
-# Counting keys takes long in a big view, and so is not done every time.
+# Counting keys takes long in a big view, so it is not done every time.
 _OLD_COUNT_SECONDS: Final = 30.0
-# What a narrow terminal leaves out, first to last.
-_LEAST: Final = ("watermark", "took", "state", "rows/s", "age", "behind")
-_GAP: Final = "  "
+# The columns that a narrow terminal leaves out, in this order.
+_OPTIONAL: Final = ("watermark", "took", "state", "rows/s", "age", "behind")
 
 
 def status(place: AppHome) -> dict[str, Any]:
-    """The app's last figures, and whether they still hold."""
+    """The last status that the app wrote, and whether it still holds."""
     from keyfold.engine.recovery import table_removal
     from keyfold.engine.storage.lease import holder
 
     pid = holder(place)
     written = _written(place)
     plan = place.read_plan()
-    # Without app.json what has left something on disk is shown.
+    # Without app.json: the tables that have files on disk.
     names = table_removal.tables(place) if plan is None else plan.get("tables", {})
-    tables = {name: written["tables"].get(name) or _left(place, name) for name in names}
+    tables = {name: written["tables"].get(name) or _from_view(place, name) for name in names}
     seen = _time(written.get("at"))
     state = _state(place, pid, written, any(table.get("running") for table in tables.values()))
     return {
@@ -68,7 +67,7 @@ def _state(place: AppHome, pid: int | None, written: Mapping[str, Any], was_runn
     if _suspended(pid):
         return "suspended"
     seen = _time(written.get("at"))
-    # The lock is written when a start begins, and the first figures when it is done.
+    # The lease is written when a start begins, the first status when it is complete.
     if seen is None or seen.timestamp() < place.lock.stat().st_mtime:
         return "starting"
     return "not responding" if _age(seen) > _SILENT_SECONDS else "running"
@@ -83,10 +82,10 @@ def _suspended(pid: int) -> bool:
         return False
 
 
-def _left(place: AppHome, table: str) -> dict[str, Any]:
-    """What a table that no run has spoken of left in its view, such as one that the app no longer has."""
+def _from_view(place: AppHome, table: str) -> dict[str, Any]:
+    """The view of a table without status, such as one that the app no longer declares."""
     from keyfold.errors import QueryError
-    from keyfold.views.reader import open_store
+    from keyfold.views.stores import open_store
 
     try:
         store = open_store(place.views, read_only=True)
@@ -100,7 +99,7 @@ def _left(place: AppHome, table: str) -> dict[str, Any]:
 
 
 def show(status: dict[str, Any]) -> None:
-    """A line on the app, one for each table, and below them what else is to be said."""
+    """Prints a line for the app, one for each table, and notes below them."""
     print(f"{status['app']} {_headline(status)}; {status['home']}")
     rows = [_row(name, table, status) for name, table in status["tables"].items()]
     if rows:
@@ -116,18 +115,17 @@ def _headline(status: dict[str, Any]) -> str:
         formatting.moment(status["seen"]),
     )
     age = formatting.about(status["age_seconds"])
-    failures = status["failures"] or [{"at": status["seen"]}]
-    words: dict[State, str] = {
-        "running": f"runs, pid {pid}, since {started}; figures of {age} ago",
-        "starting": f"is starting, pid {pid}; the figures are of the run before, {age} ago",
-        "suspended": f"is suspended, pid {pid}: kill -CONT {pid} lets it go on; figures of {seen}, {age} ago",
-        "not responding": f"does not respond, pid {pid}, since {seen}, {age} ago; it started {started}",
-        "failed": f"does not run; it failed at {formatting.moment(failures[0]['at'])}, figures of {age} ago",
-        "killed": f"does not run; it was killed, last seen at {seen}, {age} ago, and goes on with the next "
-        "start",
-        "stopped": f"does not run; stopped at {seen}, {age} ago",
+    failed = formatting.moment((status["failures"] or [{"at": status["seen"]}])[0]["at"])
+    texts: dict[State, str] = {
+        "running": f"is running, pid {pid}, since {started}; status written {age} ago",
+        "starting": f"is starting, pid {pid}; status of the previous run, written {age} ago",
+        "suspended": f"is suspended, pid {pid}: kill -CONT {pid} resumes it; status of {seen}, {age} ago",
+        "not responding": f"is not responding, pid {pid}, since {seen}, {age} ago; started {started}",
+        "failed": f"is not running: it failed at {failed}; status written {age} ago",
+        "killed": f"is not running: it was killed, last seen at {seen}, {age} ago; the next start resumes",
+        "stopped": f"is not running: stopped at {seen}, {age} ago",
     }
-    return words[status["state"]]
+    return texts[status["state"]]
 
 
 def _row(name: str, table: dict[str, Any], status: dict[str, Any]) -> dict[str, str]:
@@ -143,16 +141,13 @@ def _row(name: str, table: dict[str, Any], status: dict[str, Any]) -> dict[str, 
 
 
 def _print(rows: list[dict[str, str]]) -> None:
-    """A line for each table, with as many columns as the terminal has room for."""
-    columns = list(dict.fromkeys(column for row in rows for column in row))
-    width = {c: max(len(c), *(len(row.get(c, "0")) for row in rows)) for c in columns}
-    room = output.console().width
-    for column in _LEAST:
-        if sum(width[c] for c in columns) + len(_GAP) * (len(columns) - 1) > room:
-            columns.remove(column)
-    for cells in (dict(zip(columns, columns, strict=True)), *rows):
-        texts = [cells.get(column, "0").rjust(width[column]) for column in columns[1:]]
-        print(_GAP.join([cells[columns[0]].ljust(width[columns[0]]), *texts]).rstrip())
+    """A line for each table, with as many columns as fit the terminal."""
+    known = tuple(dict.fromkeys(column for row in rows for column in row))
+    first, *others = column_widths.fitting(known, rows, output.console().width, _OPTIONAL)
+    width, gap = column_widths.widths(known, rows), " " * column_widths.GAP
+    for cells in (dict(zip(known, known, strict=True)), *rows):
+        texts = [cells.get(column, column_widths.ABSENT).rjust(width[column]) for column in others]
+        print(gap.join([cells[first].ljust(width[first]), *texts]).rstrip())
 
 
 def _notes(status: dict[str, Any]) -> Iterator[str]:
@@ -161,7 +156,7 @@ def _notes(status: dict[str, Any]) -> Iterator[str]:
         f"{name} {formatting.about(_age(at))} ago" for name, at in counted.items() if at and _old(at, status)
     ]
     if old:
-        yield f"keys were counted earlier than the rest: {', '.join(old)}"
+        yield f"keys were counted earlier: {', '.join(old)}"
     for failure in status["failures"]:
         where = f"{status['app']}.{failure['table']}" if failure["table"] else status["app"]
         first, *rest = failure["text"].splitlines()
@@ -181,7 +176,7 @@ def _old(counted: datetime, status: dict[str, Any]) -> bool:
 def _lookup_line(name: str, lookup: dict[str, Any]) -> str:
     rows = f"{formatting.count(lookup['rows'])} row{'' if lookup['rows'] == 1 else 's'}"
     line = f"lookup {name}: {rows}, version {lookup['version']}, loaded {formatting.moment(lookup['loaded'])}"
-    return line if lookup["error"] is None else f"{line}; a newer one is not used: {lookup['error']}"
+    return line if lookup["error"] is None else f"{line}; the last reload failed: {lookup['error']}"
 
 
 def _time(value: str | None) -> datetime | None:

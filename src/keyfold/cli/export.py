@@ -1,4 +1,4 @@
-"""Rows as CSV and Parquet: written as they are read, however many there are."""
+"""Exports rows as CSV and Parquet, in a streaming way."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Rows = Iterator[dict[str, Any]]
 
 
 def write_csv(rows: Rows, schema: ViewSchema, out: str | None) -> int:
-    """Values as in JSON, nulls as nothing; returns how many rows there were."""
+    """Values as in JSON, nulls as empty cells; returns the number of rows."""
     number = 0
     with _target(out) as file:
         writer = csv.writer(_text(file), lineterminator="\n")
@@ -36,13 +36,13 @@ def write_csv(rows: Rows, schema: ViewSchema, out: str | None) -> int:
 
 
 def write_parquet(rows: Rows, schema: ViewSchema, out: str | None) -> int:
-    """With Spark's types, so that Spark and pandas read what the table holds."""
+    """With Spark's types, so that Spark and pandas read the same values; returns the number of rows."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     if out is None and sys.stdout.isatty():
         hint = "--out FILE, or > FILE"
-        raise QueryError("Parquet is not for a terminal", given="--format parquet", hint=hint)
+        raise QueryError("Parquet can't be written to a terminal", given="--format parquet", hint=hint)
     fields = pa.schema([(column.name, column.type.arrow) for column in schema.all])
     number = 0
     with _target(out) as file, pq.ParquetWriter(file, fields) as writer:
@@ -59,13 +59,13 @@ def _array(piece: list[dict[str, Any]], column: Column) -> Any:
     try:
         return pa.array([_arrow(row[column.name], column.type) for row in piece], column.type.arrow)
     except (pa.ArrowException, TypeError, OverflowError) as error:
-        # A time beyond the years that Python knows is read as text.
-        what = f"column {column.name} holds a value that Parquet can't: {error}"
+        # A timestamp outside Python's years is read as text.
+        what = f"column {column.name} has a value that Parquet does not support: {error}"
         raise QueryError(what, given="--format parquet", hint="--format csv or json") from None
 
 
 def _arrow(value: Any, kind: DataType) -> Any:
-    """A value as Arrow wants it: the pairs of a map."""
+    """A value as Arrow takes it: a map as pairs."""
     if value is None:
         return None
     if isinstance(kind, Array):
@@ -96,24 +96,24 @@ def _text(file: IO[bytes]) -> Any:
 
 @contextmanager
 def _target(out: str | None) -> Iterator[IO[bytes]]:
-    """Stdout, or a file that is there when it is whole."""
+    """Stdout, or a file that appears when it is complete."""
     if out is None:
         sys.stdout.flush()
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
     path = Path(out).expanduser().resolve()
-    # A pipe or a device is written to as it is; a file is put in place when it is whole.
+    # A pipe or a device is written to directly; a file is renamed into place when it is complete.
     special = path.exists() and not path.is_file()
-    aside = path if special else path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path if special else path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with aside.open("wb") as file:
+        with temporary.open("wb") as file:
             yield file
         if not special:
-            os.replace(aside, path)
+            os.replace(temporary, path)
     except OSError as error:
-        raise QueryError(f"{out} can't be written: {error.strerror}", given=f"--out {out}") from None
+        raise QueryError(f"cannot write {out}: {error.strerror}", given=f"--out {out}") from None
     finally:
         if not special:
             with suppress(OSError):
-                aside.unlink(missing_ok=True)
+                temporary.unlink(missing_ok=True)

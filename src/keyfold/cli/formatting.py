@@ -1,4 +1,4 @@
-"""Numbers for people: short, and of one width whatever their size."""
+"""Formats numbers, sizes, durations and times for people, in a few characters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def count(number: float | None) -> str:
     if number is None:
         return NONE
     for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        # From where three digits would round up to it; thousands up to ten are written out.
+        # From where three digits round up to the unit; up to ten thousand the number is written out.
         if number >= unit * 0.9995 and number >= 10_000:
             return f"{number / unit:.3g}{name}"
     return f"{number:,.0f}" if number >= 10 or number == int(number) else f"{number:.1f}"
@@ -36,7 +36,7 @@ def size(number: float | None) -> str:
 
 
 def span(seconds: float | None) -> str:
-    """A length of time by its two largest units: 350 ms, 12 s, 3 min 20 s, 5 d 2 h."""
+    """A duration in its two largest units: 350 ms, 12 s, 3 min 20 s, 5 d 2 h."""
     if seconds is None:
         return NONE
     if seconds < 0:
@@ -54,17 +54,17 @@ def span(seconds: float | None) -> str:
 
 
 def about(seconds: float | None) -> str:
-    """A length of time by its largest unit alone: 350 ms, 3.2 s, 2 h."""
+    """A duration in its largest unit: 350 ms, 3.2 s, 2 h."""
     return " ".join(span(seconds).split()[:2])
 
 
 def short(value: Any) -> Any:
-    """A value of a row with as many digits as one looks at."""
+    """A value of a row, floating-point numbers with two digits."""
     return f"{value:,.2f}" if isinstance(value, float) else value
 
 
 def moment(value: datetime | str | None) -> str:
-    """A time without its fraction of a second."""
+    """A timestamp without its fraction of a second."""
     if value is None:
         return NONE
     at = datetime.fromisoformat(value) if isinstance(value, str) else value
@@ -72,7 +72,7 @@ def moment(value: datetime | str | None) -> str:
 
 
 def sparkline(values: Sequence[float], width: int, encoding: str = "utf-8", low: float = 0) -> str:
-    """The newest values as bars from `low`, which none is below, to their highest."""
+    """The newest values as bars, from `low` to the highest value."""
     bars = _BARS if encoding.lower().replace("-", "").startswith("utf") else _PLAIN_BARS
     shown = [value - low for value in list(values)[-width:]]
     top = max(shown, default=0)
@@ -82,7 +82,7 @@ def sparkline(values: Sequence[float], width: int, encoding: str = "utf-8", low:
 
 
 def status_row(name: str, table: dict[str, Any]) -> dict[str, str]:
-    """The figures of one table, named and spelled as the terminal and `keyfold status` show them."""
+    """The status of one table as the live screen and `keyfold status` show it."""
     batch_ms = table.get("batch_ms")
     return {
         "table": name,
@@ -96,6 +96,6 @@ def status_row(name: str, table: dict[str, Any]) -> dict[str, str]:
         "behind": span(table.get("lag_seconds")),
         "late": count(table.get("late")),
         "rejected": count(table.get("rejected")),
-        # Of what most tables never have, nothing is said.
+        # Only for tables that drop duplicates.
         **({"removed": count(table["removed"])} if table.get("removed") else {}),
     }

@@ -1,4 +1,4 @@
-"""Opens what an app left in its home, without the app's file and without a JVM."""
+"""Reads an app's home: views, rejected and late rows, positions; needs neither the app's file nor a JVM."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def home_of(given: str | None) -> Path:
-    """The home: as given, else of the environment, else the default. Reading needs no other setting."""
+    """The home: the argument, else the environment, else the default. Reading needs no other setting."""
     text = given or os.environ.get("KEYFOLD_HOME") or ".keyfold"
     if "://" in text:
         from keyfold.settings import load
@@ -26,15 +26,18 @@ def home_of(given: str | None) -> Path:
         return load(home=text).home
     path = Path(text).expanduser()
     if path.exists() and not path.is_dir():
-        raise HomeUnusable(f"the home {text} is no directory", given=text, hint="--home DIR, or KEYFOLD_HOME")
+        raise HomeUnusable(
+            f"the home {text} is not a directory", given=text, hint="--home DIR, or KEYFOLD_HOME"
+        )
     return path
 
 
 @contextmanager
 def opened(name: str, home: str | None) -> Iterator[tuple[ViewStore, TableReader]]:
-    """The views of an app and the reader of one of its tables."""
+    """The view store of an app and the reader of one of its tables."""
     from keyfold.engine.storage.layout import find
-    from keyfold.views.reader import TableReader, open_store
+    from keyfold.views.reader import TableReader
+    from keyfold.views.stores import open_store
 
     place, table = find(home_of(home), name)
     store = open_store(place.views, read_only=True)
@@ -45,7 +48,7 @@ def opened(name: str, home: str | None) -> Iterator[tuple[ViewStore, TableReader
 
 
 def rejected_rows(name: str, home: str | None) -> list[dict[str, Any]]:
-    """The rejected rows of a table, or of a stream: those of all tables that read it, each once."""
+    """The rejected rows of a table, or of a stream: of all tables that read it, each once."""
     from keyfold.engine.batch import side_outputs
     from keyfold.engine.storage.layout import find
 
@@ -66,7 +69,7 @@ def rejected_rows(name: str, home: str | None) -> list[dict[str, Any]]:
 
 
 def late_table(name: str, home: str | None) -> tuple[AppHome, str]:
-    """The app and the table that have the late rows."""
+    """The app and the table that a name of late rows refers to."""
     from keyfold.engine.batch.late_replay import table_of
     from keyfold.engine.storage.layout import find
 
@@ -75,8 +78,8 @@ def late_table(name: str, home: str | None) -> tuple[AppHome, str]:
 
 
 def reached(place: AppHome, table: str) -> tuple[int | None, datetime | None]:
-    """The newest batch of a table that is done, and its watermark: by its view, or by Spark's own log."""
-    from keyfold.views.reader import open_store
+    """The last committed batch of a table and its watermark, from its view or from Spark's commit log."""
+    from keyfold.views.stores import open_store
     from keyfold.views.types.epoch import from_micros
 
     home, position = place.table(table), None
@@ -95,7 +98,7 @@ def reached(place: AppHome, table: str) -> tuple[int | None, datetime | None]:
 
 
 def _timed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """With the time as a time, so that it is printed as all others are."""
+    """The rows with `at` as a datetime, so that it is printed like other timestamps."""
     return [{**row, "at": datetime.fromisoformat(row["at"])} if row.get("at") else row for row in rows]
 
 
@@ -105,6 +108,6 @@ def _tables_and_streams(place: AppHome) -> dict[str, set[str]]:
 
 
 def _streams(place: AppHome) -> list[str]:
-    """The streams as declared: one that no table reads has no rejected rows, but is no mistake."""
+    """The declared streams: one that no table reads has no rejected rows, but is a valid name."""
     declared = (place.read_plan() or {}).get("declared") or {}
     return [stream["name"] for stream in declared.get("streams", ())]

@@ -1,4 +1,4 @@
-"""Values as JSON and as text."""
+"""Converts values to JSON and to text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it: times in ISO 8601, decimals as text, bytes in base64, NaN as "NaN"."""
+    """A value for JSON: timestamps in ISO 8601, decimals as strings, bytes in base64, NaN as "NaN"."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
@@ -60,11 +60,11 @@ def _name(key: Any) -> str:
 
 
 def word(value: Any) -> str:
-    """A value in one word: texts as they are, the rest as JSON."""
+    """A value as text: strings as they are, other values as JSON."""
     return value if isinstance(value, str) else dumps(value)
 
 
 def dumps(value: Any, indent: int | None = None) -> str:
-    """JSON that any reader takes, in what stdout can print."""
+    """Standard JSON, in characters that stdout can print."""
     ascii_only = not (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf")
     return json.dumps(value, ensure_ascii=ascii_only, allow_nan=False, indent=indent)

@@ -1,4 +1,4 @@
-"""A running app in a terminal: its figures, redrawn in place. Made to fit from 40 columns on."""
+"""The live screen of a running app: its status, redrawn in place; for terminals of 40 columns or more."""
 
 from __future__ import annotations
 
@@ -8,22 +8,20 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
-from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from keyfold.cli import formatting, output
+from keyfold.cli import column_widths, formatting, output
+from keyfold.cli.column_widths import ABSENT, GAP
 
 if TYPE_CHECKING:
     from keyfold.engine.handle import Handle
 
 _SPARK: Final = 16
 _LEAST_SPARK: Final = 4
-# Between two columns.
-_GAP: Final = 2
 _HISTORY: Final = 60
 _SHOWN: Final = (
     "rows",
@@ -36,12 +34,12 @@ _SHOWN: Final = (
     "late",
     "rejected",
 )
-# Of what most tables never have, nothing is said.
+# Shown only if a table has them.
 _SOMETIMES: Final = ("removed", "done")
 
 
 class Screen:
-    """Shows what `handle.status()` says, twice a second, until it is closed."""
+    """Shows `handle.status()` twice a second until it is closed."""
 
     def __init__(
         self, handle: Handle, console: Console, until: str, watch: Mapping[str, Mapping[str, Any]]
@@ -49,7 +47,7 @@ class Screen:
         self._handle, self._console, self._until, self._watch = handle, console, until, watch
         self._begun = time.monotonic()
         self._rates: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_HISTORY))
-        self._left = Left()
+        self._remaining = RemainingTime()
         self._live = Live(console=console, transient=True, auto_refresh=False)
 
     def __enter__(self) -> Callable[[], None]:
@@ -62,14 +60,14 @@ class Screen:
         self._live.stop()
 
     def refresh(self) -> None:
-        """Draws the figures of now."""
+        """Draws the current status."""
         status = self._handle.status()
         for name, table in status["tables"].items():
             self._rates[name].append(table["rows_per_second"] or 0)
         self._live.update(self.drawn(status), refresh=True)
 
     def drawn(self, status: dict[str, Any]) -> RenderableType:
-        """The whole picture."""
+        """The whole screen."""
         width = self._console.width
         head = Text(status["app"], style="bold", overflow="ellipsis", no_wrap=True)
         head.append(f"  {formatting.span(int(time.monotonic() - self._begun))}  {self._until}", style="dim")
@@ -80,14 +78,13 @@ class Screen:
         return Group(head, *body, *self._bar(tables.values(), width), *self._rows())
 
     def _wide(self, rows: Mapping[str, Mapping[str, str]], width: int) -> RenderableType | None:
-        """A line for each table, if all numbers have room: sparklines are as wide as what is left, and the
-        watermark gives way, since how far it is behind is there too."""
+        """A line for each table, if all numbers fit: sparklines take the remaining width, and the watermark
+        is left out first, since `behind` says nearly the same."""
         used = [c for c in (*_SHOWN, *_SOMETIMES) if c in _SHOWN or any(row.get(c) for row in rows.values())]
-        for columns in (("rows/s", *used), tuple(c for c in ("rows/s", *used) if c != "watermark")):
-            left = width - _width(("table", *columns), rows)
-            if left >= 0:
-                return self._grid(rows, columns, min(_SPARK, left - _GAP))
-        return None
+        lines = rows.values()
+        columns = column_widths.fitting(("table", "rows/s", *used), lines, width, ("watermark",))
+        room = width - column_widths.line_width(columns, lines)
+        return self._grid(rows, columns[1:], min(_SPARK, room - GAP)) if room >= 0 else None
 
     def _grid(self, rows: Mapping[str, Mapping[str, str]], columns: tuple[str, ...], room: int) -> Table:
         grid = Table(box=None, pad_edge=False, header_style="dim")
@@ -95,45 +92,45 @@ class Screen:
             grid.add_column(name, justify="left" if name in ("table", "") else "right", no_wrap=True)
         for name, row in rows.items():
             spark = [Text(self._spark(name, room), style="cyan")] if room >= _LEAST_SPARK else []
-            first, *cells = (_cell(column, row.get(column, "0")) for column in columns)
+            first, *cells = (_cell(column, row.get(column, ABSENT)) for column in columns)
             grid.add_row(Text(name, style="bold"), first, *spark, *cells)
         return grid
 
     def _narrow(self, rows: Mapping[str, Mapping[str, str]], width: int) -> list[RenderableType]:
-        """Name and figures of each table, one after the other over as many lines as they take."""
+        """Name and status of each table, one after the other, over as many lines as they take."""
         lines: list[RenderableType] = []
         for name, row in rows.items():
             line = Text(name, style="bold", overflow="fold").append(f"  {row['rows/s']} rows/s", "not bold")
-            room = min(_SPARK, max(_LEAST_SPARK, width - line.cell_len - _GAP))
+            room = min(_SPARK, max(_LEAST_SPARK, width - line.cell_len - GAP))
             parts = [Text(self._spark(name, room), style="not bold cyan")]
             for label in (*_SHOWN, *_SOMETIMES):
                 if row.get(label, "0") not in (formatting.NONE, "0"):
                     parts.append(Text(f"{label} ", "not bold dim").append_text(_cell(label, row[label])))
             for part in parts:
-                if line.cell_len + _GAP + part.cell_len > width:
+                if line.cell_len + GAP + part.cell_len > width:
                     lines.append(line)
                     line = Text()
-                line.append(" " * _GAP).append_text(part)
+                line.append(" " * GAP).append_text(part)
             lines.append(line)
         return lines
 
     def _bar(self, tables: Iterable[Mapping[str, Any]], width: int) -> list[RenderableType]:
-        """One bar for all tables, as long as there is something left to do."""
+        """One progress bar for all tables, as long as input is left."""
         known = [table for table in tables if table["done"] is not None]
         done = sum(table["done"] for table in known) / len(known) if known else None
-        left = self._left.estimate(done, time.monotonic())
+        left = self._remaining.estimate(done, time.monotonic())
         if done is None or done >= 1:
             return []
         grid = Table.grid(padding=(0, 1))
         # Tables of one stream read the same files.
         most = max(table["files_left"] or 0 for table in known)
-        files = f", {most:,} files to come" if most else ""
+        files = f", {most:,} files left" if most else ""
         bar = ProgressBar(total=1, completed=done, width=max(8, min(40, width // 4)))
         grid.add_row(bar, Text(f"{done:.0%}{left}{files}", overflow="fold"))
         return [grid]
 
     def _rows(self) -> list[RenderableType]:
-        """Rows of the tables that are watched, as they are now."""
+        """The current rows of the watched tables."""
         shown: list[RenderableType] = []
         for name, options in self._watch.items():
             table = self._handle.table(name)
@@ -151,14 +148,14 @@ class Screen:
         return formatting.sparkline(self._rates[name], width, self._console.encoding)
 
 
-class Left:
-    """How long it will take, from how it went since it began."""
+class RemainingTime:
+    """Estimates the remaining time from the progress so far."""
 
     def __init__(self) -> None:
         self._first: tuple[float, float] | None = None
 
     def estimate(self, done: float | None, now: float) -> str:
-        """In words, once there is something to reckon with."""
+        """The estimate as text, once there is enough progress."""
         if done is None or done >= 1 or self._first is None or done < self._first[1]:
             self._first = None if done is None or done >= 1 else (now, done)
             return ""
@@ -169,15 +166,9 @@ class Left:
 
 
 def _row(name: str, table: dict[str, Any]) -> dict[str, str]:
-    """A table's figures, and how much is done while something is left."""
+    """The status of a table, and its progress while input is left."""
     done = table["done"]
     return formatting.status_row(name, table) | ({} if done is None or done >= 1 else {"done": f"{done:.0%}"})
-
-
-def _width(columns: tuple[str, ...], rows: Mapping[str, Mapping[str, str]]) -> int:
-    """Of a line with all of its figures."""
-    widths = (max(len(c), *(cell_len(row.get(c, "0")) for row in rows.values())) for c in columns)
-    return sum(widths) + _GAP * (len(columns) - 1)
 
 
 def _cell(label: str, text: str) -> Text:

@@ -1,4 +1,4 @@
-"""A run as lines of a log, and as a table when it has ended."""
+"""The progress of a run as log lines, and its result as a table."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ _LINE_SECONDS: Final = 10.0
 
 
 class Lines:
-    """A line for each table that moved, every few seconds."""
+    """Logs a line for each table with new batches, every few seconds."""
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
         self._next = time.monotonic() + _LINE_SECONDS
-        self._told: dict[str, int | None] = {}
+        self._last_batch: dict[str, int | None] = {}
         self._warned: dict[str, int | None] = {}
 
     def tell(self) -> None:
-        """Says what moved, if it is time."""
+        """Logs the tables with new batches, if the time has come."""
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + _LINE_SECONDS
         for name, table in self._handle.status()["tables"].items():
-            if table["batch"] != self._told.get(name):
-                self._told[name] = table["batch"]
+            if table["batch"] != self._last_batch.get(name):
+                self._last_batch[name] = table["batch"]
                 output.say(line(name, table))
                 self._warn(name, table)
 
@@ -41,7 +41,7 @@ class Lines:
 
 
 def rejecting(table: str, found: dict[str, Any]) -> str:
-    """That nearly all rows of a batch were rejected."""
+    """The warning that nearly all rows of a batch were rejected."""
     return (
         f"WARNING: {table} rejected {found['share']:.0%} of the rows of batch {found['batch']} "
         f"({found['rejected']:,}): {found['reason']} (keyfold rejected {table})"
@@ -49,18 +49,18 @@ def rejecting(table: str, found: dict[str, Any]) -> str:
 
 
 def warn(status: dict[str, Any]) -> bool:
-    """Says which tables rejected nearly all rows of a batch; whether this run did nothing but that."""
+    """Warns of tables that rejected nearly all rows of a batch; whether the run rejected every row."""
     tables = status["tables"]
     for name, table in tables.items():
         if table.get("rejecting"):
             output.say(rejecting(f"{status['app']}.{name}", table["rejecting"]))
-    # Tables that read other tables have no rows where those have nothing to say.
+    # Tables that read other tables have no rows if those have no changes.
     busy = [table for table in tables.values() if table.get("rows") or table.get("all_rejected")]
     return bool(busy) and all(table.get("all_rejected") for table in busy)
 
 
 def line(name: str, table: dict[str, Any]) -> str:
-    """A table's figures as one line of a log."""
+    """The status of a table as one log line."""
     row = formatting.status_row(name, table)
     done = f", {table['done']:.0%} done" if table["done"] is not None and table["done"] < 1 else ""
     removed = f", {row['removed']} removed" if "removed" in row else ""
@@ -72,7 +72,7 @@ def line(name: str, table: dict[str, Any]) -> str:
 
 
 def show(status: dict[str, Any]) -> None:
-    """The last figures of a run, as a table on stdout."""
+    """The final status of a run, as a table on stdout."""
     removed = any(table.get("removed") for table in status["tables"].values())
     columns = ("table", "batch", "rows", "keys", "late", "rejected", *(["removed"] if removed else []))
     rows = []

@@ -1,11 +1,11 @@
-"""How a command ends: its exit code, and what is said of an error.
+"""Runs a command line; an error becomes a text and an exit code.
 
 | exit | when |
 |---|---|
 | 0 | done |
-| 1 | a failure, or a key that isn't there |
-| 2 | the user's mistake: a wrong declaration, option, name or filter |
-| 130, 143 | ended by SIGINT or SIGTERM before it was done |
+| 1 | a failure, or a key that does not exist |
+| 2 | an error of the user: a wrong declaration, option, name or filter |
+| 130, 143 | ended by SIGINT or SIGTERM before it was complete |
 
 An error is text on stderr; with `--json` it is also the one document on stdout.
 """
@@ -23,7 +23,7 @@ from keyfold.errors import DeclarationError, KeyfoldError, QueryError
 
 
 class Interrupted(Exception):
-    """A signal ended the command before it was done."""
+    """A signal ended the command before it was complete."""
 
     def __init__(self, text: str, number: int) -> None:
         super().__init__(text)
@@ -31,21 +31,21 @@ class Interrupted(Exception):
 
 
 class NoSuchKey(QueryError):
-    """A key that isn't there: an answer, where an unknown name is a mistake."""
+    """A key that does not exist: an answer, while an unknown name is an error of the user."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command line; whatever happens becomes an exit code and a text."""
+    """Runs a command line and returns its exit code; errors are printed."""
     given = list(sys.argv[1:] if argv is None else argv)
     flags = given[: given.index("--")] if "--" in given else given
     debug = "--debug" in flags
-    # Taken where it stands, since "run again with --debug" makes people add it at the end.
+    # Accepted anywhere, since "run again with --debug" makes people add it at the end.
     given = [*(flag for flag in flags if flag != "--debug"), *given[len(flags) :]]
-    _never_fail_on_characters(sys.stdout, sys.stderr)
+    _escape_unprintable(sys.stdout, sys.stderr)
     try:
         return _call(given or ["--help"])
     except BrokenPipeError:
-        return _reader_has_gone()
+        return _pipe_closed()
     except Exception as error:
         if debug:
             import traceback
@@ -67,7 +67,7 @@ def _call(given: list[str]) -> int:
 
 
 def wants_json(flags: Sequence[str]) -> bool:
-    """Whether stdout is to have a document. Asked of the words, since these may be what is wrong."""
+    """Whether stdout is to have a JSON document; read here, since parsing may have failed."""
     return "--json" in flags or "--format=json" in flags or ("--format", "json") in pairwise(flags)
 
 
@@ -92,21 +92,21 @@ def document(error: BaseException) -> dict[str, Any]:
 
 
 def text_of(error: BaseException) -> str:
-    """What is said of an error; keyfold's own errors say it themselves."""
+    """The text of an error; keyfold's own errors have all parts of it."""
     if isinstance(error, KeyfoldError | Interrupted):
         return str(error)
     if usage := _usage(error):
         return f"{usage}\n  try: {_help_command(error)}"
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         where = f" for {error.filename}" if error.filename else ""
-        return f"no space left on the disk{where}\n  try: free some and start again; nothing is lost"
+        return f"no space left on the disk{where}\n  try: free some space and start again; no data is lost"
     first = next(iter(str(error).splitlines()), "")
     what = f"{type(error).__name__}: {first}" if first else type(error).__name__
-    return f"keyfold failed: {what} (run again with --debug for the trace)"
+    return f"keyfold failed: {what} (run again with --debug for the traceback)"
 
 
 def tell(error: BaseException, as_json: bool) -> None:
-    """Says what went wrong, on stderr and for programs."""
+    """Prints an error on stderr and, for programs, as JSON on stdout."""
     from keyfold.cli import output
 
     output.error(text_of(error))
@@ -116,7 +116,7 @@ def tell(error: BaseException, as_json: bool) -> None:
 
 
 def _usage(error: BaseException) -> str | None:
-    """What Typer says of a wrong command line; known by its shape, since the class moves between versions."""
+    """Typer's message for a wrong command line; by its shape, since the class moves between versions."""
     words = getattr(error, "format_message", None)
     return str(words()).strip() if callable(words) else None
 
@@ -126,14 +126,14 @@ def _help_command(error: Any) -> str:
     return f"{context.command_path if context is not None else 'keyfold'} --help"
 
 
-def _never_fail_on_characters(*streams: TextIO) -> None:
-    """A terminal that lacks a character shows its code instead of ending the command."""
+def _escape_unprintable(*streams: TextIO) -> None:
+    """Characters that a terminal lacks are shown as escapes instead of ending the command."""
     for stream in streams:
         if reconfigure := getattr(stream, "reconfigure", None):
             reconfigure(errors="backslashreplace")
 
 
-def _reader_has_gone() -> int:
-    """Whoever read our output has enough, as `head` does; Python would complain when it flushes at exit."""
+def _pipe_closed() -> int:
+    """The reader has closed the pipe, as `head` does; Python would complain when it flushes at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 1

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have."""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 
 def complete_app(incomplete: str) -> list[str]:
-    """Apps of the home, for the shell."""
+    """The apps of the home, for shell completion."""
     from keyfold.cli.home_reader import home_of
     from keyfold.engine.storage.layout import apps
 
@@ -16,7 +16,7 @@ def complete_app(incomplete: str) -> list[str]:
 
 
 def complete_table(incomplete: str) -> list[str]:
-    """Tables of the home, as app.table, for the shell."""
+    """The tables of the home, as app.table, for shell completion."""
     from keyfold.cli.home_reader import home_of
     from keyfold.engine.storage.layout import AppHome, apps
 
@@ -28,13 +28,13 @@ def complete_table(incomplete: str) -> list[str]:
 
 AppFile = Annotated[
     str,
-    typer.Argument(metavar="APP.py", help="The app's file; APP.py:NAME if it has several apps."),
+    typer.Argument(metavar="APP.py", help="The app's file; APP.py:NAME if it defines several apps."),
 ]
 TableName = Annotated[
     str,
     typer.Argument(
         metavar="NAME",
-        help="app.table, or table where the home has one app.",
+        help="app.table, or table if the home has a single app.",
         autocompletion=complete_table,
     ),
 ]
@@ -43,37 +43,44 @@ Home = Annotated[
     typer.Option(
         "--home",
         metavar="DIR",
-        help="Directory of all state; else KEYFOLD_HOME, else .keyfold.",
+        help="Directory of all state. Default: KEYFOLD_HOME, else .keyfold.",
         show_default=False,
     ),
 ]
 For = Annotated[
     str | None,
-    typer.Option("--for", metavar="TIME", help="Stop so long after it is up, as in 20s.", show_default=False),
+    typer.Option(
+        "--for", metavar="TIME", help="Stop this long after the start, such as 20s.", show_default=False
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 AtLeast = Annotated[
     int | None,
-    typer.Option("--at-least", metavar="BATCH", help="Answer only from this batch on.", show_default=False),
+    typer.Option(
+        "--at-least",
+        metavar="BATCH",
+        help="Return only once the view has reached this batch.",
+        show_default=False,
+    ),
 ]
 Wait = Annotated[
     str | None,
     typer.Option(
         "--wait",
         metavar="TIME",
-        help="How long to wait for that batch, such as 2s; for the first batch without --at-least.",
+        help="How long to wait for that batch, such as 2s; without --at-least, for the first batch.",
         show_default=False,
     ),
 ]
 
 
 def bound(at_least: int | None, wait: str | None) -> int | None:
-    """The batch to wait for: a wait alone is one for the first."""
+    """The batch to wait for: with --wait alone, the first."""
     return 0 if at_least is None and wait is not None else at_least
 
 
 def seconds_of(for_: str | None) -> float | None:
-    """The length of `--for` in seconds."""
+    """The duration of `--for` in seconds."""
     from keyfold.plan import durations
 
     return None if for_ is None else durations.millis(for_, "--for") / 1000

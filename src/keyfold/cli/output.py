@@ -1,4 +1,4 @@
-"""What commands print: JSON documents, tables, lines about progress. Stdout is for results alone."""
+"""Prints results on stdout, as JSON or tables, and progress and errors on stderr."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-# Rich takes 80 columns where it sees no terminal, and would fold what a program is to read.
+# Without a terminal Rich assumes 80 columns, and would wrap what a program reads.
 _WIDE: Final = 10_000
-# A table's widths come from all of its rows, so a long one is printed in pieces.
+# The widths depend on all rows, so a long table is printed in pieces.
 _PIECE: Final = 1_000
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def json_document(value: Any) -> None:
-    """One value as the whole of stdout."""
+    """Prints one JSON document, the whole of stdout."""
     print(dumps(plain(value), indent=2))
 
 
 def json_array(items: Iterable[Any]) -> None:
-    """An array, written as its items come, one a line."""
+    """Prints a JSON array while its items arrive, one per line."""
     opening = "[\n"
     for item in items:
         sys.stdout.write(opening + dumps(plain(item)))
@@ -38,13 +38,13 @@ def json_array(items: Iterable[Any]) -> None:
 
 
 def cell(value: Any) -> str:
-    """A value as text in one line; control characters are spelled out, since a terminal would obey them."""
+    """A value as one line of text; control characters are escaped, since a terminal would obey them."""
     text = "null" if value is None else word(plain(value))
     return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def console() -> Console:
-    """Stdout, in colour where it is a terminal."""
+    """Stdout, in colour on a terminal."""
     from rich.console import Console
 
     wide = not sys.stdout.isatty() and "COLUMNS" not in os.environ
@@ -52,14 +52,14 @@ def console() -> Console:
 
 
 def terminal() -> Console:
-    """Stderr, where all but results goes."""
+    """Stderr, for everything but results."""
     from rich.console import Console
 
     return Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], right: Sequence[str] = ()) -> None:
-    """Rows under their columns' names; `right` are the columns of numbers."""
+    """Prints rows as a table; `right` are the right-aligned columns."""
     screen, piece = console(), _empty(columns, right)
     kept: list[Sequence[Any]] = []
     for row in rows:
@@ -72,7 +72,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], right: Sequence
 
 
 def _fitting(screen: Console, piece: Table, columns: Sequence[str], rows: list[Sequence[Any]]) -> None:
-    """A table where it fits; else each row as lines, since numbers broken in two can't be read."""
+    """A table if it fits, else a line per value: wrapped numbers would be unreadable."""
     from rich.text import Text
 
     wanted = screen.measure(piece, options=screen.options.update(width=_WIDE)).maximum
@@ -89,7 +89,7 @@ def _fitting(screen: Console, piece: Table, columns: Sequence[str], rows: list[S
 
 
 def pairs(row: Mapping[str, Any]) -> None:
-    """One row, a line for each of its columns."""
+    """Prints one row, a line per column."""
     shown = _empty(("column", "value"), ())
     for name, value in row.items():
         shown.add_row(*_cells((name, value)))
@@ -109,19 +109,19 @@ def _empty(columns: Sequence[str], right: Sequence[str]) -> Table:
 
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for name in columns:
-        # Folded, never cut: what is shown can be copied.
+        # Wrapped, never cut, so that values can be copied.
         made.add_column(Text(cell(name)), justify="right" if name in right else "left", overflow="fold")
     return made
 
 
 def say(text: str) -> None:
-    """A line about progress, on stderr."""
+    """Prints a line of progress on stderr."""
     print(f"keyfold: {text}", file=sys.stderr, flush=True)
 
 
 @contextmanager
 def warnings_said() -> Iterator[None]:
-    """What the engine warns of is said as lines."""
+    """Prints the engine's warnings as lines of progress."""
     handler = logging.Handler(logging.WARNING)
     handler.emit = lambda record: say(record.getMessage())  # type: ignore[method-assign]
     logger = logging.getLogger("keyfold")
@@ -133,7 +133,7 @@ def warnings_said() -> Iterator[None]:
 
 
 def error(text: str) -> None:
-    """An error's text on stderr, its first line in red where there are colours."""
+    """Prints an error on stderr, its first line in red if there are colours."""
     from rich.text import Text
 
     first, *rest = text.splitlines() or [""]
@@ -145,7 +145,7 @@ def error(text: str) -> None:
 
 @contextmanager
 def only_results() -> Iterator[None]:
-    """Sends what the user's code and Java print to stderr: stdout is for what a command prints afterwards."""
+    """Redirects what the user's code and Java print to stderr; stdout is for the command's result."""
     out = sys.stdout
     descriptor = _descriptor(out)
     if descriptor is None:
@@ -154,7 +154,7 @@ def only_results() -> Iterator[None]:
         return
     out.flush()
     saved = os.dup(descriptor)
-    # Below Python's own stream as well, since a JVM inherits the descriptor.
+    # The file descriptor as well, since a JVM inherits it.
     os.dup2(2, descriptor)
     try:
         with redirect_stdout(sys.stderr):

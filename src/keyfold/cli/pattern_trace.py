@@ -1,4 +1,4 @@
-"""What a pattern does with each row of a file, found out by running it."""
+"""Traces what a pattern does with each row of a file, by running it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from keyfold.plan.nodes import AppSpec, TableSpec
 from keyfold.plan.pattern.syntax import steps as sequence_steps
 
 _LATER: Final = "9000-01-01T00:00:00Z"
-"""A time at which every pattern is over."""
+"""An event time after which no match is open."""
 
 
 def explained(spec: AppSpec, table: str, file: str, stream: str | None) -> list[dict[str, Any]]:
-    """One entry per row, and for what happens when time is over; those of a key together, in order."""
+    """One entry per row and per timeout; grouped by key, in order."""
     from keyfold.engine.compile import pattern
     from keyfold.testing import drive
 
@@ -28,13 +28,13 @@ def explained(spec: AppSpec, table: str, file: str, stream: str | None) -> list[
     into = _stream(wanted, stream)
     rows = rows_file.rows_of(file)
     if fields := rows_file.unknown(rows, into):
-        print(f"no column of stream {into.name}, left out: {', '.join(fields)}", file=sys.stderr)
+        print(f"ignored, not columns of stream {into.name}: {', '.join(fields)}", file=sys.stderr)
     needed = _needed(spec, wanted)
     only = replace(spec, tables=tuple(t for t in spec.tables if t.name in needed))
     streams = {s.name: s for t in only.tables for s in nodes.sources(t.input)}
     with pattern.traced() as traced, drive(only) as d:
         d.push(into.name, rows)
-        # Rows of one stream wait until time has passed in all that are read with it.
+        # Rows are buffered until the watermark of all streams that are read together has passed them.
         for name in (s.name for s in streams.values() if s.time is not None):
             d.advance(name, _LATER)
         lines = traced(wanted.name)
@@ -58,8 +58,8 @@ def _stream(table: TableSpec, name: str | None) -> nodes.Source:
     found = {s.name: s for s in nodes.sources(table.input)}
     if not found:
         read = ", ".join(dict.fromkeys(node.table for node in nodes.reads(table.input)))
-        problem = f"{table.name} reads the changes of {read}, and explain takes rows of a stream"
-        advice = "the same steps on a stream that has the columns of those changes, and explain that"
+        problem = f"{table.name} reads the changes of {read}, and explain needs rows of a stream"
+        advice = "declare the same steps on a stream with the columns of those changes, and explain that"
         raise BadOption(problem, where=f"{table.app}.{table.name}", hint=advice)
     if name is None and len(found) == 1:
         return next(iter(found.values()))
@@ -85,20 +85,20 @@ def _needed(spec: AppSpec, table: TableSpec) -> set[str]:
 
 
 def unseen(rejected: Iterable[dict[str, Any]], lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rejected rows that are not among the lines: the pattern tells itself of those it threw on."""
-    told = Counter((line["rejected"], _text(line["row"])) for line in lines if line.get("rejected"))
+    """The rejected rows that the trace does not have: it has those whose conditions threw."""
+    traced = Counter((line["rejected"], _text(line["row"])) for line in lines if line.get("rejected"))
     found = []
     for row in rejected:
         same = (row["reason"], _text(row["raw"]))
-        if told[same] > 0:
-            told[same] -= 1
+        if traced[same] > 0:
+            traced[same] -= 1
         else:
             found.append(row)
     return found
 
 
 def _text(row: Any) -> str:
-    """A row, or the text of one, in one spelling."""
+    """A row, or its JSON text, in one normal form."""
     try:
         return json.dumps(json.loads(row) if isinstance(row, str) else row, sort_keys=True)
     except json.JSONDecodeError:
@@ -106,7 +106,7 @@ def _text(row: Any) -> str:
 
 
 def _numbered(lines: Iterable[dict[str, Any]], steps: list[str]) -> list[dict[str, Any]]:
-    """Lines with the rows of a key numbered from 1, in the order in which the pattern sees them."""
+    """The lines with the rows of each key numbered from 1, in the order in which the pattern sees them."""
     by_key: dict[str, list[dict[str, Any]]] = {}
     for line in lines:
         by_key.setdefault(json.dumps(line["key"], sort_keys=True), []).append(line)
@@ -138,16 +138,16 @@ def _step(line: dict[str, Any], numbers: dict[str, int], steps: list[str]) -> di
 
 
 def _what(step: dict[str, Any], steps: list[str]) -> str:
-    """In words."""
-    said = [f"rejected: {step['rejected']}"] if step["rejected"] else []
-    said += [f"{taken[-1]['step']} takes it{_after(taken[:-1])}" for taken in step["took"]]
-    if step["number"] is not None and not said:
+    """What happened with a row, as text."""
+    parts = [f"rejected: {step['rejected']}"] if step["rejected"] else []
+    parts += [f"{taken[-1]['step']} takes it{_after(taken[:-1])}" for taken in step["took"]]
+    if step["number"] is not None and not parts:
         held = ", ".join(name for name in step["true"] if name in steps)
-        said.append(f"no match waits for {held}" if held else "no step's condition is true")
-    said += [f"{_list(e['match'])} ends: {e['why']}" for e in step["ended"]]
-    said += [f"{_list(h['match'])} is complete, and held for {_list(h['behind'])}" for h in step["held"]]
-    said += [f"{'OUT OF TIME' if m['timed_out'] else 'MATCH'} {_list(m['match'])}" for m in step["matches"]]
-    return "; ".join(said)
+        parts.append(f"no match waits for {held}" if held else "no step's condition is true")
+    parts += [f"{_list(e['match'])} ends: {e['why']}" for e in step["ended"]]
+    parts += [f"{_list(h['match'])} is complete, and waits for {_list(h['behind'])}" for h in step["held"]]
+    parts += [f"{'OUT OF TIME' if m['timed_out'] else 'MATCH'} {_list(m['match'])}" for m in step["matches"]]
+    return "; ".join(parts)
 
 
 def _after(taken: list[dict[str, Any]]) -> str:
@@ -159,7 +159,7 @@ def _list(taken: list[dict[str, Any]]) -> str:
 
 
 def _refused(row: dict[str, Any]) -> dict[str, Any]:
-    """A row that the pattern has not seen."""
+    """A row that did not reach the pattern."""
     kept = ("took", "ended", "held", "matches", "waiting", "true")
     what = f"{'late' if 'late_by' in row else 'rejected'}: {row['reason']}"
     blank = {"key": {}, "number": None, "time": None, "row": {"raw": row["raw"]}, "rejected": row["reason"]}

@@ -1,4 +1,4 @@
-"""The commands there are. A new one is a file beside this one and a line below."""
+"""Registers the commands. A new command is a module in `commands/` and a line here."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ app = typer.Typer(
     name="keyfold",
     help="Keeps a durable, bounded, readable fold per key over a stream, on Spark.",
     pretty_exceptions_enable=False,
-    # Plain help: with Rich it takes three times as long to come.
+    # Plain help: with Rich it takes three times as long.
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -47,9 +47,9 @@ def _everywhere(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Print Python's trace with an error.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Print Python's traceback with an error.")] = False,
 ) -> None:
-    # `main.main` reads it from the words, since it outlives the command; it is here for the help.
+    # `main.main` reads it from the arguments, since it outlives the command; it is here for the help.
     del version, debug
 
 

@@ -1,4 +1,4 @@
-"""What `keyfold drop` and `keyfold reset` share: which table is meant, the question, what is said."""
+"""Shared by `keyfold drop` and `keyfold reset`: finds the table, asks to confirm, reports the result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from keyfold.engine.recovery.table_removal import What
     from keyfold.engine.storage.layout import AppHome
 
-Yes = Annotated[bool, typer.Option("--yes", help="Don't ask; needed where there is no terminal.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Don't ask for confirmation; required without a terminal.")]
 Why = Annotated[
     str | None,
     typer.Option("--why", metavar="TEXT", help="The reason, for audit.jsonl.", show_default=False),
@@ -20,7 +20,7 @@ Why = Annotated[
 
 
 def found(name: str, home: str | None) -> tuple[AppHome, str]:
-    """The app and its table, also one that the app no longer has, or of which app.json is lost."""
+    """The app and its table, also one that the app no longer declares, or whose app.json is lost."""
     from keyfold.cli.home_reader import home_of
     from keyfold.engine.recovery.table_removal import tables
     from keyfold.errors import QueryError, did_you_mean
@@ -49,7 +49,7 @@ def _app(home: Path, name: str) -> tuple[AppHome, str]:
 
 
 def readers_of(place: AppHome, table: str) -> list[str]:
-    """All tables whose state holds rows of a table, as they read it or one that does."""
+    """All tables whose state contains rows of a table: they read it, directly or through others."""
     from keyfold.engine.recovery.table_removal import with_readers
 
     return with_readers(place, table)[1:]
@@ -58,7 +58,7 @@ def readers_of(place: AppHome, table: str) -> list[str]:
 def carried_out(
     what: What, place: AppHome, tables: list[str], why: str | None, yes: bool, json: bool
 ) -> None:
-    """Asks, removes the tables, and says what was removed."""
+    """Asks for confirmation, removes the tables, and reports what was removed."""
     from keyfold.cli import formatting, output
     from keyfold.engine.recovery.table_removal import remove, size
 
@@ -66,16 +66,16 @@ def carried_out(
     names = " and ".join(f"{app}.{table}" for table in tables)
     if not yes:
         space = formatting.size(sum(size(place, table) for table in tables))
-        _ask(f"{what} {names}? State, view and side outputs, {space}, will be gone.")
+        _ask(f"{what} {names}? This deletes state, view and side outputs, {space}.")
     done = remove(place, what, tables, why)
     if json:
         output.json_document({"app": app, **done})
     else:
         after = "the next start" if what == "reset" else "if the app still declares it, the next start"
         removed = formatting.size(done["bytes"])
-        print(f"{names}: {removed} removed; {after} reads its sources from the first row")
+        print(f"{names}: {removed} deleted; {after} reads its sources from the first row")
     if done["view"]:
-        output.say(f"the view could not be removed: {done['view']}")
+        output.say(f"cannot remove the view: {done['view']}")
         raise typer.Exit(1)
 
 
@@ -85,7 +85,7 @@ def _ask(question: str) -> None:
 
     if not sys.stdin.isatty():
         raise BadOption(
-            "this can't be undone, and there is no terminal to ask on", hint="--yes, if it is meant"
+            "this can't be undone, and there is no terminal to ask for confirmation", hint="--yes confirms it"
         )
     if not typer.confirm(question, err=True):
         output.say("nothing was changed")

@@ -1,4 +1,4 @@
-"""The life of an app on the command line: start, stay with it, show it, stop."""
+"""Runs an app from the command line: start, wait, show its progress, stop."""
 
 from __future__ import annotations
 
@@ -95,9 +95,9 @@ def started(
             stopping.up()
     except KeyboardInterrupt:
         number = stopping.number or signal.SIGINT
-        raise Interrupted("stopped before the app was up; nothing was processed", number) from None
+        raise Interrupted("stopped during the start; no row was processed", number) from None
     tables = ", ".join(table.name for table in handle.spec.tables)
-    output.say(f"{handle.spec.name} runs in {handle.home.path}: {tables}")
+    output.say(f"{handle.spec.name} is running in {handle.home.path}: {tables}")
     return handle
 
 
@@ -127,14 +127,14 @@ def waited(
                 return "signal"
             if draining is None and not any(query.isActive for query in handle.queries.values()):
                 return "idle"
-            # A picture that can't be drawn is no reason to end what it shows.
+            # A failure to draw must not end the run.
             with suppress(KeyfoldError, OSError):
                 show()
 
 
 @contextmanager
 def _drawn(stopping: Stopping) -> Iterator[None]:
-    """While a screen is drawn a signal says nothing; then it is said below it."""
+    """While a screen is drawn a signal prints nothing; it is reported below the screen afterwards."""
     stopping.drawn = live_terminal()
     try:
         yield
@@ -157,7 +157,7 @@ def _shown(handle: Handle, drain: bool, seconds: float | None, watch: Watch) -> 
 
 
 class Draining:
-    """A drain in a thread of its own, since a call into Java can't be interrupted by a signal."""
+    """A drain in a separate thread, since a signal can't interrupt a call into Java."""
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle

@@ -1,4 +1,4 @@
-"""SIGINT, SIGTERM and SIGHUP as a request to stop, not as an end in the middle of a batch."""
+"""Turns SIGINT, SIGTERM and SIGHUP into a request to stop after the current batch."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 
 
 class Stopping:
-    """Whether a stop was asked for. Until `up` is called a signal interrupts what is going on."""
+    """Whether a stop was requested. Until `up` is called a signal interrupts the start."""
 
     def __init__(self) -> None:
         self.asked = threading.Event()
         self.number: int | None = None
         self._starting = True
         self.drawn = False
-        """Whether a screen is being drawn, which words in between would spoil."""
+        """Whether a live screen is being drawn, which other output would spoil."""
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Stopping:
@@ -32,15 +32,15 @@ class Stopping:
             signal.signal(number, handler)
 
     def up(self) -> None:
-        """From now on a signal lets the batch under way finish."""
-        # Again, since PySpark puts a handler of its own in place when it starts its JVM.
+        """From now on a signal lets the current batch finish."""
+        # Again, since PySpark installs its own handler when it starts its JVM.
         self._listen()
         self._starting = False
 
     def _listen(self) -> None:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             before = signal.getsignal(number)
-            # Ignored by nohup, on purpose.
+            # nohup ignores it on purpose.
             if number != signal.SIGHUP or before != signal.SIG_IGN:
                 self._before.setdefault(number, before)
                 signal.signal(number, self._received)
@@ -56,12 +56,12 @@ class Stopping:
         self.say(again)
 
     def say(self, again: bool = False) -> None:
-        """Says that a stop is under way."""
+        """Prints that a stop was requested."""
         name = signal.Signals(self.number or signal.SIGINT).name
-        text = _WAITING if again else f"keyfold: {name}: stopping after the batch under way\n"
-        # Straight to the descriptor: the signal may have come in the middle of a print, or the terminal gone.
+        text = _WAITING if again else f"keyfold: {name}: stopping after the current batch\n"
+        # Directly to the descriptor: the signal may have interrupted a print, or the terminal may be gone.
         with suppress(OSError):
             os.write(2, text.encode())
 
 
-_WAITING = "keyfold: still waiting for the batch under way, so that nothing is done twice\n"
+_WAITING = "keyfold: still waiting for the current batch, so that no work is lost\n"

@@ -1,4 +1,4 @@
-"""The numbers of one key's windows as small pictures, a line for each column."""
+"""Sparklines of one key's windows, a line for each numeric column."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Trend:
-    """Takes rows as they are shown, and then draws their columns by the time of their windows."""
+    """Collects rows while they are printed, then draws their columns by window start."""
 
     def __init__(self, schema: ViewSchema) -> None:
         self._columns = [column.name for column in schema.columns if column.numeric]
@@ -22,16 +22,16 @@ class Trend:
         self._points: list[tuple[datetime, list[float | None]]] = []
 
     def seen(self, rows: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-        """The same rows, of which the numbers are kept."""
+        """Passes rows on and keeps their numbers."""
         for row in rows:
             at = row[self._start]
-            # A time beyond Python's years is a text, and has no place among the others.
+            # A timestamp outside Python's years is text, and can't be ordered with the others.
             if isinstance(at, datetime):
                 self._points.append((at, [_number(row[name]) for name in self._columns]))
             yield row
 
     def lines(self, width: int, encoding: str = "utf-8") -> list[str]:
-        """A line for each column, of at most so many characters; none if there is but one window."""
+        """A line for each column, of at most `width` characters; none for a single window."""
         points = [values for _, values in sorted(self._points, key=lambda point: point[0])]
         if len(points) < 2:
             return []

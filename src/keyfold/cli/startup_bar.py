@@ -1,4 +1,4 @@
-"""A start that takes seconds, shown: a bar in a terminal, nothing but the longest step elsewhere."""
+"""Shows the progress of a start: a bar in a terminal, otherwise only the kernel build."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from keyfold.engine.startup_phases import Step, Tell
 
-# What each step says, and the seconds it took on two cores: a bar needs an idea of how long.
+# The text of each step, and its seconds on two cores, from which the bar estimates.
 STEPS: Final[dict[Step, tuple[str, float]]] = {
     "kernel": ("building the kernel, once for this Spark version", 12.0),
     "spark": ("starting Spark", 5.0),
@@ -25,7 +25,7 @@ STEPS: Final[dict[Step, tuple[str, float]]] = {
 
 
 class Starting:
-    """Shows the steps of a start; `tell` is what the engine calls."""
+    """Shows the steps of a start; the engine calls `tell`."""
 
     def __init__(self, console: Console, drawn: bool) -> None:
         self._console, self._drawn = console, drawn
@@ -65,7 +65,7 @@ class Starting:
                 progress.update(task, completed=share, description=words)
 
     def shown(self, now: float) -> tuple[float, str]:
-        """How far a start is, by the seconds its steps took before, and what it does."""
+        """The progress of a start, estimated from typical durations, and the current step."""
         steps = [step for step in STEPS if step != "kernel" or "kernel" in self._steps]
         if not self._steps:
             return 0.0, "starting"

@@ -1,4 +1,4 @@
-"""Rows put aside, the newest of them: what `rejected` and `late show` print alike."""
+"""Prints the newest rows of a side output, for `rejected` and `late show`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-Newest = Annotated[int | None, typer.Option(metavar="N", min=0, help="The newest so many; all without it.")]
+Newest = Annotated[
+    int | None, typer.Option(metavar="N", min=0, help="Show only the newest N rows. Default: all.")
+]
 
 
 def show(
@@ -19,7 +21,7 @@ def show(
     cells: Callable[[dict[str, Any]], list[Any]],
     right: Sequence[str],
 ) -> None:
-    """The last of the rows as a table, or as one JSON array; says if there are more."""
+    """The last rows as a table or a JSON array; a note says if there are more."""
     from keyfold.cli import output
 
     number, kept = 0, deque[dict[str, Any]](maxlen=limit)
@@ -31,4 +33,4 @@ def show(
         return
     output.table(columns, map(cells, kept), right=right)
     if len(kept) < number:
-        output.say(f"the newest {len(kept):,} of {number:,}; leave out --limit for all")
+        output.say(f"the newest {len(kept):,} of {number:,} rows; omit --limit for all")

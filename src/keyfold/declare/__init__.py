@@ -1,4 +1,4 @@
-"""What a user writes: an app, its streams and its tables. Declaring checks arguments and touches nothing."""
+"""The API for declaring apps, streams and tables. Declaring checks arguments and has no other effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An app, and the names that are taken in it."""
+"""`App`: declares streams and tables, and starts them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from keyfold.declare.stream import Stream
 from keyfold.declare.table import Table
 from keyfold.errors import BadOption, NameTaken
 from keyfold.plan import durations
-from keyfold.plan.call_site import here, place
+from keyfold.plan.call_site import call_site, location
 from keyfold.plan.describe import text
 from keyfold.plan.nodes import AppSpec, Connector, Lookup, Node, OnError, Site, Source, TableSpec
 from keyfold.plan.validate import arguments
@@ -25,8 +25,8 @@ class App:
 
     >>> app = kf.App("shop", help="Orders of the shop")
 
-    `every` is the time between batches (default: as soon as there is input), `snapshot_every` the number of
-    batches between full snapshots of the state.
+    `every` is the time between batches (by default a batch starts as soon as there is input),
+    `snapshot_every` the number of batches between full snapshots of the state.
     """
 
     def __init__(
@@ -36,9 +36,9 @@ class App:
         snapshot_every: int | None = None,
         help: str = "",
     ) -> None:
-        site = here()
+        site = call_site()
         self._name = arguments.identifier(name, "an app", site)
-        where = place(name, site)
+        where = location(name, site)
         self._every_ms = None if every is None else durations.millis(every, "every", where=where)
         self._snapshot_every = (
             None if snapshot_every is None else arguments.positive(snapshot_every, "snapshot_every", where)
@@ -63,28 +63,26 @@ class App:
         future: str | timedelta | int | None = FUTURE,
         help: str = "",
     ) -> Stream:
-        """Declares a stream: rows of a source, with a schema in DDL, an event time and a lateness.
+        """Declares a stream: rows of a source, with a schema in DDL, event time and allowed lateness.
 
-        A row whose `time` is more than `future` ahead of the clock is rejected, so that one bad clock can't
-        close every window; None takes any.
+        A row whose event time is more than `future` ahead of the clock is rejected, so that one wrong clock
+        doesn't close every window; None accepts any time.
         """
-        site = here()
-        arguments.identifier(name, "a stream", place(self._name, site))
-        where = place(f"{self._name}.{name}", site)
+        site = call_site()
+        arguments.identifier(name, "a stream", location(self._name, site))
+        where = location(f"{self._name}.{name}", site)
         self._claim(name, "stream", site)
         advice = 'kf.files("data"), kf.rate(), kf.rows([...]) or kf.spark("format")'
-        connector = arguments.instance(
-            source, Connector, "the source of a stream must be a source", advice, where
-        )
+        connector = arguments.instance(source, Connector, "stream takes a source", advice, where)
         columns, checked = stream_schema(connector, schema, where)
-        told = arguments.help_text(help, where)
+        help_text = arguments.help_text(help, where)
         event = event_time(time, late, future, columns, where)
-        node = Source(name, connector, checked, event.column, event.late_ms, told, event.future_ms, site)
+        node = Source(name, connector, checked, event.column, event.late_ms, help_text, event.future_ms, site)
         self._streams[name.lower()] = node
         return Stream(self, node)
 
     def spec(self) -> AppSpec:
-        """The whole app as plain data, as it is declared now."""
+        """The app as plain data, as declared so far."""
         return AppSpec(
             name=self._name,
             every_ms=self._every_ms,
@@ -99,7 +97,7 @@ class App:
         return text.describe(self.spec(), format)
 
     def start(self, spark: Any = None, home: Any = None, **settings: Any) -> Handle:
-        """Starts the app's queries, on a session of your own or one made for it, and returns a handle."""
+        """Starts the app's queries, on your Spark session or on a new one, and returns a handle."""
         from keyfold.engine.start import start
 
         return start(self.spec(), spark=spark, home=home, settings=settings)
@@ -108,29 +106,29 @@ class App:
         return f"App({self._name!r})"
 
     def _claim(self, name: str, kind: str, site: Site | None) -> None:
-        """Refuses a name that a stream or a table has: reads of rejected rows take either."""
+        """Refuses the name of another stream or table: rejected rows are read by either."""
         lower = name.lower()
         first: Source | TableSpec | None = self._streams.get(lower) or self._tables.get(lower)
         if first is None:
             return
         other = "stream" if isinstance(first, Source) else "table"
-        spelled = "" if first.name == name else f" as {first.name!r}, and case makes no difference"
+        spelled = "" if first.name == name else f" as {first.name!r}: names are case-insensitive"
         raise NameTaken(
-            f"{kind} {name!r} can't be declared: a {other} of that name is declared at {first.site}{spelled}",
-            where=place(f"{self._name}.{name}", site),
+            f"{kind} {name!r} has the name of a {other} that is declared at {first.site}{spelled}",
+            where=location(f"{self._name}.{name}", site),
             hint="another name",
         )
 
-    def _table_place(self, name: str, site: Site | None) -> str | None:
-        """The place of a new table, for errors, if it can have that name."""
-        arguments.table_name(name, place(self._name, site))
+    def _table_location(self, name: str, site: Site | None) -> str | None:
+        """The location of a new table, for errors; refuses names that are not allowed or taken."""
+        arguments.table_name(name, location(self._name, site))
         self._claim(name, "table", site)
-        return place(f"{self._name}.{name}", site)
+        return location(f"{self._name}.{name}", site)
 
     def _declare(
         self, spec: TableSpec, partitions: object, on_error: object, help: object, where: object
     ) -> Table:
-        """Adds a table, with the options that every kind of table has."""
+        """Adds a table, with the options that all kinds of tables have."""
         checked = replace(
             spec,
             partitions=None if partitions is None else arguments.positive(partitions, "partitions", where),
@@ -147,19 +145,19 @@ class App:
         return Stream(self, node)
 
     def _own(self, other: App, what: str, kind: str, name: str, where: object) -> None:
-        """Refuses what belongs to another app."""
+        """Refuses a stream or table of another app."""
         if other is not self:
-            problem = f"{what} takes {kind}s of one app, and {name!r} belongs to {other.name!r}"
-            raise BadOption(problem, where=where, hint=f"declare the {kind} in {self._name!r} too")
+            problem = f"{what} takes {kind}s of the same app, and {name!r} belongs to app {other.name!r}"
+            raise BadOption(problem, where=where, hint=f"declare the {kind} in app {self._name!r} as well")
 
     def _use(self, lookup: Lookup, where: object) -> None:
-        """Refuses a lookup if another one of its name is used in the app: both would be called the same."""
+        """Refuses a lookup if the app uses another one of the same name."""
         first = self._lookups.setdefault(lookup.name.lower(), lookup)
         if first == lookup:
             return
         raise NameTaken(
-            f"lookup {lookup.name!r} can't be used: another one of that name is declared at {first.site}",
+            f"lookup {lookup.name!r} has the name of another lookup that is declared at {first.site}",
             where=where,
             given=f"kf.lookup({lookup.name!r}, ...) at {lookup.site}",
-            hint="another name for one of them, or one kf.lookup(...) for both uses",
+            hint="another name for one of them, or one kf.lookup(...) for both",
         )

@@ -1,11 +1,11 @@
-"""Folds of the user's own, beside Spark's aggregates."""
+"""`kf.fold`: user-defined folds, beside Spark's aggregates."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from keyfold.errors import BadOption, near
-from keyfold.plan.call_site import here
+from keyfold.plan.call_site import call_site
 from keyfold.plan.nodes import Expr, FoldSpec, Named, Site
 from keyfold.plan.validate import arguments
 
@@ -18,13 +18,13 @@ def fold(
     merge: Mapping[str, Expr] | None = None,
     retract: Mapping[str, Expr] | None = None,
 ) -> FoldSpec:
-    """A column that is folded by expressions of one's own.
+    """A column that is folded by expressions that you write.
 
-    `zero` is the state of a new key, field by field; `update` the state after a row, where `state.<field>`
-    is the old value and plain names are the row's columns; `result` what the table shows, by default the
-    only field. `merge` joins two states, `state` and `other`. Sliding windows, sessions and rolling with
-    `every` need it; all other tables fold row by row, in order, and only check it. `retract` is the state
-    without a row that was folded before, written like `update`; tables of a table's changes need it.
+    `zero` is the state of a new key, field by field; `update` the state after a row, where `state.<field>` is
+    the old value and plain names are the row's columns; `result` is the value of the column, by default the
+    only field. `merge` combines two states, `state` and `other`: sliding windows, sessions and rolling
+    windows with `every` need it; other tables fold row by row, in order, and only check it. `retract` removes
+    a row that was folded before, and is written like `update`; tables on a retracting stream need it.
 
     >>> total = kf.fold(
     ...     zero={"v": "0D"}, update={"v": "state.v + amount"}, merge={"v": "state.v + other.v"}
@@ -32,7 +32,7 @@ def fold(
     >>> total.result
     'state.v'
     """
-    site = here()
+    site = call_site()
     zeros = _fields(zero, "zero", site)
     if not zeros:
         raise BadOption("a fold needs at least one field", where=site, hint='zero={"n": "0L"}')
@@ -70,7 +70,7 @@ def _advice(missing: list[str], unknown: list[str], what: str) -> str:
         if meant := near(name, missing):
             return f"{meant} (did you mean {meant!r}?)"
     if missing:
-        return f"add {', '.join(missing)} to {what}; a field that stays is 'state.{missing[0]}'"
+        return f"add {', '.join(missing)} to {what}; for a field that does not change, 'state.{missing[0]}'"
     return f"add {', '.join(unknown)} to zero"
 
 
@@ -81,4 +81,4 @@ def _result(zeros: Named, result: object, site: Site | None) -> Expr:
         return f"state.{zeros[0][0]}"
     names = ", ".join(name for name, _ in zeros)
     hint = f"result='state.{zeros[0][0]}'"
-    raise BadOption("a fold of several fields needs a result", where=site, given=names, hint=hint)
+    raise BadOption("a fold with several fields needs result=", where=site, given=names, hint=hint)

@@ -1,4 +1,4 @@
-"""A stream with a key: the windows and ranks it can have, and the tables that are made of it."""
+"""`KeyedStream`: a stream with a key; declares windows, top-N, tables, processors and patterns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from keyfold.declare.patterns import Pattern
-from keyfold.plan.call_site import StreamPlace, here
+from keyfold.plan.call_site import StreamLocation, call_site
 from keyfold.plan.describe.phrases import top_words, window_words
 from keyfold.plan.nodes import (
     Emit,
@@ -37,7 +37,7 @@ from keyfold.plan.validate import (
 from keyfold.plan.validate import (
     processor as processor_checks,
 )
-from keyfold.plan.validate.emit import check_columns, stay
+from keyfold.plan.validate.emit import check_columns, emit_options
 from keyfold.plan.validate.table_options import length, table_columns
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class KeyedStream:
-    """A stream with a key, and perhaps windows, of which tables are made.
+    """A stream with a key, and optionally windows or a top-N, from which tables are declared.
 
     >>> ticks = kf.App("clock").stream("ticks", kf.rate(), time="timestamp").by("value")
     >>> ticks.sliding("1 hour", every="1 minute")
@@ -63,10 +63,10 @@ class KeyedStream:
     def tumbling(
         self, size: str | timedelta, *, offset: str | timedelta | int = 0, zone: str | None = None
     ) -> KeyedStream:
-        """Windows side by side: each row is in one. A table has a row per key and window.
+        """Tumbling windows: each row is in exactly one. The table has a row per key and window.
 
-        Windows are aligned to 1970-01-01 in UTC, or begin at midnight in a `zone` such as "Europe/Berlin",
-        where their size is whole days; `offset` moves them, "-1 hour" back.
+        Windows are aligned to 1970-01-01 in UTC, or to midnight in a `zone` such as "Europe/Berlin", where
+        the size must be whole days; `offset` shifts them, "-1 hour" backwards.
         """
         return self._windowed(windows.tumbling, size, offset, zone)
 
@@ -78,46 +78,46 @@ class KeyedStream:
         offset: str | timedelta | int = 0,
         zone: str | None = None,
     ) -> KeyedStream:
-        """Windows of a size that begin `every` so often: each row is in all that hold its time.
+        """Sliding windows: one starts every `every`, and each row is in all windows that contain its time.
 
         `offset` and `zone` are as in `tumbling`; `every` is at most the size, which need not be a multiple.
         """
         return self._windowed(windows.sliding, size, every, offset, zone)
 
     def session(self, gap: Expr | timedelta) -> KeyedStream:
-        """Windows from a key's first row to its last plus the gap: rows at most that far apart are in one.
+        """Session windows: rows of a key that are at most `gap` apart are in one window.
 
-        The gap is a duration, or an expression that gives each row its own.
+        A session ends `gap` after its last row. The gap is a duration, or an expression with a gap per row.
         """
         return self._windowed(windows.session, gap)
 
     def rolling(self, duration: str | timedelta, *, every: str | timedelta | None = None) -> KeyedStream:
-        """The rows of the last duration of event time up to each key's newest row: a table has a row per key.
+        """A rolling window: the rows of the trailing `duration` up to the latest row, one result per key.
 
-        It is exact, and keeps those rows; with `every` it keeps panes of that width instead.
+        It is exact and keeps the rows; with `every` it keeps panes of that width instead.
         """
         return self._windowed(windows.rolling, duration, every)
 
     def last(self, n: int) -> KeyedStream:
-        """The last n rows of each key, by event time if the stream has one, else by arrival."""
+        """A last-N window: the last n rows of each key by event time, or by arrival without event time."""
         return self._windowed(windows.last, n)
 
     def top(self, n: int, *, by: str | None = None) -> KeyedStream:
-        """The first n rows of each key, as after ORDER BY in SQL: a table has a row per key and rank.
+        """The top n rows of each key, ordered as after ORDER BY in SQL: a row per key and rank.
 
         >>> bids = kf.App("shop").stream("bids", kf.rows([]), "item int, price double")
         >>> bids.by("item").top(3, by="price desc").table("highest_bids")
         <table shop.highest_bids>
 
-        Rows are whole, unless the table names expressions; `rank` counts from 1. Equal rows are ordered by
-        event time, then by arrival.
+        Rows have all columns of the stream, unless the table names expressions; `rank` counts from 1. Ties
+        are ordered by event time, then by arrival.
         """
         return self._ranked(top_n.top, n, by)
 
     def latest(self) -> KeyedStream:
-        """The newest row of each key, by event time and then by arrival: a table has a row per key.
+        """The latest row of each key, by event time and then by arrival; the table has a row per key.
 
-        It is whole, unless the table names expressions.
+        Rows have all columns of the stream, unless the table names expressions.
         """
         return self._ranked(top_n.latest)
 
@@ -138,16 +138,17 @@ class KeyedStream:
     ) -> Table:
         """Declares a table: one row per key, or per key and window, its columns aggregates or folds.
 
-        Columns are keyword arguments or a dict; only in the dict may a column have an option's name. `ttl`
-        forgets a key not seen for so long, `partitions` is fixed at the first start, `on_error="fail"` stops
-        at a bad row. For tumbling, sliding and session windows: `emit="final"` gives each once, when it has
-        closed; `keep` is how long a closed one takes replays of late rows before it is deleted; after `idle`
-        without rows, time follows the clock, so that windows close, as do joins.
+        Columns are keyword arguments or a dict; only the dict may have columns with the name of an option.
+        `ttl` expires a key without rows for that long, `partitions` is fixed at the first start, and with
+        `on_error="fail"` a row that would be rejected stops the query. For tumbling, sliding and session
+        windows: `emit="final"` emits each window once, when it closes; `keep` is how long a closed window
+        accepts replays of late rows before it is deleted; after `idle` without rows the watermark follows the
+        clock, so that windows close. Joins take `idle` too.
         """
-        site = here()
-        where = self.app._table_place(name, site)
-        # First, since a column called ttl is the likeliest reason for a table to have no columns.
-        life = stay(self.window, self.node, ttl, emit, keep, idle, where)
+        site = call_site()
+        where = self.app._table_location(name, site)
+        # First, since a column named like an option is the likeliest reason for a table without columns.
+        options = emit_options(self.window, self.node, ttl, emit, keep, idle, where)
         checked = table_columns(columns, named, self.keys, where, needed=self.ranked is None)
         check_columns(self.window, self.keys, checked, where)
         top_n.check_columns(self.ranked, self.keys, checked, known_columns.of_stream(self.node), where)
@@ -158,11 +159,11 @@ class KeyedStream:
             input=self.node,
             keys=self.keys,
             columns=checked,
-            ttl_ms=life.ttl_ms,
+            ttl_ms=options.ttl_ms,
             window=self.window,
-            emit=life.emit,
-            keep_ms=life.keep_ms,
-            idle_ms=life.idle_ms,
+            emit=options.emit,
+            keep_ms=options.keep_ms,
+            idle_ms=options.idle_ms,
             top=self.ranked,
             site=site,
         )
@@ -182,13 +183,12 @@ class KeyedStream:
     ) -> Table:
         """Declares a table that a PySpark `StatefulProcessor` fills; `output` is its schema in DDL.
 
-        `processor` is the class, or a function that makes one; `mode` is the output mode that Spark runs it
-        in; `initial` gives rows to begin with. `output` has the columns of the key, by which its rows are
-        found.
+        `processor` is the class, or a function that returns an instance; `mode` is Spark's output mode;
+        `initial` is a function that returns the initial rows. `output` must contain the key columns.
         """
-        site = here()
-        where = self.app._table_place(name, site)
-        top_n.refuse_second(self.window, self.ranked, "process", where)
+        site = call_site()
+        where = self.app._table_location(name, site)
+        top_n.refuse_after_window_or_top(self.window, self.ranked, "process", where)
         retraction.refuse_process(self.node, where)
         made = processor_checks.process(processor, output, mode, initial, self.keys, where)
         spec = TableSpec(
@@ -213,7 +213,7 @@ class KeyedStream:
         on_error: OnError = "reject",
         help: str = "",
     ) -> Table:
-        """Declares a table of matches: a row for each sequence of a key's rows that fits the steps.
+        """Declares a table of matches: a row for each sequence of a key's rows that matches the steps.
 
         >>> schema = "card int, amount double, at timestamp"
         >>> cards = kf.App("bank").stream("cards", kf.rows([]), schema, time="at")
@@ -222,19 +222,20 @@ class KeyedStream:
         >>> cards.by("card").pattern("card_testing", probes >> strike, within="10 minutes", returns=returns)
         <table bank.card_testing>
 
-        A match has `match_id`, `started`, `ended` and what `returns` makes of the steps' rows. Its last row
-        is less than `within` after its first. `skip` says which other matches one rules out: those that begin
-        before its end ("past_last"), with the same row ("next"), before a step's first or last row
-        ("to_first(step)", "to_last(step)"), or none ("none"). Rows wait until the watermark has passed them,
-        unless `order="arrival"`. With `timeouts` partial matches whose time ran out are given too, marked
-        `timed_out`. A key has at most `limit` partial matches; matches go after `ttl`.
+        A match has `match_id`, `started`, `ended` and the columns of `returns`, which are expressions on the
+        steps' rows. Its last row is less than `within` after its first. `skip` says which other matches a
+        match excludes: those that begin before its end ("past_last"), with the same row ("next"), before a
+        step's first or last row ("to_first(step)", "to_last(step)"), or none ("none"). Rows are buffered
+        until the watermark has passed them, unless `order="arrival"`. With `timeouts` the table also has
+        partial matches that have timed out, marked `timed_out`. A key has at most `limit` partial matches;
+        matches expire after `ttl`.
         """
-        site = here()
-        where = self.app._table_place(name, site)
-        top_n.refuse_second(self.window, self.ranked, "pattern", where)
+        site = call_site()
+        where = self.app._table_location(name, site)
+        top_n.refuse_after_window_or_top(self.window, self.ranked, "pattern", where)
         retraction.refuse_pattern(self.node, where)
         if order == "event":
-            event_time.refuse_waiting(self.node, "pattern", where)
+            event_time.refuse_delayed_rows(self.node, "pattern", where)
         arguments.instance(
             steps, Pattern, "pattern takes steps", 'kf.step("a", ...) >> kf.step("b", ...)', where
         )
@@ -261,20 +262,20 @@ class KeyedStream:
         return f"<stream {name_of(self.node)} of {self.app.name} by {keys}{window}{rank}>"
 
     def _windowed(self, declare: Callable[..., WindowSpec], *given: object) -> KeyedStream:
-        site = here()
-        where = self._place(site)
+        site = call_site()
+        where = self._location(site)
         made = declare(*given, where=where)
-        top_n.refuse_second(self.window, self.ranked, made.kind, where)
+        top_n.refuse_after_window_or_top(self.window, self.ranked, made.kind, where)
         retraction.refuse_windows(made, self.node, where)
         windows.require_time(made, self.node, where)
         return replace(self, window=replace(made, site=site))
 
     def _ranked(self, declare: Callable[..., TopSpec], *given: object) -> KeyedStream:
-        site = here()
-        where = self._place(site)
-        top_n.refuse_second(self.window, self.ranked, declare.__name__, where)
+        site = call_site()
+        where = self._location(site)
+        top_n.refuse_after_window_or_top(self.window, self.ranked, declare.__name__, where)
         made = declare(*given, where=where)
         return replace(self, ranked=replace(made, site=site))
 
-    def _place(self, site: Site | None) -> StreamPlace:
-        return StreamPlace(self.app.name, self.node, site)
+    def _location(self, site: Site | None) -> StreamLocation:
+        return StreamLocation(self.app.name, self.node, site)

@@ -1,4 +1,4 @@
-"""Patterns: sequences of rows per key, written as steps and how they follow each other."""
+"""`kf.step`, `kf.no` and `Pattern`: sequences of rows, for `KeyedStream.pattern`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from keyfold.errors import BadOption
-from keyfold.plan.call_site import here
+from keyfold.plan.call_site import call_site
 from keyfold.plan.nodes import Expr, Site
 from keyfold.plan.pattern.syntax import LINKS, Atom, Chain, Either, Link, No, Repeat, Sequence
 from keyfold.plan.validate import arguments
@@ -17,7 +17,7 @@ Times: TypeAlias = int | tuple[int, int | None] | Literal["+", "*", "?"]
 
 @dataclass(frozen=True)
 class Pattern:
-    """Steps in a sequence, for `pattern`. `a >> b | c` is `(a >> b) | c`: put alternatives in brackets.
+    """A sequence of steps, for `pattern`. `a >> b | c` is `(a >> b) | c`: put alternatives in parentheses.
 
     >>> kf.step("login", "kind = 'login'") >> kf.step("pay", "kind = 'pay'", times=2)
     <pattern login >> pay{2}>
@@ -26,20 +26,20 @@ class Pattern:
     sequence: Sequence
 
     def __rshift__(self, other: Pattern) -> Pattern:
-        """Then the next row that fits; those between are skipped."""
+        """Followed by the next row that matches; rows between are skipped."""
         return self._followed("next", other)
 
     def then(self, other: Pattern) -> Pattern:
-        """Then the very next row of the key, which must fit."""
+        """Followed directly by the next row of the key, which must match."""
         return self._followed("strict", other)
 
     def any(self, other: Pattern) -> Pattern:
-        """Then each row that fits: a match for every one."""
+        """Followed by any later row that matches: a match for each of them."""
         return self._followed("any", other)
 
     def __or__(self, other: Pattern) -> Pattern:
-        """This or the other."""
-        mine, theirs = (_options(p) for p in (self, _checked(other, "|", here())))
+        """Either sequence."""
+        mine, theirs = (_options(p) for p in (self, _checked(other, "|", call_site())))
         return Pattern(Either((*mine, *theirs)))
 
     def times(
@@ -51,8 +51,8 @@ class Pattern:
         combinations: bool = False,
         until: Expr | None = None,
     ) -> Pattern:
-        """The whole again and again; the options are those of `step`."""
-        return _repeated(self.sequence, times, greedy, strict, combinations, until, here())
+        """Repeats the whole sequence; the options are those of `step`."""
+        return _repeated(self.sequence, times, greedy, strict, combinations, until, call_site())
 
     def __repr__(self) -> str:
         from keyfold.plan.describe.phrases import sequence_words
@@ -60,19 +60,19 @@ class Pattern:
         return f"<pattern {sequence_words(self.sequence)}>"
 
     def __bool__(self) -> bool:
-        # `a and b` would be b alone.
-        raise BadOption("a pattern is neither true nor false", where=here(), hint="a >> b, or a | b")
+        # `a and b` would silently be b alone.
+        raise BadOption("a pattern has no truth value", where=call_site(), hint="a >> b, or a | b")
 
     def __gt__(self, other: object) -> Pattern:
-        raise BadOption("patterns don't compare", where=here(), hint="a >> b")
+        raise BadOption("patterns have no order", where=call_site(), hint="a >> b")
 
     def _followed(self, link: Link, other: Pattern) -> Pattern:
-        site = here()
+        site = call_site()
         after = _checked(other, LINKS[link], site).sequence
         if isinstance(self.sequence, No) or (isinstance(after, No) and link == "any"):
-            problem = f"kf.no can't {'begin a pattern' if isinstance(self.sequence, No) else 'follow by any'}"
+            problem = f"kf.no must not {'begin a pattern' if isinstance(self.sequence, No) else 'follow any'}"
             raise BadOption(problem, where=site, hint="a >> kf.no(...) >> b")
-        # One chain of both: what must not come is between its neighbours, wherever the brackets are.
+        # One flat chain: a negation applies between its neighbours, wherever the parentheses are.
         mine, theirs = (s if isinstance(s, Chain) else Chain(s, ()) for s in (self.sequence, after))
         return Pattern(Chain(mine.first, (*mine.rest, (link, theirs.first), *theirs.rest)))
 
@@ -89,15 +89,16 @@ def step(
 ) -> Pattern:
     """A row for which the condition is true, or several: `times` is 3, (2, 4), "+", "*" or "?".
 
-    Rows of several are each the next that fits; with `strict` each is the very next row of the key, with
-    `combinations` any that fits. A greedy step takes all it can before what follows it gets a row; a row for
-    which `until` is true ends it. In the condition plain names are the row's columns; an earlier step's name
-    is an array of its rows, `prev` the row taken before and `first` the match's first row.
+    A repeated step takes the next rows that match; with `strict` they must directly follow each other, with
+    `combinations` any later rows may be taken. A greedy step takes as many rows as it can before the
+    following step gets one; a row for which `until` is true ends it. In the condition plain names are the
+    row's columns; the name of an earlier step is the array of its rows, `prev` the row taken before and
+    `first` the first row of the match.
 
     >>> kf.step("probe", "amount < 1", times=3) >> kf.step("strike", "amount > 100 * probe[0].amount")
     <pattern probe{3} >> strike>
     """
-    site = here()
+    site = call_site()
     what = f"the condition of step {name!r}"
     tested = None if condition is None else arguments.expression(condition, what, site)
     atom = Atom(arguments.identifier(name, "a step", site), tested, site)
@@ -107,10 +108,10 @@ def step(
 def no(name: str, condition: Expr) -> Pattern:
     """No row for which the condition is true, between the steps before and after it.
 
-    `a >> kf.no(...) >> b`: none between them. `a.then(kf.no(...)) >> b`: the very next row is none. At the
-    end: none `within` the pattern's time.
+    `a >> kf.no(...) >> b`: no such row between them. `a.then(kf.no(...)) >> b`: the row directly after `a` is
+    not such a row. At the end of a pattern: no such row until `within` is over.
     """
-    site = here()
+    site = call_site()
     tested = arguments.expression(condition, f"the condition of no {name!r}", site)
     return Pattern(No(arguments.identifier(name, "a step", site), tested, site))
 
@@ -129,17 +130,19 @@ def _repeated(
     for name, value in flags.items():
         arguments.flag(value, name, site)
     if strict and combinations:
-        raise BadOption("a step can't be strict and have combinations", where=site, hint="one of them")
+        raise BadOption("strict and combinations exclude each other", where=site, hint="one of them")
     between: Link = "strict" if strict else "any" if combinations else "next"
     ends = None if until is None else arguments.expression(until, "until", site)
     if (least, most) == (1, 1):
         if ends is not None or strict or combinations or not greedy:
             given = "until" if ends is not None else next(n for n, v in flags.items() if v != (n == "greedy"))
-            problem = f"{given} is for a step that is repeated, and times is 1"
+            problem = f"`{given}` needs a repeated step, and times is 1"
             raise BadOption(problem, where=site, hint='times=3, times=(2, 4), times="+"')
         return Pattern(body)
     if isinstance(body, No):
-        raise BadOption("kf.no can't be repeated", where=site, hint="it already is about all rows between")
+        raise BadOption(
+            "kf.no must not be repeated", where=site, hint="it already applies to all rows between"
+        )
     return Pattern(Repeat(body, least, most, bool(greedy), between, ends, site))
 
 
@@ -150,15 +153,17 @@ def _bounds(times: object, site: Site | None) -> tuple[int, int | None]:
     pair = (times, times) if isinstance(times, int) else times
     hint = '3, (2, 4), (2, None) for two or more, "+", "*" or "?"'
     if not isinstance(pair, tuple) or len(pair) != 2 or not all(_count(n) for n in pair) or pair[0] is None:
-        raise BadOption("times is no number of times", where=site, given=f"times={times!r}", hint=hint)
+        raise BadOption(
+            "times is not a number of repetitions", where=site, given=f"times={times!r}", hint=hint
+        )
     least, most = pair
     if most is not None and least > most:
-        problem = f"times goes from {least} to {most}, which is less"
+        problem = f"times has a minimum of {least} above its maximum of {most}"
         raise BadOption(problem, where=site, given=f"times={times!r}", hint=f"times=({most}, {least})")
     if most == 0:
-        problem = "a step that is taken no times is none"
+        problem = "times must not be 0"
         raise BadOption(
-            problem, where=site, given=f"times={times!r}", hint="kf.no(...) for what must not come"
+            problem, where=site, given=f"times={times!r}", hint="kf.no(...) for rows that must not occur"
         )
     return least, most
 
@@ -176,6 +181,6 @@ def _checked(other: object, what: str, site: Site | None) -> Pattern:
 def _options(pattern: Pattern) -> tuple[Sequence, ...]:
     if isinstance(pattern.sequence, No):
         raise BadOption(
-            "kf.no can't be one of several", where=pattern.sequence.site, hint="a >> kf.no(...) >> b"
+            "kf.no must not be an alternative", where=pattern.sequence.site, hint="a >> kf.no(...) >> b"
         )
     return pattern.sequence.options if isinstance(pattern.sequence, Either) else (pattern.sequence,)

@@ -1,4 +1,4 @@
-"""Where rows come from, and where changes of a table go: plain descriptions that open nothing."""
+"""Sources and sinks as plain data: `kf.files`, `kf.rate`, `kf.rows`, `kf.spark` and `kf.lookup`."""
 
 from __future__ import annotations
 
@@ -13,53 +13,56 @@ from typing import Any, Final, NoReturn, cast
 from keyfold.errors import BadOption
 from keyfold.masking import shown
 from keyfold.plan import durations
-from keyfold.plan.call_site import here, place
+from keyfold.plan.call_site import call_site, location
 from keyfold.plan.ddl import columns
 from keyfold.plan.nodes import Connector, Duplicates, Lookup
 from keyfold.plan.validate import arguments
 
 FORMATS: Final = ("json", "csv", "parquet")
-# Formats that Spark can only stream.
+# Formats that Spark can only read as a stream.
 _ENDLESS: Final = frozenset({"rate", "rate-micro-batch", "socket"})
 
 
 def files(path: str | os.PathLike[str], format: str = "json", **options: object) -> Connector:
     """Files of a directory or glob, read as they appear: JSON lines, CSV or Parquet.
 
-    Options are those of Spark's reader: `kf.files("in/*.csv", format="csv", sep=";")`. The one default that
-    is not Spark's: a CSV file begins with a header that names the schema's columns in their order. Files
-    without one are read with `header=False`; a file with another header, or none, is rejected as a whole.
+    Options are those of Spark's reader: `kf.files("in/*.csv", format="csv", sep=";")`. One default differs
+    from Spark's: a CSV file must begin with a header that names the schema's columns in order. Set
+    `header=False` for files without a header; otherwise a file with another header, or without one, is
+    rejected as a whole.
     """
-    checked = arguments.one_of(format, FORMATS, "the format of kf.files", here())
+    checked = arguments.one_of(format, FORMATS, "the format of kf.files", call_site())
     return Connector("files", checked, _path(path, "kf.files"), _options(options))
 
 
 def rate(rows_per_second: int = 1, **options: object) -> Connector:
-    """Generated rows with the columns `timestamp` and `value`, for trials and load tests."""
-    speed = arguments.positive(rows_per_second, "rows_per_second", here())
+    """Generated rows with the columns `timestamp` and `value`, for experiments and load tests."""
+    speed = arguments.positive(rows_per_second, "rows_per_second", call_site())
     return Connector("rate", "rate", None, _options({"rowsPerSecond": speed, **options}))
 
 
 def rows(rows: Iterable[Mapping[str, object]]) -> Connector:
-    """Rows given in the app itself, as dicts. They are copied: later changes of the list don't matter.
+    """Rows written in the app itself, as dicts. They are copied: later changes to the list have no effect.
 
     >>> source = kf.rows([{"id": "1", "amount": 10.0}])
     """
     if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
         hint = 'a list of dicts, [{"id": "1"}]'
-        raise BadOption("kf.rows takes a list of rows", where=here(), given=repr(rows), hint=hint)
+        raise BadOption("kf.rows takes a list of rows", where=call_site(), given=repr(rows), hint=hint)
     return Connector("rows", "json", None, (), tuple(_row(row, number) for number, row in enumerate(rows)))
 
 
 def spark(format: str, path: str | os.PathLike[str] | None = None, **options: object) -> Connector:
-    """Any other source or sink that Spark knows by name: Delta, Iceberg, a socket.
+    """Any other source or sink that Spark has a format for: Delta, Iceberg, a socket.
 
     >>> source = kf.spark("socket", host="localhost", port=9999)
     """
-    arguments.instance(format, str, "the format of kf.spark must be a string", 'kf.spark("delta")', here())
+    arguments.instance(
+        format, str, "the format of kf.spark must be a string", 'kf.spark("delta")', call_site()
+    )
     if not format.strip():
         raise BadOption(
-            "the format of kf.spark is empty", where=here(), hint='kf.spark("delta", "path/of/table")'
+            "the format of kf.spark is empty", where=call_site(), hint='kf.spark("delta", "path/of/table")'
         )
     return Connector("spark", format, None if path is None else _path(path, "kf.spark"), _options(options))
 
@@ -72,21 +75,21 @@ def lookup(
     duplicates: Duplicates = "error",
     help: str = "",
 ) -> Lookup:
-    """A static side for `enrich`: read as a whole at the start, and again every `refresh`.
+    """A static table for `enrich`: read as a whole at the start, and reloaded every `refresh`.
 
     >>> prices = kf.lookup("prices", kf.files("prices.csv", format="csv"), "sku string, price double")
     >>> prices.name
     'prices'
 
-    A reload that fails keeps the last good version. `duplicates` says what to do with rows of one key:
-    an error that names some, or the first or the last of them.
+    If a reload fails, the last good version stays in use. `duplicates` says what happens to several rows of a
+    key: an error that names some of them, or the first or last row wins.
     """
-    site = here()
-    where = place(arguments.identifier(name, "a lookup", site), site)
+    site = call_site()
+    where = location(arguments.identifier(name, "a lookup", site), site)
     ddl = _lookup_schema(name, schema, where)
     checked = cast(Duplicates, arguments.one_of(duplicates, ("error", "first", "last"), "duplicates", where))
     every = None if refresh is None else durations.millis(refresh, "refresh", where=where)
-    return Lookup(name, _whole(source, where), ddl, every, checked, arguments.help_text(help, where), site)
+    return Lookup(name, _bounded(source, where), ddl, every, checked, arguments.help_text(help, where), site)
 
 
 class FrozenRow(dict[str, Any]):
@@ -114,12 +117,12 @@ def _lookup_schema(name: str, schema: object, where: object) -> str:
     return str(schema).strip()
 
 
-def _whole(source: object, where: object) -> Connector:
-    """The source, if it has an end."""
+def _bounded(source: object, where: object) -> Connector:
+    """The source, if it is bounded."""
     advice = 'kf.files("prices.csv", format="csv"), kf.rows([...]) or kf.spark("delta", "path")'
-    checked = arguments.instance(source, Connector, "the source of a lookup must be a source", advice, where)
+    checked = arguments.instance(source, Connector, "lookup takes a source", advice, where)
     if checked.kind == "rate" or checked.format.lower() in _ENDLESS:
-        problem = "a lookup is read as a whole, and its source has no end"
+        problem = "a lookup needs a bounded source, since it is read as a whole"
         raise BadOption(problem, where=where, given=checked.format, hint=advice)
     return checked
 
@@ -127,12 +130,12 @@ def _whole(source: object, where: object) -> Connector:
 def _path(path: object, what: str) -> str:
     text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
     if not isinstance(text, str) or not text.strip():
-        raise BadOption(f"the path of {what} must be a path", where=here(), given=repr(path))
+        raise BadOption(f"the path of {what} must be a string or a Path", where=call_site(), given=repr(path))
     return text
 
 
 def _options(options: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
-    arguments.unique(options, "option", here())
+    arguments.unique(options, "option", call_site())
     return tuple((name, _option(name, value)) for name, value in options.items())
 
 
@@ -143,8 +146,8 @@ def _option(name: str, value: object) -> str:
         return str(value)
     hint = "a string, a number, True or False"
     raise BadOption(
-        f"option {name!r} has a value Spark can't take",
-        where=here(),
+        f"option {name!r} has a value that Spark does not accept",
+        where=call_site(),
         given=shown(name, repr(value)),
         hint=hint,
     )
@@ -152,19 +155,19 @@ def _option(name: str, value: object) -> str:
 
 def _row(row: object, number: int) -> FrozenRow:
     if not isinstance(row, Mapping):
-        raise BadOption(f"row {number} of kf.rows is no dict", where=here(), given=repr(row))
+        raise BadOption(f"row {number} of kf.rows is not a dict", where=call_site(), given=repr(row))
     return _frozen_dict(row, f"row {number} of kf.rows")
 
 
 def _frozen_dict(value: Mapping[Any, Any], place: str) -> FrozenRow:
     for name in value:
         if not isinstance(name, str):
-            raise BadOption(f"a name in {place} is no string", where=here(), given=repr(name))
+            raise BadOption(f"a name in {place} is not a string", where=call_site(), given=repr(name))
     return FrozenRow({name: _frozen(item, f"{name!r} of {place}") for name, item in value.items()})
 
 
 def _frozen(value: Any, place: str) -> Any:
-    """The value as JSON has it, spelled as Spark's JSON reader takes it."""
+    """The value as JSON, in the form that Spark's JSON reader accepts."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
@@ -179,7 +182,7 @@ def _frozen(value: Any, place: str) -> Any:
         return _frozen_dict(value, place)
     if isinstance(value, list | tuple):
         return tuple(_frozen(item, f"{place}[{index}]") for index, item in enumerate(value))
-    raise BadOption(f"{place} is of a type that a row can't hold", where=here(), given=repr(value))
+    raise BadOption(f"{place} has a type that rows do not support", where=call_site(), given=repr(value))
 
 
 _NOT_FINITE: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}

@@ -1,4 +1,4 @@
-"""A stream: rows as a source gives them, and what can be derived of them."""
+"""`Stream`: rows of a source, and the streams that are derived from them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from keyfold.declare.keyed_stream import KeyedStream
 from keyfold.declare.table import Table
 from keyfold.errors import BadOption
-from keyfold.plan.call_site import StreamPlace, here
+from keyfold.plan.call_site import StreamLocation, call_site
 from keyfold.plan.nodes import (
     AsOf,
     Expr,
@@ -25,7 +25,7 @@ from keyfold.plan.nodes import (
     Where,
     name_of,
 )
-from keyfold.plan.validate import arguments, enrich, joins, retraction
+from keyfold.plan.validate import arguments, dedup, enrich, joins, retraction
 from keyfold.plan.validate.table_options import key_column
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ Within: TypeAlias = Length | tuple[Length, Length]
 
 @dataclass(frozen=True)
 class Stream:
-    """Rows, as a source gives them or as derived from other streams."""
+    """Rows of a source, or derived from other streams."""
 
     app: App
     node: Node
@@ -49,14 +49,14 @@ class Stream:
 
     def where(self, condition: Expr) -> Stream:
         """The rows for which the condition is true."""
-        site = here()
-        checked = arguments.expression(condition, "the condition of where", self._place(site))
+        site = call_site()
+        checked = arguments.expression(condition, "the condition of where", self._location(site))
         return Stream(self.app, Where(self.node, checked, site))
 
     def select(self, /, *items: Expr, **new: Expr) -> Stream:
-        """Chosen columns, spelled as in SQL, and new ones by name: `select("*", cents="amount * 100")`."""
-        site = here()
-        where = self._place(site)
+        """Columns, written as in SQL, and new ones by name: `select("*", cents="amount * 100")`."""
+        site = call_site()
+        where = self._location(site)
         if not items and not new:
             raise BadOption(
                 "select needs at least one column", where=where, hint='select("*", new="expression")'
@@ -65,17 +65,17 @@ class Stream:
         return Stream(self.app, Select(self.node, (*plain, *arguments.named(new, "a column", where)), site))
 
     def transform(self, fn: Callable[..., Any]) -> Stream:
-        """Whatever the function makes of the stream's DataFrame; it is called when the app starts."""
-        site = here()
-        where = self._place(site)
+        """The result of a function on the stream's DataFrame; it is called when the app starts."""
+        site = call_site()
+        where = self._location(site)
         checked = arguments.function(fn, 1, "the function of transform", where)
         retraction.refuse_transform(self.node, where)
         return Stream(self.app, Transform(self.node, checked, site))
 
     def union(self, *others: Stream) -> Stream:
-        """The rows of this and the other streams, by column name."""
-        site = here()
-        where = self._place(site)
+        """The rows of this and other streams, with columns matched by name."""
+        site = call_site()
+        where = self._location(site)
         if not others:
             raise BadOption("union needs at least one other stream", where=where)
         nodes = [self._other(other, "union", where) for other in others]
@@ -89,7 +89,7 @@ class Stream:
         within: Within | None = None,
         how: JoinHow = "inner",
     ) -> Stream:
-        """Rows of this stream and another that match and are near in time.
+        """Joins this stream with another, by columns or a condition and by event time.
 
         >>> app = kf.App("shop")
         >>> orders = app.stream("orders", kf.rows([]), "id string, at timestamp", time="at")
@@ -98,11 +98,11 @@ class Stream:
         <stream orders+payments of shop>
 
         `on` are columns that both have, or a condition, as here. `within` is how far apart in event time the
-        two may be, `(before, after)` how much older and newer the other's row may be. `how` is as in SQL:
-        what has no match comes when it can no longer have one.
+        two rows may be; `(before, after)` is how much older and newer the other's row may be. `how` is as in
+        SQL: a row without a match is emitted when it can no longer have one.
         """
-        site = here()
-        where = self._place(site)
+        site = call_site()
+        where = self._location(site)
         node = joins.join(self.node, self._other(other, "join", where), on, within, how, where)
         return Stream(self.app, replace(node, site=site))
 
@@ -117,7 +117,7 @@ class Stream:
         on_update: bool = False,
         keep: str | timedelta | None = None,
     ) -> Stream:
-        """Rows with the row that a table, or a `kf.lookup`, has for their key.
+        """Adds to each row the row of a table, or of a `kf.lookup`, with the same key.
 
         >>> app = kf.App("shop")
         >>> news = app.stream("news", kf.rows([]), "customer string, city string")
@@ -126,16 +126,16 @@ class Stream:
         >>> orders.enrich(customers, on="buyer", how="inner")
         <stream orders of shop>
 
-        `on` are columns of this stream, in the order of the table's key; by default those of its names. A
-        row meets the table's row as of its arrival, or as of its event time (`as_of="event"`); it waits for
-        it as long as `wait` says. With `on_update` rows are kept, for `keep` or for good, and follow changes
-        of the table.
+        `on` are columns of this stream, in the order of the table's key; by default the columns of the same
+        names. A row gets the table's row as of its arrival, or as of its event time (`as_of="event"`);
+        without a match it is buffered for up to `wait`. With `on_update` rows are kept, for `keep` or
+        forever, and updated when the table changes.
         """
-        site = here()
-        where = self._place(site)
+        site = call_site()
+        where = self._location(site)
         options = enrich.Options(how, wait, as_of, on_update, keep)
         if isinstance(table, Lookup):
-            found = enrich.look_up(self.node, table, on, options, where)
+            found = enrich.lookup_join(self.node, table, on, options, where)
             self.app._use(table, where)
             return Stream(self.app, replace(found, site=site))
         spec = self._table(table, where).spec
@@ -145,21 +145,23 @@ class Stream:
     def distinct(
         self, /, *columns: str, within: str | timedelta | None = None, removed: bool = False
     ) -> Stream:
-        """Rows of which none with equal columns was kept less than `within` before or after it.
+        """Drops duplicates by `columns` within ±`within` of a kept row.
 
-        What is removed is counted; with `removed` it is kept aside too.
+        Duplicates are counted; with `removed` they are also recorded as a side output.
         """
-        site = here()
-        node = joins.distinct(self.node, columns, within, removed, self._place(site))
+        site = call_site()
+        node = dedup.distinct(self.node, columns, within, removed, self._location(site))
         return Stream(self.app, replace(node, site=site))
 
     def by(self, /, *columns: str, **named: Expr) -> KeyedStream:
-        """The key: columns, or expressions by name, as in `by("region", day="date(at)")`."""
-        site = here()
-        where = self._place(site)
+        """Sets the key: columns, or expressions by name, as in `by("region", day="date(at)")`."""
+        site = call_site()
+        where = self._location(site)
         if not columns and not named:
             raise BadOption(
-                "by needs at least one key", where=where, hint="for one row over all: by(all=\"'all'\")"
+                "by needs at least one key",
+                where=where,
+                hint="for a single row over all rows: by(all=\"'all'\")",
             )
         plain = [(key_column(column, where), column) for column in columns]
         keys: Named = (*plain, *arguments.named(named, "a key", where))
@@ -169,11 +171,11 @@ class Stream:
     def __repr__(self) -> str:
         return f"<stream {self.name} of {self.app.name}>"
 
-    def _place(self, site: Site | None) -> StreamPlace:
-        return StreamPlace(self.app.name, self.node, site)
+    def _location(self, site: Site | None) -> StreamLocation:
+        return StreamLocation(self.app.name, self.node, site)
 
     def _other(self, other: object, what: str, where: object) -> Node:
-        """The node of another stream, if it is one of the same app."""
+        """The node of another stream of the same app."""
         advice = "a stream of the same app"
         if isinstance(other, Table):
             changes = f"{other.name}.changes()" if what == "union" else None
@@ -183,7 +185,7 @@ class Stream:
         return checked.node
 
     def _table(self, table: object, where: object) -> Table:
-        """The table, if it is one of the same app."""
+        """The table, if it belongs to the same app."""
         advice = 'a table of the same app, or kf.lookup("name", source, schema=...)'
         if isinstance(table, Stream):
             advice = "join(...) for two streams, or a table of that stream: .by(...).latest().table(...)"

@@ -1,4 +1,4 @@
-"""A declared table, and what can follow it."""
+"""`Table`: a declared table, its changelog, joins with other tables and sinks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from keyfold.plan.call_site import here, place
+from keyfold.plan.call_site import call_site, location
 from keyfold.plan.nodes import Changes, Connector, OnError, TableSpec
 from keyfold.plan.validate import arguments, enrich
 from keyfold.plan.validate.sources import checked_sink
@@ -29,7 +29,7 @@ class Table:
         return self.app._tables[self.name.lower()]
 
     def changes(self, *, previous: bool = False) -> Stream:
-        """The table's rows as a stream: what is folded of them takes back rows that change or go.
+        """The table's changelog as a retracting stream: a change of a row retracts its earlier version.
 
         >>> app = kf.App("shop")
         >>> bids = app.stream("bids", kf.rows([]), "auction int, category int, price double")
@@ -37,10 +37,11 @@ class Table:
         >>> highest.changes().by("category").table("mean_highest", mean="avg(price)")
         <table shop.mean_highest>
 
-        With `previous`, the changes as they happen, each once, with `_op` and the row as it was before.
+        With `previous`, the changes as events that never retract, each with `_op` and the row before the
+        change.
         """
-        site = here()
-        where = place(f"{self.app.name}.{self.name}", site)
+        site = call_site()
+        where = location(f"{self.app.name}.{self.name}", site)
         return self.app._stream(Changes(self.name, arguments.flag(previous, "previous", where), site))
 
     def join_table(
@@ -54,25 +55,25 @@ class Table:
         on_error: OnError = "reject",
         help: str = "",
     ) -> Table:
-        """Declares a table that follows this and another one: a row per row of this one, with the other's.
+        """Declares the join of this table with another, which is updated when either changes.
 
-        `on` are columns of this table, in the order of the other's key; by default its own key. Without a
-        name it is called after both.
+        `on` are columns of this table, in the order of the other's key; by default this table's key. The
+        default name consists of both names.
         """
-        site = here()
-        mine = place(f"{self.app.name}.{self.name}", site)
+        site = call_site()
+        mine = location(f"{self.app.name}.{self.name}", site)
         advice = f"a table of app {self.app.name!r}"
         arguments.instance(right, Table, "join_table takes a table", advice, mine)
         self.app._own(right.app, "join_table", "table", right.name, mine)
         wanted = f"{self.name}_{right.name}" if name is None else name
-        where = self.app._table_place(wanted, site)
+        where = self.app._table_location(wanted, site)
         spec = enrich.join_table(wanted, self.spec, right.spec, on, how, where, site)
         return self.app._declare(spec, partitions, on_error, help, where)
 
     def to(self, sink: Connector) -> Table:
-        """Sends the table's changes to a sink as well; returns the table."""
+        """Also writes the table's changes to a sink; returns the table."""
         spec = self.spec
-        checked = checked_sink(sink, spec, place(f"{self.app.name}.{self.name}", here()))
+        checked = checked_sink(sink, spec, location(f"{self.app.name}.{self.name}", call_site()))
         self.app._put(replace(spec, sinks=(*spec.sinks, checked)))
         return self
 

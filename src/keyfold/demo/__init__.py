@@ -1,1 +1,1 @@
-"""The demo: a shop with a generator of its own, and a recount in plain Python of what keyfold says."""
+"""The demo: a shop app, a generator of its input, and a recount that verifies the result."""

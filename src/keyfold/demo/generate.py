@@ -1,4 +1,4 @@
-"""Makes up what visitors do: a few come again and again, most hardly ever, and some rows are broken."""
+"""Generates visits: a few customers come often, most rarely, and some rows are malformed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TICK_SECONDS: Final = 0.5
 
 
 class Generator:
-    """Writes a file of orders and one of clicks per tick; the same seed gives the same visitors."""
+    """Writes a file of orders and one of clicks per tick; the same seed generates the same visits."""
 
     def __init__(self, data: Path, seed: int = 7) -> None:
         self._data = data
@@ -28,7 +28,7 @@ class Generator:
         self.error: Exception | None = None
         for kind in ("orders", "clicks"):
             (data / kind).mkdir(parents=True, exist_ok=True)
-        # Files of an earlier demo in the same place stay as they are.
+        # Files of an earlier demo in the same directory stay.
         self._number = sum(1 for _ in (data / "orders").glob("*.json"))
 
     def __enter__(self) -> Generator:
@@ -38,11 +38,11 @@ class Generator:
         self._end()
 
     def start(self) -> None:
-        """Begins to write files, in a thread."""
+        """Starts writing files, in a thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends after the files under way."""
+        """Stops after the current files; raises what went wrong."""
         self._end()
         if self.error is not None:
             raise self.error
@@ -53,17 +53,17 @@ class Generator:
             self._thread.join()
 
     def tick(self, now: datetime) -> None:
-        """Writes what happened in one tick."""
+        """Writes the visits of one tick."""
         orders: list[str] = []
         clicks: list[str] = []
         for visit in range(VISITS_PER_TICK):
             self._visit(f"v{self._number}-{visit}", now, orders.append, clicks.append)
-        # The broken ones are few, but there are some from the first file on.
+        # A few malformed rows, from the first file on.
         clicks.insert(len(clicks) // 2, '{"visit": "v", "customer": "c1", "pa')
         for kind, lines in (("orders", orders), ("clicks", clicks)):
-            aside = self._data / kind / f".{self._number:06d}"
-            aside.write_text("".join(f"{line}\n" for line in lines), "utf-8")
-            aside.rename(self._data / kind / f"{self._number:06d}.json")
+            temporary = self._data / kind / f".{self._number:06d}"
+            temporary.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+            temporary.rename(self._data / kind / f"{self._number:06d}.json")
         self._number += 1
 
     def _run(self) -> None:
@@ -72,7 +72,7 @@ class Generator:
                 self.tick(datetime.now(UTC))
                 if self._over.wait(TICK_SECONDS):
                     return
-        except Exception as error:  # such as a full disk; said at the end, where it can be seen
+        except Exception as error:  # such as a full disk; raised at the end, where it is visible
             self.error = error
 
     def _visit(
@@ -107,7 +107,7 @@ class Generator:
 
 
 def rows_of(place: Path) -> Iterator[dict[str, Any]]:
-    """The rows that can be read at all, from every file of a stream."""
+    """The rows that parse, of all files of a stream."""
     for file in sorted(place.glob("*.json")):
         for line in file.read_text("utf-8").splitlines():
             try:

@@ -1,4 +1,4 @@
-"""The demo's totals again, from its files, by plain Python, and whether they are the same."""
+"""Recounts the demo's totals from its files in plain Python, and compares them with the views."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Rows = Callable[[str], Iterable[dict[str, Any]]]
 
 @dataclass
 class Totals:
-    """What is counted of some orders."""
+    """Aggregates of some orders."""
 
     orders: int = 0
     revenue: float = 0.0
@@ -32,11 +32,11 @@ class Totals:
 
 
 def differences(data: Path, rows: Rows) -> list[str]:
-    """What differs between the views, read by `rows(table)`, and a recount of the files."""
+    """The differences between the views, read by `rows(table)`, and a recount of the files."""
     regions: dict[str, Totals] = defaultdict(Totals)
     customers: dict[str, Totals] = defaultdict(Totals)
     products: dict[str, Totals] = defaultdict(Totals)
-    for row in filter(_usable, rows_of(data / "orders")):
+    for row in filter(_valid, rows_of(data / "orders")):
         customers[row["customer"]].add(row)
         products[row["product"]].add(row)
         if row["region"] is not None:
@@ -46,36 +46,36 @@ def differences(data: Path, rows: Rows) -> list[str]:
     for row in rows_of(data / "clicks"):
         visits[row["visit"]] += 1
         newest[row["visit"]] = max(newest[row["visit"]], row["at"])
-    forgotten = _may_be_forgotten(newest)
+    expired = _may_be_expired(newest)
     return [
         *_compared("regions", rows, {k: (t.orders, t.revenue, len(t.customers)) for k, t in regions.items()}),
         *_compared("customers", rows, {k: (t.orders, t.revenue, t.best) for k, t in customers.items()}),
         *_compared("products", rows, {k: (t.orders, t.revenue / t.orders) for k, t in products.items()}),
-        *_compared("visits", rows, {k: (pages,) for k, pages in visits.items()}, forgotten),
+        *_compared("visits", rows, {k: (pages,) for k, pages in visits.items()}, expired),
     ]
 
 
-def _may_be_forgotten(newest: dict[str, str]) -> set[str]:
-    """Visits whose last page is so old that `ttl` may have ended them; texts in ISO sort as times do."""
+def _may_be_expired(newest: dict[str, str]) -> set[str]:
+    """Visits whose `ttl` may have expired; ISO timestamps sort as text."""
     if not newest:
         return set()
     watermark = datetime.fromisoformat(max(newest.values())) - LATE
     return {visit for visit, at in newest.items() if datetime.fromisoformat(at) + VISIT_TTL <= watermark}
 
 
-def _usable(row: dict[str, Any]) -> bool:
+def _valid(row: dict[str, Any]) -> bool:
     """Whether the app folds an order: it parses, and passes `amount > 0`."""
     return isinstance(row["amount"], float) and row["amount"] > 0
 
 
 def _compared(
-    table: str, rows: Rows, expected: dict[str, tuple[float, ...]], forgotten: Set[str] = frozenset()
+    table: str, rows: Rows, expected: dict[str, tuple[float, ...]], expired: Set[str] = frozenset()
 ) -> list[str]:
     found = {next(iter(row.values())): tuple(row.values())[1:] for row in rows(table)}
     return [
         f"{table} {key}: {found.get(key)} instead of {values}"
         for key, values in expected.items()
-        if key not in forgotten
+        if key not in expired
         and (key not in found or not all(_same(a, b) for a, b in zip(found[key], values, strict=False)))
     ] + [f"{table} {key}: is not in the files" for key in found.keys() - expected.keys()]
 

@@ -1,4 +1,4 @@
-"""The demo's app: what visitors of a shop look at and buy."""
+"""The demo's app: the orders and clicks of a shop."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ VISIT_TTL: Final = timedelta(hours=1)
 
 
 def app(data: Path) -> kf.App:
-    """The shop, reading the files that the generator writes under a directory."""
-    shop = kf.App("shop", every="1 second", help="A shop's orders and clicks, made up as it runs")
+    """The shop app, on the files that the generator writes to a directory."""
+    shop = kf.App("shop", every="1 second", help="A shop's orders and clicks, generated while it runs")
     orders = shop.stream(
         "orders",
         kf.files(str(data / "orders"), format="json"),
@@ -29,7 +29,7 @@ def app(data: Path) -> kf.App:
         schema="visit string, customer string, page string, at timestamp",
         time="at",
         late=LATE,
-        help="one row per page that a visitor opens",
+        help="one row per page view",
     )
     paid = orders.where("amount > 0")
     paid.by("region").table(
@@ -38,7 +38,7 @@ def app(data: Path) -> kf.App:
         revenue="sum(amount)",
         customers="count(distinct customer)",
         ttl="30 days",
-        help="totals per region; a region without orders for 30 days is forgotten",
+        help="totals per region; a region without orders for 30 days expires",
     )
     paid.by("customer").table(
         "customers",
@@ -57,7 +57,7 @@ def app(data: Path) -> kf.App:
             update={"v": "coalesce(0.9 * state.v + 0.1 * amount, amount)"},
             result="round(state.v, 2)",
         ),
-        help="what each product brings, and a moving average as a fold of our own",
+        help="sales per product, and a moving average as a user-defined fold",
     )
     clicks.by("visit").table(
         "visits",
@@ -65,6 +65,6 @@ def app(data: Path) -> kf.App:
         began="min(at)",
         ended="max(at)",
         ttl=VISIT_TTL,
-        help="one row per visit; forgotten an hour after its last page",
+        help="one row per visit; expires an hour after its last page",
     )
     return shop

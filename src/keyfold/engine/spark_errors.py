@@ -125,7 +125,7 @@ def failed(app: str, table: str, batch: int | None, error: Any, home: Path) -> Q
         return stopped(
             f"the views of {app} are damaged: {plain(text)}",
             given=place.views,
-            hint=connections.WAY_OUT,
+            hint=connections.RECOVERY,
         )
     found = _damage(place.table(table), error, text)
     if found is not None:

@@ -28,8 +28,7 @@ from keyfold.errors import RunError
 from keyfold.plan.nodes import AppSpec, TableSpec
 from keyfold.plan.validate import arguments
 from keyfold.settings import Settings, load
-from keyfold.views.none import NoViews
-from keyfold.views.reader import open_store
+from keyfold.views.stores import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -102,7 +101,7 @@ def _started(
     sides.load()
     inline_rows.write(spec, place)
     partitions = {c.spec.name: _partitions(spark, c, stored) for c in compiled}
-    store = open_store(place.views, read_only=False) if settings.views == "sqlite" else NoViews()
+    store = open_store(place.views if settings.views == "sqlite" else settings.views, read_only=False)
     handle = Handle(spec, spark, place, lock, store, sides, frozenset(feeds))
     try:
         tell("views")

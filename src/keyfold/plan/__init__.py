@@ -1,1 +1,1 @@
-"""The plan: what an app declares, as plain data. Nothing here knows Spark."""
+"""Declarations as plain data: the nodes of a plan, their validation and their description. No Spark."""

@@ -1,4 +1,4 @@
-"""Reads column names and types out of a schema in DDL, as far as a declaration needs them."""
+"""Parses the column names and types of a schema in DDL; Spark judges the types."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HINT: Final = "names and types: 'id string, amount decimal(10,2), at timestamp'
 
 
 def columns(ddl: object, where: object = None, what: str = "schema") -> dict[str, str]:
-    """Types by column name. The types themselves are Spark's to judge. `what` names the option in errors.
+    """Types by column name. `what` names the option in errors.
 
     >>> columns("id string, m map<string,int>")
     {'id': 'string', 'm': 'map<string,int>'}
@@ -30,7 +30,7 @@ def columns(ddl: object, where: object = None, what: str = "schema") -> dict[str
 
 
 def time_column(time: object, known: dict[str, str], where: object = None) -> str:
-    """The column of event time, spelled as in the schema; any, if the columns aren't known."""
+    """The event-time column, spelled as in the schema; any name if the columns aren't known."""
     if isinstance(time, str) and time.strip() and not known:
         return time
     by_lower = {name.lower(): name for name in known}
@@ -40,7 +40,7 @@ def time_column(time: object, known: dict[str, str], where: object = None) -> st
         raise BadOption("time must be a column of the schema", where=where, given=f"time={time!r}", hint=hint)
     if not known[found].lower().startswith("timestamp"):
         raise BadOption(
-            f"time must be a column of type timestamp, and {found!r} is {known[found]}",
+            f"time must be a column of type timestamp; {found!r} is {known[found]}",
             where=where,
             given=f"time={time!r}",
             hint=f"schema='... {found} timestamp'",
@@ -52,7 +52,7 @@ def _column(piece: str, where: object, what: str) -> tuple[str, str]:
     match = _COLUMN.fullmatch(piece)
     if match is None:
         problem = (
-            f"{what} column {piece!r} has no type" if piece else f"{what} has an empty place between commas"
+            f"{what} column {piece!r} has no type" if piece else f"{what} has an empty column between commas"
         )
         raise BadOption(problem, where=where, hint=_HINT)
     quoted, plain, kind = match.groups()
@@ -60,7 +60,7 @@ def _column(piece: str, where: object, what: str) -> tuple[str, str]:
 
 
 def _pieces(ddl: str, where: object, what: str) -> Iterator[str]:
-    """Splits at the commas that stand outside of brackets, backticks and quoted comments."""
+    """Splits at commas outside of brackets, backticks and quoted comments."""
     start, expected, quote = 0, list[str](), ""
     for position, char in enumerate(ddl):
         if quote:
@@ -71,11 +71,11 @@ def _pieces(ddl: str, where: object, what: str) -> Iterator[str]:
             expected.append(_OPEN[char])
         elif char in ">)":
             if not expected or expected.pop() != char:
-                raise BadOption(f"{what} has a {char!r} too many", where=where, given=repr(ddl), hint=_HINT)
+                raise BadOption(f"{what} has an unmatched {char!r}", where=where, given=repr(ddl), hint=_HINT)
         elif char == "," and not expected:
             yield ddl[start:position]
             start = position + 1
     if quote or expected:
         missing = quote or expected[-1]
-        raise BadOption(f"{what} lacks a closing {missing!r}", where=where, given=repr(ddl), hint=_HINT)
+        raise BadOption(f"{what} misses a closing {missing!r}", where=where, given=repr(ddl), hint=_HINT)
     yield ddl[start:]

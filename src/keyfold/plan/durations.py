@@ -1,4 +1,4 @@
-"""Lengths of time: from "30 days", "1 hour 30 minutes", "2h" or a timedelta to milliseconds and back."""
+"""Durations: "30 days", "1 hour 30 minutes", "2h" or a timedelta as milliseconds, and back."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ _TOO_FINE: Final = frozenset(
 )
 _PART: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-zµ]+)\s*(?:,|\band\b)?")
 _NUMBER: Final = re.compile(r"\s*-?[0-9]+(?:\.[0-9]+)?\s*")
-_EXAMPLES: Final = "a length such as '30 days', '500 ms', '1 hour 30 minutes' or a timedelta"
+_EXAMPLES: Final = "a duration such as '30 days', '500 ms', '1 hour 30 minutes', or a timedelta"
 # Event time plus a duration must stay far inside Spark's 64-bit microseconds.
 _LONGEST: Final = 10_000 * 366 * 86_400_000
 
 
 def millis(value: object, what: str = "duration", *, zero: bool = False, where: object = None) -> int:
-    """The length in milliseconds. `what` names the option in errors; zero is refused unless allowed.
+    """The duration in milliseconds. `what` names the option in errors; zero is refused unless allowed.
 
     >>> millis("1 hour 30 minutes")
     5400000
     """
     ms = _exact(value, what, where)
     if ms < 0:
-        _refuse(f"{what} can't be negative", value, where, _EXAMPLES)
+        _refuse(f"{what} must not be negative", value, where, _EXAMPLES)
     if ms == 0 and not zero:
-        _refuse(f"{what} can't be zero", value, where, "a longer time")
+        _refuse(f"{what} must not be zero", value, where, "a longer duration")
     if ms > _LONGEST:
-        _refuse(f"{what} is longer than 10,000 years", value, where, "a shorter time")
+        _refuse(f"{what} is longer than 10,000 years", value, where, "a shorter duration")
     return ms
 
 
 def text(ms: int) -> str:
-    """The length in words that `millis` reads back: the largest units that divide it, weeks apart.
+    """The duration as text that `millis` reads back, in units from days down to milliseconds.
 
     >>> text(5_400_000)
     '1 hour 30 minutes'
@@ -70,12 +70,12 @@ def _exact(value: object, what: str, where: object) -> int:
         if value == 0:
             return 0
         _refuse(f"{what} is a number without a unit", value, where, f"'{value} seconds' or another unit")
-    return _refuse(f"{what} is no length of time", value, where, _EXAMPLES)
+    return _refuse(f"{what} is not a duration", value, where, _EXAMPLES)
 
 
 def _parse(value: str, what: str, where: object) -> int:
     if value.strip().startswith("-"):
-        _refuse(f"{what} can't be negative", value, where, _EXAMPLES)
+        _refuse(f"{what} must not be negative", value, where, _EXAMPLES)
     if _NUMBER.fullmatch(value):
         if not float(value.strip()):
             return 0
@@ -86,7 +86,7 @@ def _parse(value: str, what: str, where: object) -> int:
     while position < len(value.rstrip()):
         part = _PART.match(value, position)
         if part is None:
-            return _refuse(f"{what} is no length of time", value, where, _EXAMPLES)
+            return _refuse(f"{what} is not a duration", value, where, _EXAMPLES)
         size = _size(part[2], value, what, where)
         if size in seen:
             _refuse(f"{what} has the unit {part[2]!r} twice", value, where, _EXAMPLES)
@@ -102,10 +102,10 @@ def _parse(value: str, what: str, where: object) -> int:
 
 def _size(unit: str, value: str, what: str, where: object) -> int:
     lower = unit.lower()
-    # A lone capital M means month in other tools; as minutes it would be a silent surprise.
+    # A single capital M means month in other tools; reading it as minutes would be a silent error.
     if lower in _NOT_FIXED or unit == "M":
         hint = "days, for example '30 days' or '365 days'"
-        _refuse(f"{what} in months or years has no fixed length", value, where, hint)
+        _refuse(f"{what} must not be in months or years, which have no fixed length", value, where, hint)
     if lower in _TOO_FINE or "µ" in lower:
         _refuse(f"{what} is finer than a millisecond", value, where, "whole milliseconds")
     if lower not in _MILLIS:

@@ -1,9 +1,9 @@
-"""What an app declares, as frozen data: the only thing the engine sees of a declaration.
+"""The nodes of a plan: what an app declares, as frozen data, and all that the engine sees of it.
 
-A row node (`Source`, `Where`, `Select`, `Transform`, `Union`, `Join`, `Enrich`, `Distinct`, `Changes`) says
-where rows come from, a `TableSpec` how they are folded per key, an `AppSpec` holds them all. Tables are
-named, not held: a node can only name one that was declared before it. Sites don't count in comparisons:
-moving a line in the user's file changes no plan.
+A stream is a tree of nodes (`Source`, `Where`, `Select`, `Transform`, `Union`, `Join`, `Enrich`,
+`LookupJoin`, `Distinct`, `Changes`); a `TableSpec` says how its rows are folded per key; an `AppSpec` is the
+whole app. Nodes refer to tables by name, and only to tables declared before them. Sites don't count in
+comparisons: moving a line in the user's file doesn't change the plan.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Expr: TypeAlias = str | Callable[[], Any]
 """A Spark SQL expression, or a function without arguments that returns a Spark `Column`."""
 
 
-class GivenColumn:
-    """A Spark `Column` made by the user, who had a session; a function like any other to the engine."""
+class ColumnExpression:
+    """A Spark `Column` that the user made with a session, as a function that returns it."""
 
     def __init__(self, column: Any) -> None:
         self._column = column
@@ -33,7 +33,7 @@ class GivenColumn:
         return self._column
 
     def __repr__(self) -> str:
-        return f"GivenColumn({self.text})"
+        return f"ColumnExpression({self.text})"
 
 
 Named: TypeAlias = tuple[tuple[str, Expr], ...]
@@ -62,7 +62,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Connector:
-    """Where rows come from or go to: a Spark format, its path and its options."""
+    """A source or a sink: a Spark format, its path and its options."""
 
     kind: ConnectorKind
     format: str
@@ -71,29 +71,29 @@ class Connector:
     rows: tuple[Any, ...] | None = None
 
     def __repr__(self) -> str:
-        """Without secrets: what is printed ends up in logs and notebooks."""
+        """Without secrets: a repr ends up in logs and notebooks."""
         path = None if self.path is None else masked(self.path)
         options = tuple((name, shown(name, value)) for name, value in self.options)
-        given = f"kind={self.kind!r}, format={self.format!r}, path={path!r}, options={options!r}"
-        return f"Connector({given}, rows={self.rows!r})"
+        fields = f"kind={self.kind!r}, format={self.format!r}, path={path!r}, options={options!r}"
+        return f"Connector({fields}, rows={self.rows!r})"
 
 
 @dataclass(frozen=True)
 class FoldSpec:
-    """A fold of the user's own: fields of the state, how a row changes them, what is read from them."""
+    """A user-defined fold: the fields of the state, how a row updates them, and the result."""
 
     zero: Named
     update: Named
     result: Expr | None
     merge: Named | None
     retract: Named | None = None
-    """The state without a row that was folded before; what changes of a table need."""
+    """The state without a row that was folded before; needed on a retracting stream."""
     site: Site | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
 class Source:
-    """A stream with a name: rows from a connector, with a schema, an event time and a lateness allowance.
+    """A declared stream: rows of a connector, with a schema, event time and allowed lateness.
 
     `future_ms` is how far ahead of the clock a row's event time may be; None is no bound.
     """
@@ -119,7 +119,7 @@ class Where:
 
 @dataclass(frozen=True)
 class Select:
-    """Chosen and computed columns. A name of None: the item as spelled ("*", "a", "a as b")."""
+    """Selected and computed columns. An item without a name stays as written ("*", "a", "a as b")."""
 
     input: Node
     items: tuple[tuple[str | None, Expr], ...]
@@ -128,7 +128,7 @@ class Select:
 
 @dataclass(frozen=True)
 class Transform:
-    """A function of the user's from DataFrame to DataFrame, called when the plan is compiled."""
+    """A user's function from DataFrame to DataFrame, called when the plan is compiled."""
 
     input: Node
     fn: Callable[..., Any]
@@ -145,10 +145,10 @@ class Union:
 
 @dataclass(frozen=True)
 class Join:
-    """Rows of two streams that match and are near in time.
+    """A join of two streams by columns or a condition, and by event time.
 
     `on`: columns that both have; or none, and a `condition` in which columns are named `<stream>.<column>`. A
-    row of the right is near if it is at most `before_ms` older and `after_ms` newer than that of the left.
+    row of the right may be at most `before_ms` older and `after_ms` newer than the row of the left.
     """
 
     left: Node
@@ -163,10 +163,10 @@ class Join:
 
 @dataclass(frozen=True)
 class Enrich:
-    """Rows with the row that a table has for their key.
+    """Each row with the table's row of its key.
 
-    `on`: columns of the input, matched in order to the table's key. `wait_ms` is how long a row may wait for
-    the table; with `on_update` rows are kept, for `keep_ms` or for good, and follow changes of the table.
+    `on`: columns of the input, in the order of the table's key. `wait_ms` is how long a row without a match
+    is buffered; with `on_update` rows are kept, for `keep_ms` or forever, and updated when the table changes.
     """
 
     input: Node
@@ -182,7 +182,7 @@ class Enrich:
 
 @dataclass(frozen=True)
 class Lookup:
-    """A static side: rows that are read as a whole, and again every `refresh_ms`; None is never again."""
+    """A static table, read as a whole and reloaded every `refresh_ms`; None is never."""
 
     name: str
     connector: Connector
@@ -195,7 +195,7 @@ class Lookup:
 
 @dataclass(frozen=True)
 class LookupJoin:
-    """Rows with the row that a lookup has for their key: `on` are columns that both have."""
+    """Each row with the lookup's row of its key; `on` are columns that both have."""
 
     input: Node
     lookup: Lookup
@@ -206,21 +206,21 @@ class LookupJoin:
 
 @dataclass(frozen=True)
 class Distinct:
-    """Rows of which none with equal columns was kept less than `within_ms` before or after."""
+    """Drops duplicates by `columns` within ±`within_ms` of a kept row."""
 
     input: Node
     columns: tuple[str, ...]
     within_ms: int
     removed: bool = False
-    """Whether the rows that were removed are kept aside, and not only counted."""
+    """Whether duplicates are recorded as a side output, and not only counted."""
     site: Site | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
 class Changes:
-    """What a table becomes: its rows as they are now, so that a fold of them takes back what has changed.
+    """A table's changelog as a retracting stream: a new version of a row retracts the old one.
 
-    With `previous` its changes as they happen, each once, with `_op` and the row as it was before.
+    With `previous`, the changes as events that never retract, each with `_op` and the row before the change.
     """
 
     table: str
@@ -232,26 +232,26 @@ Node: TypeAlias = (
     Source | Where | Select | Transform | Union | Join | Enrich | LookupJoin | Distinct | Changes
 )
 LEAVES = (Source, Changes)
-"""Nodes that begin a stream."""
+"""Nodes without inputs."""
 MANY = (Union, Join)
-"""Nodes that read more than one stream."""
+"""Nodes with several inputs."""
 
 
 @dataclass(frozen=True)
 class WindowSpec:
-    """Which rows of a key are folded together; a table without one folds them all."""
+    """Which rows of a key are folded together; without one, all of them."""
 
     kind: WindowKind
     size_ms: int | None = None
     """tumbling, sliding, rolling: the length; session: the gap, if it is constant."""
     every_ms: int | None = None
-    """sliding: the step; rolling: the width of panes, if asked for."""
+    """sliding: the distance of window starts; rolling: the width of panes, if set."""
     offset_ms: int = 0
-    """tumbling, sliding: how far after the epoch, or after local midnight, windows begin."""
+    """tumbling, sliding: the shift of window starts from the epoch, or from local midnight."""
     zone: str | None = None
     """tumbling, sliding: a named time zone; sizes are then whole days."""
     rows: int | None = None
-    """last: how many."""
+    """last: the number of rows."""
     gap: Expr | None = None
     """session: an expression instead of `size_ms`."""
     site: Site | None = field(default=None, compare=False)
@@ -259,7 +259,7 @@ class WindowSpec:
 
 @dataclass(frozen=True)
 class TopSpec:
-    """Whole rows per key: the first `n` by `order`, SQL as after ORDER BY; None is the newest row."""
+    """Whole rows per key: the first `n` by `order`, as after ORDER BY in SQL; None is the latest row."""
 
     n: int = 1
     order: str | None = None
@@ -268,7 +268,7 @@ class TopSpec:
 
 @dataclass(frozen=True)
 class ProcessSpec:
-    """Logic of the user's own: a PySpark `StatefulProcessor`, its output in DDL, and rows to begin with."""
+    """A user's PySpark `StatefulProcessor`, its output schema in DDL, and its initial rows."""
 
     processor: Callable[[], Any]
     output: str
@@ -281,8 +281,8 @@ class ProcessSpec:
 class TableSpec:
     """Keyed state: one row per key, or per key and window, folded from the input.
 
-    With `top` the columns are expressions on a row, all of the stream's columns if there are none; with
-    `process` or `pattern` there are none.
+    With `top` the columns are expressions on a row, by default all columns of the stream; with `process` or
+    `pattern` there are none.
     """
 
     app: str
@@ -318,7 +318,7 @@ class AppSpec:
 
 
 def inputs(node: Node) -> tuple[Node, ...]:
-    """The nodes a node reads directly."""
+    """The direct inputs of a node."""
     if isinstance(node, LEAVES):
         return ()
     if isinstance(node, Union):
@@ -329,8 +329,8 @@ def inputs(node: Node) -> tuple[Node, ...]:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """A node and all that it reads, in the order of the declaration; what is read twice comes twice."""
-    # By hand, not by recursion: a long chain of selects must not hit Python's recursion limit.
+    """A node and all its inputs, in the order of the declaration; a node that is read twice comes twice."""
+    # Without recursion: a long chain of selects must not hit Python's recursion limit.
     todo: list[Node] = [node]
     while todo:
         current = todo.pop()
@@ -355,7 +355,7 @@ def reads(node: Node) -> tuple[Changes | Enrich, ...]:
 
 
 def steps(node: Node) -> list[Node]:
-    """The nodes from the nearest leaf, union or join down to this one."""
+    """The nodes from the nearest leaf, union or join down to this one, in that order."""
     found = [node]
     while not isinstance(found[-1], LEAVES + MANY):
         found.append(inputs(found[-1])[0])
@@ -363,7 +363,7 @@ def steps(node: Node) -> list[Node]:
 
 
 def retracts(node: Node) -> bool:
-    """Whether rows of the stream may be taken back: those of a table's changes, or that follow a table's."""
+    """Whether the stream is retracting: the changelog of a table, or enriched with `on_update`."""
     return any(
         (isinstance(n, Changes) and not n.previous) or (isinstance(n, Enrich) and n.on_update)
         for n in walk(node)
@@ -371,6 +371,6 @@ def retracts(node: Node) -> bool:
 
 
 def name_of(node: Node) -> str:
-    """What to call a stream: derived ones go by the names of what they begin with."""
+    """The name of a stream; a derived stream has the names of its sources."""
     names = (n.name if isinstance(n, Source) else n.table for n in walk(node) if isinstance(n, LEAVES))
     return "+".join(dict.fromkeys(names))

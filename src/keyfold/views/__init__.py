@@ -1,1 +1,1 @@
-"""The read side: the newest row of each key, readable while the app runs and after it stopped."""
+"""The read side of tables: the view store interface, its implementations, and readers."""

@@ -1,4 +1,4 @@
-"""Arrow, loaded when it is first used: reading a row needs none of it, and loading takes half a second."""
+"""Lazy access to pyarrow: reading a row doesn't need it, and importing it takes half a second."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a store of views must do: keep the newest row of each key, and the batch they belong to.
+"""The interface of a view store, which keeps the latest row of each key and the position of each view.
 
-Batches reach a store as Arrow record batches: `_op` (upsert, final or delete), then the key columns, then
-the others, named and ordered as in the `ViewSchema`. A batch's rows and position become visible together.
+A batch reaches a store as Arrow record batches: `_op` (upsert, final or delete), then the key columns, then
+the other columns, named and ordered as in the `ViewSchema`. Its rows and position become visible together.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from keyfold.errors import QueryError
+from keyfold.errors import QueryError, RunError, did_you_mean
 from keyfold.views import arrow as pa
 from keyfold.views.query.filters import Filter
 from keyfold.views.schema import Column, ViewSchema
@@ -29,7 +29,7 @@ _SLOWEST_POLL: Final = 0.1
 
 @dataclass(frozen=True)
 class Position:
-    """How far a view is: the batch, when that batch was committed, and the watermark it ran with."""
+    """How far a view is: the last batch, when it was committed, and its watermark."""
 
     batch: int
     at: datetime
@@ -37,26 +37,26 @@ class Position:
 
 
 class BatchWriter(ABC):
-    """Takes the changes of one batch."""
+    """Receives the changes of one batch."""
 
     replayed: bool = False
-    """Whether the view had this batch already, so that what comes is left out."""
+    """Whether the view has applied this batch before, so that its changes are ignored."""
 
     @abstractmethod
     def apply(self, changes: pa.RecordBatch) -> None:
-        """Adds changes, in order; they become visible when the batch ends."""
+        """Adds changes, in order; they become visible at the end of the batch."""
 
 
 class ViewStore(ABC):
-    """Views of the tables of one app. Safe to use from several threads."""
+    """The views of one app's tables. Thread-safe."""
 
     @abstractmethod
     def create(self, schema: ViewSchema) -> None:
-        """Makes an empty view unless it is there; one with other columns is refused with a `RunError`."""
+        """Creates an empty view unless it exists; an existing one with other columns is a `RunError`."""
 
     @abstractmethod
     def schema(self, table: str) -> ViewSchema:
-        """The columns of a view; `QueryError` not_found if there is none of that name."""
+        """The schema of a view; `QueryError` not_found if it doesn't exist."""
 
     @abstractmethod
     def tables(self) -> tuple[str, ...]:
@@ -66,7 +66,7 @@ class ViewStore(ABC):
     def batch(
         self, table: str, batch_id: int, at: datetime, watermark: datetime | None = None
     ) -> AbstractContextManager[BatchWriter]:
-        """A writer; rows and position are committed together at the end, or not at all on an exception."""
+        """A writer; rows and position are committed together at the end, nothing on an exception."""
 
     @abstractmethod
     def rebuild(
@@ -79,14 +79,14 @@ class ViewStore(ABC):
         watermark: datetime | None = None,
         keep: Filter | None = None,
     ) -> None:
-        """Replaces the columns, all rows and the position of a view at once; makes it if it isn't there.
+        """Replaces schema, rows and position of a view in one transaction; creates the view if needed.
 
-        With `keep` the rows for which it is true stay, and the columns must be those of before.
+        With `keep`, rows that match it stay, and the columns must not change.
         """
 
     @abstractmethod
     def get(self, table: str, key: Sequence[Any]) -> dict[str, Any] | None:
-        """The row of a key: keys, columns, `_batch`, `_at`."""
+        """The row of a key: key columns, other columns, `_batch`, `_at`."""
 
     @abstractmethod
     def scan(
@@ -97,26 +97,26 @@ class ViewStore(ABC):
         limit: int | None = None,
         columns: Sequence[str] | None = None,
     ) -> Iterator[dict[str, Any]]:
-        """The rows of one moment, one by one, by key or as ordered. Bad arguments raise at once."""
+        """The rows of one snapshot, by key or in the given order; wrong arguments raise at once."""
 
     @abstractmethod
     def count(self, table: str, where: Where = None) -> int | None:
-        """How many keys a view has; None where it is not known. Takes time in proportion to them."""
+        """The number of rows; None if the store can't tell. Takes time in proportion to that number."""
 
     @abstractmethod
     def position(self, table: str) -> Position | None:
-        """The position of a view; None before its first batch, or if there is no such view yet."""
+        """The position of a view; None before its first batch, or if the view doesn't exist."""
 
     @abstractmethod
     def drop(self, table: str) -> None:
-        """Removes a view, if it is there."""
+        """Removes a view, if it exists."""
 
     @abstractmethod
     def close(self) -> None:
-        """Lets go of files and connections."""
+        """Releases files and connections."""
 
     def wait(self, table: str, at_least: int, timeout: float = 0) -> Position:
-        """The position once it has reached a batch; else `QueryError` behind_bound after so many seconds."""
+        """The position once it reaches a batch; `QueryError` behind_bound after `timeout` seconds."""
         deadline = time.monotonic() + timeout
         pause = _POLL
         while True:
@@ -126,7 +126,7 @@ class ViewStore(ABC):
             left = deadline - time.monotonic()
             if left <= 0:
                 raise _behind(table, position, at_least, timeout)
-            # Polling also sees batches that another process commits, which no condition variable would.
+            # Polling also notices batches that another process commits; a condition variable would not.
             time.sleep(min(pause, left))
             pause = min(pause * 1.5, _SLOWEST_POLL)
 
@@ -139,5 +139,23 @@ def _behind(table: str, position: Position | None, at_least: int, timeout: float
         reason="behind_bound",
         where=table,
         given=f"at_least={at_least}",
-        hint="a longer wait, or an earlier batch",
+        hint="wait longer, or ask for an earlier batch",
     )
+
+
+def unknown_table(table: str, names: Sequence[str]) -> QueryError:
+    """The error of a read from a view that doesn't exist."""
+    hint = did_you_mean(table, names, f"one of: {', '.join(names)}" if names else "there are no views yet")
+    return QueryError(f"unknown table {table!r}", reason="not_found", hint=hint)
+
+
+def require_same_columns(existing: ViewSchema, given: ViewSchema) -> None:
+    """Refuses a schema whose rows an existing view can't hold."""
+    difference = existing.difference(given)
+    if existing.table != given.table:
+        difference = f"the view is named {existing.table}, the table {given.table}"
+    if difference is not None:
+        hint = "give the table another name, or rebuild its view"
+        raise RunError(
+            "the view has other columns than the table", given=difference, hint=hint, table=given.table
+        )

@@ -1,7 +1,7 @@
-"""A table as HTML, for notebooks: its first rows and where they are from.
+"""A table as HTML, for notebooks: its first rows and its position.
 
-Styles are inline and use no colours of their own: notebooks drop style sheets of what they don't trust, and
-may be light or dark. Texts are escaped, and characters that would turn or break a line are spelled out.
+Styles are inline and set no colours: notebooks drop style sheets of untrusted output, and may be light or
+dark. Text is escaped, and characters that would break a line or change its direction are shown as escapes.
 """
 
 from __future__ import annotations
@@ -22,42 +22,42 @@ from keyfold.views.schema import Column
 ROWS: Final = 20
 _LONGEST: Final = 200
 _TRIES: Final = 3
-# Controls, what changes the direction of text, line separators, halves of characters.
+# Control characters, direction marks, line separators, lone surrogates.
 _HARMFUL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _DIM: Final = "opacity:.55"
 _LINE: Final = "1px solid rgba(128,128,128,.35)"
-# A "$" in a value begins no formula.
+# Keeps MathJax from reading a "$" in a value as the start of a formula.
 _FRAME: Final = '<div class="tex2jax_ignore mathjax_ignore" style="overflow-x:auto;line-height:1.4">{}</div>'
 
 Shown = tuple[Position | None, Sequence[Mapping[str, Any]], int | None]
 
 
 def table(store: ViewStore, name: str) -> str:
-    """The first rows of a view by key, or why there are none."""
+    """The first rows of a view in key order, or why there are none."""
     try:
         schema = store.schema(name)
         columns = (*schema.keys, *schema.columns)
         position, rows, count = _read(store, name, columns)
     except KeyfoldError as error:
-        said = f"{error.what}; {error.hint}" if error.hint else error.what
-        return _FRAME.format(_title(name, said))
+        message = f"{error.what}; {error.hint}" if error.hint else error.what
+        return _FRAME.format(_title(name, message))
     if position is None:
-        return _FRAME.format(_title(name, "no batch yet: rows come with the first one"))
-    said = f"batch {position.batch}, {_moment(position.at, 'seconds')}, {_amount(len(rows), count)}"
-    return _FRAME.format(_title(name, said) + _grid(columns, rows[:ROWS]))
+        return _FRAME.format(_title(name, "no batch yet"))
+    summary = f"batch {position.batch}, {_timestamp(position.at, 'seconds')}, {_amount(len(rows), count)}"
+    return _FRAME.format(_title(name, summary) + _grid(columns, rows[:ROWS]))
 
 
 def text(value: Any) -> str:
-    """A value in one line, not longer than fits a cell."""
+    """A value as one line, cut to the length of a cell."""
     return _line(_word(value))
 
 
 def _read(store: ViewStore, name: str, columns: Iterable[Column]) -> Shown:
-    """Rows with the position they belong to: if a batch came in between, again, a few times."""
+    """Rows with their position: reads again, a few times, if a batch was committed in between."""
     names = [column.name for column in columns]
     for _ in range(_TRIES):
         before = store.position(name)
-        # One more than is shown tells whether there are more; only then are they counted.
+        # One row more than shown tells whether there are more; only then are they counted.
         rows = list(store.scan(name, limit=ROWS + 1, columns=names))
         count = store.count(name) if len(rows) > ROWS else len(rows)
         position = store.position(name)
@@ -72,8 +72,8 @@ def _amount(read: int, count: int | None) -> str:
     return f"the first {ROWS} rows" if count is None else f"{ROWS} of {count:,} rows"
 
 
-def _title(name: str, said: str) -> str:
-    return f'<div><b>{_safe(name)}</b> <span style="{_DIM}">{_safe(said)}</span></div>'
+def _title(name: str, summary: str) -> str:
+    return f'<div><b>{_safe(name)}</b> <span style="{_DIM}">{_safe(summary)}</span></div>'
 
 
 def _grid(columns: Sequence[Column], rows: Iterable[Mapping[str, Any]]) -> str:
@@ -112,7 +112,7 @@ def _word(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON can hold it."""
+    """A value as JSON represents it."""
     if isinstance(value, float):
         return _number(value)
     if value is None or isinstance(value, bool | int | str):
@@ -126,7 +126,7 @@ def _plain(value: Any) -> Any:
 
 def _scalar(value: Any) -> str:
     if isinstance(value, datetime):
-        return _moment(value)
+        return _timestamp(value)
     if isinstance(value, date | time):
         return value.isoformat()
     if isinstance(value, Decimal):
@@ -135,13 +135,13 @@ def _scalar(value: Any) -> str:
 
 
 def _number(value: float) -> float | str:
-    # 15 digits are all that a double holds of any number: 0.1 + 0.2 is shown as 0.3.
+    # A double holds 15 digits of any decimal number: 0.1 + 0.2 is shown as 0.3.
     if isfinite(value):
         return float(f"{value:.15g}")
     return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-def _moment(value: datetime, to: str = "auto") -> str:
+def _timestamp(value: datetime, to: str = "auto") -> str:
     if value.tzinfo is None:
         return value.isoformat(" ", to)
     return f"{value.astimezone(UTC).replace(tzinfo=None).isoformat(' ', to)} UTC"

@@ -1,7 +1,7 @@
-"""Keys and ranges of time that a read is given, as parts of a key and as filters.
+"""The keys and time ranges of a read, as key parts and as filters.
 
-The key of a table with windows ends with `window_start` and `window_end`. A read of one row needs all of its
-key; a read of rows takes the first parts of it, or some by name, and a range that their windows overlap.
+The key of a windowed table ends with `window_start` and `window_end`. A read of one row needs the whole key;
+a read of many rows takes its first parts, or some parts by name, and a time range that the windows overlap.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from keyfold.errors import QueryError, did_you_mean
-from keyfold.plan.validate.emit import BOUNDS
+from keyfold.plan.table_keys import BOUNDS
 from keyfold.views.contract import Column, ViewSchema, Where
 from keyfold.views.query import filters
 from keyfold.views.query.filters import All, Compare, Filter
@@ -21,13 +21,13 @@ RANGE: Final = ("since", "until")
 
 
 def window_of(schema: ViewSchema) -> tuple[Column, Column] | None:
-    """The columns of a window's bounds, if the table has windows."""
+    """The columns of the window bounds, if the table is windowed."""
     last = schema.keys[-2:]
     return (last[0], last[1]) if tuple(column.name for column in last) == BOUNDS else None
 
 
 def own_keys(schema: ViewSchema) -> tuple[Column, ...]:
-    """The key columns that the user declared."""
+    """The key columns that the user declared, without window bounds."""
     return schema.keys[:-2] if window_of(schema) else schema.keys
 
 
@@ -35,7 +35,7 @@ def own_keys(schema: ViewSchema) -> tuple[Column, ...]:
 
 
 def whole_key(schema: ViewSchema, key: Sequence[Any], named: Mapping[str, Any]) -> Sequence[Any]:
-    """The parts of a key that is given by place, as one tuple, by name or as a dict."""
+    """The parts of a key given as positional arguments, as one tuple, by name or as a dict."""
     first = key[0] if len(key) == 1 and _splits(schema.keys) else None
     if named or isinstance(first, Mapping):
         _refuse_both(schema, () if isinstance(first, Mapping) else key)
@@ -49,13 +49,13 @@ def whole_key(schema: ViewSchema, key: Sequence[Any], named: Mapping[str, Any]) 
 
 
 def _splits(columns: Sequence[Column]) -> bool:
-    """Whether a dict or a tuple is made of parts; of a key that is itself one it is the whole."""
+    """Whether a dict or tuple holds parts of the key; with one nested key column it is the key itself."""
     return len(columns) != 1 or not isinstance(columns[0].type, Nested)
 
 
 def _refuse_both(schema: ViewSchema, key: Sequence[Any]) -> None:
     if key:
-        what, hint = "the key is given by place and by name", f"all by name: {_names(schema.keys)}"
+        what, hint = "the key is given both by position and by name", f"by name only: {_names(schema.keys)}"
         raise QueryError(what, where=schema.table, given=repr(key), hint=hint)
 
 
@@ -64,7 +64,7 @@ def _by_name(schema: ViewSchema, named: Mapping[Any, Any]) -> dict[str, Any]:
     for name in named:
         if str(name).lower() not in known:
             near = did_you_mean(str(name), list(known.values()), _names(schema.keys))
-            raise QueryError(f"{name!r} is no key column", where=schema.table, hint=near)
+            raise QueryError(f"{name!r} is not a key column", where=schema.table, hint=near)
     return {known[str(name).lower()]: value for name, value in named.items()}
 
 
@@ -72,13 +72,13 @@ def _refuse_no_window(schema: ViewSchema, parts: Mapping[str, Any]) -> None:
     own = own_keys(schema)
     if window_of(schema) and set(parts) == {column.name for column in own}:
         given = [parts[column.name] for column in own]
-        said = repr(given[0] if len(given) == 1 else tuple(given))
-        words = " ".join(f"--key {part}" for part in given)
+        shown = repr(given[0] if len(given) == 1 else tuple(given))
+        options = " ".join(f"--key {part}" for part in given)
         raise QueryError(
-            f"the key also has {' and '.join(BOUNDS)}",
+            f"the key of a windowed table also needs {' and '.join(BOUNDS)}",
             where=schema.table,
             given=", ".join(map(repr, given)),
-            hint=f"all windows of the key: rows(key={said}), or keyfold rows {schema.table} {words}",
+            hint=f"for all windows of the key: rows(key={shown}), or keyfold rows {schema.table} {options}",
         )
 
 
@@ -86,7 +86,7 @@ def _refuse_missing(schema: ViewSchema, parts: Mapping[str, Any]) -> None:
     missing = [column.name for column in schema.keys if column.name not in parts]
     if missing:
         hint = f"the key is: {_names(schema.keys)}"
-        raise QueryError(f"the key lacks {', '.join(missing)}", where=schema.table, hint=hint)
+        raise QueryError(f"the key misses {', '.join(missing)}", where=schema.table, hint=hint)
 
 
 # Several rows
@@ -100,16 +100,16 @@ def narrowed(
     until: Any = None,
     names: tuple[str, str] = RANGE,
 ) -> Where:
-    """A `where` that also asks for a key and for windows that overlap [since, until).
+    """A `where` that also selects a key and the windows that overlap [since, until).
 
-    `names` are what the two ends are called where they were given.
+    `names` are the names of the two bounds in errors.
     """
     more = (*_key_filters(schema, key), *_range_filters(schema, since, until, names))
     return All((*more, filter_of(where, schema))) if more else where
 
 
 def first_parts(schema: ViewSchema, key: Any) -> dict[str, Any]:
-    """The parts of a key of which some may be missing, by the names of their columns."""
+    """The given parts of a key, which may be incomplete, by column name."""
     if key is None:
         return {}
     splits = _splits(own_keys(schema))
@@ -139,24 +139,26 @@ def _range_filters(schema: ViewSchema, since: Any, until: Any, names: tuple[str,
     window = window_of(schema)
     if window is None:
         given = " and ".join(n for n, v in zip(names, (since, until), strict=True) if v is not None)
-        hint = "a where on a column with a time"
-        raise QueryError("the table has no windows", where=schema.table, given=given, hint=hint)
+        hint = "filter by a timestamp column with where"
+        raise QueryError("the table is not windowed", where=schema.table, given=given, hint=hint)
     start, end = window
-    bounds = [_moment(start, *pair, schema) for pair in zip(names, (since, until), strict=True)]
+    bounds = [_instant(start, *pair, schema) for pair in zip(names, (since, until), strict=True)]
     if None not in bounds and bounds[0] >= bounds[1]:
         given = f"{names[0]} {since}, {names[1]} {until}"
-        what, hint = "the range of time is empty", f"{names[0]} before {names[1]}, which is not in it"
+        what, hint = "the time range is empty", f"{names[0]} must be before {names[1]}, which is exclusive"
         raise QueryError(what, where=schema.table, given=given, hint=hint)
     later = [] if since is None else [Compare(end, ">", since)]
     return [*later, *([] if until is None else [Compare(start, "<", until)])]
 
 
-def _moment(column: Column, name: str, value: Any, schema: ViewSchema) -> Any:
+def _instant(column: Column, name: str, value: Any, schema: ViewSchema) -> Any:
+    if value is None:
+        return None
     try:
-        return column.type.literal(value)
+        return column.type.to_canonical(value)
     except ValueError:
-        hint = "2026-01-31, or 2026-01-31T13:30:00Z; UTC where no zone is given"
-        what = f"{name} is no point in time"
+        hint = "2026-01-31, or 2026-01-31T13:30:00Z; without a zone it is in UTC"
+        what = f"{name} is not a date or timestamp"
         raise QueryError(what, where=schema.table, given=repr(value), hint=hint) from None
 
 

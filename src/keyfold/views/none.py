@@ -1,4 +1,4 @@
-"""No views at all, for apps that only feed sinks: `KEYFOLD_VIEWS=none`."""
+"""The store that keeps no views, for apps that only feed sinks: `KEYFOLD_VIEWS=none`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from keyfold.views.contract import BatchWriter, OrderBy, Position, ViewSchema, V
 from keyfold.views.query.filters import Filter
 
 
-class _Nowhere(BatchWriter):
+class _Discard(BatchWriter):
     def apply(self, changes: pa.RecordBatch) -> None:
-        """Leaves the changes out."""
+        """Discards the changes."""
 
 
 class NoViews(ViewStore):
-    """Takes every batch and keeps nothing; reads are refused with the reason."""
+    """Accepts every batch and keeps nothing; reads are refused with the reason."""
 
     def create(self, schema: ViewSchema) -> None:
         """Does nothing."""
@@ -34,7 +34,7 @@ class NoViews(ViewStore):
     def batch(
         self, table: str, batch_id: int, at: datetime, watermark: datetime | None = None
     ) -> Iterator[BatchWriter]:
-        yield _Nowhere()
+        yield _Discard()
 
     def rebuild(
         self,
@@ -46,7 +46,7 @@ class NoViews(ViewStore):
         watermark: datetime | None = None,
         keep: Filter | None = None,
     ) -> None:
-        """Does nothing, and takes no rows."""
+        """Does nothing, and reads no rows."""
 
     def get(self, table: str, key: Sequence[Any]) -> dict[str, Any] | None:
         _refuse(table)
@@ -78,5 +78,5 @@ class NoViews(ViewStore):
 
 
 def _refuse(table: str) -> NoReturn:
-    hint = "run without KEYFOLD_VIEWS=none, or read the table's sink"
+    hint = "start the app without KEYFOLD_VIEWS=none, or read the table's sink"
     raise QueryError("views are turned off", reason="not_ready", where=table, hint=hint)

@@ -1,4 +1,4 @@
-"""Rows of a view as a pandas DataFrame. Its own module, so that pandas is loaded by those who ask for it."""
+"""Rows of a view as a pandas DataFrame; a module of its own, so that pandas is imported only on demand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from keyfold.views.types.temporal import Timestamp
 
 
 def frame(rows: Iterable[dict[str, Any]], schema: ViewSchema) -> pd.DataFrame:
-    """A DataFrame with the view's columns, even if there are no rows."""
+    """A DataFrame with the view's columns, even without rows."""
     kept = list(rows)
     data = {column.name: _series([row[column.name] for row in kept], column.type) for column in schema.all}
     return pd.DataFrame(data)
@@ -32,7 +32,7 @@ def _dtype(values: list[Any], kind: DataType) -> str:
         return "Int64" if nulls else "int64"
     if isinstance(kind, Boolean):
         return "boolean" if nulls else "bool"
-    # A row beyond Python's years comes as text, and then the whole column stays as it is.
+    # Timestamps outside Python's years are text; a column with one stays as it is.
     if isinstance(kind, Timestamp) and all(value is None or isinstance(value, datetime) for value in values):
         return "datetime64[us, UTC]" if kind.zoned else "datetime64[us]"
     return "float64" if isinstance(kind, Floating) else "object"

@@ -1,9 +1,10 @@
-"""The columns of a view."""
+"""The schema of a view: key columns, other columns, and the columns that every view has."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, Final
 
 from keyfold.errors import BadName
@@ -22,7 +23,7 @@ class Column:
 
     @property
     def numeric(self) -> bool:
-        """Whether its values are numbers."""
+        """Whether the values are numbers."""
         return isinstance(self.type, Integer | Exact | Floating)
 
 
@@ -33,36 +34,30 @@ _OWN: Final = ("_op", BATCH.name, AT.name)
 
 @dataclass(frozen=True)
 class ViewSchema:
-    """The columns of a table's view, keys first; `_batch` and `_at` come after them by themselves."""
+    """The columns of a view, keys first; every view also has `_batch` and `_at`, which come last."""
 
     table: str
     keys: tuple[Column, ...]
     columns: tuple[Column, ...]
     help: str = ""
     order: tuple[str, ...] = ()
-    """The columns by which rows are read where no order is asked for; else, and among equals, by key."""
+    """The columns that order a read without `order_by`; then by key."""
 
     def __post_init__(self) -> None:
         if not self.keys:
             raise BadName("a view needs at least one key column", where=self.table)
         seen: set[str] = set()
         for column in (*self.keys, *self.columns):
-            # Neither Spark nor SQLite tells names apart by case.
+            # Names are case-insensitive in Spark and in SQLite.
             name = column.name.lower()
             if name in _OWN or name in seen or "\0" in name or not name:
-                why = (
-                    "is keyfold's own"
-                    if name in _OWN
-                    else "is there twice"
-                    if name in seen
-                    else "can't be used"
-                )
+                why = "is reserved" if name in _OWN else "is used twice" if name in seen else "is not allowed"
                 raise BadName(f"column name {column.name!r} {why}", where=self.table, hint="another name")
             seen.add(name)
 
     @property
     def all(self) -> tuple[Column, ...]:
-        """Every column a reader sees, in order."""
+        """Every column that a reader sees, in order."""
         return (*self.keys, *self.columns, BATCH, AT)
 
     @property
@@ -72,17 +67,17 @@ class ViewSchema:
         return pa.schema([("_op", pa.string()), *fields])
 
     def to_json(self) -> str:
-        """As text, for keeping beside the rows."""
+        """The schema as JSON text, to be stored with the rows."""
         keys, columns = (
             [{"name": column.name, "type": column.type.to_json()} for column in group]
             for group in (self.keys, self.columns)
         )
-        said = {"keys": keys, "columns": columns, "help": self.help, "order": self.order}
-        return json.dumps(said, ensure_ascii=False)
+        fields = {"keys": keys, "columns": columns, "help": self.help, "order": self.order}
+        return json.dumps(fields, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, table: str, text: str) -> ViewSchema:
-        """From the text that `to_json` gave."""
+        """The schema of a text made by `to_json`."""
         data = json.loads(text)
         keys, columns = (
             tuple(Column(item["name"], parse(item["type"])) for item in data[group])
@@ -92,21 +87,19 @@ class ViewSchema:
 
     @classmethod
     def from_spark(cls, table: str, keys: int, schema: Any, help: str = "") -> ViewSchema:
-        """From Spark's `df.schema.json()`, as text or parsed, of the keys (so many) and then the columns."""
+        """From Spark's `df.schema.json()`, as text or parsed; the first `keys` columns are the key."""
         fields = (json.loads(schema) if isinstance(schema, str) else schema)["fields"]
         columns = tuple(Column(field["name"], parse(field["type"])) for field in fields)
         return cls(table, columns[:keys], columns[keys:], help)
 
     def difference(self, other: ViewSchema) -> str | None:
-        """The first column in which the other schema differs, in words; None if rows of both are alike."""
+        """The first column in which the other schema differs, as text; None if the columns are equal."""
         for what, mine, others in (("key", self.keys, other.keys), ("column", self.columns, other.columns)):
-            for place in range(max(len(mine), len(others))):
-                old = mine[place] if place < len(mine) else None
-                new = others[place] if place < len(others) else None
+            for number, (old, new) in enumerate(zip_longest(mine, others), 1):
                 if old != new:
-                    return f"{what} {place + 1}: {_words(old)} here, {_words(new)} there"
+                    return f"{what} {number}: {_text(old)} in the view, {_text(new)} in the table"
         return None
 
 
-def _words(column: Column | None) -> str:
+def _text(column: Column | None) -> str:
     return "nothing" if column is None else f"{column.name} {column.type}"

@@ -29,10 +29,10 @@ def test_rows_are_read_a_line_each_whatever_is_in_them(tmp_path: Path, begin: st
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{"id": 1}\nnot json\n', r"(?s)no JSON.*rows.json, line 2"),
-        ('{"id": 1}\n5\n', r"(?s)row 2 is no object.*5 in "),
-        ("\n \n", "there are no rows"),
-        ("[]", "there are no rows"),
+        ('{"id": 1}\nnot json\n', r"(?s)not JSON.*rows.json, line 2"),
+        ('{"id": 1}\n5\n', r"(?s)row 2 is not an object.*5 in "),
+        ("\n \n", "the file has no rows"),
+        ("[]", "the file has no rows"),
     ],
 )
 def test_a_file_that_has_no_rows_is_refused_with_the_place(tmp_path: Path, text: str, said: str) -> None:

@@ -58,7 +58,7 @@ def test_a_bound_is_a_length_or_two(orders, payments, within, before, after):
 
 def test_a_join_without_bound_is_refused_with_what_to_add(orders, payments):
     with pytest.raises(
-        BadOption, match=rf"(?s)needs a bound.*where: shop\.orders, {LINE}.*try: within=\"1 hour\""
+        BadOption, match=rf"(?s)needs within=.*where: shop\.orders, {LINE}.*try: within=\"1 hour\""
     ):
         orders.join(payments, on="id")
 
@@ -71,7 +71,7 @@ def test_a_bound_that_is_no_length_is_refused(orders, payments, within):
 
 @pytest.mark.parametrize("within", [(), ("1 hour",), ("1 hour", "1 hour", "1 hour"), []])
 def test_a_bound_of_another_number_of_lengths_is_refused(orders, payments, within):
-    with pytest.raises(BadOption, match=r"(?s)one length of time, or two.*given: within="):
+    with pytest.raises(BadOption, match=r"(?s)one duration, or two.*given: within="):
         orders.join(payments, on="id", within=within)
 
 
@@ -118,7 +118,7 @@ def test_a_condition_is_no_column(orders, payments):
 
 @pytest.mark.parametrize("on", ["", "  "])
 def test_a_join_on_nothing_is_refused(orders, payments, on):
-    with pytest.raises(BadOption, match=r"(?s)what rows have in common.*try: on="):
+    with pytest.raises(BadOption, match=r"(?s)on is empty.*try: on="):
         orders.join(payments, on=on, within=0)
 
 
@@ -146,7 +146,7 @@ def test_a_column_given_twice_is_refused(orders, payments, on):
 
 def test_an_expression_among_columns_is_made_a_column_first(orders, payments):
     with pytest.raises(
-        BadName, match=r"try: a column of it first: \.select\(\"\*\", lower_id='lower\(id\)'\)"
+        BadName, match=r"try: make it a column first: \.select\(\"\*\", lower_id='lower\(id\)'\)"
     ):
         orders.join(payments, on=["lower(id)"], within=0)
     with pytest.raises(BadName, match="must be a string"):
@@ -156,9 +156,9 @@ def test_an_expression_among_columns_is_made_a_column_first(orders, payments):
 def test_a_column_that_one_of_the_streams_lacks_is_refused_and_the_nearest_suggested(orders, payments):
     with pytest.raises(BadOption, match=r"(?s)on names 'dayy', .* stream 'orders'.*did you mean 'day'"):
         orders.join(payments, on="dayy", within=0)
-    with pytest.raises(BadOption, match=r"(?s)on names 'order_id', which is no column of stream 'orders'"):
+    with pytest.raises(BadOption, match=r"(?s)on names 'order_id', which is not a column of stream 'orders'"):
         orders.where("true").join(payments, on="order_id", within=0)
-    with pytest.raises(BadOption, match=r"(?s)no column of stream 'orders'.*one of: id, day, at"):
+    with pytest.raises(BadOption, match=r"(?s)not a column of stream 'orders'.*one of: id, day, at"):
         payments.join(orders, on="order_id", within=0)
 
 
@@ -173,7 +173,7 @@ def test_case_makes_no_difference_between_columns(orders, payments):
 
 
 def test_both_streams_need_event_time_and_the_one_without_is_named(orders, untimed):
-    needs = rf"(?s)a join of two streams needs event time: stream 'clicks' at {LINE} has none.*try: time="
+    needs = rf"(?s)a join of streams needs event time: stream 'clicks' at {LINE} has none.*try: time="
     for declare in (
         lambda: orders.join(untimed, on="id", within="1 hour"),
         lambda: untimed.join(orders, on="id", within="1 hour"),
@@ -187,7 +187,7 @@ def test_both_streams_need_event_time_and_the_one_without_is_named(orders, untim
 def test_changes_of_a_table_have_no_event_time(orders, payments):
     totals = orders.by("id").table("totals", n="count(*)")
     with pytest.raises(
-        BadOption, match=rf"(?s)changes of table 'totals', at {LINE}, have none.*feeds 'totals'"
+        BadOption, match=rf"(?s)changes of table 'totals' at {LINE} have none.*feeds 'totals'"
     ):
         payments.join(totals.changes(previous=True), on="id", within=0)
 
@@ -211,7 +211,8 @@ def test_only_streams_of_the_same_app_can_be_joined(orders):
     other = kf.App("other").stream("payments", kf.rows([]), "id string, at timestamp", time="at")
     with pytest.raises(
         BadOption,
-        match=r"(?s)join takes streams of one app, and 'payments' belongs to 'other'.*in 'shop' too",
+        match=r"(?s)join takes streams of the same app, and 'payments' belongs to app 'other'.*"
+        r"in app 'shop' as well",
     ):
         orders.join(other, on="id", within=0)
     for bad in (None, "payments", kf.rows([])):
@@ -230,9 +231,11 @@ def test_a_table_in_the_place_of_a_stream_is_refused_with_what_there_is_instead(
 def test_idle_is_for_tables_of_joins_too(orders, payments):
     joined = orders.join(payments, on="id", within=0).select("id")
     assert joined.by("id").table("paid", n="count(*)", idle="1 minute").spec.idle_ms == 60_000
-    with pytest.raises(BadOption, match=r"(?s)idle is for windows that close.*joins of streams too"):
+    with pytest.raises(
+        BadOption, match=r"(?s)`idle` needs windows that close.*joins of streams take idle= too"
+    ):
         orders.by("id").table("seen", n="count(*)", idle="1 minute")
-    with pytest.raises(BadOption, match="emit is for windows that close"):
+    with pytest.raises(BadOption, match="`emit` needs windows that close"):
         joined.by("id").table("seen", n="count(*)", emit="final")
 
 
@@ -248,7 +251,7 @@ def test_distinct_is_its_columns_and_bound(orders):
 def test_distinct_needs_columns_and_a_bound(orders):
     with pytest.raises(BadOption, match=r"(?s)at least one column.*try: distinct\(\"id\", within="):
         orders.distinct(within="1 day")
-    with pytest.raises(BadOption, match=r"(?s)distinct needs a bound.*within="):
+    with pytest.raises(BadOption, match=r"(?s)distinct needs within=.*within="):
         orders.distinct("id")
     for within in (0, "-1 day", 5, "soon"):
         with pytest.raises(BadDuration, match="within"):
@@ -282,7 +285,7 @@ def test_rows_that_have_waited_are_too_late_for_windows_joins_and_distinct(app, 
         lambda: held.distinct("id", within="1 hour"),
     ):
         with pytest.raises(
-            BadOption, match=rf"(?s)can't follow enrich\(wait=...\), at {LINE}.*a table in between"
+            BadOption, match=rf"(?s)is not supported after enrich\(wait=...\) at {LINE}.*a table in between"
         ):
             use()
     assert held.by("id").rolling("1 hour").window.size_ms == HOUR

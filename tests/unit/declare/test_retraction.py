@@ -1,4 +1,4 @@
-"""Streams whose rows may be taken back: what can be declared on them, and what is refused with the reason."""
+"""Retracting streams: what can be declared on them, and what is refused with the reason."""
 
 import pytest
 
@@ -8,8 +8,8 @@ from keyfold.plan.nodes import retracts
 
 COUNT = {"n": "count(*)"}
 LINE = r"test_retraction\.py:\d+"
-CHANGES = rf"rows of totals\.changes\(\) at {LINE} may be taken back"
-FOLLOWS = rf"rows of enrich\(totals, on_update=True\) at {LINE} may be taken back"
+CHANGES = rf"totals\.changes\(\) at {LINE} may retract rows"
+FOLLOWS = rf"enrich\(totals, on_update=True\) at {LINE} may retract rows"
 
 
 @pytest.fixture
@@ -53,7 +53,8 @@ def test_tables_whole_rows_and_selections_can_be_made_of_rows_that_are_taken_bac
 
 def test_a_function_cannot_tell_what_is_taken_back(changing, following, events):
     with pytest.raises(
-        BadOption, match=rf"(?s)transform can't be had here: {CHANGES}.*previous=True\), or where"
+        BadOption,
+        match=rf"(?s)transform is not supported on a retracting stream: {CHANGES}.*previous=True\), or where",
     ):
         changing.where("true").transform(lambda df: df)
     with pytest.raises(BadOption, match=rf"(?s)transform .*{FOLLOWS}.*try: leave on_update out, or where"):
@@ -63,7 +64,8 @@ def test_a_function_cannot_tell_what_is_taken_back(changing, following, events):
 
 def test_a_processor_cannot_tell_what_is_taken_back(changing, events):
     with pytest.raises(
-        BadOption, match=rf"(?s)process can't be had here: {CHANGES}.*changes\(previous=True\)"
+        BadOption,
+        match=rf"(?s)process is not supported on a retracting stream: {CHANGES}.*changes\(previous=True\)",
     ):
         changing.by("region").process("p", object, output="region string")
     events.by("region").process("p", object, output="region string")
@@ -71,17 +73,21 @@ def test_a_processor_cannot_tell_what_is_taken_back(changing, events):
 
 def test_what_was_joined_stays_joined(orders, changing, following):
     with pytest.raises(
-        BadOption, match=rf"(?s)join can't be had here: {CHANGES}.*enrich\(...\) or join_table"
+        BadOption,
+        match=rf"(?s)join is not supported on a retracting stream: {CHANGES}.*enrich\(...\) or join_table",
     ):
         orders.join(changing, on="region", within=0)
-    with pytest.raises(BadOption, match=rf"(?s)join can't be had here: {FOLLOWS}.*try: leave on_update out"):
+    with pytest.raises(
+        BadOption,
+        match=rf"(?s)join is not supported on a retracting stream: {FOLLOWS}.*try: leave on_update out",
+    ):
         following.join(orders, on="region", within=0)
 
 
 def test_distinct_is_refused(changing, following):
-    with pytest.raises(BadOption, match=rf"(?s)distinct can't be had here: {CHANGES}"):
+    with pytest.raises(BadOption, match=rf"(?s)distinct is not supported on a retracting stream: {CHANGES}"):
         changing.distinct("region", within="1 day")
-    with pytest.raises(BadOption, match=rf"(?s)distinct can't be had here: {FOLLOWS}"):
+    with pytest.raises(BadOption, match=rf"(?s)distinct is not supported on a retracting stream: {FOLLOWS}"):
         following.distinct("region", within="1 day")
 
 
@@ -97,12 +103,16 @@ def test_distinct_is_refused(changing, following):
 )
 def test_windows_are_refused_with_another_way(orders, changing, following, kind, declare):
     with pytest.raises(
-        BadOption, match=rf"(?s){kind} can't be had here: {CHANGES}.*stream that feeds 'totals'"
+        BadOption,
+        match=rf"(?s){kind} is not supported on a retracting stream: {CHANGES}.*stream that feeds 'totals'",
     ):
         declare(changing.by("region"))
-    with pytest.raises(BadOption, match=rf"(?s){kind} can't be had here: {FOLLOWS}.*leave on_update out$"):
+    with pytest.raises(
+        BadOption,
+        match=rf"(?s){kind} is not supported on a retracting stream: {FOLLOWS}.*leave on_update out$",
+    ):
         declare(following.by("region"))
-    with pytest.raises(BadOption, match=f"{kind} can't be had here"):
+    with pytest.raises(BadOption, match=f"{kind} is not supported on a retracting stream"):
         declare(orders.union(changing).by("region"))
 
 
@@ -116,10 +126,13 @@ def test_changes_as_events_have_no_event_time_for_windows_but_have_last_rows(eve
 
 def test_what_is_forgotten_cannot_be_taken_back(changing, following, events):
     with pytest.raises(
-        BadOption, match=rf"(?s)ttl can't be had here: {CHANGES}.*'1 day'.*ttl= of that table"
+        BadOption,
+        match=rf"(?s)`ttl` is not supported on a retracting stream: {CHANGES}.*'1 day'.*ttl= of that table",
     ):
         changing.by(size="n").table("counts", COUNT, ttl="1 day")
-    with pytest.raises(BadOption, match=rf"(?s)ttl can't be had here: {FOLLOWS}.*keep= of enrich"):
+    with pytest.raises(
+        BadOption, match=rf"(?s)`ttl` is not supported on a retracting stream: {FOLLOWS}.*keep= of enrich"
+    ):
         following.by("n").latest().table("newest", ttl="1 day")
     assert events.by(size="n").table("counts", COUNT, ttl="1 day").spec.ttl_ms
 
@@ -128,7 +141,7 @@ def test_a_fold_needs_a_way_to_take_rows_back(changing, orders, totals):
     fold = {"zero": {"v": "0L"}, "update": {"v": "state.v + n"}}
     with pytest.raises(
         BadOption,
-        match=rf"(?s)column 's' is a fold without retract, and {CHANGES}.*try: retract={{'v': '\.\.\.'}}",
+        match=rf"(?s)column 's' is a fold without retract, and {CHANGES}.*try: add retract={{'v': '\.\.\.'}}",
     ):
         changing.by("region").table("sums", s=kf.fold(**fold))
     both = kf.fold(**fold, retract={"v": "state.v - n"})
@@ -139,5 +152,5 @@ def test_a_fold_needs_a_way_to_take_rows_back(changing, orders, totals):
 
 def test_the_step_nearest_to_the_source_is_told(changing, totals):
     again = changing.enrich(totals, on="region")
-    with pytest.raises(BadOption, match=rf"transform can't be had here: {CHANGES}"):
+    with pytest.raises(BadOption, match=rf"transform is not supported on a retracting stream: {CHANGES}"):
         again.transform(lambda df: df)

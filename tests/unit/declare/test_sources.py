@@ -48,7 +48,7 @@ def test_option_values_that_spark_cannot_take_are_refused(value):
 
 
 def test_the_same_option_in_two_spellings_is_refused():
-    with pytest.raises(BadName, match="case makes no difference"):
+    with pytest.raises(BadName, match="names are case-insensitive"):
         kf.files("x", multiLine=True, multiline=False)
 
 

@@ -30,7 +30,7 @@ table customers
 table paid
   from        left join on orders.id = payments.order_id, within 1 hour before and 0 ms after, of
               - orders
-                distinct id within 1 day, removed rows kept aside
+                distinct id within 1 day, duplicates recorded
               - payments
                 where amount > 0
               enrich with customers on customer, inner, wait 1 minute
@@ -59,7 +59,7 @@ table paid_regions_paid
   at          LINE
 
 table scores
-  from        changes of paid, with the row before
+  from        changes of paid, with the previous row
   key         region
   process     <class Score>, mode append
   output      region string, score double
@@ -86,7 +86,7 @@ flowchart LR
   lookup_regions[["regions<br>files csv regions.csv, refresh 10 minutes, first of duplicates"]]
   table_customers[("customers")]
   stream_news -->|"by customer<br>latest row"| table_customers
-  step_3["distinct id within 1 day, removed rows kept aside"]
+  step_3["distinct id within 1 day, duplicates recorded"]
   stream_orders --> step_3
   step_4["where amount #62; 0"]
   stream_payments --> step_4
@@ -114,7 +114,7 @@ flowchart LR
   table_regions_paid --> step_11
   table_paid_regions_paid[("paid_regions_paid")]
   step_11 -->|"by region<br>latest row"| table_paid_regions_paid
-  step_12["changes of paid, with the row before"]
+  step_12["changes of paid, with the previous row"]
   table_paid --> step_12
   table_scores[("scores")]
   step_12 -->|"by region<br>process #60;class Score#62;, mode append"| table_scores

@@ -1,4 +1,4 @@
-"""`keyfold check APP.py`: is all about an app right? Runs nothing, and writes nothing into the home."""
+"""`keyfold check APP.py`: validates an app against Spark and the state on disk, without running it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found out about one table: what it means, and what is wrong with it."""
+    """The result for one table: its schema and fingerprint, and its error."""
 
     table: str
     state: str | None = None
@@ -35,7 +35,8 @@ class Finding:
 def command(app: AppFile, home: Home = None, json: Json = False) -> None:
     """Check an app without running it.
 
-    Looks at its declaration, hands every expression to Spark, and compares with the state on disk.
+    Validates the declaration, analyzes every expression with Spark, and compares with the state on disk.
+    Writes nothing to the home.
 
     Example: keyfold check shop.py --home /srv/keyfold
     """
@@ -63,12 +64,12 @@ def _examined(loaded: Loaded, home: str | None) -> tuple[AppHome, list[Finding]]
 
     settings = load(home=str(home_of(home)) if home else None)
     spec = loaded.app.spec()
-    # Not app_home(), which makes the directory.
+    # Not app_home(), which creates the directory.
     place = AppHome(settings.home.resolve() / spec.name)
     stored = place.read_plan()
     for_workers(loaded)
     with TemporaryDirectory(prefix="keyfold-check-", ignore_cleanup_errors=True) as directory:
-        # Spark's log goes to the home of its settings: not to the one that is looked at.
+        # Spark logs to the home of its settings, which must not be the one that is checked.
         spark = session.own_session(settings.model_copy(update={"home": Path(directory)}))
         try:
             with process.told(spec.name):
@@ -78,7 +79,7 @@ def _examined(loaded: Loaded, home: str | None) -> tuple[AppHome, list[Finding]]
 
 
 def _feeds(spec: AppSpec, directory: Path) -> dict[str, Path]:
-    """Empty directories for streams whose rows stand in the app: analysis needs a place, not the rows."""
+    """Empty directories for streams of inline rows: analysis needs a path, not the rows."""
     feeds = {s.name: directory / s.name for s in spec.streams if s.connector.kind == "rows"}
     for feed in feeds.values():
         feed.mkdir(parents=True)
@@ -94,7 +95,7 @@ def _findings(
     from keyfold.engine.jvm import process
     from keyfold.engine.lookups.registry import Lookups
 
-    # What goes wrong with a table is said of that table, and the others are looked at all the same.
+    # An error is reported for its table, and the other tables are checked all the same.
     sides = Lookups(spark, session.kernel(spark))
     upstream = Upstream(spec, {})
     analyzed: dict[str, Analysis | Exception] = {}
@@ -179,7 +180,7 @@ def _show(app: str, place: AppHome, findings: list[Finding]) -> None:
 
     for finding in findings:
         state = f", {_STATES[finding.state]}" if finding.state else ""
-        print(f"{app}.{finding.table}: {'OK' if finding.error is None else 'wrong'}{state}")
+        print(f"{app}.{finding.table}: {'OK' if finding.error is None else 'ERROR'}{state}")
         if finding.fingerprint:
             print(f"  fingerprint  {finding.fingerprint}")
             for label, columns in (("key", finding.keys), ("columns", finding.columns)):

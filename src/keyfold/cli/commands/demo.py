@@ -1,4 +1,4 @@
-"""`keyfold demo`: a shop that fills itself, live, and a recount at the end."""
+"""`keyfold demo`: runs a shop with generated visitors, and verifies its totals at the end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from keyfold.cli.options import For, Json, seconds_of
 if TYPE_CHECKING:
     from keyfold.engine.handle import Handle
 
-# What the live screen and the last page show of each table.
+# The rows that the live screen and the final report show of each table.
 SHOWN: Final[dict[str, dict[str, Any]]] = {
     "regions": {"order_by": "revenue desc", "limit": 4},
     "customers": {"order_by": "spent desc", "limit": 3},
@@ -32,17 +32,17 @@ def command(
         typer.Option(
             "--home",
             metavar="DIR",
-            help="Where to keep everything; else nothing is kept.",
+            help="Where to keep data and state. Default: a temporary directory.",
             show_default=False,
         ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Run a shop with made-up visitors, live.
+    """Run a shop with generated visitors, live.
 
-    After Ctrl-C its totals are compared with a recount of the generated files.
+    After Ctrl-C the totals are compared with a recount of the generated files.
 
-    Without --home everything is in a temporary directory and gone afterwards.
+    Without --home all files are in a temporary directory, which is deleted at the end.
 
     Example: keyfold demo --for 20s
     """
@@ -63,7 +63,7 @@ def command(
 
         def end(handle: Handle) -> None:
             generator.stop()
-            output.say("reading what is left, and recounting the files")
+            output.say("processing the remaining input, and recounting the files")
             handle.drain()
             report.update(_report(handle, data))
 
@@ -87,7 +87,7 @@ def _place(home: str | None) -> Iterator[Path]:
 
     if home is not None:
         place = Path(home).expanduser().resolve()
-        # Says what is wrong with it, as `run` would, before anything is written there.
+        # Checks the home, as `run` does, before anything is written to it.
         app_home(place, "shop")
         yield place
         return
@@ -116,7 +116,7 @@ def _show(report: dict[str, Any]) -> None:
     for name, rows in report["tables"].items():
         print(
             f"\n{name}: {report['keys'][name]:,} keys"
-            + (", the first:" if len(rows) < report["keys"][name] else "")
+            + (", the first ones:" if len(rows) < report["keys"][name] else "")
         )
         columns = [column for column in rows[0] if not column.startswith("_")] if rows else []
         output.table(

@@ -1,4 +1,4 @@
-"""`keyfold describe APP.py`: what an app declares."""
+"""`keyfold describe APP.py`: prints what an app declares."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from keyfold.cli.options import AppFile, Json
 
 def command(
     app: AppFile,
-    format: Annotated[str, typer.Option(metavar="text|json|mermaid", help="How to show it.")] = "text",
+    format: Annotated[str, typer.Option(metavar="text|json|mermaid", help="Output format.")] = "text",
     json: Json = False,
 ) -> None:
-    """Print what an app declares; starts nothing.
+    """Print what an app declares, without starting anything.
 
     Example: keyfold describe shop.py --format mermaid
     """

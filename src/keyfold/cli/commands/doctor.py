@@ -1,4 +1,4 @@
-"""`keyfold doctor`: is all there that keyfold needs? Starts nothing that stays."""
+"""`keyfold doctor`: checks that this machine has what keyfold needs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import typer
 from keyfold.cli.options import Home, Json
 from keyfold.errors import KeyfoldError
 
-# What one start takes: libraries that Java unpacks, Spark's local files, the first checkpoints.
+# What one start needs: libraries that Java unpacks, Spark's local files, the first checkpoints.
 _NEEDED_DISK: Final = 250_000_000
 _LITTLE_DISK: Final = 1_000_000_000
 _LITTLE_MEMORY: Final = 4_000_000_000
@@ -24,7 +24,7 @@ _LITTLE_MEMORY: Final = 4_000_000_000
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at: `ok` is None for what works, but not well."""
+    """The result of one check; `ok` is None for a warning."""
 
     what: str
     ok: bool | None
@@ -33,11 +33,11 @@ class Finding:
 
 
 def command(home: Home = None, json: Json = False) -> None:
-    """Look for what keyfold needs, and say what is missing.
+    """Check that this machine has what keyfold needs.
 
     Python, Java, Spark, the kernel, the home, disk, memory, ports, locale.
 
-    Exits with 1 if something is missing, and says what to do about it.
+    Exits with 1 if something is missing, and prints what to do about it.
 
     Example: keyfold doctor --home /srv/keyfold
     """
@@ -56,23 +56,23 @@ def command(home: Home = None, json: Json = False) -> None:
         "ports": _ports,
         "locale": _locale,
     }
-    findings = [_looked(what, check) for what, check in checks.items()]
+    findings = [_finding_of(what, check) for what, check in checks.items()]
     well = all(finding.ok is not False for finding in findings)
     if json:
         output.json_document({"ok": well, "findings": [vars(finding) for finding in findings]})
     else:
-        marks = {True: "ok", None: "note", False: "WRONG"}
+        marks = {True: "ok", None: "warning", False: "MISSING"}
         output.table(("", "what", "found"), ((marks[f.ok], f.what, f.found) for f in findings))
         for finding in findings:
             if finding.do:
                 print(f"{finding.what}: {finding.do}")
-        print("all is well" if well else "something is missing, see above")
+        print("all checks passed" if well else "some checks failed, see above")
     if not well:
         raise typer.Exit(1)
 
 
-def _looked(what: str, check: Callable[[], Finding]) -> Finding:
-    """What a check finds; one that fails is a finding too, and the others go on."""
+def _finding_of(what: str, check: Callable[[], Finding]) -> Finding:
+    """The finding of a check; an exception is a finding too, so that the other checks run."""
     try:
         return check()
     except KeyfoldError as error:
@@ -115,19 +115,19 @@ def _kernel() -> Finding:
     found = build.find_jar(load().kernel_dir)
     if found is not None:
         return Finding("kernel", True, f"compiled, {found.parent}")
-    return Finding("kernel", None, "not compiled yet; the first start does it, in some seconds")
+    return Finding("kernel", None, "not compiled yet; the first start compiles it, in seconds")
 
 
 def _writable(home: Path) -> Finding:
     place = _nearest(home)
-    new = "" if home.exists() else ", to be made"
+    new = "" if home.exists() else ", will be created"
     try:
-        # Tried, since rights on paper are not all: a file system may be read-only, or no place for files.
+        # Tried, since permission bits don't tell all: a file system may be read-only.
         with tempfile.TemporaryFile(dir=place):
             return Finding("home", True, f"{home.resolve()}{new}")
     except OSError as error:
-        what = f"{place} can't be written: {error.strerror}"
-        return Finding("home", False, what, "another directory: --home DIR, or KEYFOLD_HOME")
+        what = f"cannot write to {place}: {error.strerror}"
+        return Finding("home", False, what, "use another directory: --home DIR, or KEYFOLD_HOME")
 
 
 def _disk(home: Path) -> Finding:
@@ -135,7 +135,7 @@ def _disk(home: Path) -> Finding:
 
     free = shutil.disk_usage(_nearest(home)).free
     ok = False if free < _NEEDED_DISK else None if free < _LITTLE_DISK else True
-    do = f"a start needs {size(_NEEDED_DISK)}, state and views more; free some, or use --home on another disk"
+    do = f"a start needs {size(_NEEDED_DISK)}, state and views more: free some space, or use another --home"
     return Finding("disk", ok, f"{size(free)} free", None if ok else do)
 
 
@@ -153,7 +153,7 @@ def _memory() -> Finding:
 
 
 def _ports() -> Finding:
-    """Python, Java and Spark talk through ports of the loopback interface that the system chooses."""
+    """Python, Java and Spark communicate through ephemeral ports of the loopback interface."""
     try:
         with socket.socket() as server, socket.socket() as client:
             server.bind(("127.0.0.1", 0))
@@ -161,20 +161,22 @@ def _ports() -> Finding:
             client.settimeout(5)
             client.connect(server.getsockname())
     except OSError as error:
-        do = "Python and Spark talk over 127.0.0.1; let them (firewall, network namespace, limits)"
-        return Finding("ports", False, f"127.0.0.1 can't be used: {error}", do)
-    return Finding("ports", True, "127.0.0.1 answers")
+        do = "Python and Spark communicate over 127.0.0.1: check firewall, network namespace and limits"
+        return Finding("ports", False, f"127.0.0.1 is not usable: {error}", do)
+    return Finding("ports", True, "127.0.0.1 is usable")
 
 
 def _locale() -> Finding:
     encoding = sys.stdout.encoding or "?"
     if encoding.lower().startswith("utf"):
         return Finding("locale", True, encoding)
-    return Finding("locale", None, encoding, "characters it lacks are shown as codes; set LANG=C.UTF-8")
+    return Finding(
+        "locale", None, encoding, "characters outside of it are shown as escapes; set LANG=C.UTF-8"
+    )
 
 
 def _nearest(path: Path) -> Path:
-    """The path, or the nearest directory above it that is there."""
+    """The path, or its nearest parent that exists."""
     place = path.resolve()
     while not place.exists() and place != place.parent:
         place = place.parent

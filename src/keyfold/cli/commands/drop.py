@@ -1,4 +1,4 @@
-"""`keyfold drop TABLE`: removes a table from a home for good."""
+"""`keyfold drop TABLE`: deletes a table from a home."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from keyfold.cli.removal_dialog import Why, Yes
 def command(
     name: TableName, why: Why = None, yes: Yes = False, home: Home = None, json: Json = False
 ) -> None:
-    """Remove a table's state, view and side outputs for good.
+    """Delete a table's state, view and side outputs.
 
-    For a table that the app no longer has, or to free space. One that the app still declares begins anew at
-    the next start. Other tables stay as they are; a table that others read is refused. What was removed is
-    written to audit.jsonl in the app's home.
+    For a table that the app no longer declares, or to free space. If the app still declares it, the next
+    start reads its sources from the first row. Other tables stay as they are; a table that others read is
+    refused. The deletion is recorded in audit.jsonl in the app's home.
 
     Example: keyfold drop shop.old_totals --why "no longer used"
     """
@@ -23,9 +23,9 @@ def command(
     place, table = removal_dialog.found(name, home)
     if readers := removal_dialog.readers_of(place, table):
         raise BadOption(
-            f"{place.path.name}.{table} is read by {', '.join(readers)}, whose state holds rows of it",
+            f"{place.path.name}.{table} is read by {', '.join(readers)}, whose state contains its rows",
             given=name,
             hint=f"drop {' and '.join(readers)} first; or `keyfold reset {place.path.name}.{table} "
-            "--with-readers` to begin all of them anew",
+            "--with-readers` to reset all of them",
         )
     removal_dialog.carried_out("drop", place, [table], why, yes, json)

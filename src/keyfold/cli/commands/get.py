@@ -1,4 +1,4 @@
-"""`keyfold get NAME KEY...`: the row of one key."""
+"""`keyfold get NAME KEY...`: prints the row of one key."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _MARK: Final = "\0"
 
 
 class KeyCommand(TyperCommand):
-    """Takes negative numbers for what they are, parts of a key, and not for options."""
+    """Parses negative numbers as parts of a key, not as options."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        for place, word in enumerate(args):
-            value_of_option = place > 0 and args[place - 1].startswith("--") and args[place - 1] != "--json"
+        for index, word in enumerate(args):
+            value_of_option = index > 0 and args[index - 1].startswith("--") and args[index - 1] != "--json"
             if _NEGATIVE.fullmatch(word) and not value_of_option:
-                args[place] = _MARK + word
+                args[index] = _MARK + word
         return super().parse_args(ctx, args)
 
 
@@ -31,7 +31,7 @@ def command(
     key: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="KEY...", help="The key's parts, in the order of its columns.", show_default=False
+            metavar="KEY...", help="The parts of the key, in the order of its columns.", show_default=False
         ),
     ] = None,
     home: Home = None,

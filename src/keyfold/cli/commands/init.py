@@ -1,4 +1,4 @@
-"""`keyfold init DIR`: an app to begin with, its test, and data that it runs on."""
+"""`keyfold init DIR`: writes a sample app, its test and sample data."""
 
 from __future__ import annotations
 
@@ -17,14 +17,12 @@ _REGIONS: Final = ("eu", "us", "asia")
 
 
 def command(
-    directory: Annotated[
-        str, typer.Argument(metavar="DIR", help="Where to write; made if it isn't there.")
-    ] = ".",
+    directory: Annotated[str, typer.Argument(metavar="DIR", help="Where to write; created if needed.")] = ".",
     json: Json = False,
 ) -> None:
-    """Write an app to begin with, its test and sample data.
+    """Write a sample app, its test and sample data.
 
-    They run as they are. Nothing that is there is overwritten.
+    They run as they are. Existing files are not overwritten.
 
     Example: keyfold init shop
     """
@@ -35,20 +33,20 @@ def command(
     taken = [name for name in files if (place / name).exists()]
     if taken:
         hint = "another directory, such as: keyfold init shop"
-        raise BadOption(f"{taken[0]} is there already", given=directory, hint=hint)
+        raise BadOption(f"{taken[0]} already exists", given=directory, hint=hint)
     try:
         for name, content in files.items():
             (place / name).parent.mkdir(parents=True, exist_ok=True)
             (place / name).write_text(content, "utf-8")
     except OSError as error:
-        what = f"{error.filename or directory} can't be written: {error.strerror}"
+        what = f"cannot write {error.filename or directory}: {error.strerror}"
         raise HomeUnusable(what, given=directory, hint="another directory") from None
     if json:
         output.json_document({"directory": str(place.resolve()), "files": list(files)})
         return
     output.table(("written",), ([str(place / name)] for name in files))
     cd = "" if directory == "." else f"cd {shlex.quote(directory)} && "
-    print(f"\nnow: {cd}keyfold run app.py --drain\nthen: keyfold rows orders_app.region_totals")
+    print(f"\nnext: {cd}keyfold run app.py --drain\nthen: keyfold rows orders_app.region_totals")
 
 
 def _files() -> dict[str, str]:
@@ -57,7 +55,7 @@ def _files() -> dict[str, str]:
 
 
 def _orders(first: int) -> str:
-    """A hundred orders, and one line that is cut short."""
+    """A hundred orders, and one truncated line."""
     rows = [
         {
             "id": str(number),

@@ -1,4 +1,4 @@
-"""`keyfold late list | show | replay`: rows that came after their windows had closed."""
+"""`keyfold late list | show | replay`: lists, prints and replays late rows."""
 
 from __future__ import annotations
 
@@ -22,15 +22,13 @@ app = typer.Typer(rich_markup_mode=None)
 
 Batches = Annotated[
     list[int] | None,
-    typer.Option(
-        "--batch", metavar="N", min=0, help="Of this batch; as often as you like.", show_default=False
-    ),
+    typer.Option("--batch", metavar="N", min=0, help="Only this batch; can be repeated.", show_default=False),
 ]
 
 
 @app.callback()
 def _group() -> None:
-    """List, show and replay rows that came after their windows had closed.
+    """List, show and replay late rows, which arrived after their windows had closed.
 
     Example: keyfold late list shop.per_minute
 
@@ -40,10 +38,10 @@ def _group() -> None:
 
 @app.command("list")
 def list_(name: TableName, home: Home = None, json: Json = False) -> None:
-    """Print which batches have late rows.
+    """List the batches that have late rows.
 
-    How many, how late the latest of them was, and whether they were replayed: partly if some were late in a
-    step before the windows, partly-expired if the windows of some were no longer kept.
+    How many, how late the latest one was, and whether they were replayed: partly if some were late in a step
+    before the windows, partly-expired if the windows of some were no longer kept.
 
     Example: keyfold late list shop.per_minute
     """
@@ -81,7 +79,7 @@ def show(
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Print late rows and the windows they missed.
+    """Print late rows and the windows that they missed.
 
     Example: keyfold late show shop.per_minute --batch 7 --limit 10
     """
@@ -106,10 +104,10 @@ def _cells(row: dict[str, Any]) -> list[Any]:
 
 @app.command()
 def replay(name: TableName, batch: Batches = None, home: Home = None, json: Json = False) -> None:
-    """Fold late rows into closed windows that are kept.
+    """Replay late rows into closed windows that are kept.
 
-    For tables with keep=. Each row is sent once, however often this is run, and folded by the app: within
-    seconds if it runs, else when it next starts.
+    For tables with keep=. Each row is replayed once, even if this command is run again. The app folds it
+    within seconds if it is running, otherwise at its next start.
 
     Example: keyfold late replay shop.per_minute --batch 7
     """
@@ -127,23 +125,23 @@ def replay(name: TableName, batch: Batches = None, home: Home = None, json: Json
     )
     runs = holder(place) is not None
     if json:
-        said = {"table": f"{place.path.name}.{table}", **vars(done), "running": runs}
-        output.json_document(said)
+        document = {"table": f"{place.path.name}.{table}", **vars(done), "running": runs}
+        output.json_document(document)
     else:
-        _tell(done, runs, keep, watermark)
+        _show_result(done, runs, keep, watermark)
 
 
 def _keep(place: AppHome, table: str) -> str:
-    """How long the table keeps closed windows, by what the app declared when it last started."""
+    """How long the table keeps closed windows, as declared at the last start of the app."""
     declared = ((place.read_plan() or {}).get("declared") or {}).get("tables") or []
     found = next((entry for entry in declared if entry["name"] == table), None)
     where = f"{place.path.name}.{table}"
     if found is None:
-        raise BadOption(f"the app no longer has the table {table}", where=where, hint="a table that it has")
+        raise BadOption(f"the app no longer declares the table {table}", where=where, hint="another table")
     if found.get("keep"):
         return str(found["keep"])
     raise BadOption(
-        "the table keeps no closed windows, so that late rows have nothing to be folded into",
+        "late rows can't be replayed: the table does not keep closed windows",
         where=where,
         hint=_advice(found),
     )
@@ -151,29 +149,29 @@ def _keep(place: AppHome, table: str) -> str:
 
 def _advice(table: Mapping[str, Any]) -> str:
     if (table.get("window") or {}).get("kind") in ("rolling", "last"):
-        return "rolling and last have no windows that close; longer ones take older rows"
+        return "rolling and last-N windows never close; larger ones accept older rows"
     if table.get("pattern"):
-        return "a longer late= of the stream: a pattern can't take rows once the watermark has passed them"
-    return 'a table of another name with keep="7 days", which keeps windows so long after their close'
+        return "a longer late= of the stream: a pattern can't accept rows after the watermark has passed them"
+    return 'a table of another name with keep="7 days", which keeps closed windows that long'
 
 
-def _tell(done: Replayed, runs: bool, keep: str, watermark: datetime | None) -> None:
+def _show_result(done: Replayed, runs: bool, keep: str, watermark: datetime | None) -> None:
     from keyfold.cli import formatting
 
-    when = "folded within seconds" if runs else "folded when the app next starts"
-    print(f"{_rows(done.sent)} sent" + (f", {when}" if done.sent else ""))
+    when = "folded within seconds" if runs else "folded at the next start of the app"
+    print(f"{_rows(done.sent)} replayed" + (f", {when}" if done.sent else ""))
     if done.sent_before:
-        print(f"{_rows(done.sent_before)} sent before, and not again")
+        print(f"{_rows(done.sent_before)} skipped: replayed before")
     if done.no_longer_kept:
         at = f"; the watermark is {formatting.moment(watermark)}" if watermark else ""
-        print(f"{_rows(done.no_longer_kept)} no longer kept: their windows closed more than {keep} ago{at}")
+        print(f"{_rows(done.no_longer_kept)} skipped: their windows closed more than {keep} ago{at}")
     if done.not_replayable:
         print(
-            f"{_rows(done.not_replayable)} can't be sent: late in a step before the windows (distinct, join, "
-            "enrich), whose state for that time is gone; a longer late= of the stream makes it wait longer"
+            f"{_rows(done.not_replayable)} skipped: late in a step before the windows (distinct, join, "
+            "enrich), whose state for that time is gone; a longer late= of the stream keeps that state longer"
         )
     if done.under_way:
-        print(f"{_rows(done.under_way)} of a batch that is under way: run this again when it is done")
+        print(f"{_rows(done.under_way)} skipped: their batch is not complete; run this command again later")
 
 
 def _rows(number: int) -> str:

@@ -1,4 +1,4 @@
-"""`keyfold pattern explain`: what a pattern does with each row."""
+"""`keyfold pattern explain`: shows what a pattern does with each row of a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ app = typer.Typer(rich_markup_mode=None)
 
 @app.callback()
 def _group() -> None:
-    """Look into patterns.
+    """Explain patterns.
 
     Example: keyfold pattern explain fraud.py card_testing --rows rows.json
     """
@@ -22,21 +22,24 @@ def _group() -> None:
 @app.command()
 def explain(
     app: AppFile,
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="The table of the pattern.")],
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="The table that the pattern fills.")],
     rows: Annotated[
-        str, typer.Option("--rows", metavar="FILE", help="Rows as JSON: an array, or one a line.")
+        str, typer.Option("--rows", metavar="FILE", help="Rows as JSON: an array, or one per line.")
     ],
     stream: Annotated[
         str | None,
         typer.Option(
-            "--stream", metavar="NAME", help="Their stream, if it reads several.", show_default=False
+            "--stream",
+            metavar="NAME",
+            help="The stream of the rows, if the pattern reads several.",
+            show_default=False,
         ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Print, row by row, which step took it, or why none did.
+    """Print, row by row, which step took the row, or why none did.
 
-    Runs the pattern on the rows of a file, by itself: no home is read or written.
+    Runs the pattern on the rows of a file, without reading or writing a home.
 
     Example: keyfold pattern explain fraud.py card_testing --rows rows.json
     """

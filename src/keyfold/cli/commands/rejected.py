@@ -1,4 +1,4 @@
-"""`keyfold rejected NAME`: rows that could not be used."""
+"""`keyfold rejected NAME`: prints rejected rows."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def command(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME", help="A stream or a table: app.name, or name where the home has one app."
+            metavar="NAME", help="A stream or a table: app.name, or name if the home has a single app."
         ),
     ],
     limit: Newest = None,
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Print rows that could not be used, with reason and text, and where it is known file and line.
+    """Print rejected rows with reason and raw text, and file and line if they are known.
 
     Example: keyfold rejected shop.orders --limit 10
     """

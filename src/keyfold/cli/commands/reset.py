@@ -1,4 +1,4 @@
-"""`keyfold reset TABLE`: lets a table begin anew."""
+"""`keyfold reset TABLE`: deletes a table's state, so that the next start rebuilds it from its sources."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from keyfold.cli.removal_dialog import Why, Yes
 def command(
     name: TableName,
     with_readers: Annotated[
-        bool, typer.Option("--with-readers", help="Reset the tables that read it as well.")
+        bool, typer.Option("--with-readers", help="Also reset the tables that read it.")
     ] = False,
     why: Why = None,
     yes: Yes = False,
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Let a table begin anew, from the first row of its sources.
+    """Reset a table, so that the next start rebuilds it from the first row of its sources.
 
-    Removes its state, view and side outputs; the next start reads what its sources still have. The way out of
-    a damaged checkpoint, and on to another definition. Other tables stay as they are; those that read it hold
-    rows of it, and are reset with it or not at all. What was removed is written to audit.jsonl in the app's
+    Deletes its state, view and side outputs; the next start reads what its sources still have. Use it after a
+    checkpoint was damaged, or to change the definition. Other tables stay as they are; tables that read this
+    one contain its rows, and must be reset with it. The deletion is recorded in audit.jsonl in the app's
     home.
 
     Example: keyfold reset shop.totals --why "disk failure"
@@ -37,8 +37,8 @@ def command(
     readers = removal_dialog.readers_of(place, table)
     if readers and not with_readers:
         raise BadOption(
-            f"{place.path.name}.{table} is read by {', '.join(readers)}, whose state holds rows of it",
+            f"{place.path.name}.{table} is read by {', '.join(readers)}, whose state contains its rows",
             given=name,
-            hint=f"`keyfold reset {place.path.name}.{table} --with-readers`, which begins all of them anew",
+            hint=f"`keyfold reset {place.path.name}.{table} --with-readers`, which resets all of them",
         )
     removal_dialog.carried_out("reset", place, table_removal.with_readers(place, table), why, yes, json)

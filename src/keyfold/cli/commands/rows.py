@@ -1,4 +1,4 @@
-"""`keyfold rows NAME`: the rows of a table."""
+"""`keyfold rows NAME`: prints or exports the rows of a table."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def command(
         list[str] | None,
         typer.Option(
             metavar="PART",
-            help="Rows of this key: its parts in order, an option for each; the last ones may be left out.",
+            help="Rows of this key: one option per part, in order; trailing parts may be left out.",
             show_default=False,
         ),
     ] = None,
@@ -44,19 +44,21 @@ def command(
         ),
     ] = None,
     where: Annotated[
-        str | None, typer.Option(metavar="CONDITION", help="As in \"revenue > 100 and region = 'eu'\".")
+        str | None,
+        typer.Option(metavar="CONDITION", help="A filter, such as \"revenue > 100 and region = 'eu'\"."),
     ] = None,
     order_by: Annotated[
-        str | None, typer.Option(metavar="COLUMNS", help='As in "revenue desc, region"; else by key.')
+        str | None,
+        typer.Option(metavar="COLUMNS", help='The order, such as "revenue desc, region". Default: by key.'),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="At most so many rows; all without it.")
+        int | None, typer.Option(metavar="N", min=0, help="At most N rows. Default: all.")
     ] = None,
     format: Annotated[
-        str, typer.Option(metavar="|".join(_FORMATS), help="How to write them.", show_default=False)
+        str, typer.Option(metavar="|".join(_FORMATS), help="Output format.", show_default=False)
     ] = "table",
     out: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Where csv or parquet goes; else stdout.")
+        str | None, typer.Option(metavar="FILE", help="File for csv or parquet. Default: stdout.")
     ] = None,
     home: Home = None,
     at_least: AtLeast = None,
@@ -78,9 +80,9 @@ def command(
     wanted = _format("json" if json and format == "table" else format, out, json)
     with opened(name, home) as (store, table):
         if (batch := bound(at_least, wait)) is not None:
-            # Reads nothing but waits; the rows themselves are then taken one by one, however many there are.
+            # Only waits; the rows themselves are then streamed.
             table.rows(limit=0, at_least=batch, wait=wait)
-        # One more than asked for, to tell whether there are more.
+        # One more than the limit, to tell whether there are more.
         more = wanted == "table" and limit is not None
         parts = tuple(key or ())
         given = parts[0] if len(parts) == 1 else parts or None
@@ -99,18 +101,18 @@ def command(
 
 def _format(given: str, out: str | None, json: bool) -> str:
     if json and given != "json":
-        raise BadOption("--json and another format", given=f"--json --format {given}", hint="one of them")
+        raise BadOption("--json contradicts --format", given=f"--json --format {given}", hint="one of them")
     if given not in _FORMATS:
         hint = did_you_mean(given, _FORMATS, f"one of {', '.join(_FORMATS)}")
-        raise BadOption(f"there is no format {given!r}", given=f"--format {given}", hint=hint)
+        raise BadOption(f"unknown format {given!r}", given=f"--format {given}", hint=hint)
     if out is not None and given not in ("csv", "parquet"):
         hint = f"> {out}" if given == "json" else f"--format csv --out {out}"
-        raise BadOption("--out is for csv and parquet", given=f"--out {out}", hint=hint)
+        raise BadOption("--out needs --format csv or parquet", given=f"--out {out}", hint=hint)
     return given
 
 
 def _show(rows: Iterator[dict[str, Any]], schema: ViewSchema, limit: int | None, trend: bool) -> None:
-    """The rows as a table; below it, in a terminal, the numbers of one key's windows as pictures."""
+    """The rows as a table; below it, in a terminal, sparklines of one key's windows."""
     from keyfold.cli import output
     from keyfold.cli.sparklines import Trend
     from keyfold.views.keys import window_of
@@ -128,4 +130,4 @@ def _show(rows: Iterator[dict[str, Any]], schema: ViewSchema, limit: int | None,
         for line in drawn.lines(screen.width, screen.encoding):
             screen.print(line, no_wrap=True, overflow="crop")
     if next(rows, None) is not None:
-        output.say(f"{limit:,} rows shown, and there are more; leave out --limit for all")
+        output.say(f"only the first {limit:,} rows; omit --limit for all")

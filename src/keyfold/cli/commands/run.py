@@ -1,4 +1,4 @@
-"""`keyfold run APP.py`: starts an app and stays with it."""
+"""`keyfold run APP.py`: runs an app until it is stopped, or until its input is processed."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def command(
     drain: Annotated[
         bool,
         typer.Option(
-            "--drain", help="Process all input there is, then stop; exit 1 if every row was rejected."
+            "--drain", help="Process all available input, then stop; exit 1 if every row was rejected."
         ),
     ] = False,
     for_: For = None,
     every: Annotated[
         str | None,
-        typer.Option("--every", metavar="TIME", help="Time between batches, instead of the app's own."),
+        typer.Option("--every", metavar="TIME", help="Time between batches; overrides the app's."),
     ] = None,
     master: Annotated[
         str | None, typer.Option("--master", metavar="URL", help="Spark's master, such as local[4].")
@@ -37,7 +37,7 @@ def command(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="A setting of keyfold's or, if it begins with spark., of Spark's; as often as you like.",
+            help="A keyfold setting or, if it begins with spark., a Spark setting; can be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -46,9 +46,9 @@ def command(
 ) -> None:
     """Run an app until Ctrl-C or SIGTERM.
 
-    The batch under way is finished first.
+    The current batch is completed first.
 
-    In a terminal the tables are shown live; elsewhere a line is logged for each that moved.
+    In a terminal the tables are shown live; otherwise a line is logged for each table with new batches.
 
     Example: keyfold run shop.py --drain --set spark.sql.shuffle.partitions=8
     """
@@ -71,15 +71,15 @@ def command(
             loading=lambda: by_value(loaded.module),
         )
     if drain and ended == "signal":
-        raise Interrupted("stopped before all input was processed; the next start goes on", number or 2)
+        raise Interrupted("stopped before all input was processed; the next start continues", number or 2)
     output.json_document({**status, "ended": ended}) if json else log_lines.show(status)
     nothing = log_lines.warn(status)
     if drain and ended == "drained" and nothing:
         name = f"{status['app']}.{next(iter(status['tables']))}"
-        output.error(f"nothing was folded: every row was rejected\n  try: keyfold rejected {name} --limit 10")
+        output.error(f"every row was rejected\n  try: keyfold rejected {name} --limit 10")
         raise typer.Exit(1)
     if drain and ended == "time":
-        output.say(f"the {for_} were over before all input was processed; the next start goes on")
+        output.say(f"{for_} ended before all input was processed; the next start continues")
         raise typer.Exit(1)
 
 
@@ -106,5 +106,5 @@ def _settings(given: list[str]) -> dict[str, Any]:
         else:
             names = [known for known in Settings.model_fields if known != "spark"]
             hint = did_you_mean(name, names, f"one of {', '.join(names)}, or a name that begins with spark.")
-            raise BadOption(f"there is no setting {name}", given=f"{name}={shown(name, value)}", hint=hint)
+            raise BadOption(f"unknown setting {name}", given=f"{name}={shown(name, value)}", hint=hint)
     return {**own, **({"spark": spark} if spark else {})}

@@ -1,4 +1,4 @@
-"""`keyfold status [APP]`: how the apps in a home are, from any process, without a JVM."""
+"""`keyfold status [APP]`: prints the status of the apps in a home, from any process, without a JVM."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def command(
         str | None,
         typer.Argument(
             metavar="[APP]",
-            help="One app; else all in the home.",
+            help="One app. Default: all apps of the home.",
             show_default=False,
             autocompletion=complete_app,
         ),
@@ -25,11 +25,11 @@ def command(
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Show how the apps of a home are, and each table's figures.
+    """Show the status of the apps of a home and of their tables.
 
-    Rows and rows/s are those of the last run; batch, keys, late, rejected and removed rows are of all runs.
-    A running app writes its figures every second; their age is shown, and one that has stopped doing so does
-    not respond. Narrow terminals show fewer columns; --json has them all.
+    Rows and rows/s are of the last run; batch, keys, late, rejected and removed rows are of all runs. A
+    running app writes its status every second; its age is shown, and an app that no longer writes it is not
+    responding. Narrow terminals show fewer columns; --json has all of them.
 
     Example: keyfold status shop
     """
@@ -52,5 +52,5 @@ def _chosen(home: Any, app: str | None) -> list[AppHome]:
     if app is not None:
         return [find(home, app, table=False)[0]]
     known = apps(home)
-    # Says what to do when there is none.
+    # Raises an error that says what to do if there is none.
     return [AppHome(home.resolve() / name) for name in known] if known else [find(home, "")[0]]

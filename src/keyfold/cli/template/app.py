@@ -1,22 +1,22 @@
 """Live totals per region of a shop's orders.
 
 Run it:            keyfold run app.py
-All there is now:  keyfold run app.py --drain
+Process and stop:  keyfold run app.py --drain
 Read it:           keyfold get orders_app.region_totals eu
 Test it:           pytest test_app.py
 """
 
 import keyfold as kf
 
-# The name of the app and the names of its tables are the identity of its state on disk.
+# The names of the app and of its tables identify their state on disk.
 app = kf.App("orders_app", help="Orders of a shop")
 
 orders = app.stream(
     "orders",
-    # New files in this directory are read as they appear. Write them elsewhere and rename them into it.
+    # New files in this directory are read as they appear. Write files elsewhere and rename them into it.
     kf.files("data/orders", format="json"),
     schema="id string, customer string, region string, amount double, at timestamp",
-    # Event time: rows count by when they happened. Ten minutes of disorder are waited for.
+    # Event time, and how late a row may be: the watermark is 10 minutes behind the newest row.
     time="at",
     late="10 minutes",
 )
@@ -24,7 +24,7 @@ orders = app.stream(
 # Conditions and columns are Spark SQL.
 paid = orders.where("amount > 0").select("*", cents="cast(round(amount * 100) as bigint)")
 
-# One row per region. Any Spark aggregate works; a region without orders for 30 days is forgotten.
+# One row per region. Any Spark aggregate works; a region without orders for 30 days expires.
 paid.by("region").table(
     "region_totals",
     orders="count(*)",
@@ -34,7 +34,7 @@ paid.by("region").table(
     ttl="30 days",
 )
 
-# A fold of your own: an average in which the newest orders count most.
+# A user-defined fold: a moving average in which the latest orders weigh most.
 paid.by("customer").table(
     "customers",
     orders="count(*)",

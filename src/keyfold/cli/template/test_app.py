@@ -1,4 +1,4 @@
-"""Tests on the real engine: rows in, batches, a crash, and what the tables then hold."""
+"""Tests on the real engine: push rows, crash, and check the tables."""
 
 import pytest
 from app import app
@@ -27,7 +27,7 @@ def test_totals_are_exact_even_after_a_crash(shop):
     assert totals == {"eu": (2, 12.5, 2), "us": (1, 1.0, 1)}
 
 
-def test_what_can_not_be_used_is_kept_with_its_reason(shop):
+def test_rejected_rows_are_kept_with_their_reason(shop):
     shop.push("orders", [order("1", "ann", None, 10.0), '{"id": "2", "amou'])
 
     assert shop.rows("region_totals") == []
@@ -37,7 +37,7 @@ def test_what_can_not_be_used_is_kept_with_its_reason(shop):
     ]
 
 
-def test_a_region_without_orders_for_30_days_is_forgotten(shop):
+def test_a_region_without_orders_for_30_days_expires(shop):
     shop.push("orders", [order("1", "ann", "eu", 10.0)])
     shop.advance("orders", "2026-02-15T00:00:00Z")
 

@@ -275,9 +275,7 @@ def _rows(file: Path, schema: ViewSchema) -> Iterator[dict[str, Any]]:
         decoded = [changes.column("_op").to_pylist()]
         columns = (*schema.keys, *schema.columns)
         for column in columns:
-            values = changes.column(column.name).cast(column.type.arrow)
-            stored = column.type.encode(values.cast(column.type.stored))
-            decoded.append([None if value is None else column.type.decode(value) for value in stored])
+            decoded.append(column.type.python_values(changes.column(column.name)))
         names = ("_op", *(column.name for column in columns))
         for values in zip(*decoded, strict=True):
             yield {**dict(zip(names, values, strict=True)), "_batch": int(file.stem)}

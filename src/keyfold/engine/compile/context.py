@@ -22,7 +22,7 @@ from keyfold.errors import BadExpression
 from keyfold.plan import nodes
 from keyfold.plan.describe.phrases import expr_words
 from keyfold.plan.nodes import Expr, TableSpec
-from keyfold.plan.validate.event_time import timeless
+from keyfold.plan.validate.event_time import source_without_event_time
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,7 +43,7 @@ STAGES = (
 def waiting(spec: TableSpec, *, timed: bool) -> list[nodes.Node]:
     """The steps within the table's streams that wait for time to pass: event time, or that of batches."""
     steps = [n for n in nodes.walk(spec.input) if isinstance(n, nodes.Join | nodes.Distinct | nodes.Enrich)]
-    return [n for n in steps if _waits(n) and (timeless(n) is None) == timed]
+    return [n for n in steps if _waits(n) and (source_without_event_time(n) is None) == timed]
 
 
 def _waits(step: nodes.Join | nodes.Distinct | nodes.Enrich) -> bool:

@@ -11,7 +11,7 @@ from keyfold.engine.spark_errors import explained
 from keyfold.plan import nodes
 from keyfold.plan.describe import phrases
 from keyfold.plan.nodes import FoldSpec, TableSpec, TopSpec, WindowSpec
-from keyfold.plan.validate.emit import closes
+from keyfold.plan.table_keys import closes
 
 if TYPE_CHECKING:
     from keyfold.engine.compile.context import Context

@@ -15,7 +15,7 @@ from keyfold.engine.compile.python_worker import for_workers, wrap
 from keyfold.engine.spark_errors import explained, plain
 from keyfold.errors import BadExpression, BadOption
 from keyfold.plan.nodes import ProcessSpec, TableSpec
-from keyfold.plan.validate.top_n import SEQ, key_names
+from keyfold.plan.table_keys import SEQ, key_names
 from keyfold.views.contract import ViewSchema
 
 if TYPE_CHECKING:

@@ -22,8 +22,7 @@ from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.errors import BadExpression
 from keyfold.plan import nodes
 from keyfold.plan.nodes import AppSpec, TableSpec
-from keyfold.plan.validate.emit import closes
-from keyfold.plan.validate.top_n import key_names
+from keyfold.plan.table_keys import closes, key_names
 from keyfold.views.contract import ViewSchema
 
 if TYPE_CHECKING:

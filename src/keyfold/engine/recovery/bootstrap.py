@@ -29,7 +29,7 @@ from keyfold.engine.sources import file_names as by_name
 from keyfold.engine.storage.layout import AppHome, TableHome, rename_durably, replace_file
 from keyfold.errors import StateMismatch
 from keyfold.plan.nodes import AppSpec
-from keyfold.plan.validate.emit import BOUNDS, closes
+from keyfold.plan.table_keys import BOUNDS, closes
 from keyfold.views.contract import ViewSchema, ViewStore
 from keyfold.views.none import NoViews
 
@@ -125,9 +125,9 @@ def from_view(
     while rows := list(islice(scan, _ROWS_AT_ONCE)):
         arrays = {}
         for column in columns:
-            read = column.type.read
+            read = column.type.to_canonical
             values = [None if row[column.name] is None else read(row[column.name]) for row in rows]
-            arrays[column.name] = pa.array(values, column.type.stored).cast(column.type.arrow)
+            arrays[column.name] = pa.array(values, column.type.canonical_arrow).cast(column.type.arrow)
         yield pa.RecordBatch.from_arrays(
             [_operations(arrays, len(rows), closed), *arrays.values()], schema=schema.arrow
         )

@@ -142,7 +142,7 @@ def _remove_directory(path: Path) -> None:
 
 
 def _remove_views(place: AppHome, names: list[str]) -> str | None:
-    from keyfold.views.reader import open_store
+    from keyfold.views.stores import open_store
 
     if not place.views.exists():
         return None

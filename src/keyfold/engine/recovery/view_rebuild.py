@@ -23,7 +23,7 @@ from keyfold.engine.batch.hook import arrow_batches
 from keyfold.engine.compile.table import Compiled
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.errors import HomeUnusable
-from keyfold.plan.validate.emit import BOUNDS, closes
+from keyfold.plan.table_keys import BOUNDS, closes
 from keyfold.views.contract import Position, ViewStore
 from keyfold.views.none import NoViews
 from keyfold.views.query.filters import All, Compare, Not

@@ -1,1 +1,1 @@
-"""An app as text, JSON and Mermaid."""
+"""Describes an app as text, JSON or a Mermaid diagram."""

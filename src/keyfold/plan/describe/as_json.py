@@ -1,4 +1,4 @@
-"""An app as plain JSON data."""
+"""An app as JSON data, for programs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from keyfold.plan.pattern.syntax import PatternSpec
 
 
 def to_dict(spec: AppSpec) -> dict[str, Any]:
-    """The app as plain JSON data. Secrets in options are masked, functions shown by name and place."""
+    """The app as plain JSON data. Secrets in options are masked, functions are shown by name and location."""
     return {
         "app": spec.name,
         "help": spec.help,

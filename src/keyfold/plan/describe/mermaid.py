@@ -1,7 +1,7 @@
-"""Draws an app as a Mermaid flowchart.
+"""An app as a Mermaid flowchart.
 
-Streams are stadiums, steps boxes, lookups boxes with double sides, tables cylinders, and sinks slanted; a
-pattern is a box with its automaton.
+Streams are stadiums, steps boxes, lookups subroutine boxes, tables cylinders, sinks parallelograms; a pattern
+is a subgraph with its automaton.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from keyfold.plan.nodes import (
     steps,
 )
 
-# Mermaid reads quotes, markup and backticks inside of labels; as character codes they are only shown.
+# Mermaid interprets quotes, markup and backticks inside labels; as character codes they are shown as is.
 _SPECIAL: Final = re.compile(r"[\"#&<>`{}\[\]|\\;]")
 _LONGEST: Final = 120
 
@@ -52,7 +52,7 @@ def label(*lines: str) -> str:
 
 
 class _Drawing:
-    """Collects lines; each node is drawn once, however many tables read it."""
+    """Collects lines; each node is drawn once, even if several tables read it."""
 
     def __init__(self, spec: AppSpec) -> None:
         self.lines: list[str] = []
@@ -75,7 +75,7 @@ class _Drawing:
             name = f"stream_{node.name}"
             self.lines.append(f"{name}([{label(node.name, connector_words(node.connector))}])")
             return name
-        # Only unions and joins have inputs that are not drawn yet, so this doesn't recurse along a chain.
+        # Only unions and joins have inputs that are not drawn yet, so the recursion is shallow.
         origins = [self._ids.get(id(origin)) or self._draw(origin) for origin in inputs(node)]
         origins += _sides(node)
         name = f"step_{len(self._ids)}"
@@ -98,7 +98,7 @@ class _Drawing:
 
 
 def _sides(node: Node) -> list[str]:
-    """The tables and lookups that a step reads; they are drawn before it, as they are declared before it."""
+    """The tables and lookups that a step reads; they are declared, and so drawn, before it."""
     if isinstance(node, Changes | Enrich):
         return [f"table_{node.table}"]
     return [_lookup_id(node.lookup)] if isinstance(node, LookupJoin) else []
@@ -109,7 +109,7 @@ def _lookup_id(lookup: Lookup) -> str:
 
 
 def _edge(table: TableSpec) -> list[str]:
-    """The key and the windows; options that say how long rows stay are left to the text."""
+    """The key and the windows; retention options are only in the text."""
     lines = [f"by {', '.join(named_words(table.keys))}"]
     if table.window is not None:
         lines.append(window_words(table.window))

@@ -1,4 +1,4 @@
-"""A pattern as Mermaid: its steps as they are written, and what may follow what."""
+"""A pattern as a Mermaid subgraph: its steps as declared, and the transitions between them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def pattern_lines(name: str, pattern: PatternSpec, label: Callable[..., str]) ->
 
 
 def _steps(sequence: Sequence) -> list[list[str]]:
-    """Each step as it is written, with how often it comes, and its condition; a second "a" is "a (2)"."""
+    """Each step as declared, with its repetition and its condition; a second "a" is "a (2)"."""
     found: Counter[str] = Counter()
     lines = []
     for step, times in _written(sequence):
@@ -46,7 +46,7 @@ def _written(sequence: Sequence, times: str = "") -> list[tuple[Atom, str]]:
 
 
 def _ways(name: str, made: Automaton, label: Callable[..., str]) -> list[str]:
-    """The times that a step is repeated are drawn as one."""
+    """The transitions; the repetitions of a step are drawn as one node."""
     lines = [f"{name}_begin --> {name}_{made.written[way.target]}" for way in made.begin]
     for number, ways in zip(made.written, made.ways, strict=True):
         for way in ways:

@@ -1,4 +1,4 @@
-"""Expressions, steps, windows and connectors in words, for every kind of description."""
+"""Expressions, steps, windows, patterns and connectors as short text, for descriptions and errors."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from keyfold.masking import masked, shown
 from keyfold.plan import durations
 from keyfold.plan.nodes import (
     Changes,
+    ColumnExpression,
     Connector,
     Distinct,
     Enrich,
     Expr,
-    GivenColumn,
     Join,
     Lookup,
     LookupJoin,
@@ -36,7 +36,7 @@ def expr_words(value: Expr | Any) -> str:
     `<class name>`."""
     if isinstance(value, str):
         return value
-    if isinstance(value, GivenColumn):
+    if isinstance(value, ColumnExpression):
         return value.text
     while isinstance(value, functools.partial):
         value = value.func
@@ -49,7 +49,7 @@ def expr_words(value: Expr | Any) -> str:
 
 
 def named_words(named: Iterable[tuple[str | None, Expr]], between: str = "as") -> list[str]:
-    """Each expression with its name, unless it says that itself: "region", "date(at) as day"."""
+    """Each expression with its name, unless they are equal: "region", "date(at) as day"."""
     if between == "=":
         return [f"{name} = {expr_words(value)}" for name, value in named]
     return [_aliased(name, expr_words(value)) for name, value in named]
@@ -70,10 +70,10 @@ def step_words(node: Node) -> str:
     if isinstance(node, LookupJoin):
         return f"enrich with lookup {node.lookup.name} {_matching(node)}"
     if isinstance(node, Distinct):
-        removed = ", removed rows kept aside" if node.removed else ""
+        removed = ", duplicates recorded" if node.removed else ""
         return f"distinct {', '.join(node.columns)} within {durations.text(node.within_ms)}{removed}"
     if isinstance(node, Changes):
-        return f"changes of {node.table}{', with the row before' if node.previous else ''}"
+        return f"changes of {node.table}{', with the previous row' if node.previous else ''}"
     return node.name if isinstance(node, Source) else "union"
 
 
@@ -84,8 +84,8 @@ def top_words(top: TopSpec) -> str:
 
 def process_words(process: ProcessSpec) -> str:
     """A processor on one line."""
-    begins = "" if process.initial is None else f", initial {expr_words(process.initial)}"
-    return f"{expr_words(process.processor)}, mode {process.mode}{begins}"
+    initial = "" if process.initial is None else f", initial {expr_words(process.initial)}"
+    return f"{expr_words(process.processor)}, mode {process.mode}{initial}"
 
 
 _Spell: TypeAlias = Callable[[Expr], str]
@@ -106,7 +106,7 @@ def sequence_words(sequence: syntax.Sequence, spell: _Spell = expr_words) -> str
 
 
 def times_words(repeat: syntax.Repeat, spell: _Spell = expr_words) -> str:
-    """How often, as in regular expressions: "{3}", "+", "{2,4} lazy"."""
+    """A repetition as in regular expressions: "{3}", "+", "{2,4} lazy"."""
     short = {(1, None): "+", (0, None): "*", (0, 1): "?"}.get((repeat.least, repeat.most))
     if short is None:
         most = "" if repeat.most is None else str(repeat.most)
@@ -118,7 +118,7 @@ def times_words(repeat: syntax.Repeat, spell: _Spell = expr_words) -> str:
 
 
 def pattern_words(pattern: syntax.PatternSpec, spell: _Spell = expr_words) -> str:
-    """A pattern and how it is matched, on one line."""
+    """A pattern and its options, on one line."""
     within = "" if pattern.within_ms is None else f", within {durations.text(pattern.within_ms)}"
     skip = pattern.skip if pattern.skip_to is None else f"{pattern.skip}({pattern.skip_to})"
     order = "" if pattern.order == "event" else f", order {pattern.order}"
@@ -132,10 +132,10 @@ def _bracketed(sequence: syntax.Sequence, spell: _Spell) -> str:
 
 
 def lookup_words(lookup: Lookup) -> str:
-    """A lookup's source and how it is read, on one line."""
-    again = "" if lookup.refresh_ms is None else f", refresh {durations.text(lookup.refresh_ms)}"
-    twice = "" if lookup.duplicates == "error" else f", {lookup.duplicates} of duplicates"
-    return f"{connector_words(lookup.connector)}{again}{twice}"
+    """A lookup's source and options, on one line."""
+    refresh = "" if lookup.refresh_ms is None else f", refresh {durations.text(lookup.refresh_ms)}"
+    duplicates = "" if lookup.duplicates == "error" else f", {lookup.duplicates} of duplicates"
+    return f"{connector_words(lookup.connector)}{refresh}{duplicates}"
 
 
 def window_words(window: WindowSpec) -> str:
@@ -161,7 +161,7 @@ def connector_words(connector: Connector) -> str:
 
 
 def shown_options(connector: Connector) -> tuple[tuple[str, str], ...]:
-    """The options, those masked that hold a secret: descriptions end up in logs and on screens."""
+    """The options, with secrets masked: descriptions end up in logs and on screens."""
     return tuple((name, shown(name, value)) for name, value in connector.options)
 
 
@@ -170,7 +170,7 @@ def _aliased(name: str | None, value: str) -> str:
 
 
 def _call_of(value: object) -> object:
-    """The method that runs when an object of a class of the user's is called."""
+    """The `__call__` of an object's class, if it has one."""
     return vars(type(value)).get("__call__")
 
 
@@ -179,7 +179,7 @@ def _on_words(node: Join) -> str:
 
 
 def near_words(node: Join) -> str:
-    """How near in time two rows must be."""
+    """How far apart in event time two joined rows may be."""
     if node.before_ms == node.after_ms:
         return f"within {durations.text(node.before_ms)}"
     return f"within {durations.text(node.before_ms)} before and {durations.text(node.after_ms)} after"

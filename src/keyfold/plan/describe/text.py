@@ -1,4 +1,4 @@
-"""Shows an app: as text for people, as JSON for programs (`data.py`), as a diagram (`mermaid.py`)."""
+"""An app as text for people; `describe` also gives JSON (`as_json.py`) and a diagram (`mermaid.py`)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from keyfold.plan.validate import arguments
 from keyfold.plan.validate.sources import FUTURE_MS
 
 _Row: TypeAlias = tuple[str, Sequence[str | int | None]]
-"""A label and its lines; empty ones are left out."""
+"""A label and its lines; empty lines are left out."""
 
 __all__ = ["describe", "text", "to_dict"]
 
@@ -51,7 +51,7 @@ def describe(spec: AppSpec, format: str = "text") -> str:
 
 
 def text(spec: AppSpec) -> str:
-    """The app as an aligned tree."""
+    """The app as aligned blocks: app, streams, lookups, tables."""
     blocks = [
         _app_block(spec),
         *map(_stream_block, spec.streams),
@@ -135,7 +135,7 @@ def _block(kind: str, name: str, help: str, rows: Iterable[_Row]) -> list[str]:
 
 
 def _pipeline(node: Node) -> list[str]:
-    """The steps from the sources down to the node, one per line; the arms of a union or join are indented."""
+    """The steps from the sources to the node, one per line; the inputs of a union or join are indented."""
     first, *rest = steps(node)
     arms = [line for arm in inputs(first) for line in _arm(_pipeline(arm))]
     of = ", of" if isinstance(first, Join) else " of" if arms else ""
@@ -158,7 +158,7 @@ def _columns(table: TableSpec) -> list[str]:
 
 
 def _steps(table: TableSpec) -> list[str]:
-    """The conditions of a pattern, and what its matches show."""
+    """The conditions of a pattern's steps."""
     if table.pattern is None:
         return []
     found = automaton(table.pattern).conditions

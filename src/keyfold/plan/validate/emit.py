@@ -1,4 +1,4 @@
-"""Checks what a table says of its windows: when they are emitted, how long they stay, what they hold."""
+"""Checks of emit mode, TTL and retention of windows, and of the columns of windowed tables."""
 
 from __future__ import annotations
 
@@ -6,33 +6,29 @@ from typing import Final, NamedTuple, NoReturn, cast
 
 from keyfold.errors import BadName, BadOption
 from keyfold.plan.nodes import Emit, Expr, FoldSpec, Join, Named, Node, WindowSpec, walk
+from keyfold.plan.table_keys import BOUNDS, closes
 from keyfold.plan.validate import arguments, retraction
 from keyfold.plan.validate.table_options import length, refuse_aggregate
 
-CLOSING: Final = ("tumbling", "sliding", "session")
-"""Windows with an end. Their tables have a row per key and window, with the columns of `BOUNDS`."""
-
-BOUNDS: Final = ("window_start", "window_end")
-
-_ENDLESS: Final = {
-    None: "a table without windows is never closed",
-    "rolling": "rolling moves on with its key's rows and never closes",
-    "last": "the last rows of a key move on with it and never close",
+_NEVER_CLOSE: Final = {
+    None: "the table has no windows",
+    "rolling": "a rolling window moves with the rows of its key and never closes",
+    "last": "a last-N window moves with the rows of its key and never closes",
 }
 _WHY_MERGE: Final = {
     "sliding": "sliding windows are merged from panes",
-    "session": "a row between two sessions merges them",
-    "rolling": "rolling with every= merges panes",
+    "session": "sessions are merged when a row connects them",
+    "rolling": "rolling windows with every= are merged from panes",
 }
-_WITHOUT: Final = {
-    "sliding": "every= as long as size",
-    "session": "tumbling(...)",
+_WITHOUT_MERGE: Final = {
+    "sliding": "set every= to the window size",
+    "session": "use tumbling(...)",
     "rolling": "leave every= out",
 }
 
 
-class Stay(NamedTuple):
-    """How long rows of a table stay, and which of their changes are emitted."""
+class EmitOptions(NamedTuple):
+    """Emit mode, and how long keys, closed windows and idle streams last."""
 
     ttl_ms: int | None
     emit: Emit
@@ -40,7 +36,7 @@ class Stay(NamedTuple):
     idle_ms: int | None
 
 
-def stay(
+def emit_options(
     window: WindowSpec | None,
     node: Node,
     ttl: object,
@@ -48,36 +44,31 @@ def stay(
     keep: object,
     idle: object,
     where: object = None,
-) -> Stay:
-    """The options, if they have a meaning with such windows, or without any, on such a stream."""
+) -> EmitOptions:
+    """The options, if the windows and the stream support them."""
     refuse_aggregate(emit, "emit", where)
-    found = Stay(
+    found = EmitOptions(
         length(ttl, "ttl", where),
         cast(Emit, arguments.one_of(emit, ("changes", "final"), "emit", where)),
         length(keep, "keep", where),
         length(idle, "idle", where),
     )
-    if closes(window):
+    if window is not None and closes(window):
         if ttl is not None:
-            problem = "ttl has no meaning with windows that close by themselves"
-            hint = f"keep={ttl!r} says how long a closed window stays"
+            problem = f"`ttl` is not supported with {window.kind} windows, which close by themselves"
+            hint = f"keep={ttl!r} sets how long a closed window is retained"
             raise BadOption(problem, where=where, given=f"ttl={ttl!r}", hint=hint)
         return found
     retraction.refuse_ttl(node, ttl, where)
     joined = any(isinstance(each, Join) for each in walk(node))
     for name, value in (("emit", emit), ("keep", keep), ("idle", None if joined else idle)):
         if value not in (None, "changes"):
-            _refuse_endless(window, name, value, where)
+            _refuse_without_closing_windows(window, name, value, where)
     return found
 
 
-def closes(window: WindowSpec | None) -> bool:
-    """Whether there are windows that have an end."""
-    return window is not None and window.kind in CLOSING
-
-
 def merges(window: WindowSpec | None) -> bool:
-    """Whether states are merged, so that a fold needs to say how."""
+    """Whether partial states are merged, so that a fold needs `merge`."""
     if window is None:
         return False
     if window.kind == "sliding":
@@ -91,7 +82,7 @@ def check_columns(
     columns: tuple[tuple[str, Expr | FoldSpec], ...],
     where: object = None,
 ) -> None:
-    """Refuses the names that windows bring along, and folds that can't merge where that is needed."""
+    """Refuses columns with the names of window bounds, and folds without `merge` where states are merged."""
     if closes(window):
         _refuse_bounds("key", [name for name, _ in keys], where)
         _refuse_bounds("column", [name for name, _ in columns], where)
@@ -105,7 +96,7 @@ def check_columns(
 def _refuse_bounds(what: str, names: list[str], where: object) -> None:
     for name in names:
         if name.lower() in BOUNDS:
-            problem = f"{what} {name!r} has a name that the table's windows need for their bounds"
+            problem = f"{what} {name!r} has the name of a column that every windowed table has"
             raise BadName(problem, where=where, hint=f"another name for the {what}")
 
 
@@ -115,16 +106,18 @@ def _refuse_fold(window: WindowSpec, name: str, fold: FoldSpec, where: object) -
         f"column {name!r} is a fold without merge, and {_WHY_MERGE[window.kind]}",
         where=where,
         given=f"kf.fold(...) at {fold.site}",
-        hint=f"merge={{{fields}}} in the fold, of state and other; or {_WITHOUT[window.kind]}",
+        hint=f"add merge={{{fields}}}, on state and other, to the fold; or {_WITHOUT_MERGE[window.kind]}",
     )
 
 
-def _refuse_endless(window: WindowSpec | None, name: str, value: object, where: object) -> NoReturn:
+def _refuse_without_closing_windows(
+    window: WindowSpec | None, name: str, value: object, where: object
+) -> NoReturn:
     kind = None if window is None else window.kind
-    hint = f"leave {name} out, or tumbling(...), sliding(...) or session(...)"
+    hint = f"leave {name} out, or use tumbling(...), sliding(...) or session(...)"
     if name == "keep":
-        hint += "; ttl= forgets a key that is silent"
+        hint += "; ttl= expires keys without rows"
     if name == "idle":
-        hint += "; it is for joins of streams too"
-    problem = f"{name} is for windows that close: {_ENDLESS[kind]}"
+        hint += "; joins of streams take idle= too"
+    problem = f"`{name}` needs windows that close: {_NEVER_CLOSE[kind]}"
     raise BadOption(problem, where=where, given=f"{name}={value!r}", hint=hint)

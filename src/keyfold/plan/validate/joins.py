@@ -1,4 +1,4 @@
-"""Checks of joins of streams and of distinct, made when they are declared."""
+"""Checks of joins of two streams."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any, Final, cast, get_args
 
 from keyfold.errors import BadOption
 from keyfold.plan import durations
-from keyfold.plan.nodes import Distinct, Expr, Join, JoinHow, Node
+from keyfold.plan.nodes import Expr, Join, JoinHow, Node
 from keyfold.plan.validate import arguments, event_time, known_columns, retraction
 
 HOWS: Final = get_args(JoinHow)
-# What Spark and SQL call them elsewhere.
-_OTHER_WORDS: Final = {
+# Synonyms in Spark and SQL.
+_SYNONYMS: Final = {
     "outer": "full",
     "semi": "left_semi",
     "leftsemi": "left_semi",
@@ -25,41 +25,22 @@ _COLUMN: Final = re.compile(r"\s*\w+\s*")
 
 
 def join(left: Node, right: Node, on: Any, within: Any, how: object, where: object = None) -> Join:
-    """Two streams by equal columns, or by a condition, and by time."""
+    """A join of two streams by equal columns or a condition, and by time."""
     before, after = _within(within, where)
     checked = join_how(how, HOWS, where)
     columns, condition = _on(on, where)
     for node in (left, right):
         retraction.refuse_join(node, where)
-        event_time.require(node, "a join of two streams", where)
-        event_time.refuse_waiting(node, "join", where)
+        event_time.require(node, "a join of streams", where)
+        event_time.refuse_delayed_rows(node, "join", where)
         known_columns.require_in_stream(columns, node, "on", where)
     return Join(left, right, columns, condition, before, after, checked)
 
 
-def distinct(
-    node: Node, columns: tuple[object, ...], within: object, removed: object, where: object = None
-) -> Distinct:
-    """A stream without repeats."""
-    example = 'distinct("id", within="1 day")'
-    if not columns:
-        raise BadOption("distinct needs at least one column", where=where, hint=example)
-    names = known_columns.columns(columns, "distinct", where)
-    if within is None:
-        problem = "distinct needs a bound: without one every row's columns would be kept for ever"
-        raise BadOption(problem, where=where, hint=example)
-    ms = durations.millis(within, "within", where=where)
-    kept = arguments.flag(removed, "removed", where)
-    retraction.refuse_distinct(node, where)
-    event_time.refuse_waiting(node, "distinct", where)
-    known_columns.require_in_stream(names, node, "distinct", where)
-    return Distinct(node, names, ms, kept)
-
-
 def join_how(how: object, choices: tuple[str, ...], where: object = None) -> JoinHow:
-    """The kind of a join; words of other tools are translated for the hint."""
+    """The kind of a join; the hint translates names that other tools use."""
     meant = how.lower().replace(" ", "_").removesuffix("_outer") if isinstance(how, str) else None
-    meant = _OTHER_WORDS.get(meant or "", meant)
+    meant = _SYNONYMS.get(meant or "", meant)
     if how not in choices and meant in choices:
         problem = f"how must be one of: {', '.join(choices)}"
         raise BadOption(problem, where=where, given=repr(how), hint=f"how={meant!r}")
@@ -68,32 +49,32 @@ def join_how(how: object, choices: tuple[str, ...], where: object = None) -> Joi
 
 def _within(within: Any, where: object) -> tuple[int, int]:
     if within is None:
-        problem = "a join of two streams needs a bound: without one every row would be kept for ever"
-        hint = 'within="1 hour", or within=("1 hour", "10 minutes") for older and newer'
+        problem = "a join of streams needs within=: without a time bound its state would grow forever"
+        hint = 'within="1 hour", or within=("1 hour", "10 minutes") for older and newer rows'
         raise BadOption(problem, where=where, hint=hint)
     if not isinstance(within, tuple | list):
         ms = durations.millis(within, "within", zero=True, where=where)
         return ms, ms
     if len(within) != 2:
-        problem = "within must be one length of time, or two: how much older, how much newer"
+        problem = "within must be one duration, or two: how much older and how much newer"
         hint = 'within="1 hour", or within=("1 hour", "10 minutes")'
         raise BadOption(problem, where=where, given=f"within={within!r}", hint=hint)
     before, after = within
     return (
-        durations.millis(before, "the first of within", zero=True, where=where),
-        durations.millis(after, "the second of within", zero=True, where=where),
+        durations.millis(before, "the first duration of within", zero=True, where=where),
+        durations.millis(after, "the second duration of within", zero=True, where=where),
     )
 
 
 def _on(on: Any, where: object) -> tuple[tuple[str, ...], Expr | None]:
-    """Columns that both have, or a condition."""
+    """Columns that both streams have, or a condition."""
     if isinstance(on, str) and _LIST.fullmatch(on):
         names = [name.strip() for name in on.split(",")]
-        raise BadOption("on is a list in one text", where=where, given=f"on={on!r}", hint=f"on={names!r}")
+        raise BadOption("on is a list in one string", where=where, given=f"on={on!r}", hint=f"on={names!r}")
     if callable(on) or (isinstance(on, str) and on.strip() and not _COLUMN.fullmatch(on)):
         return (), arguments.expression(on, "on", where)
     hint = 'on="id", or on="orders.id = payments.order_id"'
     arguments.required(on, "on", "join", hint, where)
     if isinstance(on, str) and not on.strip():
-        raise BadOption("on says what rows have in common", where=where, given=f"on={on!r}", hint=hint)
+        raise BadOption("on is empty", where=where, given=f"on={on!r}", hint=hint)
     return known_columns.columns(on, "on", where), None

@@ -1,4 +1,4 @@
-"""Column names that a declaration knows without Spark, so that a misspelt one is refused at once."""
+"""Checks column names against those that are known without Spark, to catch misspellings early."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from keyfold.errors import BadName, BadOption, did_you_mean
 from keyfold.plan import ddl
 from keyfold.plan.nodes import Distinct, Node, Source, TableSpec, Where, name_of
 from keyfold.plan.pattern.syntax import own_columns
+from keyfold.plan.table_keys import key_names
 from keyfold.plan.validate import arguments
-from keyfold.plan.validate.top_n import key_names
 
 
 def of_stream(node: Node) -> tuple[str, ...] | None:
-    """The columns of a stream that has those of its source; None if only Spark can tell."""
+    """The columns of a stream, if they are its source's; None if only Spark can tell."""
     while isinstance(node, Where | Distinct):
         node = node.input
     if isinstance(node, Source) and node.schema is not None:
@@ -22,7 +22,7 @@ def of_stream(node: Node) -> tuple[str, ...] | None:
 
 
 def of_table(table: TableSpec) -> tuple[str, ...] | None:
-    """The columns of a table's rows, its key first; None if only Spark can tell."""
+    """The columns of a table, key first; None if only Spark can tell."""
     keys = key_names(table)
     if table.process is not None:
         taken = {name.lower() for name in keys}
@@ -34,7 +34,7 @@ def of_table(table: TableSpec) -> tuple[str, ...] | None:
 
 
 def columns(given: object, option: str, where: object = None) -> tuple[str, ...]:
-    """Column names, given as one or as several."""
+    """Column names, given as one string or as several."""
     names = [given] if isinstance(given, str) else given
     advice = f'{option}="id", or {option}=["id", "day"]'
     if isinstance(names, dict) or not isinstance(names, Iterable):
@@ -50,20 +50,20 @@ def columns(given: object, option: str, where: object = None) -> tuple[str, ...]
 
 
 def column(name: object, option: str, where: object = None) -> str:
-    """The name of a column; an expression is made a column first."""
+    """The name of a column; for an expression the hint says how to make it a column."""
     try:
         return arguments.identifier(name, "a column", where)
     except BadName as error:
         made = arguments.suggested(name) if isinstance(name, str) else None
         if made is None:
-            hint = f"names of columns in {option}"
+            hint = f"{option} takes names of columns"
         else:
-            hint = f'a column of it first: .select("*", {made}={name!r})'
+            hint = f'make it a column first: .select("*", {made}={name!r})'
         raise BadName(error.what, where=where, given=error.given, hint=hint) from None
 
 
 def require(names: Iterable[str], known: Iterable[str] | None, option: str, of: str, where: object) -> None:
-    """Refuses a name that is not among the known ones, and suggests the nearest."""
+    """Refuses an unknown name and suggests the nearest known one."""
     if known is None:
         return
     listed = tuple(known)
@@ -71,9 +71,9 @@ def require(names: Iterable[str], known: Iterable[str] | None, option: str, of: 
     for name in names:
         if name.lower() not in lower:
             hint = did_you_mean(name, listed, f"one of: {', '.join(listed)}")
-            raise BadOption(f"{option} names {name!r}, which is no column of {of}", where=where, hint=hint)
+            raise BadOption(f"{option} names {name!r}, which is not a column of {of}", where=where, hint=hint)
 
 
 def require_in_stream(names: Iterable[str], node: Node, option: str, where: object = None) -> None:
-    """Refuses a name that a stream doesn't have, as far as that is known."""
+    """Refuses a name that is not a column of the stream, as far as its columns are known."""
     require(names, of_stream(node), option, f"stream {name_of(node)!r}", where)

@@ -1,4 +1,4 @@
-"""Checks that a stream's source has the schema and times it needs, and that a sink can be written to."""
+"""Checks of a stream's source, schema and event time, and of sinks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from keyfold.plan.validate import arguments
 
 RATE_SCHEMA: Final = "timestamp timestamp, value bigint"
 FUTURE: Final = "1 day"
-"""How far ahead of the clock event times may be, unless the stream says another bound."""
+"""How far ahead of the clock event times may be by default."""
 FUTURE_MS: Final = durations.millis(FUTURE)
 # Formats that Spark streams only with a schema; others (delta, socket, kafka, text) bring their own.
 _NEEDS_SCHEMA: Final = frozenset({"json", "csv", "parquet", "orc", "avro", "xml"})
@@ -20,7 +20,7 @@ _NEEDS_SCHEMA: Final = frozenset({"json", "csv", "parquet", "orc", "avro", "xml"
 def stream_schema(
     source: Connector, given: object, where: object = None
 ) -> tuple[dict[str, str], str | None]:
-    """The columns that are known, and the schema as DDL or None if the source brings its own."""
+    """The columns, as far as they are known, and the schema as DDL; None if the source has its own."""
     if source.kind == "rate":
         return _rate(given, where)
     if given is None:
@@ -34,7 +34,7 @@ def stream_schema(
 
 
 class EventTime(NamedTuple):
-    """A stream's column of event time, or None for arrival, and what is too late and too early."""
+    """The event-time column, or None for arrival, and the bounds for late and future rows."""
 
     column: str | None
     late_ms: int
@@ -44,7 +44,7 @@ class EventTime(NamedTuple):
 def event_time(
     time: object, late: object, future: object, known: dict[str, str], where: object = None
 ) -> EventTime:
-    """The column and its bounds. Without a column, bounds are refused unless they are the defaults."""
+    """The column and its bounds; without a column, bounds other than the defaults are refused."""
     column = None if time is None else ddl.time_column(time, known, where)
     late_ms = durations.millis(late, "late", zero=True, where=where)
     future_ms = None if future is None else durations.millis(future, "future", zero=True, where=where)
@@ -58,28 +58,28 @@ def event_time(
 
 
 def checked_sink(sink: object, table: TableSpec, where: object = None) -> Connector:
-    """The connector, if a table's changes can go there."""
+    """The connector, if changes can be written to it."""
     advice = 'kf.files("out", format="parquet") or kf.spark("format")'
-    checked = arguments.instance(sink, Connector, "the sink of a table must be a sink", advice, where)
+    checked = arguments.instance(sink, Connector, "to takes a sink", advice, where)
     if checked.kind in ("rate", "rows"):
-        raise BadOption(f"kf.{checked.kind} is a source and can't be written to", where=where, hint=advice)
+        raise BadOption(f"kf.{checked.kind} is a source, not a sink", where=where, hint=advice)
     if checked.kind == "files" and set(checked.path or "") & set("*?[{"):
-        problem = "a sink needs the path of one directory, not a glob"
+        problem = "the path of a sink must be a directory, not a glob"
         raise BadOption(problem, where=where, given=repr(checked.path))
     if checked in table.sinks:
-        raise BadOption("the table has that sink already", where=where, given=checked.path or checked.format)
+        raise BadOption("the table already has this sink", where=where, given=checked.path or checked.format)
     return checked
 
 
 def _rate(given: object, where: object) -> tuple[dict[str, str], str]:
     own = ddl.columns(RATE_SCHEMA)
     if given is not None and ddl.columns(given, where) != own:
-        hint = "leave schema out and rename with select: .select(at='timestamp')"
-        problem = f"the schema of kf.rate is {RATE_SCHEMA}"
+        hint = "leave schema out, and rename columns with select: .select(at='timestamp')"
+        problem = f"kf.rate has its own schema: {RATE_SCHEMA}"
         raise BadOption(problem, where=where, given=f"schema={given!r}", hint=hint)
     return own, RATE_SCHEMA
 
 
 def _refuse_bound(name: str, value: object, never: str, where: object) -> NoReturn:
-    problem = f"{name} has no meaning without time: rows that count by their arrival are never {never}"
+    problem = f"`{name}` needs time=: without event time rows are never {never}"
     raise BadOption(problem, where=where, given=f"{name}={value!r}", hint='time="<a timestamp column>"')

@@ -1,4 +1,4 @@
-"""Tells a table's columns from its options, which share its keyword arguments, and checks keys."""
+"""Checks of a table's columns and options, which share its keyword arguments, and of keys."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ RESERVED: Final = (
     "ttl", "emit", "keep", "idle", "partitions", "on_error",
     "history", "latency", "initial", "was", "budget", "max_keys", "help",
 )  # fmt: skip
-"""Keyword arguments of `table` that can't be columns, in this version or a later one."""
+"""Keyword arguments of `table` that are options, in this version or a planned one, and so not columns."""
 
 SUPPORTED: Final = ("ttl", "emit", "keep", "idle", "partitions", "on_error", "help")
-"""Those of the reserved names that are options already."""
+"""The reserved names that this version supports."""
 
-AS_COLUMN: Final = "to name a column so, pass a dict"
+AS_COLUMN: Final = "for a column of that name, pass the columns as a dict"
 
 
 def table_columns(
@@ -32,7 +32,7 @@ def table_columns(
 ) -> tuple[tuple[str, Expr | FoldSpec], ...]:
     """The columns of a table, from its dict and its keyword arguments, in that order.
 
-    `needed`: whether there must be one; tables of whole rows have those of the stream.
+    `needed`: whether at least one is required; top-N and latest default to the stream's columns.
     """
     columns = _mapping(given, where)
     for name, value in keywords.items():
@@ -49,12 +49,12 @@ def table_columns(
 
 
 def key_column(column: object, where: object = None) -> str:
-    """The column, if it is one: an expression needs a name."""
+    """The name of a key column; an expression needs a name."""
     try:
         return arguments.identifier(column, "a key", where)
     except BadName as error:
         if not isinstance(column, str):
-            hint = "a column's name, or an expression by name: by(day=...)"
+            hint = "the name of a column, or a named expression: by(day=...)"
         else:
             hint = f"name the expression: by({arguments.suggested(column) or 'key'}={column!r})"
         raise BadName(error.what, where=where, given=error.given, hint=hint) from None
@@ -69,10 +69,15 @@ def length(value: object, name: str, where: object = None) -> int | None:
 
 
 def refuse_aggregate(value: object, name: str, where: object = None) -> None:
-    """Refuses an option that looks like an aggregate: it was meant as a column."""
+    """Refuses an option that looks like an aggregate, which was meant as a column."""
     if isinstance(value, FoldSpec) or (isinstance(value, str) and "(" in value):
         given = f"{name}={'kf.fold(...)' if isinstance(value, FoldSpec) else repr(value)}"
-        raise BadOption(f"{name} is an option of table", where=where, given=given, hint=AS_COLUMN)
+        raise BadOption(
+            f"`{name}` is an option of table, not a column",
+            where=where,
+            given=given,
+            hint=f"{AS_COLUMN}: {{{name!r}: ...}}",
+        )
 
 
 def _mapping(given: object, where: object) -> dict[str, object]:
@@ -84,16 +89,19 @@ def _mapping(given: object, where: object) -> dict[str, object]:
 
 def _refuse_option(name: str, value: object, where: object) -> None:
     if name in RESERVED:
-        problem = f"{name!r} is reserved for an option that this version does not have"
+        problem = f"the option {name!r} of table is not supported yet"
         hint = f"{AS_COLUMN}: {{{name!r}: ...}}"
         raise BadOption(problem, where=where, given=f"{name}={value!r}", hint=hint)
-    # An aggregate has parentheses, so a bare word or a number is an option spelt wrong, not a column.
+    # An aggregate has parentheses, so a bare word or a number is a misspelled option, not a column.
     meant = near(name, (option for option in SUPPORTED if abs(len(option) - len(name)) < 2), cutoff=0.65)
     if meant and not _may_be_column(value):
         problem, hint = f"unknown option {name!r} of table", f"{meant} (did you mean {meant!r}?)"
         raise BadOption(problem, where=where, given=f"{name}={value!r}", hint=hint)
     if isinstance(value, Mapping):
-        problem, hint = f"column {name!r} is a dict", 'a dict of columns goes second: table("name", {...})'
+        problem, hint = (
+            f"column {name!r} is a dict",
+            'a dict of columns is the second argument: table("name", {...})',
+        )
         raise BadOption(problem, where=where, given=f"{name}={value!r}", hint=hint)
 
 
@@ -107,7 +115,7 @@ def _refuse_keys(columns: Mapping[str, object], keys: Named, where: object) -> N
         if isinstance(name, str) and name.lower() in taken:
             key = taken[name.lower()]
             problem = f"column {name!r} has the name of the key {key!r}"
-            raise BadName(problem, where=where, hint="another name for the column or for the key")
+            raise BadName(problem, where=where, hint="another name for the column or the key")
 
 
 def _value(name: str, value: object, where: object) -> Expr | FoldSpec:

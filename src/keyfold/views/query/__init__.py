@@ -1,1 +1,1 @@
-"""The language of `where` and `order_by`."""
+"""The query language of views: `where` and `order_by`."""

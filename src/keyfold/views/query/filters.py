@@ -1,9 +1,9 @@
-"""The language of `where` and `order_by`, as a small tree with every column and value checked.
+"""Filters and orders as a tree whose columns and values are checked: what `where` and `order_by` mean.
 
     revenue > 100 and region in ('eu', 'us') and name like 'a%' and not (at < '2026-01-01' or x is null)
 
-Names in backticks may hold anything; text is quoted with ' or ", a quote inside is doubled. A literal is read
-by the type of the column it is compared with. Words and names don't depend on case.
+Names in backticks may contain any character; strings are quoted with ' or ", a quote inside is doubled. A
+literal is read as the type of the column that it is compared with. Keywords and names are case-insensitive.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from typing import Any, Final
 
 from keyfold.errors import QueryError, did_you_mean
 from keyfold.views.schema import Column, ViewSchema
-from keyfold.views.types.base import Sql
 from keyfold.views.types.numbers import Integer, Months
 from keyfold.views.types.scalars import Boolean, Floating, Text
 
 
 @dataclass(frozen=True)
 class Compare:
-    """A column against a literal, or against another column."""
+    """Compares a column with a literal or with another column."""
 
     column: Column
     op: str
@@ -32,7 +31,7 @@ class Compare:
 
 @dataclass(frozen=True)
 class OneOf:
-    """A column is one of some literals."""
+    """A column equals one of several literals."""
 
     column: Column
     values: tuple[Any, ...]
@@ -40,7 +39,7 @@ class OneOf:
 
 @dataclass(frozen=True)
 class Like:
-    """A text column matches a pattern of % (any text) and _ (one character); \\ before one makes it plain."""
+    """A string column matches a pattern: % is any text, _ one character, \\ escapes either."""
 
     column: Column
     pattern: str
@@ -55,21 +54,21 @@ class IsNull:
 
 @dataclass(frozen=True)
 class Not:
-    """The opposite; of unknown, unknown."""
+    """Negation in three-valued logic: of unknown, unknown."""
 
     item: Filter
 
 
 @dataclass(frozen=True)
 class All:
-    """Every one holds; an empty one always does."""
+    """Conjunction; true if empty."""
 
     items: tuple[Filter, ...]
 
 
 @dataclass(frozen=True)
 class AnyOf:
-    """At least one holds."""
+    """Disjunction."""
 
     items: tuple[Filter, ...]
 
@@ -90,18 +89,18 @@ _COMMA: Final = re.compile(r",(?=(?:[^`]*`[^`]*`)*[^`]*$)")
 
 
 def by_example(example: Mapping[str, Any], schema: ViewSchema) -> Filter:
-    """A filter from a dict: each column equals its value, is one of a list, or is null."""
+    """The filter of a dict: each column equals its value, is one of a list, or is null."""
     return All(tuple(_equals(name, value, schema) for name, value in example.items()))
 
 
 def order(order_by: str | Sequence[str], schema: ViewSchema) -> tuple[Order, ...]:
-    """Columns to sort by, from "revenue desc, region" or a list of such items."""
+    """The columns to sort by, from "revenue desc, region" or a list of such items."""
     items = _COMMA.split(order_by) if isinstance(order_by, str) else list(order_by)
     return tuple(_order_item(item, schema) for item in items)
 
 
 def column_of(name: str, schema: ViewSchema, what: str = "column") -> Column:
-    """The column of that name, whatever its case."""
+    """The column of that name, in any case."""
     for column in schema.all:
         if column.name.lower() == name.lower():
             return column
@@ -111,18 +110,18 @@ def column_of(name: str, schema: ViewSchema, what: str = "column") -> Column:
 
 
 def checked(column: Column, value: Any, schema: ViewSchema) -> Any:
-    """The literal itself, once its column's type can read it."""
+    """The literal, if the type of its column accepts it."""
     if value is None:
         hint = f"{column.name} is null, or {column.name} is not null"
         raise QueryError(
-            "null can't be compared", where=schema.table, given=f"{column.name} and null", hint=hint
+            "nothing compares with null", where=schema.table, given=f"{column.name} and null", hint=hint
         )
     try:
-        column.type.bound(value)
+        column.type.floor(value)
     except ValueError as error:
         shown = value if isinstance(value, Decimal) else repr(value)
         raise QueryError(
-            "the value doesn't fit the column",
+            "the value does not fit the column's type",
             where=schema.table,
             given=f"{shown} for {column.name}, a {column.type}",
             hint=str(error),
@@ -130,28 +129,51 @@ def checked(column: Column, value: Any, schema: ViewSchema) -> Any:
     return value
 
 
-def key_part(column: Column, part: Any, schema: ViewSchema) -> Sql:
-    """What SQLite keeps for a part of a key."""
+def key_part(column: Column, part: Any, schema: ViewSchema) -> Any:
+    """The canonical value of a part of a key."""
     try:
         if part is None:
             raise ValueError("a key is never null")
-        return column.type.literal(part)
+        return column.type.to_canonical(part)
     except ValueError as error:
         given = f"{part!r} for {column.name}, a {column.type}"
-        raise QueryError("the key can't be read", where=schema.table, given=given, hint=str(error)) from None
+        what = f"the key part {column.name} does not fit its type"
+        raise QueryError(what, where=schema.table, given=given, hint=str(error)) from None
+
+
+def checked_key(key: Sequence[Any], schema: ViewSchema) -> list[Any]:
+    """The canonical values of all parts of a key."""
+    if len(key) != len(schema.keys):
+        raise QueryError(
+            f"the key has {len(schema.keys)} part{'s' * (len(schema.keys) > 1)}, {len(key)} given",
+            where=schema.table,
+            given=", ".join(map(repr, key)),
+            hint=", ".join(column.name for column in schema.keys),
+        )
+    return [key_part(column, part, schema) for column, part in zip(schema.keys, key, strict=True)]
+
+
+def checked_limit(limit: Any, schema: ViewSchema) -> int:
+    """The limit, if it is a number of rows."""
+    if isinstance(limit, int) and not isinstance(limit, bool) and 0 <= limit < 2**63:
+        return limit
+    hint = "a whole number, zero or more"
+    raise QueryError(
+        "limit must be a number of rows", where=schema.table, given=f"limit={limit!r}", hint=hint
+    )
 
 
 def comparable(column: Column, schema: ViewSchema) -> Column:
-    """The column itself, unless it is an array, map or struct."""
+    """The column, unless it is an array, map or struct."""
     if column.type.scalar:
         return column
     given = f"{column.name} {column.type}"
-    hint = "a column of a simple type; arrays, maps and structs can only be read, or tested with is null"
-    raise QueryError("the column can't be compared or ordered", where=schema.table, given=given, hint=hint)
+    hint = "a column of a scalar type; on arrays, maps and structs only `is null` is supported"
+    raise QueryError("arrays, maps and structs have no order", where=schema.table, given=given, hint=hint)
 
 
-def alike(one: Column, other: Column) -> bool:
-    """Whether values of the two columns can be compared with each other."""
+def comparable_types(one: Column, other: Column) -> bool:
+    """Whether the two columns can be compared with each other."""
     numbers = all(
         isinstance(column.type, Integer | Floating) and not isinstance(column.type, Months)
         for column in (one, other)
@@ -164,14 +186,14 @@ def truth(column: Column) -> Compare | None:
     return Compare(column, "=", True) if isinstance(column.type, Boolean) else None
 
 
-def likeable(column: Column) -> bool:
-    """Whether the column is text."""
+def is_string(column: Column) -> bool:
+    """Whether the column is a string."""
     return isinstance(column.type, Text)
 
 
 def _equals(name: str, value: Any, schema: ViewSchema) -> Filter:
     if not isinstance(name, str):
-        raise QueryError("a column name must be text", where=schema.table, given=repr(name))
+        raise QueryError("a column name must be a string", where=schema.table, given=repr(name))
     column = column_of(name, schema)
     if value is None:
         return IsNull(column)
@@ -184,7 +206,7 @@ def _equals(name: str, value: Any, schema: ViewSchema) -> Filter:
 def _order_item(item: Any, schema: ViewSchema) -> Order:
     match = _ORDER.fullmatch(item) if isinstance(item, str) else None
     if match is None:
-        hint = "a column, then asc or desc if you like: 'revenue desc, region'"
-        raise QueryError("order_by can't be read", where=schema.table, given=repr(item), hint=hint)
+        hint = "columns, each with asc or desc if needed: 'revenue desc, region'"
+        raise QueryError("order_by is not a list of columns", where=schema.table, given=repr(item), hint=hint)
     column = column_of(match[1].replace("``", "`") if match[1] else match[2], schema, "column in order_by")
     return Order(comparable(column, schema), (match[3] or "").lower() == "desc")

@@ -1,4 +1,4 @@
-"""Reads a `where` into a filter; text by recursive descent."""
+"""Parses a `where` into a filter; text by recursive descent."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DEEPEST: Final = 100
 
 
 def filter_of(where: Where, schema: ViewSchema) -> Filter:
-    """The filter that a `where` means; one that always holds if there is none."""
+    """The filter of a `where`; one that is always true without it."""
     if where is None or (isinstance(where, str) and not where.strip()):
         return All(())
     if isinstance(where, str):
@@ -40,12 +40,12 @@ def filter_of(where: Where, schema: ViewSchema) -> Filter:
         return filters.by_example(where, schema)
     if isinstance(where, Filter):
         return where
-    hint = "text such as \"revenue > 100\", or a dict such as {'region': 'eu'}"
-    raise QueryError("where must be text or a dict", where=schema.table, given=repr(where), hint=hint)
+    hint = "a string such as \"revenue > 100\", or a dict such as {'region': 'eu'}"
+    raise QueryError("where must be a string or a dict", where=schema.table, given=repr(where), hint=hint)
 
 
 def parse_where(text: str, schema: ViewSchema) -> Filter:
-    """The filter of a text; `QueryError` bad_request with the place if it can't be read."""
+    """The filter of a text; a syntax error is a `QueryError` bad_request that says where."""
     return _Parser(text, schema).whole()
 
 
@@ -79,15 +79,15 @@ class _Parser:
         return found
 
     def _split(self) -> list[_Token]:
-        tokens, place = [], 0
-        while place < len(self._text.rstrip()):
-            match = _TOKEN.match(self._text, place)
+        tokens, position = [], 0
+        while position < len(self._text.rstrip()):
+            match = _TOKEN.match(self._text, position)
             if match is None:
-                place += len(self._text[place:]) - len(self._text[place:].lstrip())
-                self._refuse(place, f"can't be read at character {place + 1}")
+                position += len(self._text[position:]) - len(self._text[position:].lstrip())
+                self._refuse(position, f"has a syntax error at character {position + 1}")
             kind = str(match.lastgroup)
             tokens.append(_Token(kind, match[kind], match.start(kind)))
-            place = match.end()
+            position = match.end()
         return [*tokens, _Token("end", "", len(self._text))]
 
     @property
@@ -111,7 +111,7 @@ class _Parser:
         self._refuse(at, f"at character {at + 1}: expected {expected}, found {self._token}")
 
     def _refuse(self, at: int, problem: str) -> NoReturn:
-        # The part from the place on shows it without counting characters.
+        # The rest of the text shows the position without counting characters.
         given = (
             self._text if at == 0 or at >= len(self._text) else f"{self._text}\nfrom {self._text[at:]!r} on"
         )
@@ -150,7 +150,7 @@ class _Parser:
         op = self._operator()
         right = self._operand()
         if not isinstance(right, Column):
-            self._refuse(0, "compares two values and no column")
+            self._refuse(0, "compares two literals and no column")
         return self._compare(right, _FLIPPED[op], left)
 
     def _after_column(self, column: Column) -> Filter:
@@ -183,7 +183,7 @@ class _Parser:
             self._expect("and")
             return All((Compare(column, ">=", low), Compare(column, "<=", self._value(column))))
         self._expect("like")
-        if not filters.likeable(column):
+        if not filters.is_string(column):
             self._refuse(self._token.at, f"uses like on {column.name}, a {column.type}")
         return Like(column, self._value(column))
 
@@ -192,7 +192,7 @@ class _Parser:
         if isinstance(other, _Literal):
             return Compare(column, op, filters.checked(column, other.value, self._schema))
         filters.comparable(other, self._schema)
-        if not filters.alike(column, other):
+        if not filters.comparable_types(column, other):
             names = f"{column.name} ({column.type}) with {other.name} ({other.type})"
             self._refuse(0, f"compares {names}: the types differ")
         return Compare(column, op, other)
@@ -205,10 +205,10 @@ class _Parser:
         return _SPELLINGS.get(text, text)
 
     def _value(self, column: Column) -> Any:
-        place = self._next
+        start = self._next
         found = self._operand()
         if isinstance(found, Column):
-            self._next = place
+            self._next = start
             self._fail("a value")
         return filters.checked(column, found.value, self._schema)
 
@@ -239,10 +239,10 @@ class _Parser:
         token = self._token
         self._next += 1
         try:
-            # Decimal keeps every digit until the column's type reads it.
+            # Decimal keeps every digit until the column's type converts it.
             return _Literal(Decimal(sign + token.text))
         except InvalidOperation:
-            self._refuse(token.at, "has a number beyond all bounds")
+            self._refuse(token.at, "has a number out of range")
 
 
 def _unquoted(text: str) -> str:

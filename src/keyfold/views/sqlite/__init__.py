@@ -1,1 +1,1 @@
-"""Views in one SQLite file."""
+"""The view store on one SQLite file."""

@@ -1,4 +1,4 @@
-"""The catalog of a SQLite store: name, columns and position of each view, in `_keyfold_views`."""
+"""The catalog of a SQLite store: name, schema and position of each view, in the table `_keyfold_views`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import functools
 import sqlite3
 from typing import Any, Final
 
-from keyfold.errors import BadName, QueryError, RunError, did_you_mean
+from keyfold.errors import BadName, RunError
+from keyfold.views.contract import require_same_columns, unknown_table
 from keyfold.views.schema import ViewSchema
 from keyfold.views.sqlite import sql
 
@@ -17,7 +18,7 @@ _TABLE: Final = """CREATE TABLE IF NOT EXISTS _keyfold_views (
 
 
 def prepare(connection: sqlite3.Connection) -> None:
-    """Makes an empty catalog unless there is one."""
+    """Creates the catalog unless it exists."""
     connection.execute(_TABLE)
 
 
@@ -35,17 +36,15 @@ def entry(connection: sqlite3.Connection, table: str) -> Row | None:
 
 
 def known(connection: sqlite3.Connection, table: str) -> ViewSchema:
-    """The schema of a view; `QueryError` not_found with near names if there is none."""
+    """The schema of a view; `QueryError` not_found with near names if it doesn't exist."""
     found = entry(connection, table)
     if found is None:
-        others = names(connection)
-        hint = did_you_mean(table, others, f"one of: {', '.join(others)}" if others else "no views yet")
-        raise QueryError(f"unknown table {table!r}", reason="not_found", hint=hint)
+        raise unknown_table(table, names(connection))
     return schema(*found[:2])
 
 
 def names(connection: sqlite3.Connection) -> tuple[str, ...]:
-    """The views there are, sorted."""
+    """The names of all views, sorted."""
     exists = "SELECT 1 FROM sqlite_master WHERE name = '_keyfold_views'"
     if connection.execute(exists).fetchone() is None:
         return ()
@@ -53,42 +52,38 @@ def names(connection: sqlite3.Connection) -> tuple[str, ...]:
 
 
 def has(connection: sqlite3.Connection, table: str, batch_id: int) -> bool:
-    """Whether a view has a batch already."""
+    """Whether a view has applied a batch already."""
     found = entry(connection, table)
     if found is None:
-        raise RunError("the view was dropped while a batch was under way", table=table, batch=batch_id)
+        raise RunError("the view was dropped during a batch", table=table, batch=batch_id)
     return found[2] is not None and batch_id <= found[2]
 
 
 def add(connection: sqlite3.Connection, schema: ViewSchema) -> None:
-    """Makes an empty view."""
+    """Creates an empty view."""
     if schema.table.lower().startswith("sqlite_") or schema.table.lower() == "_keyfold_views":
-        raise BadName(f"a view can't be named {schema.table!r}", hint="a name that is not SQLite's own")
+        raise BadName(
+            f"{schema.table!r} is not allowed as the name of a view: SQLite reserves it", hint="another name"
+        )
     connection.execute(sql.create_table(schema))
     values = (schema.table, schema.to_json())
     connection.execute("INSERT INTO _keyfold_views (name, schema) VALUES (?, ?)", values)
 
 
 def remove(connection: sqlite3.Connection, table: str) -> None:
-    """Removes a view and its rows, if it is there."""
+    """Removes a view and its rows, if it exists."""
     connection.execute(f"DROP TABLE IF EXISTS {sql.quoted(table)}")
     connection.execute("DELETE FROM _keyfold_views WHERE name = ?", (table,))
 
 
 def confirm(connection: sqlite3.Connection, given: ViewSchema) -> None:
-    """Refuses a schema that differs from the view's; takes over its help text."""
-    known_as = known(connection, given.table)
-    difference = known_as.difference(given)
-    if known_as.table != given.table:
-        difference = f"it is spelled {known_as.table} here, {given.table} there"
-    if difference is not None:
-        hint = "another name for the table, or rebuild its view"
-        raise RunError("the view has other columns", given=difference, hint=hint, table=given.table)
+    """Refuses a schema that differs from the view's; stores the new help text."""
+    require_same_columns(known(connection, given.table), given)
     values = (given.to_json(), given.table)
     connection.execute("UPDATE _keyfold_views SET schema = ? WHERE name = ?", values)
 
 
 @functools.lru_cache(maxsize=256)
 def schema(table: str, text: str) -> ViewSchema:
-    """The parsed schema, kept by its text."""
+    """The parsed schema, cached by its text."""
     return ViewSchema.from_json(table, text)

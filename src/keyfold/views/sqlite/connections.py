@@ -1,4 +1,4 @@
-"""Connections to one SQLite file: many that read, and one that writes at a time."""
+"""Connections to one SQLite file: many readers, and one writer at a time."""
 
 from __future__ import annotations
 
@@ -19,43 +19,58 @@ _BUSY_SECONDS: Final = 60
 _IDLE: Final = 4
 _CACHE_KIB: Final = 64 * 1024
 _LOG_BYTES: Final = 64 * 1024 * 1024
-WAY_OUT: Final = (
-    "bring the file back from a backup of the home; or stop the app, move views.db, views.db-wal and "
-    "views.db-shm away, and start it: it makes the views again from the state. Closed windows that are not "
-    "kept are in the view alone (`sqlite3 views.db .recover` may save them), and tables of patterns and "
-    "processors have to be reset then (`keyfold reset`)"
+RECOVERY: Final = (
+    "restore the file from a backup of the home; or stop the app, move views.db, views.db-wal and "
+    "views.db-shm away, and start the app, which rebuilds the views from state. Closed windows without "
+    "`keep` exist only in the view (`sqlite3 views.db .recover` may save them), and tables of patterns and "
+    "processors must then be reset (`keyfold reset`)"
 )
+"""What to do about a damaged database file."""
 
 
-class Gate:
-    """The right to write to one database in this process, shared by all stores that have it open.
+class WriteLock:
+    """The write lock of one database in this process, shared by all stores that have it open.
 
-    SQLite has one writer. `writing` is held only while rows go from memory or a spool to SQLite, unless a
-    batch is the only one under way: see `BatchWrite`.
+    SQLite has one writer. `lock` is held only while rows go from memory or a spool to SQLite, unless a single
+    batch is open: see `BatchWrite`.
     """
 
-    _all: ClassVar[WeakValueDictionary[Path, Gate]] = WeakValueDictionary()
+    _all: ClassVar[WeakValueDictionary[Path, WriteLock]] = WeakValueDictionary()
     _all_lock = threading.Lock()
 
     def __init__(self) -> None:
-        self.writing = threading.Lock()
-        self.batches = 0
-        self.counting = threading.Lock()
+        self.lock = threading.Lock()
+        self._open_batches = 0
+        self._counting = threading.Lock()
 
     @classmethod
-    def of(cls, path: Path) -> Gate:
-        """The gate of a database."""
+    def of(cls, path: Path) -> WriteLock:
+        """The lock of a database file."""
         with cls._all_lock:
-            gate = cls._all.get(path.resolve())
-            if gate is None:
-                gate = cls._all[path.resolve()] = cls()
-            return gate
+            found = cls._all.get(path.resolve())
+            if found is None:
+                found = cls._all[path.resolve()] = cls()
+            return found
+
+    def batch_opened(self) -> None:
+        """Counts a batch as open."""
+        with self._counting:
+            self._open_batches += 1
+
+    def batch_closed(self) -> None:
+        """Counts a batch as no longer open."""
+        with self._counting:
+            self._open_batches -= 1
+
+    def acquire_if_only_batch(self) -> bool:
+        """Takes the lock if a single batch is open and the lock is free; whether it did."""
+        return self._open_batches == 1 and self.lock.acquire(blocking=False)
 
 
 class Readers:
-    """Read-only connections, kept for reuse; each is used by one reader at a time.
+    """A pool of read-only connections; each serves one reader at a time.
 
-    A scan that is under way keeps its connection, and with it the moment it sees, so others need their own.
+    A running scan holds its connection, and with it its snapshot, so other reads need their own.
     """
 
     def __init__(self, path: Path) -> None:
@@ -66,7 +81,7 @@ class Readers:
 
     @contextmanager
     def use(self) -> Iterator[sqlite3.Connection]:
-        """A connection inside a transaction, so that all it reads is of one moment."""
+        """A connection inside a transaction, so that all its reads see one snapshot."""
         file = self._file()
         connection, reusable = self._take(file)
         try:
@@ -76,10 +91,10 @@ class Readers:
                 raise _unreadable(self._path, error) from error
             raise
         finally:
-            self._give_back(file, connection, reusable)
+            self._return(file, connection, reusable)
 
     def close(self) -> None:
-        """Closes the idle connections now, and those in use when they come back."""
+        """Closes idle connections now, and those in use when they are returned."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
@@ -87,11 +102,11 @@ class Readers:
             connection.close()
 
     def _file(self) -> tuple[int, int]:
-        # A home that was removed and made again has another file under the same name.
+        # A home that was deleted and created again has another file under the same name.
         try:
             status = os.stat(self._path)
         except FileNotFoundError:
-            hint = "run the app once: its tables get their views at the first start"
+            hint = "start the app once: the first start creates the views"
             raise QueryError(
                 "there are no views yet", reason="not_ready", where=self._path, hint=hint
             ) from None
@@ -116,7 +131,7 @@ class Readers:
                 connection.close()
         return _reader(self._path)
 
-    def _give_back(self, file: tuple[int, int], connection: sqlite3.Connection, reusable: bool) -> None:
+    def _return(self, file: tuple[int, int], connection: sqlite3.Connection, reusable: bool) -> None:
         try:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
@@ -130,38 +145,38 @@ class Readers:
 
 
 def writer(path: Path) -> sqlite3.Connection:
-    """A connection that writes; makes the file and its directory."""
+    """A connection for writing; creates the file and its directory."""
     try:
         private.directory(path.parent)
-        # SQLite gives its -wal and -shm files the mode of this one. One that exists is left alone: closing it
-        # would end the locks that other connections of this process have on it.
+        # SQLite gives its -wal and -shm files the mode of this file. An existing file is not opened here:
+        # closing it would release the locks that other connections of this process hold on it.
         with suppress(FileExistsError):
             private.opened(path, "xb").close()
         connection = sqlite3.connect(
             path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=256
         )
         connection.execute("PRAGMA journal_mode = WAL")
-        # Spark commits a batch after the view does. If a power cut could take back the view's last commit and
-        # leave Spark's, those rows would be lost; FULL costs one fsync per batch.
+        # Spark commits a batch after the view does. If a power failure could undo the view's last commit but
+        # not Spark's, those rows would be lost. FULL costs one fsync per batch.
         connection.execute("PRAGMA synchronous = FULL")
-        # A big batch makes a big log; the next commits reuse it, down to this size.
+        # A big batch leaves a big write-ahead log, which later commits truncate to this size.
         connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}")
         connection.execute(f"PRAGMA cache_size = {-_CACHE_KIB}")
-        # Debian's SQLite overwrites what it frees with zeros unless told.
+        # Debian's SQLite overwrites freed pages with zeros by default.
         connection.execute("PRAGMA secure_delete = OFF")
     except (OSError, sqlite3.Error) as error:
-        hint = WAY_OUT if damaged(str(error)) else "a directory on a local disk that can be written to"
-        raise HomeUnusable(f"the views can't be opened: {error}", where=path, hint=hint) from error
+        hint = RECOVERY if damaged(str(error)) else "a writable directory on a local disk"
+        raise HomeUnusable(f"cannot open the views: {error}", where=path, hint=hint) from error
     return connection
 
 
 def _reader(path: Path) -> tuple[sqlite3.Connection, bool]:
-    """A read-only connection with a transaction begun, and whether it may be used again."""
+    """A read-only connection with an open transaction, and whether it may be reused."""
     try:
         return _open(path, "mode=ro"), True
     except sqlite3.Error as error:
-        # SQLite wants to write a -shm file even to read. In a directory that can't be written to, and where
-        # no writer left a -wal file, the file is complete in itself. Not kept: a writer may come later.
+        # SQLite needs a -shm file even to read. In a directory without write permission, and without a -wal
+        # file of a writer, the file is complete by itself. Not reused: a writer may appear later.
         if os.path.exists(f"{path}-wal") or os.access(path.parent, os.W_OK):
             raise _unreadable(path, error) from error
     try:
@@ -185,10 +200,10 @@ def _open(path: Path, options: str) -> sqlite3.Connection:
 
 
 def _unreadable(path: Path, error: Exception) -> QueryError:
-    hint = WAY_OUT if damaged(str(error)) else None
-    return QueryError(f"the views can't be read: {error}", reason="not_ready", where=path, hint=hint)
+    hint = RECOVERY if damaged(str(error)) else None
+    return QueryError(f"cannot read the views: {error}", reason="not_ready", where=path, hint=hint)
 
 
 def damaged(text: str) -> bool:
-    """Whether SQLite's words are those on a file that is no longer a whole database."""
+    """Whether SQLite's message says that the file is damaged or not a database."""
     return "disk image is malformed" in text or "file is not a database" in text

@@ -1,4 +1,4 @@
-"""Views in one SQLite file, a table for each; what is known of each is in the catalog."""
+"""The view store on one SQLite file: a table per view, and a catalog of schemas and positions."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ from keyfold.views.contract import OrderBy, Position, ViewStore, Where
 from keyfold.views.query.filters import Filter, Not
 from keyfold.views.schema import Column, ViewSchema
 from keyfold.views.sqlite import catalog, connections, sql
+from keyfold.views.sqlite.codec import codec_of
 from keyfold.views.sqlite.writer import BatchWrite, position_of
 
 
 class SqliteStore(ViewStore):
-    """Views in a SQLite file. Reading works from any process, while another one writes and after it stopped.
+    """Views in a SQLite file. Any process can read, while another one writes and after it has stopped.
 
-    One thread has one batch open at a time: a second one in the same thread may wait for the first for ever.
+    A thread may have one batch open at a time: a second one in the same thread may deadlock with the first.
     """
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
         self.path = path
         self._read_only = read_only
         self._readers = connections.Readers(path)
-        self._gate = connections.Gate.of(path)
+        self._write_lock = connections.WriteLock.of(path)
         self._writer: sqlite3.Connection | None = None
         if not read_only:
-            with self._gate.writing:
+            with self._write_lock.lock:
                 self._writer = connections.writer(path)
                 catalog.prepare(self._writer)
 
@@ -110,7 +111,7 @@ class SqliteStore(ViewStore):
         columns: Sequence[str] | None = None,
     ) -> Iterator[dict[str, Any]]:
         rows = self._scan(table, where, order_by, limit, columns)
-        # The first step checks the arguments and runs the statement, so that mistakes are raised here.
+        # The first step checks the arguments and runs the statement, so that errors are raised here.
         next(rows)
         return rows  # type: ignore[return-value]
 
@@ -132,7 +133,7 @@ class SqliteStore(ViewStore):
     def close(self) -> None:
         self._readers.close()
         if self._writer is not None:
-            with self._gate.writing:
+            with self._write_lock.lock:
                 self._writer.close()
                 self._writer = None
 
@@ -158,7 +159,7 @@ class SqliteStore(ViewStore):
     def _batch(
         self, schema: ViewSchema, position: Position, begin: Callable[[], tuple[sqlite3.Connection, bool]]
     ) -> Iterator[BatchWrite]:
-        write = BatchWrite(schema, position, self._gate, self.path.parent, begin)
+        write = BatchWrite(schema, position, self._write_lock, self.path.parent, begin)
         try:
             yield write
         finally:
@@ -166,23 +167,23 @@ class SqliteStore(ViewStore):
 
     @contextmanager
     def _write(self, table: str) -> Iterator[sqlite3.Connection]:
-        with self._gate.writing:
+        with self._write_lock.lock:
             connection = None
             try:
                 connection = self._begin()
                 yield connection
                 connection.execute("COMMIT")
             except sqlite3.Error as error:
-                hint = connections.WAY_OUT if connections.damaged(str(error)) else None
-                raise RunError(f"the view can't be written: {error}", table=table, hint=hint) from error
+                hint = connections.RECOVERY if connections.damaged(str(error)) else None
+                raise RunError(f"cannot write the view: {error}", table=table, hint=hint) from error
             finally:
                 if connection is not None and connection.in_transaction:
                     connection.execute("ROLLBACK")
 
     def _begin(self) -> sqlite3.Connection:
         if self._writer is None:
-            why = "was opened for reading only" if self._read_only else "is closed"
-            raise RunError(f"the store of views {why}", where=self.path)
+            why = "is open for reading only" if self._read_only else "is closed"
+            raise RunError(f"the view store {why}", where=self.path)
         self._writer.execute("BEGIN IMMEDIATE")
         return self._writer
 
@@ -190,7 +191,8 @@ class SqliteStore(ViewStore):
 @functools.lru_cache(maxsize=256)
 def _decoder(columns: tuple[Column, ...]) -> Callable[[catalog.Row], dict[str, Any]]:
     names = [column.name for column in columns]
-    others = [(column.name, column.type.decode) for column in columns if not column.type.same]
+    codecs = [(column.name, codec_of(column.type)) for column in columns]
+    others = [(name, codec.decode) for name, codec in codecs if not codec.stores_python_values]
 
     def decode(row: catalog.Row) -> dict[str, Any]:
         result = dict(zip(names, row, strict=True))
@@ -213,5 +215,5 @@ def _readable(table: str) -> Iterator[None]:
 
 
 def _unreadable(table: str, error: Exception, reason: Any) -> NoReturn:
-    hint = connections.WAY_OUT if connections.damaged(str(error)) else None
-    raise QueryError(f"the view can't be read: {error}", reason=reason, where=table, hint=hint) from error
+    hint = connections.RECOVERY if connections.damaged(str(error)) else None
+    raise QueryError(f"cannot read the view: {error}", reason=reason, where=table, hint=hint) from error

@@ -1,1 +1,1 @@
-"""Spark's data types, and how their values are kept exactly."""
+"""Spark's data types: names, Arrow types and exact conversion of values; no store's layout."""

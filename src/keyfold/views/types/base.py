@@ -1,24 +1,27 @@
-"""What a type must know: how its columns are kept in SQLite and read back as Python values.
+"""The base class of all types: Spark's name and JSON form, the Arrow type, and conversion of single values.
 
-A value has four forms: what Arrow's `to_pylist` gives for the type's `stored` Arrow type; the SQLite value;
-the leaf inside the JSON of an array, map or struct; and the Python value that a reader gets.
+Types know Spark, Arrow and Python; how a store lays out a type is that store's codec. A value has three
+forms: what Spark sends (`arrow`); the canonical value, which is exact for every value Spark can hold; and the
+Python value that a reader gets.
 
-| Spark | SQLite | Python |
+| Spark | canonical value | Python value |
 |---|---|---|
-| byte, short, integer, long | INTEGER | int |
-| float, double | REAL, NaN as TEXT, which sorts above all numbers as in Spark | float |
-| decimal up to 18 digits | INTEGER, unscaled | Decimal |
-| decimal above | TEXT of fixed width, in the order of the numbers | Decimal |
-| boolean | INTEGER | bool |
-| string, char, varchar | TEXT | str |
-| binary | BLOB | bytes |
-| date | INTEGER days | date, or ISO text beyond the years 1 to 9999 |
-| timestamp | INTEGER microseconds | datetime in UTC, or ISO text beyond the years 1 to 9999 |
-| timestamp_ntz | INTEGER microseconds | datetime without a zone, or ISO text |
-| time | INTEGER nanoseconds | time |
-| interval day to second | INTEGER microseconds | timedelta |
-| interval year to month | INTEGER months | int |
-| void | NULL | None |
+| byte, short, integer, long | int | int |
+| float, double | float | float |
+| decimal | Decimal | Decimal |
+| boolean | bool | bool |
+| string, char, varchar | str | str |
+| binary | bytes | bytes |
+| date | int, days since 1970-01-01 | date, or ISO text outside the years 1 to 9999 |
+| timestamp | int, microseconds since 1970-01-01 in UTC | datetime in UTC, or ISO text |
+| timestamp_ntz | int, microseconds since 1970-01-01 | datetime without a zone, or ISO text |
+| time | int, nanoseconds since midnight | time |
+| interval day to second | int, microseconds | timedelta |
+| interval year to month | int, months | int |
+| array | list | list |
+| map | list of pairs | dict |
+| struct | dict | dict |
+| void | None | None |
 """
 
 from __future__ import annotations
@@ -28,68 +31,58 @@ from typing import Any, ClassVar, Final
 
 from keyfold.views import arrow as pa
 
-Sql = int | float | str | bytes | None
 LONG_MIN: Final = -(2**63)
 LONG_MAX: Final = 2**63 - 1
 
 
 class DataType(ABC):
-    """A Spark type with its codec. `str()` is Spark's short name, `to_json()` the form in a schema's JSON."""
+    """A Spark type. `str()` is Spark's short name, `to_json()` its form in the JSON of a schema."""
 
     scalar: ClassVar[bool] = True
-    """Whether values can be compared and ordered by a reader."""
-    same: ClassVar[bool] = False
-    """Whether the SQLite value, when not null, is the Python value."""
-    plain: ClassVar[bool] = False
-    """Whether the stored value can stand in JSON as it is."""
+    """Whether a reader can compare and order values."""
+    same_in_python: ClassVar[bool] = False
+    """Whether the canonical value is the Python value."""
     arrow_name: ClassVar[str] = ""
-    """Arrow's name for what Spark sends, where one name tells it."""
-    stored_name: ClassVar[str] = ""
-    """Arrow's name for what is stored, if that is another type."""
+    """Arrow's name for the type that Spark sends, for types without parameters."""
+    canonical_arrow_name: ClassVar[str] = ""
+    """Arrow's name for the type of canonical values, where it differs."""
 
     @abstractmethod
     def __str__(self) -> str: ...
 
     @abstractmethod
     def to_json(self) -> Any:
-        """The type as Spark spells it in JSON."""
+        """The type as Spark writes it in JSON."""
 
     @property
     def arrow(self) -> pa.DataType:
-        """What Spark sends, give or take names and nullability inside."""
+        """The Arrow type that Spark sends, up to names and nullability of nested fields."""
         return pa.type_for_alias(self.arrow_name)
 
     @property
-    def stored(self) -> pa.DataType:
-        """What Spark's columns are cast to: integers for all points and lengths of time."""
-        return pa.type_for_alias(self.stored_name) if self.stored_name else self.arrow
-
-    def encode(self, column: pa.Array) -> list[Sql]:
-        """SQLite values of a whole column, whose type is `stored`."""
-        values: list[Sql] = column.to_pylist()
-        return values
-
-    def decode(self, value: Any) -> Any:
-        """The Python value of a SQLite value that is not null."""
-        return value
+    def canonical_arrow(self) -> pa.DataType:
+        """The Arrow type of a column of canonical values: integers for all temporal types."""
+        return pa.type_for_alias(self.canonical_arrow_name) if self.canonical_arrow_name else self.arrow
 
     @abstractmethod
-    def read(self, value: Any) -> Any:
-        """The stored value of a Python value or text; a ValueError says what a value looks like."""
+    def to_canonical(self, value: Any) -> Any:
+        """The canonical value of a Python value or of text; the ValueError shows how a value is written."""
 
-    def literal(self, value: Any) -> Sql:
-        """The SQLite value of a Python value or of text, as in a key: "2026-01-01T00:00:00Z", "true"."""
-        sql: Sql = None if value is None else self.read(value)
-        return sql
-
-    def bound(self, value: Any) -> tuple[Sql, bool]:
-        """For comparing: the largest value of the type not above the literal, and whether they are equal."""
-        return self.literal(value), True
-
-    def to_leaf(self, value: Any) -> Any:
-        """The JSON form of a stored value that is not null."""
+    def to_python(self, value: Any) -> Any:
+        """The Python value of a canonical value that is not null."""
         return value
 
-    def from_leaf(self, leaf: Any) -> Any:
-        """The Python value of a JSON form that is not null."""
-        return self.decode(leaf)
+    def floor(self, value: Any) -> tuple[Any, bool]:
+        """The largest canonical value not above a literal, and whether they are equal.
+
+        A comparison with 1.5 must work on a column of integers. Literals outside the type's range give
+        `math.inf` or `-math.inf`.
+        """
+        return self.to_canonical(value), True
+
+    def python_values(self, column: pa.Array) -> list[Any]:
+        """The Python values of a column as Spark sends it."""
+        values = column.cast(self.arrow).cast(self.canonical_arrow).to_pylist()
+        if self.same_in_python:
+            return list(values)
+        return [None if value is None else self.to_python(value) for value in values]

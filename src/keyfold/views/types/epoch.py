@@ -1,4 +1,4 @@
-"""Points in time as integers, and as text beyond the years that Python's datetime can hold (1 to 9999)."""
+"""Dates and timestamps as integers since the epoch, and as ISO text outside the years 1 to 9999."""
 
 from __future__ import annotations
 

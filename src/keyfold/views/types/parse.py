@@ -1,4 +1,4 @@
-"""Spark's data types, as in `df.schema.json()`, as small classes that know how to keep their values."""
+"""Parses Spark's JSON form of a data type, as in `df.schema.json()`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import re
 from typing import Any, Final
 
 from keyfold.errors import DeclarationError
-from keyfold.views.types.base import DataType, Sql
+from keyfold.views.types.base import DataType
 from keyfold.views.types.nested import Array, Map, Struct
 from keyfold.views.types.numbers import Exact, Integer, Months
 from keyfold.views.types.scalars import Binary, Boolean, Floating, Text, Void
 from keyfold.views.types.temporal import Clock, Date, DayTime, Timestamp
 
-__all__ = ["LONG", "STRING", "TIMESTAMP", "DataType", "Sql", "parse"]
+__all__ = ["LONG", "STRING", "TIMESTAMP", "DataType", "parse"]
 
 LONG: Final = Integer("long")
 STRING: Final = Text()
@@ -52,8 +52,8 @@ def parse(kind: Any) -> DataType:
     """
     found = _named(kind) if isinstance(kind, str) else _built(kind) if isinstance(kind, dict) else None
     if found is None:
-        hint = "another type: to_json(x) for a variant, cast(x as string) for the rest"
-        raise DeclarationError(f"a view can't hold the type {_name(kind)}", hint=hint)
+        hint = "convert the column: to_json(x) for a variant, cast(x as string) for other types"
+        raise DeclarationError(f"views do not support the type {_name(kind)}", hint=hint)
     return found
 
 

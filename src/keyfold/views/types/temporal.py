@@ -1,4 +1,4 @@
-"""Points in time and lengths of it."""
+"""Timestamps, dates, times of day and day-time intervals."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from keyfold.views.types.base import LONG_MAX, LONG_MIN, DataType
 
 @dataclass(frozen=True)
 class Timestamp(DataType):
-    """timestamp (an instant) and timestamp_ntz (a reading of some clock)."""
+    """timestamp (an instant) and timestamp_ntz (local date and time, without a zone)."""
 
     zoned: bool
-    plain = True
-    stored_name = "int64"
+    canonical_arrow_name = "int64"
 
     def __str__(self) -> str:
         return "timestamp" if self.zoned else "timestamp_ntz"
@@ -31,15 +30,15 @@ class Timestamp(DataType):
     def arrow(self) -> pa.DataType:
         return pa.timestamp("us", tz="UTC" if self.zoned else None)
 
-    def decode(self, value: int) -> datetime | str:
+    def to_python(self, value: int) -> datetime | str:
         return epoch.from_micros(value, zoned=self.zoned)
 
-    def read(self, value: Any) -> int:
+    def to_canonical(self, value: Any) -> int:
         micros, zoned = _instant(value)
         if zoned and not self.zoned:
             raise ValueError("a timestamp_ntz has no zone: 2026-01-01T00:00:00")
         if not LONG_MIN <= micros <= LONG_MAX:
-            raise ValueError("the year is beyond what Spark can hold")
+            raise ValueError("the year is outside the range of Spark's timestamps")
         return micros
 
 
@@ -47,9 +46,8 @@ class Timestamp(DataType):
 class Date(DataType):
     """date."""
 
-    plain = True
     arrow_name = "date32"
-    stored_name = "int32"
+    canonical_arrow_name = "int32"
 
     def __str__(self) -> str:
         return "date"
@@ -57,10 +55,10 @@ class Date(DataType):
     def to_json(self) -> str:
         return "date"
 
-    def decode(self, value: int) -> date | str:
+    def to_python(self, value: int) -> date | str:
         return epoch.from_days(value)
 
-    def read(self, value: Any) -> int:
+    def to_canonical(self, value: Any) -> int:
         if isinstance(value, date) and not isinstance(value, datetime):
             return epoch.to_days(value)
         try:
@@ -74,9 +72,8 @@ class Clock(DataType):
     """time of day."""
 
     precision: int
-    plain = True
     arrow_name = "time64[ns]"
-    stored_name = "int64"
+    canonical_arrow_name = "int64"
 
     def __str__(self) -> str:
         return f"time({self.precision})"
@@ -84,10 +81,10 @@ class Clock(DataType):
     def to_json(self) -> str:
         return str(self)
 
-    def decode(self, value: int) -> time:
+    def to_python(self, value: int) -> time:
         return epoch.nanos_clock(value)
 
-    def read(self, value: Any) -> int:
+    def to_canonical(self, value: Any) -> int:
         try:
             return epoch.clock_nanos(value if isinstance(value, time) else time.fromisoformat(value))
         except (TypeError, ValueError):
@@ -99,9 +96,8 @@ class DayTime(DataType):
     """interval day to second, and its shorter forms, which differ in name alone."""
 
     fields: str
-    plain = True
     arrow_name = "duration[us]"
-    stored_name = "int64"
+    canonical_arrow_name = "int64"
 
     def __str__(self) -> str:
         return f"interval {self.fields}"
@@ -109,16 +105,16 @@ class DayTime(DataType):
     def to_json(self) -> str:
         return str(self)
 
-    def decode(self, value: int) -> timedelta:
+    def to_python(self, value: int) -> timedelta:
         return timedelta(microseconds=value)
 
-    def read(self, value: Any) -> int:
+    def to_canonical(self, value: Any) -> int:
         if isinstance(value, timedelta):
             return value // timedelta(microseconds=1)
         try:
             return durations.millis(value, zero=True) * 1000
         except BadDuration:
-            raise ValueError("a length of time is a timedelta or text such as '1 hour 30 minutes'") from None
+            raise ValueError("an interval is a timedelta, or text such as '1 hour 30 minutes'") from None
 
 
 def _instant(value: Any) -> tuple[int, bool]:
@@ -129,4 +125,4 @@ def _instant(value: Any) -> tuple[int, bool]:
     try:
         return epoch.parse_micros(value)
     except (TypeError, ValueError, AttributeError):
-        raise ValueError("a point in time is written 2026-01-31T13:30:00Z") from None
+        raise ValueError("a timestamp is written 2026-01-31T13:30:00Z") from None

@@ -1,0 +1,43 @@
+"""Changes on their way into a store: checks of a record batch, and its columns as canonical values."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from keyfold.errors import RunError
+from keyfold.views import arrow as pa
+from keyfold.views.schema import ViewSchema
+
+_OPERATIONS: Final = ("upsert", "final", "delete")
+
+
+def canonical_schema(schema: ViewSchema) -> pa.Schema:
+    """The Arrow schema of changes as canonical values."""
+    columns = (*schema.keys, *schema.columns)
+    return pa.schema(
+        [("_op", pa.string()), *((column.name, column.type.canonical_arrow) for column in columns)]
+    )
+
+
+def canonical(changes: pa.RecordBatch, schema: ViewSchema, batch: int) -> pa.RecordBatch:
+    """The changes with canonical values; wrong columns or operations are a `RunError`."""
+    expected = ["_op", *(column.name for column in (*schema.keys, *schema.columns))]
+    if changes.schema.names != expected:
+        raise RunError(
+            "the changes do not have the columns of the view",
+            given=", ".join(changes.schema.names),
+            hint=", ".join(expected),
+            table=schema.table,
+            batch=batch,
+        )
+    operations = changes.column(0).cast(pa.string())
+    if not pa.compute.all(pa.compute.is_in(operations, pa.array(_OPERATIONS))).as_py():
+        found = ", ".join(map(repr, pa.compute.unique(operations).to_pylist()))
+        hint = f"one of: {', '.join(_OPERATIONS)}"
+        raise RunError("unknown operation in _op", given=found, hint=hint, table=schema.table, batch=batch)
+    columns = [
+        # Two casts: the first brings other units of time to microseconds. As a rule neither copies.
+        values.cast(column.type.arrow).cast(column.type.canonical_arrow)
+        for column, values in zip((*schema.keys, *schema.columns), changes.columns[1:], strict=True)
+    ]
+    return pa.RecordBatch.from_arrays([operations, *columns], schema=canonical_schema(schema))
