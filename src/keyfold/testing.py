@@ -28,6 +28,7 @@ from keyfold.declare import App
 from keyfold.engine import session, start
 from keyfold.engine.batch import side_outputs
 from keyfold.engine.handle import Handle
+from keyfold.engine.internal_columns import CONTROL
 from keyfold.engine.sources.json_rows import encode, put
 from keyfold.errors import QueryError, did_you_mean
 from keyfold.plan.nodes import AppSpec, Source
@@ -121,7 +122,7 @@ class Driver:
         source = self._stream(stream)
         if source.time is None:
             raise QueryError(f"stream {stream} has no event time to move", hint="declare it with time=...")
-        self._feed(source, encode([{source.time: to, "_kf_control": True}]))
+        self._feed(source, encode([{source.time: to, CONTROL: True}]))
 
     def rows(self, table: str, **options: Any) -> list[dict[str, Any]]:
         """The view's rows, keys first, without `_batch` and `_at`."""

@@ -18,7 +18,8 @@ from typing import Any, Final
 
 from keyfold import private
 from keyfold.engine.batch.side_outputs import row_files, rows_in
-from keyfold.engine.storage.layout import TableHome, sync
+from keyfold.engine.storage.files import sync
+from keyfold.engine.storage.layout import TableHome
 from keyfold.errors import QueryError, RunError, did_you_mean
 from keyfold.fault_points import FaultPoint, reached
 from keyfold.views.types import epoch

@@ -21,12 +21,12 @@ import pyarrow.parquet as pq
 
 from keyfold import private
 from keyfold.engine.batch import side_outputs
-from keyfold.engine.compile.table import Compiled
+from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.log import chain
 from keyfold.engine.log.chain import Links, Use
 from keyfold.engine.recovery.view_rebuild import from_state
-from keyfold.engine.sources import file_names as by_name
-from keyfold.engine.storage.layout import AppHome, TableHome, rename_durably, replace_file
+from keyfold.engine.storage.files import rename_durably, replace_file
+from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.errors import StateMismatch
 from keyfold.plan.nodes import AppSpec
 from keyfold.plan.validate.emit import BOUNDS, closes
@@ -53,7 +53,7 @@ def prepare(
     for one, uses in found:
         for use in uses:
             if place.table(use.reader).begun() is not None:
-                chain.tidy(use, place.table(use.reader), by_name.numbers(tables[use.reader]))
+                chain.tidy(use, place.table(use.reader), tables[use.reader].files.numbers())
         upto = ((_directory(use, place), _upto(spark, one, use, place, store)) for use in uses)
         links[one.spec.name] = Links(upto)
         _remember(place.table(one.spec.name), uses)
