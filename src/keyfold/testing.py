@@ -163,7 +163,7 @@ class Driver:
         """Makes each table's last batch run again, as after a crash between state commit and batch commit."""
         self.handle.stop()
         for table in self._spec.tables:
-            _forget_last_commit(self.handle.home.table(table.name).checkpoint)
+            self.handle.home.table(table.name).spark.uncommit_last()
         self._start()
 
     def _start(self) -> None:
@@ -201,11 +201,3 @@ class Driver:
         raise QueryError(
             f"no stream {name} in app {self._spec.name}", reason="not_found", given=name, hint=hint
         )
-
-
-def _forget_last_commit(checkpoint: Path) -> None:
-    """Removes the commit of the newest batch: Spark then runs that batch id again."""
-    begun = [int(p.name) for p in (checkpoint / "offsets").glob("[0-9]*")]
-    if begun:
-        for name in (str(max(begun)), f".{max(begun)}.crc"):
-            (checkpoint / "commits" / name).unlink(missing_ok=True)

@@ -88,7 +88,7 @@ class LoadedLookup:
 
 
 class Lookups:
-    """The lookups of an app, each loaded once however many tables use it, and the thread that reloads them."""
+    """The lookups of an app, each loaded once for all its tables, and the thread that reloads them."""
 
     def __init__(self, spark: SparkSession, api: Any) -> None:
         self._spark, self._api = spark, api

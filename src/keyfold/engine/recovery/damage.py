@@ -57,7 +57,9 @@ def remedy(app: str, table: str, home: TableHome, found: Damage) -> str:
         f"or `keyfold reset {app}.{table}{' --with-readers' if readers else ''}`: {anew} from the first row "
         "of the sources, and other tables stay as they are"
     )
-    if found.file == home.checkpoint / "commits" / str(home.committed()) and found.how != _MISSING:
+    committed = home.committed()
+    newest = None if committed is None else home.spark.commit_file(committed)
+    if found.file == newest and found.how != _MISSING:
         return f"remove the file: its batch then runs again, and counts once; {reset}"
     return f"bring the file back from a backup of the home; {reset}"
 
@@ -68,17 +70,22 @@ def in_logs(checkpoint: SparkCheckpoint) -> Damage | None:
     if begun is None and committed is None:
         return None
     if committed is not None and (begun is None or begun < committed):
-        return Damage(checkpoint.path / "offsets" / str(committed), _MISSING)
-    logs = [("commits", committed), ("offsets", begun), ("offsets", committed)]
-    files = [checkpoint.path / log / str(batch) for log, batch in logs if batch is not None]
-    for file in (checkpoint.path / "metadata", *files):
+        return Damage(checkpoint.offset_file(committed), _MISSING)
+    for file in _needed(checkpoint, begun, committed):
         if not file.exists():
             return Damage(file, _MISSING)
         if not is_whole(file):
             return Damage(file, _CUT)
-    if committed is not None and not any((checkpoint.path / "state").glob("*/*")):
-        return Damage(checkpoint.path / "state", _MISSING)
+    if committed is not None and not any(checkpoint.state.glob("*/*")):
+        return Damage(checkpoint.state, _MISSING)
     return None
+
+
+def _needed(checkpoint: SparkCheckpoint, begun: int | None, committed: int | None) -> list[Path]:
+    """The files of the logs that Spark reads when it starts."""
+    commits = [] if committed is None else [checkpoint.commit_file(committed)]
+    offsets = [checkpoint.offset_file(batch) for batch in (begun, committed) if batch is not None]
+    return [checkpoint.metadata, *commits, *offsets]
 
 
 def found_in(home: TableHome, text: str, trace: str, jvm: Any) -> Damage | None:
@@ -93,7 +100,7 @@ def found_in(home: TableHome, text: str, trace: str, jvm: Any) -> Damage | None:
     found = in_logs(checkpoint) or _in_state_metadata(checkpoint) or _in_state_schema(checkpoint, trace)
     if found is None and in_state:
         # Spark names a missing file, but not one that it can't decompress.
-        found = next(_broken(checkpoint, jvm), Damage(checkpoint.path / "state", "can't be loaded"))
+        found = next(_broken(checkpoint, jvm), Damage(checkpoint.state, "can't be loaded"))
     return found
 
 

@@ -72,18 +72,8 @@ class Backlog:
             return 0, 0
         total = sum(self._count(entry) for batch, entry in entries.items() if batch >= compact)
         # A compacted entry covers many batches: progress may show too much for a moment, never start over.
-        under_way = not entries[newest].suffix and self._after_last_commit(entries[newest])
+        under_way = not entries[newest].suffix and self._home.spark.is_after_last_commit(entries[newest])
         return total, self._count(entries[newest]) if under_way else 0
-
-    def _after_last_commit(self, entry: Path) -> bool:
-        committed = self._home.committed()
-        if committed is None:
-            return True
-        try:
-            commit = self._home.checkpoint / "commits" / str(committed)
-            return entry.stat().st_mtime_ns > commit.stat().st_mtime_ns
-        except FileNotFoundError:
-            return False
 
     def _count(self, entry: Path) -> int:
         # Entries never change, so each is read once.

@@ -19,6 +19,24 @@ class SparkCheckpoint:
 
     path: Path
 
+    @property
+    def metadata(self) -> Path:
+        """The file with the query's id."""
+        return self.path / "metadata"
+
+    @property
+    def state(self) -> Path:
+        """The directory of the state stores."""
+        return self.path / "state"
+
+    def offset_file(self, batch: int) -> Path:
+        """The offset log's entry for a batch: written when it is planned."""
+        return self.path / "offsets" / str(batch)
+
+    def commit_file(self, batch: int) -> Path:
+        """The commit log's entry for a batch: written when it is done."""
+        return self.path / "commits" / str(batch)
+
     def begun(self) -> int | None:
         """The newest batch in the offset log: planned, and perhaps committed."""
         return _newest(self.path / "offsets")
@@ -27,6 +45,24 @@ class SparkCheckpoint:
         """The newest batch in the commit log."""
         return _newest(self.path / "commits")
 
+    def is_after_last_commit(self, entry: Path) -> bool:
+        """Whether a file was written after the newest commit, and so for the batch that is running."""
+        committed = self.committed()
+        if committed is None:
+            return True
+        try:
+            return entry.stat().st_mtime_ns > self.commit_file(committed).stat().st_mtime_ns
+        except FileNotFoundError:
+            return False
+
+    def uncommit_last(self) -> None:
+        """Removes the commit of the newest planned batch, which Spark then runs again; for tests."""
+        begun = self.begun()
+        if begun is not None:
+            commit = self.commit_file(begun)
+            for file in (commit, commit.with_name(f".{commit.name}.crc")):
+                file.unlink(missing_ok=True)
+
     def sync_plan(self, batch: int) -> None:
         """Flushes what the batch is to read before its results are written.
 
@@ -34,7 +70,7 @@ class SparkCheckpoint:
         """
         logs = map(self.log_entries, self.source_logs())
         newest = [entries[max(entries)] for entries in logs if entries]
-        for path in (*newest, self.path / "offsets" / str(batch)):
+        for path in (*newest, self.offset_file(batch)):
             if path.exists():
                 sync(path)
                 sync(path.parent)
@@ -150,7 +186,7 @@ class SparkCheckpoint:
 
     def _offsets(self, batch: int) -> list[Any]:
         """An entry of the offset log: the batch's metadata, then the offset of each source."""
-        lines = (self.path / "offsets" / str(batch)).read_text().splitlines()[1:]
+        lines = self.offset_file(batch).read_text().splitlines()[1:]
         return [None if line == "-" else json.loads(line) for line in lines]
 
 
