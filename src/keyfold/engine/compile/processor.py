@@ -75,7 +75,9 @@ def _run(
     keys = [name for name, _ in spec.keys]
     where = context.where("process", process.site)
     shown = visible(rows.columns)
-    ordered = context.frame(context.api.ordered(rows._jdf, keys)).select(*(f"`{c}`" for c in shown), SIDE_OUTPUT)
+    ordered = context.frame(context.api.ordered(rows._jdf, keys)).select(
+        *(f"`{c}`" for c in shown), SIDE_OUTPUT
+    )
     own = _processor(process, where)
     before = _before(output, keys) if previous else None
     kept = before if process.mode == "update" else None
