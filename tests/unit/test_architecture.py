@@ -52,7 +52,7 @@ LATE = {("declare", "engine")}
 # A program of its own, which runs an app so that the JVM records the classes it loads.
 PROGRAMS = {"engine.jvm.archive_writer"}
 # Modules that write files which appear whole, outside the engine's storage package.
-WRITERS = {"kernel/build.py", "cli/export.py", "engine/batch/late_replay.py", "engine/jvm/archive_writer.py"}
+WRITERS = {"kernel/build.py", "cli/export.py", "engine/jvm/archive_writer.py"}
 # Modules that know a path of Spark's checkpoint, outside the engine's storage package.
 LOG_READERS = {"engine/recovery/bootstrap.py"}
 

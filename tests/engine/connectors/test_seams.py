@@ -83,6 +83,10 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
+def own_columns(row: dict[str, Any] | None) -> dict[str, Any]:
+    return {name: value for name, value in (row or {}).items() if not name.startswith("_")}
+
+
 def totals(source: Connector) -> tuple[kf.App, kf.Table]:
     app = kf.App("shop")
     orders = app.stream("orders", source, SCHEMA)
@@ -98,7 +102,7 @@ def test_a_second_format_reads_rows_and_keeps_the_text_of_bad_ones(
     app, _ = totals(plugged("files", "piped", tmp_path / "in"))
     with start(app.spec(), spark=shared_session(), home=home) as handle:
         handle.drain()
-        assert handle.table("totals").get("ann") == {"name": "ann", "total": 7, "last": 4}
+        assert own_columns(handle.table("totals").get("ann")) == {"name": "ann", "total": 7, "last": 4}
         (bad,) = handle.rejected("orders")
         assert (bad["raw"], bad["reason"]) == ("bob|x", "does not parse")
         assert handle.status()["tables"]["totals"]["files_left"] == 0
@@ -119,7 +123,7 @@ def test_a_second_kind_of_source_is_opened_counted_and_taken_up_again(
     (tmp_path / "in" / "b.json").write_text('{"name": "ann", "amount": 5}\n')
     with start(app.spec(), spark=shared_session(), home=home) as handle:
         handle.drain()
-        assert handle.table("totals").get("ann") == {"name": "ann", "total": 8, "last": 5}
+        assert own_columns(handle.table("totals").get("ann")) == {"name": "ann", "total": 8, "last": 5}
 
 
 def test_an_endless_source_is_not_drained(

@@ -21,7 +21,7 @@ COUNTING_SHARE: Final = 0.02
 
 
 class Backlog:
-    """The files that one table reads: how many there are, and how many were read."""
+    """The files that one table reads: how many exist, and how many were read."""
 
     def __init__(self, spec: TableSpec, home: TableHome) -> None:
         self._home = home
@@ -34,7 +34,7 @@ class Backlog:
         self._count_after = 0.0
 
     def files(self) -> tuple[int, int, int] | None:
-        """Files read in batches before the one under way, files in that one, and all files there are."""
+        """The files read before the running batch, those in that batch, and all that exist."""
         available = self._available()
         if available is None:
             return None
@@ -61,7 +61,7 @@ class Backlog:
         return self._found
 
     def _read(self, log: Path) -> tuple[int, int]:
-        """Files in a source's log, and those of its newest entry if that is of the batch under way."""
+        """The files in a source's log, and those of its newest entry if the running batch wrote it."""
         # A compacted entry contains all before it.
         entries = self._home.spark.log_entries(log)
         there = set(entries.values())
@@ -76,7 +76,7 @@ class Backlog:
         return total, self._count(entries[newest]) if under_way else 0
 
     def _count(self, entry: Path) -> int:
-        # Entries never change, so each is read once.
+        # Entries are immutable, so each is read once.
         if entry not in self._lines:
             try:
                 content = entry.read_bytes()
