@@ -140,6 +140,42 @@ def test_a_replaced_file_leaves_nothing_beside_it(tmp_path: Path) -> None:
     assert (tmp_path / "f").read_bytes() == b"new"
 
 
+def test_a_file_is_linked_once(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x")
+    files.link_durably(tmp_path / "a", tmp_path / "b")
+    assert (tmp_path / "b").read_text() == "x"
+    with pytest.raises(FileExistsError):
+        files.link_durably(tmp_path / "a", tmp_path / "b")
+
+
+def test_a_line_is_appended_unless_it_is_there(tmp_path: Path) -> None:
+    for number in (1, 2, 1):
+        files.append_durably(tmp_path / "audit", f"entry {number}", unless=f"entry {number}")
+    assert (tmp_path / "audit").read_text() == "entry 1\nentry 2\n"
+
+
+@pytest.mark.parametrize("text", [None, "", "{", "[1]"])
+def test_a_status_that_is_missing_or_damaged_is_empty(tmp_path: Path, text: str | None) -> None:
+    place = homes.app_home(tmp_path, "shop")
+    if text is not None:
+        place.status.write_text(text)
+    assert place.read_status() == {}
+    place.write_status({"tables": {}})
+    assert place.read_status() == {"tables": {}}
+
+
+def test_the_last_commit_is_taken_back_and_its_batch_is_begun_but_not_committed(tmp_path: Path) -> None:
+    home = homes.TableHome(tmp_path)
+    home.spark.uncommit_last()
+    for log in ("offsets", "commits"):
+        (home.checkpoint / log).mkdir(parents=True)
+        for name in ("0", "1", ".1.crc"):
+            (home.checkpoint / log / name).touch()
+    home.spark.uncommit_last()
+    assert (home.begun(), home.committed()) == (1, 0)
+    assert not (home.checkpoint / "commits" / ".1.crc").exists()
+
+
 def test_a_log_of_files_is_whole_back_to_where_it_was_compacted(tmp_path: Path) -> None:
     home = homes.TableHome(tmp_path)
     log = home.checkpoint / "sources" / "0"

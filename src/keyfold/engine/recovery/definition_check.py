@@ -108,7 +108,7 @@ def _refuse_changes(app: str, old: dict[str, Any], compiled: Compiled, place: Ap
         changes.append(f"partitions: {old['partitions']} on disk, {asked} now (fixed at the first start)")
     if changes:
         raise StateMismatch(
-            f"the state of {app}.{compiled.spec.name} was written by another definition; nothing was changed",
+            f"the state of {compiled.name} was written by another definition; nothing was changed",
             where=compiled.spec.site,
             given="\n".join(changes),
             hint="go back to the old definition; or give the table a new name, which starts from the first "
@@ -120,7 +120,7 @@ def _refuse_changes(app: str, old: dict[str, Any], compiled: Compiled, place: Ap
 def _refuse_unknown(app: str, compiled: Compiled, place: AppHome) -> NoReturn:
     """Refuses state without its definition: any definition would be taken for the right one."""
     raise HomeUnusable(
-        f"{app}.{compiled.spec.name} has state, but {place.plan} does not say which definition wrote it; "
+        f"{compiled.name} has state, but {place.plan} does not say which definition wrote it; "
         "nothing was changed",
         given=place.table(compiled.spec.name).checkpoint,
         hint=f"bring {place.plan.name} back as it was when the app last ran; or {_reset(app, compiled)}",
@@ -132,15 +132,14 @@ def _refuse_lost_logs(app: str, compiled: Compiled, place: AppHome) -> None:
     missing = place.table(compiled.spec.name).spark.missing_log_entries(compiled.files.numbers())
     if missing:
         raise HomeUnusable(
-            f"{app}.{compiled.spec.name} can't go on: files that say what it has read are gone; "
-            "nothing was changed",
+            f"{compiled.name} can't go on: files that say what it has read are gone; nothing was changed",
             given=", ".join(map(str, missing)),
             hint=f"bring them back; or {_reset(app, compiled)}",
         )
 
 
 def _reset(app: str, compiled: Compiled) -> str:
-    return f"`keyfold reset {app}.{compiled.spec.name}`, after which it starts from the first row"
+    return f"`keyfold reset {compiled.name}`, after which it starts from the first row"
 
 
 def _refuse_other_case(app: str, compiled: Compiled, tables: dict[str, Any]) -> None:

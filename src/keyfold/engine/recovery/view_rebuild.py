@@ -48,11 +48,10 @@ def align(spark: SparkSession, store: ViewStore, compiled: Compiled, place: AppH
     if at > (-1 if state is None else state) + 1 or (at >= 0 and home.begun() is None):
         has = "is gone" if home.begun() is None else f"is at batch {-1 if state is None else state}"
         raise HomeUnusable(
-            f"the view of {compiled.spec.app}.{name} is at batch {at}, and its checkpoint {has}; "
-            "nothing was changed",
+            f"the view of {compiled.name} is at batch {at}, and its checkpoint {has}; nothing was changed",
             given=home.checkpoint,
             hint="bring back the checkpoint that belongs to the view; or `keyfold reset "
-            f"{compiled.spec.app}.{name}`, after which it starts from the first row",
+            f"{compiled.name}`, after which it starts from the first row",
         )
     if state is not None and at < state:
         _rebuild(spark, store, compiled, place, state)
@@ -82,7 +81,7 @@ def _rebuild_open(
     if before is None:
         lost = _fewer(store, name, place, now.batch)
     if closed != known and (before or lost != 0):
-        _LOG.warning("%s", _loss(f"{compiled.spec.app}.{name}", before, now.batch, lost))
+        _LOG.warning("%s", _loss(f"{compiled.name}", before, now.batch, lost))
 
 
 def _fewer(store: ViewStore, table: str, place: AppHome, batch: int) -> int | None:
@@ -117,11 +116,11 @@ def from_state(
     """The table's rows as of a batch, without those of closed windows that are not kept."""
     if compiled.rebuilt is None:
         raise HomeUnusable(
-            f"the view of {compiled.spec.app}.{compiled.spec.name} is behind its state, "
+            f"the view of {compiled.name} is behind its state, "
             f"{_opaque(compiled)}, so that it can't be made again",
             given=f"{home.path}, batch {batch}",
             hint="bring views.db back; or go on without views; or `keyfold reset "
-            f"{compiled.spec.app}.{compiled.spec.name}`, after which it starts from the first row",
+            f"{compiled.name}`, after which it starts from the first row",
         )
     wanted = compiled.view.arrow
     for kept in (False,) if compiled.spec.keep_ms is None else (False, True):

@@ -138,8 +138,8 @@ class AppHome:
             raise HomeUnusable(
                 f"{self.plan} can't be read: {error}",
                 given=self.path,
-                hint="it records which definitions wrote the state: restore it as it was when the app last "
-                "ran; or start from scratch in another home (keyfold run APP.py --home DIR)",
+                hint="it records which definitions wrote the state: bring it back as it was when the app "
+                "last ran; or start from scratch in another home (keyfold run APP.py --home DIR)",
             ) from None
         return found
 
