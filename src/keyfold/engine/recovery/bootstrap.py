@@ -1,8 +1,8 @@
-"""Brings tables that read other tables together with those before the queries start.
+"""Aligns tables that read other tables with those, before the queries start.
 
-A table that reads another for the first time is given all rows that the other has as if they had just come,
-under the number of the batch that they are of: that batch, should it run again, is then not given. One that
-has missed changes, or has read some that the other no longer knows of, is refused.
+A table that reads another for the first time gets a snapshot of all its rows, under the number of the batch
+that they are of: if that batch runs again, its changes are not sent. A table that has missed changes, or has
+read some that the other no longer has, is refused.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def from_view(
 
 
 def _operations(arrays: dict[str, pa.Array], n: int, closed: datetime | None) -> pa.Array:
-    """What was said last of each row: who takes it back later will say the same."""
+    """The kind of each row's last change, which its retraction must repeat."""
     if closed is None:
         return pa.array(["upsert"] * n)
     ends = arrays[BOUNDS[1]]
