@@ -23,7 +23,7 @@ from rich.table import Table
 
 from chaos import compare, events
 from chaos.life import TARGETS, Life, committed, drain, under_way
-from keyfold.engine.storage.layout import wait_until
+from keyfold.engine.polling import wait_until
 
 # These come after the last kill: the watermark of two streams moves on once both have rows again.
 LAST_FILES = 2

@@ -28,6 +28,7 @@ from keyfold.declare import App
 from keyfold.engine import session, start
 from keyfold.engine.batch import side_outputs
 from keyfold.engine.handle import Handle
+from keyfold.engine.internal_columns import CONTROL
 from keyfold.engine.sources.json_rows import encode, put
 from keyfold.errors import QueryError, did_you_mean
 from keyfold.plan.nodes import AppSpec, Source
@@ -125,7 +126,7 @@ class Driver:
                 given=f"advance({stream!r})",
                 hint="declare it with time=...",
             )
-        self._feed(source, encode([{source.time: to, "_kf_control": True}]))
+        self._feed(source, encode([{source.time: to, CONTROL: True}]))
 
     def rows(self, table: str, **options: Any) -> list[dict[str, Any]]:
         """The view's rows, keys first, without `_batch` and `_at`."""
@@ -166,7 +167,7 @@ class Driver:
         """Repeats each table's last batch, as after a crash between state commit and batch commit."""
         self.handle.stop()
         for table in self._spec.tables:
-            _forget_last_commit(self.handle.home.table(table.name).checkpoint)
+            self.handle.home.table(table.name).spark.uncommit_last()
         self._start()
 
     def _start(self) -> None:
@@ -204,11 +205,3 @@ class Driver:
         raise QueryError(
             f"no stream {name} in app {self._spec.name}", reason="not_found", given=name, hint=hint
         )
-
-
-def _forget_last_commit(checkpoint: Path) -> None:
-    """Removes the commit of the newest batch: Spark then runs that batch again."""
-    begun = [int(p.name) for p in (checkpoint / "offsets").glob("[0-9]*")]
-    if begun:
-        for name in (str(max(begun)), f".{max(begun)}.crc"):
-            (checkpoint / "commits" / name).unlink(missing_ok=True)

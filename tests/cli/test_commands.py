@@ -20,8 +20,8 @@ import pytest
 
 from keyfold.cli import options
 from keyfold.cli.commands import doctor
-from keyfold.engine.status.monitor import write_status
-from keyfold.engine.storage.layout import AppHome, wait_until
+from keyfold.engine.polling import wait_until
+from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lock, holder
 from tests.cli.conftest import AT, Cli, write
 from tests.cli.test_figures import TABLE
@@ -68,14 +68,14 @@ def test_status_tells_a_stopped_app_from_a_running_one(tmp_path: Path, cli: Cli)
     place = AppHome(tmp_path / "shop")
     place.path.mkdir()
     place.write_plan({"tables": {"totals": {}, "unstarted": {}}})
-    write_status(place, {"app": "shop", "started": AT, "at": AT, "tables": {"totals": TABLE}})
+    place.write_status({"app": "shop", "started": AT, "at": AT, "tables": {"totals": TABLE}})
     killed = cli("status", "--home", tmp_path)
     assert "shop is not running: it was killed, last seen at 2026-01-01T12:00:00Z" in killed.out
     assert "1.23M" in killed.out
     ended = {**TABLE, "running": False}
-    write_status(place, {"app": "shop", "started": AT, "at": AT, "tables": {"totals": ended}})
+    place.write_status({"app": "shop", "started": AT, "at": AT, "tables": {"totals": ended}})
     assert "shop is not running: stopped at 2026-01-01T12:00:00Z" in cli("status", "--home", tmp_path).out
-    write_status(place, {"app": "shop", "started": AT, "at": AT, "tables": {"totals": TABLE}})
+    place.write_status({"app": "shop", "started": AT, "at": AT, "tables": {"totals": TABLE}})
 
     lock = Lock(place).take()
     try:
@@ -237,7 +237,7 @@ def app_with(home: Path, tables: dict[str, object], **more: object) -> AppHome:
     place = AppHome(home / "shop")
     place.path.mkdir(exist_ok=True)
     place.write_plan({"tables": {name: {} for name in tables}})
-    write_status(place, {"app": "shop", "started": AT, "at": AT, "tables": tables, **more})
+    place.write_status({"app": "shop", "started": AT, "at": AT, "tables": tables, **more})
     return place
 
 

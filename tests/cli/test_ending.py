@@ -169,7 +169,7 @@ def test_a_terminal_without_the_characters_gets_their_codes(home: Path) -> None:
 
 
 def test_a_full_disk_is_said_in_plain_words() -> None:
-    from keyfold.engine.spark_errors import failed
+    from keyfold.engine.recovery.query_failure import failed
 
     with pytest.raises(OSError, match="No space left") as full, open("/dev/full", "w") as file:
         file.write("x" * 100_000)

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from keyfold.engine.storage.layout import wait_until
+from keyfold.engine.polling import wait_until
 from tests.cli.conftest import Cli, write
 from tests.cli.test_run import ENVIRONMENT, Running, closed, keyfold
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from keyfold.engine.storage.layout import wait_until
+from keyfold.engine.polling import wait_until
 from tests.cli.test_run import ENVIRONMENT, KEYFOLD, write
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]

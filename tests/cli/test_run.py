@@ -180,7 +180,7 @@ class Running:
 
     def until(self, text: str) -> None:
         """Waits for words on stderr."""
-        from keyfold.engine.storage.layout import wait_until
+        from keyfold.engine.polling import wait_until
 
         def said() -> bool:
             return text in self.errors.read_text() or self.process.poll() is not None

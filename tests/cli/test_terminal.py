@@ -15,7 +15,7 @@ import psutil
 import pyte
 import pytest
 
-from keyfold.engine.storage.layout import wait_until
+from keyfold.engine.polling import wait_until
 from tests.cli.test_run import ENVIRONMENT, KEYFOLD, keyfold
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(240)]

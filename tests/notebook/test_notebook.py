@@ -11,7 +11,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from keyfold.engine.storage.layout import wait_until
+from keyfold.engine.polling import wait_until
 
 pytestmark = pytest.mark.jvm
 NOTEBOOK = Path(__file__).resolve().parents[2] / "examples" / "notebook.ipynb"

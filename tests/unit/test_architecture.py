@@ -1,8 +1,11 @@
-"""Imports go one way, so a reader of one layer needs only the layers before it."""
+"""Imports go one way, so that a reader of one package needs only the packages before it; and other rules."""
 
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,37 +27,143 @@ ORDER = [
     "cli",
     "__main__",
 ]
+ENGINE_ORDER = [
+    "internal_columns",
+    "polling",
+    "storage",
+    "jvm",
+    "startup_phases",
+    "session",
+    "spark_errors",
+    "sources",
+    "log",
+    "lookups",
+    "compile",
+    "batch",
+    "followers",
+    "recovery",
+    "status",
+    "live_table",
+    "handle",
+    "start",
+]
 # App.start and friends reach the engine when they are called, not when they are imported.
 LATE = {("declare", "engine")}
+# A program of its own, which runs an app so that the JVM records the classes it loads.
+PROGRAMS = {"engine.jvm.archive_writer"}
+# Modules that write files which appear whole, outside the engine's storage package.
+WRITERS = {"kernel/build.py", "cli/export.py", "engine/jvm/archive_writer.py"}
+# Modules that know a path of Spark's checkpoint, outside the engine's storage package.
+LOG_READERS = {"engine/recovery/bootstrap.py"}
+
+MODULES = sorted(path for path in SOURCE.rglob("*.py") if "template" not in path.parts)
 
 
-def layer(path: Path) -> str:
-    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+def name_of(path: Path) -> str:
+    """`engine.compile.table`; a package is named as its directory."""
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imported(path: Path) -> set[str]:
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
-        if isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module] if node.module != "keyfold" else [f"keyfold.{a.name}" for a in node.names]
-        found |= {n.split(".")[1] for n in names if n.startswith("keyfold.")}
-    return found
+NAMES = {name_of(path): path for path in MODULES}
 
 
-@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE)))
-def test_a_layer_imports_only_layers_before_it(path: Path) -> None:
-    mine = layer(path)
+def named(path: Path) -> str:
+    return str(path.relative_to(SOURCE))
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
+def imported(path: Path, *, only_at_top: bool = False) -> Iterator[str]:
+    """The modules of keyfold that a file imports: at the top, for types alone, and inside functions."""
+    for node in parsed(path).body if only_at_top else ast.walk(parsed(path)):
+        if isinstance(node, ast.Import):
+            yield from (a.name.removeprefix("keyfold.") for a in node.names if a.name.startswith("keyfold."))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "keyfold":
+            package = (node.module or "").removeprefix("keyfold").removeprefix(".")
+            for alias in node.names:
+                whole = f"{package}.{alias.name}".strip(".")
+                yield whole if whole in NAMES else package
+
+
+def refused(mine: str, other: str, order: list[str]) -> bool:
+    assert mine in order, f"{mine} is new: give it a place in the order"
+    return other in order and order.index(other) > order.index(mine)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=named)
+def test_a_package_imports_only_packages_before_it(path: Path) -> None:
+    mine = (name_of(path) or "__init__").split(".")[0]
     if mine == "__init__":
         return
-    assert mine in ORDER, f"{mine} is a new layer: give it a place in ORDER"
-    for other in imported(path) & set(ORDER):
-        late = (mine, other) in LATE
-        assert late or ORDER.index(other) <= ORDER.index(mine), f"{mine} must not import {other}"
+    wrong = {other for other in imported(path) if refused(mine, other.split(".")[0], ORDER)}
+    assert {other for other in wrong if (mine, other.split(".")[0]) not in LATE} == set()
 
 
-def test_no_file_is_too_long() -> None:
-    for path in (*SOURCE.rglob("*.py"), *SOURCE.rglob("*.scala")):
+@pytest.mark.parametrize("path", [p for p in MODULES if name_of(p).startswith("engine.")], ids=named)
+def test_a_package_of_the_engine_imports_only_those_before_it(path: Path) -> None:
+    mine = name_of(path).split(".")[1]
+    others = {other for other in imported(path) if other.startswith("engine.")}
+    wrong = {other for other in others if refused(mine, other.split(".")[1], ENGINE_ORDER)}
+    assert wrong <= ({"engine.start"} if name_of(path) in PROGRAMS else set())
+
+
+def in_cycles(imports: dict[str, set[str]]) -> dict[str, set[str]]:
+    """The modules that are left when those without imports, or with imports of such alone, are taken away."""
+    left = {name: others - {name} for name, others in imports.items()}
+    while ready := {name for name, others in left.items() if not others & left.keys()}:
+        left = {name: others for name, others in left.items() if name not in ready}
+    return {name: others & left.keys() for name, others in left.items()}
+
+
+def test_no_modules_import_each_other() -> None:
+    assert in_cycles({name: set(imported(path, only_at_top=True)) for name, path in NAMES.items()}) == {}
+
+
+def test_modules_of_the_engine_do_not_name_each_other_even_as_types_or_late() -> None:
+    engine = {name: path for name, path in NAMES.items() if name.startswith("engine.")}
+    assert in_cycles({name: set(imported(path)) for name, path in engine.items()}) == {}
+
+
+def test_a_cycle_of_imports_is_found() -> None:
+    assert in_cycles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}).keys() == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=named)
+def test_the_first_line_of_a_module_says_what_it_holds(path: Path) -> None:
+    text = ast.get_docstring(parsed(path))
+    assert text, "no docstring"
+    first = text.splitlines()[0]
+    assert first.endswith((".", ":")), first
+
+
+def test_durable_writes_are_in_the_storage_package_alone() -> None:
+    wrong = {
+        named(path)
+        for path in MODULES
+        if not name_of(path).startswith("engine.storage")
+        and re.search(r"\bos\.(replace|rename|link|fsync)\(", path.read_text("utf-8"))
+    }
+    assert wrong == WRITERS
+
+
+def test_the_formats_of_sparks_logs_are_known_to_the_storage_package_alone() -> None:
+    words = re.compile(
+        r"sources/\[0-9|\"(offsets|commits)\"|/ \"sources\"|batchWatermarkMs|logOffset|_metadata/v2"
+    )
+    found = {
+        path
+        for path in MODULES
+        if not name_of(path).startswith("engine.storage") and words.search(path.read_text("utf-8"))
+    }
+    assert {named(path) for path in found} == LOG_READERS
+
+
+def test_files_stay_small() -> None:
+    for path in (*MODULES, *SOURCE.rglob("*.scala")):
         assert len(path.read_text("utf-8").splitlines()) <= 400, path
 
 

@@ -14,7 +14,6 @@ import pytest
 from keyfold.engine.batch import rejected_rows, side_outputs
 from keyfold.engine.session import log_settings
 from keyfold.engine.sources import json_rows
-from keyfold.engine.status import monitor
 from keyfold.engine.storage import layout as homes
 from keyfold.engine.storage import lease as locks
 from keyfold.settings import load
@@ -49,7 +48,7 @@ def test_all_that_python_writes_into_a_home_is_private(tmp_path: Path) -> None:
     lock = locks.Lock(place).take()
     table = place.table("t")
     place.write_plan({})
-    monitor.write_status(place, {"tables": {}})
+    place.write_status({"tables": {}})
     for kind in (rejected_rows.RejectedFile, side_outputs.LateFile, side_outputs.DuplicateFile):
         file = kind(table, 0)
         late = {"event_time": 0, "watermark": 0, "last_end": 0, "missed": 1, "windows": []}

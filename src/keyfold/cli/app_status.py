@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -55,10 +54,7 @@ def status(place: AppHome) -> dict[str, Any]:
 
 
 def _written(place: AppHome) -> dict[str, Any]:
-    try:
-        return {"tables": {}, **json.loads(place.status.read_text("utf-8"))}
-    except (OSError, ValueError):
-        return {"tables": {}}
+    return {"tables": {}, **place.read_status()}
 
 
 def _state(place: AppHome, pid: int | None, written: Mapping[str, Any], was_running: bool) -> State:

@@ -92,7 +92,7 @@ def reached(place: AppHome, table: str) -> tuple[int | None, datetime | None]:
     committed = home.committed()
     if position and (committed is None or position.batch >= committed):
         return position.batch, position.watermark
-    ms = None if committed is None else home.watermark_ms(committed)
+    ms = None if committed is None else home.spark.watermark_ms(committed)
     watermark = None if ms is None else from_micros(ms * 1000, zoned=True)
     return committed, watermark if isinstance(watermark, datetime) else None
 

@@ -1,1 +1,1 @@
-"""Where declarations meet Spark: session, compile, run, and what each batch does."""
+"""Compiles declarations to Spark queries, runs them, handles each batch, and recovers."""

@@ -12,11 +12,13 @@ from keyfold.engine.batch.hook import BatchHook
 from keyfold.engine.jvm import process
 from keyfold.engine.live_table import LiveTable
 from keyfold.engine.lookups.registry import Lookups
-from keyfold.engine.sources.idle_watermark import Idle
+from keyfold.engine.polling import wait_until
+from keyfold.engine.sources.connectors import SOURCES
+from keyfold.engine.sources.idle_watermark import IdleTable, IdleWatermarks
 from keyfold.engine.status.failures import Failures
 from keyfold.engine.status.monitor import Monitor
 from keyfold.engine.status.table_metrics import reported
-from keyfold.engine.storage.layout import AppHome, wait_until
+from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lock
 from keyfold.errors import BadOption, JavaEnded, QueryError, QueryFailed, did_you_mean
 from keyfold.plan import nodes
@@ -38,18 +40,18 @@ class Handle:
         home: AppHome,
         lock: Lock,
         store: ViewStore,
-        sides: Lookups,
+        lookups: Lookups,
         feeds: Collection[str] = (),
     ) -> None:
         self.spec, self.spark, self.home, self.store = spec, spark, home, store
         self.queries: dict[str, StreamingQuery] = {}
         self.hooks: dict[str, BatchHook] = {}
         self.feeds = feeds
-        self._lookups = sides
+        self._lookups = lookups
         self._lock: Lock | None = lock
         self._failures = Failures(spec.name, home.path.parent, self.queries, self.hooks)
-        self._monitor = Monitor(spec.name, home, self._failures.documents, sides.status)
-        self._idle: Idle | None = None
+        self._monitor = Monitor(spec.name, home, self._failures.documents, lookups.status)
+        self._idle: IdleWatermarks | None = None
 
     def __enter__(self) -> Handle:
         return self
@@ -80,79 +82,83 @@ class Handle:
         return found[0] if name in (t.name for t in self.spec.tables) else side_outputs.of_stream(name, found)
 
     def late(self, table: str) -> list[dict[str, Any]]:
-        """Rows of a table that came after their windows had closed, with what they missed and raw text."""
+        """Late rows of a table, which arrived after their windows closed, with these windows and raw text."""
         tables = {t.name: [s.name for s in nodes.sources(t.input)] for t in self.spec.tables}
         found = late_replay.table_of(self.spec.name, table, tables, [s.name for s in self.spec.streams])
         return list(late_replay.read(self.home.table(found)))
 
     def removed(self, table: str) -> list[dict[str, Any]]:
-        """Repeats that `distinct(..., removed=True)` kept aside, with raw text; the status counts all."""
+        """Duplicates that `distinct(..., removed=True)` kept, with raw text; the status counts them all."""
         self.table(table)  # for its error, if there is no such table
         return side_outputs.read_removed(self.home.table(table))
 
     def drain(self) -> None:
-        """Processes all input that is there now, then returns."""
+        """Processes all input that is available now, then returns."""
         self._refuse_endless()
         # In the order of the declaration, so that a table comes after those it reads.
         for name, query in self.queries.items():
             try:
                 query.processAllAvailable()
             except Exception:
-                self._failures.tell()
+                self._failures.raise_first()
                 if query.isActive:
                     raise
                 raise QueryFailed("the query was stopped", app=self.spec.name, table=name) from None
 
     def _refuse_endless(self) -> None:
         for stream in self.spec.streams:
-            if stream.connector.kind == "rate" and stream.name not in self.feeds:
+            if SOURCES[stream.connector.kind].endless and stream.name not in self.feeds:
                 raise BadOption(
                     f"stream {stream.name} never ends, so that it can't be drained",
                     where=stream.site,
-                    given="kf.rate(...)",
+                    given=f"kf.{stream.connector.kind}(...)",
                     hint="run it for a time instead: keyfold run APP.py --for 30s, or handle.wait(30)",
                 )
 
     def wait(self, seconds: float | None = None, stopping: threading.Event | None = None) -> None:
-        """Returns when the time is over or a stop is asked for.
+        """Returns after that many seconds, or when `stopping` is set.
 
-        A query that fails raises `QueryFailed`, the end of Java `JavaEnded`.
+        Raises `QueryFailed` when a query fails, and `JavaEnded` when the JVM ends.
         """
         stopping = stopping or threading.Event()
 
         def over() -> bool:
-            self._failures.tell()
-            done = stopping.is_set() or self._failures.over
+            self._failures.raise_first()
+            done = stopping.is_set() or self._failures.stopped
             return done or not any(q.isActive for q in self.queries.values())
 
         with process.told(self.spec.name):
             wait_until(over, float("inf") if seconds is None else seconds, pause=0.1)
 
-    def _up(self) -> None:
-        """Called when every query has been started."""
+    def _started(self) -> None:
+        """Starts the threads that accompany running queries."""
         self._monitor.watch(self.queries, self.hooks, self.store)
-        self._idle = Idle(self.queries, self.hooks)
+        self._idle = IdleWatermarks(
+            IdleTable(hook.spec, hook.home, self.queries[name], hook.idle)
+            for name, hook in self.hooks.items()
+            if hook.spec.idle_ms is not None
+        )
         self._lookups.watch()
 
     def refresh(self, lookup: str) -> dict[str, Any]:
-        """Reads a lookup again now, for the batches to come; returns how it is, as `status` has it.
+        """Reloads a lookup now, for the next batches; returns its status.
 
-        If it can't be read, the version before it stays, and `error` says why.
+        If it can't be read, the last good version stays in use, and `error` says why.
         """
         return self._lookups.refresh(lookup)
 
     def status(self, *, count: bool = False) -> dict[str, Any]:
-        """How each table is: batch, rows, speed, keys, bytes of state, watermark, rows put aside.
+        """The metrics of each table: batch, rows, throughput, keys, bytes of state, watermark, side outputs.
 
-        And each lookup: rows, when they were loaded, which version they are, why a newer one is not used.
-        `failures` has what stopped a query, or all of them, and when; the figures are then the last ones.
+        And of each lookup: rows, when they were loaded, their version, the error of the last reload.
+        `failures` has what stopped queries, and when; the metrics are then the last ones.
 
-        With `count` the keys are counted now and not a while ago, however long that takes.
+        With `count` keys are counted now, however long that takes; otherwise the number may be a while old.
         """
         return self._monitor.sample(count=count)
 
     def stop(self, seconds: float = 600.0) -> None:
-        """Lets the batch under way finish, for so long, then stops every query and lets go of the home."""
+        """Waits that long for running batches to finish, then stops every query and releases the home."""
         if self._idle is not None:
             self._idle.close()
         self._lookups.close()
@@ -169,9 +175,9 @@ class Handle:
             if self._lock is not None:
                 self._lock.release()
                 self._lock = None
-            self._failures.over = True
-        if self._failures.java_ended() and not self._failures.told:
-            self._failures.tell()
+            self._failures.stopped = True
+        if self._failures.java_ended() and not self._failures.raised:
+            self._failures.raise_first()
 
 
 def _failed(query: StreamingQuery) -> bool:
@@ -184,14 +190,15 @@ def _failed(query: StreamingQuery) -> bool:
 def _stop(query: StreamingQuery, hook: BatchHook, seconds: float) -> None:
     hook.idle.wait(seconds)
     wait_until(lambda: not query.isActive or hook.last is None or hook.last == hook.home.committed(), seconds)
-    if query.isActive and hook.last is not None:
-        # Spark reports a batch a moment after it has committed it, and not at all once it is stopped.
-        wait_until(lambda: not query.isActive or reported(query) >= hook.last, min(seconds, 5.0))
+    last = hook.last
+    if query.isActive and last is not None:
+        # Spark reports a batch a moment after its commit, and not at all once the query is stopped.
+        wait_until(lambda: not query.isActive or reported(query) >= last, min(seconds, 5.0))
     query.stop()
 
 
 def tables_of(spec: AppSpec, name: str) -> list[str]:
-    """The tables that `name` means: itself, or all that read the stream of that name."""
+    """The table of that name, or all tables that read the stream of that name."""
     own = [t.name for t in spec.tables if t.name == name]
     fed = [t.name for t in spec.tables if name in (s.name for s in nodes.sources(t.input))]
     if not own and not fed and name not in (s.name for s in spec.streams):

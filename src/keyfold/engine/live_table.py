@@ -1,4 +1,4 @@
-"""Tables of a running app, with a Spark DataFrame on top of what any reader has."""
+"""Tables of a running app, which can also be read as Spark DataFrames."""
 
 from __future__ import annotations
 

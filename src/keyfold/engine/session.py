@@ -13,7 +13,7 @@ from keyfold import private
 from keyfold.engine.jvm.command import JAVA_OPTIONS
 from keyfold.engine.jvm.launch import Launch
 from keyfold.engine.startup_phases import Tell, brief
-from keyfold.engine.storage.layout import replace_file
+from keyfold.engine.storage.files import replace_file
 from keyfold.errors import ConnectRefused, KeyfoldError, RunError
 from keyfold.kernel.build import java, kernel_jar
 from keyfold.settings import Settings, load

@@ -1,4 +1,4 @@
-"""Starts an app: takes its home, compiles its tables, brings views and state together, starts the queries."""
+"""Starts an app: takes its home, compiles its tables, aligns views and state, starts the queries."""
 
 from __future__ import annotations
 
@@ -10,31 +10,35 @@ from typing import TYPE_CHECKING, Any, cast
 
 from keyfold.engine import session
 from keyfold.engine.batch.hook import BatchHook
-from keyfold.engine.compile.table import Compiled, compile_app
+from keyfold.engine.compile.compiled import Compiled
+from keyfold.engine.compile.table import compile_app
+from keyfold.engine.followers.sink import open_sink
 from keyfold.engine.handle import Handle
 from keyfold.engine.jvm import process
+from keyfold.engine.log import chain
+from keyfold.engine.log.chain import Links
 from keyfold.engine.lookups.registry import Lookups
-from keyfold.engine.recovery import bootstrap, definition_check, table_removal
-from keyfold.engine.recovery.query_restart import Again
+from keyfold.engine.recovery import bootstrap, damage, definition_check, table_removal
+from keyfold.engine.recovery.query_failure import of_table
+from keyfold.engine.recovery.query_restart import RestartingQuery
 from keyfold.engine.recovery.view_rebuild import align
 from keyfold.engine.sources import inline_rows, missing_files
-from keyfold.engine.spark_errors import of_table
 from keyfold.engine.startup_phases import Tell, brief
-from keyfold.engine.status.monitor import note_failure
-from keyfold.engine.storage import damage
+from keyfold.engine.status.monitor import record_failure
 from keyfold.engine.storage.layout import AppHome, app_home
 from keyfold.engine.storage.lease import Lock, jvm_pid
 from keyfold.errors import RunError
 from keyfold.plan.nodes import AppSpec, TableSpec
 from keyfold.plan.validate import arguments
 from keyfold.settings import Settings, load
+from keyfold.views.contract import ViewStore
 from keyfold.views.stores import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-# The number of partitions is a setting of the session when a query starts: one start at a time.
+# A query takes its number of partitions from the session when it starts: one start at a time.
 _STARTING = threading.Lock()
 
 
@@ -49,9 +53,10 @@ def start(
     tell: Tell = brief,
     alone: bool = False,
 ) -> Handle:
-    """Starts every table of the app and returns at once. `spark`: a session, or settings for one.
+    """Starts every table of the app and returns at once.
 
-    `alone`: the process ends with this run.
+    `spark`: a session, or settings for one. `feeds`: directories of JSON rows in place of streams' sources.
+    `changelog`: keep the changes of each batch. `alone`: the process ends with this run.
     """
     arguments.require_tables(spec)
     if isinstance(spark, Mapping):
@@ -70,83 +75,120 @@ def start(
                 else session.users_session(spark, wanted)
             )
             lock.holds_jvm(jvm_pid(own.sparkContext._gateway))
-            return _started(spec, own, place, lock, wanted, feeds or {}, changelog, tell)
+            return _Start(spec, own, place, lock, wanted).run(feeds or {}, changelog, tell)
     except BaseException as error:
         if isinstance(error, RunError):
-            note_failure(place, error)
+            record_failure(place, error)
         lock.release()
         raise
 
 
-def _started(
-    spec: AppSpec,
-    spark: SparkSession,
-    place: AppHome,
-    lock: Lock,
-    settings: Settings,
-    feeds: Mapping[str, Path],
-    changelog: bool,
-    tell: Tell,
-) -> Handle:
-    stored = place.read_plan()
-    tell("tables")
-    sides = Lookups(spark, session.kernel(spark))
-    compiled = compile_app(spark, spec, {**inline_rows.directories(spec, place), **feeds}, place, sides)
-    for one in compiled:
-        definition_check.check(spec.name, stored, one, place)
-        damage.check(spec.name, one.spec.name, place.table(one.spec.name))
-    for one in compiled:
-        place.table(one.spec.name).adopt()
-    inline_rows.check(spec, place)
-    sides.load()
-    inline_rows.write(spec, place)
-    partitions = {c.spec.name: _partitions(spark, c, stored) for c in compiled}
-    store = open_store(place.views if settings.views == "sqlite" else settings.views, read_only=False)
-    handle = Handle(spec, spark, place, lock, store, sides, frozenset(feeds))
-    try:
-        tell("views")
-        for one in compiled:
-            with of_table(spec.name, one.spec.name, place.table(one.spec.name)):
-                align(spark, store, one, place)
-            if settings.missing_files == "skip":
-                missing_files.skip(spec, one, place, store)
-        links = bootstrap.prepare(spark, spec, compiled, place, store)
-        place.write_plan(_merged(stored, definition_check.plan_of(spec, compiled, partitions)))
-        tell("queries")
-        for one in compiled:
-            name, views = one.spec.name, settings.views != "none"
-            home = place.table(name)
-            home.sweep()
-            hook = BatchHook(
-                one.spec, home, store, one.view, views=views, changelog=changelog, links=links[name]
-            )
-            handle.hooks[name] = hook
-            begin = partial(_query, spark, spec, one, hook, partitions[name])
-            with of_table(spec.name, name, home):
-                handle.queries[name] = _begun(one.spec, hook, begin)
-        handle._up()
-    except BaseException:
-        handle.stop()
-        raise
-    return handle
+class _Start:
+    """One start of an app, step by step."""
+
+    def __init__(
+        self, spec: AppSpec, spark: SparkSession, place: AppHome, lock: Lock, settings: Settings
+    ) -> None:
+        self.spec, self.spark, self.place, self.lock, self.settings = spec, spark, place, lock, settings
+        self.stored = place.read_plan()
+        self.lookups = Lookups(spark, session.kernel(spark))
+
+    def run(self, feeds: Mapping[str, Path], changelog: bool, tell: Tell) -> Handle:
+        """Compiles, checks and starts every table."""
+        tell("tables")
+        tables = self._compiled(feeds)
+        store = self._open_views()
+        handle = Handle(self.spec, self.spark, self.place, self.lock, store, self.lookups, frozenset(feeds))
+        try:
+            tell("views")
+            links = self._aligned(tables, store)
+            tell("queries")
+            for table in tables:
+                self._start_query(handle, table, links[table.spec.name], changelog)
+            handle._started()
+        except BaseException:
+            handle.stop()
+            raise
+        return handle
+
+    def _compiled(self, feeds: Mapping[str, Path]) -> list[Compiled]:
+        """The tables, checked against what is on disk. Nothing is written unless all of them fit."""
+        spec, place = self.spec, self.place
+        inline = inline_rows.directories(spec, place)
+        tables = compile_app(self.spark, spec, {**inline, **feeds}, place, self.lookups)
+        for table in tables:
+            definition_check.check(spec.name, self.stored, table, place)
+            damage.check(spec.name, table.spec.name, place.table(table.spec.name))
+        for table in tables:
+            place.table(table.spec.name).spark.relocate()
+        inline_rows.check(spec, place)
+        self.lookups.load()
+        inline_rows.write(spec, place)
+        return tables
+
+    def _open_views(self) -> ViewStore:
+        views = self.settings.views
+        return open_store(self.place.views if views == "sqlite" else views, read_only=False)
+
+    def _aligned(self, tables: list[Compiled], store: ViewStore) -> dict[str, Links]:
+        """Aligns views, state and readers, and records the plan; returns where each table's changes go."""
+        for table in tables:
+            home = self.place.table(table.spec.name)
+            with of_table(self.spec.name, table.spec.name, home):
+                align(self.spark, store, table, self.place)
+            if self.settings.missing_files == "skip":
+                published = _published(self.spec, table, self.place, store)
+                missing_files.skip(table.name, table.spec.site, table.files, home, published)
+        links = bootstrap.prepare(self.spark, self.spec, tables, self.place, store)
+        partitions = {table.spec.name: self._partitions(table) for table in tables}
+        plan = definition_check.plan_of(self.spec, tables, partitions)
+        self.place.write_plan(_merged(self.stored, plan))
+        return links
+
+    def _partitions(self, table: Compiled) -> int:
+        """The number of state partitions, which the table's first start fixes."""
+        known = ((self.stored or {}).get("tables") or {}).get(table.spec.name)
+        if known is not None:
+            return int(known["partitions"])
+        return table.spec.partitions or int(self.spark.conf.get("spark.sql.shuffle.partitions") or 1)
+
+    def _start_query(self, handle: Handle, table: Compiled, links: Links, changelog: bool) -> None:
+        name, views = table.spec.name, self.settings.views != "none"
+        home = self.place.table(name)
+        home.sweep()
+        sinks = [open_sink(connector).write for connector in table.spec.sinks]
+        hook = BatchHook(
+            table.spec,
+            home,
+            handle.store,
+            table.view,
+            views=views,
+            changelog=changelog,
+            links=links,
+            sinks=sinks,
+        )
+        handle.hooks[name] = hook
+        begin = partial(_query, self.spark, self.spec, table, hook, self._partitions(table))
+        with of_table(self.spec.name, name, home):
+            handle.queries[name] = _begun(table.spec, hook, begin)
+
+
+def _published(spec: AppSpec, table: Compiled, place: AppHome, store: ViewStore) -> int:
+    """The newest batch of a table that its view or another table has; -1 if there is none."""
+    position = store.position(table.spec.name)
+    sent = (chain.sent(use, place) for use in chain.readers(spec, table.spec.name))
+    return max((-1 if position is None else position.batch, *sent))
 
 
 def _merged(stored: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
-    """Tables that the app no longer has keep their entry: their state is still there."""
+    """The new plan; tables that the app no longer declares keep their entry, since their state remains."""
     return {**new, "tables": {**(stored or {}).get("tables", {}), **new["tables"]}}
-
-
-def _partitions(spark: SparkSession, compiled: Compiled, stored: dict[str, Any] | None) -> int:
-    known = ((stored or {}).get("tables") or {}).get(compiled.spec.name)
-    if known is not None:
-        return int(known["partitions"])
-    return compiled.spec.partitions or int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
 
 
 def _begun(table: TableSpec, hook: BatchHook, start: Callable[[], StreamingQuery]) -> StreamingQuery:
     if table.process is None:
         return start()
-    return cast("StreamingQuery", Again(start, f"{table.app}.{table.name}", hook))
+    return cast("StreamingQuery", RestartingQuery(start, f"{table.app}.{table.name}", hook))
 
 
 def _query(
@@ -154,7 +196,7 @@ def _query(
 ) -> StreamingQuery:
     settings = {
         "spark.sql.shuffle.partitions": str(partitions),
-        # Without event time nothing is due while nothing arrives, and Spark would run empty batches for ever.
+        # In processing time nothing is due without rows, but Spark would run empty batches for ever.
         "spark.sql.streaming.noDataMicroBatches.enabled": str(compiled.event_time).lower(),
     }
     if spec.snapshot_every is not None:

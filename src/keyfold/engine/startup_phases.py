@@ -1,4 +1,4 @@
-"""What a start is doing, for whoever shows it."""
+"""The phases of a start, for whoever shows its progress."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Literal
 Step = Literal["kernel", "spark", "tables", "views", "queries"]
 
 Tell = Callable[[Step], None]
-"""Called with a step when it begins."""
+"""Called with a phase when it begins."""
 
 
 def brief(step: Step) -> None:
-    """Tells of the one step that takes long, once in a machine's life."""
+    """Reports only the one phase that takes long, once per Spark version."""
     if step == "kernel":
         text = "keyfold: building the kernel, once for this Spark version; it takes some seconds"
         print(text, file=sys.stderr, flush=True)

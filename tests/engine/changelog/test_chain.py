@@ -11,9 +11,10 @@ import pytest
 import keyfold as kf
 from keyfold.engine import start
 from keyfold.engine.batch import side_outputs
+from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
 from keyfold.errors import BadExpression, QueryFailed, StateMismatch
 from keyfold.fault_points import FaultPoint, Handler, handled_by
-from keyfold.testing import Driver, _forget_last_commit, drive, shared_session
+from keyfold.testing import Driver, drive, shared_session
 
 pytestmark = pytest.mark.jvm
 
@@ -137,7 +138,7 @@ def test_a_batch_whose_changes_were_removed_runs_again_and_gives_them_once(tmp_p
             (row,) = handle.table("log").rows()
             assert (row["changes"], row["totals"]) == [(1, 0), (2, 1), (3, 4)][n - 1]
             checkpoint = handle.home.table("sums").checkpoint
-        _forget_last_commit(checkpoint)
+        SparkCheckpoint(checkpoint).uncommit_last()
 
 
 @pytest.mark.parametrize("views", ["sqlite", "none"])
@@ -171,7 +172,7 @@ def test_the_batch_of_a_snapshot_that_runs_again_is_not_given_twice(tmp_path: Pa
         d.push("rows", [{"k": "a", "x": 1}])
         d.push("rows", [{"k": "a", "x": 2}])
         checkpoint = d.handle.home.table("sums").checkpoint
-    _forget_last_commit(checkpoint)
+    SparkCheckpoint(checkpoint).uncommit_last()
     with drive(chained("twice", "log"), home=tmp_path) as d:
         assert d.rows("log") == seen(("a", [3]))
         d.push("rows", [{"k": "a", "x": 4}])

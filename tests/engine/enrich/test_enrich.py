@@ -362,4 +362,4 @@ def test_what_does_not_fit_is_refused_with_both_sides_named() -> None:
     assert "two columns would be called people_name" in refused(app)
     app, table, made = app_of()
     made.select("id").enrich(table, on="p").by("id").table("t", n="count(*)")
-    assert "the stream has no column p to meet people by" in refused(app)
+    assert "the stream has no column p to join people on" in refused(app)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import keyfold as kf
 from keyfold.engine.compile.table import compile_app
-from keyfold.engine.storage.layout import wait_until
+from keyfold.engine.polling import wait_until
 from keyfold.errors import BadExpression, BadOption, QueryError, StateMismatch
 from keyfold.testing import Driver, drive, shared_session
 from tests.engine.models.strategies import plans

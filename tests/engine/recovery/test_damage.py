@@ -10,9 +10,8 @@ import pytest
 
 import keyfold as kf
 from keyfold.engine.handle import Handle
-from keyfold.engine.recovery import table_removal
+from keyfold.engine.recovery import damage, table_removal
 from keyfold.engine.sources.json_rows import encode, put
-from keyfold.engine.storage import damage
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import HomeUnusable, QueryFailed, RunError
 from keyfold.testing import shared_session
@@ -125,5 +124,5 @@ def test_a_lost_checkpoint_is_reset_and_a_lost_view_made_again(place: AppHome, t
 
 def test_a_whole_checkpoint_has_no_damage(place: AppHome) -> None:
     for table in ("totals", "sizes", "others"):
-        assert damage.in_logs(place.table(table)) is None
-        assert list(damage._broken(place.table(table), shared_session()._jvm)) == []
+        assert damage.in_logs(place.table(table).spark) is None
+        assert list(damage._broken(place.table(table).spark, shared_session()._jvm)) == []

@@ -14,7 +14,7 @@ import keyfold as kf
 from keyfold.engine import start
 from keyfold.engine.storage.layout import app_home
 from keyfold.errors import QueryFailed
-from keyfold.testing import _forget_last_commit, shared_session
+from keyfold.testing import shared_session
 
 pytestmark = pytest.mark.jvm
 
@@ -125,7 +125,7 @@ def test_a_file_whose_header_is_wrong_is_rejected_once_however_it_is_read(tmp_pa
             assert table["rejecting"] is None, "rows of other files of the batch were folded"
 
     check(again=False)
-    _forget_last_commit(app_home(home, "shop").table("totals").checkpoint)
+    app_home(home, "shop").table("totals").spark.uncommit_last()
     check(again=True)
 
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 import keyfold as kf
 from keyfold.engine.batch import late_replay
-from keyfold.engine.storage.layout import wait_until
+from keyfold.engine.polling import wait_until
 from keyfold.errors import BadExpression, StateMismatch
 from keyfold.testing import Driver, drive
 

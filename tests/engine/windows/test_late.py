@@ -12,7 +12,7 @@ import pytest
 
 import keyfold as kf
 from keyfold.engine.batch import late_replay, side_outputs
-from keyfold.engine.storage.layout import wait_until
+from keyfold.engine.polling import wait_until
 from keyfold.errors import QueryError
 from keyfold.testing import Driver, drive
 

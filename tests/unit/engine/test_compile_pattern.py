@@ -26,7 +26,7 @@ def test_each_condition_is_told_with_the_line_of_its_step() -> None:
 
     pipeline = MagicMock()
     context: Any = SimpleNamespace(spark=None, meaning={}, where=lambda what, site: "", at=at)
-    pattern.tell(context, pipeline, spec, spec.pattern)
+    pattern.declare(context, pipeline, spec, spec.pattern)
     assert lines == {"step a": 3, "no n": 2, "step b": 1, "until kind = 'u'": 1, "returns n": 0}
     told = json.loads(pipeline.sequences.call_args.args[0])
     assert sorted(told) == ["begin", "conditions", "positions", "steps", "ways"]

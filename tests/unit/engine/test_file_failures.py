@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from keyfold.engine.spark_errors import failed
+from keyfold.engine.recovery.query_failure import failed
 
 READ = (
     "[FAILED_READ_FILE.{kind}] Encountered error while reading file file:///in/a%20b.json.gz. {more}"

@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from keyfold.engine.storage import files
 from keyfold.engine.storage import layout as homes
 from keyfold.engine.storage import lease as locks
 from keyfold.errors import HomeLocked, HomeUnusable, QueryError
@@ -134,9 +135,45 @@ def test_a_table_is_found_by_its_full_name_or_alone_where_there_is_one_app(tmp_p
 
 def test_a_replaced_file_leaves_nothing_beside_it(tmp_path: Path) -> None:
     for content in (b"old", b"new"):
-        homes.replace_file(tmp_path / "f", content)
+        files.replace_file(tmp_path / "f", content)
     assert [p.name for p in tmp_path.iterdir()] == ["f"]
     assert (tmp_path / "f").read_bytes() == b"new"
+
+
+def test_a_file_is_linked_once(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x")
+    files.link_durably(tmp_path / "a", tmp_path / "b")
+    assert (tmp_path / "b").read_text() == "x"
+    with pytest.raises(FileExistsError):
+        files.link_durably(tmp_path / "a", tmp_path / "b")
+
+
+def test_a_line_is_appended_unless_it_is_there(tmp_path: Path) -> None:
+    for number in (1, 2, 1):
+        files.append_durably(tmp_path / "audit", f"entry {number}", unless=f"entry {number}")
+    assert (tmp_path / "audit").read_text() == "entry 1\nentry 2\n"
+
+
+@pytest.mark.parametrize("text", [None, "", "{", "[1]"])
+def test_a_status_that_is_missing_or_damaged_is_empty(tmp_path: Path, text: str | None) -> None:
+    place = homes.app_home(tmp_path, "shop")
+    if text is not None:
+        place.status.write_text(text)
+    assert place.read_status() == {}
+    place.write_status({"tables": {}})
+    assert place.read_status() == {"tables": {}}
+
+
+def test_the_last_commit_is_taken_back_and_its_batch_is_begun_but_not_committed(tmp_path: Path) -> None:
+    home = homes.TableHome(tmp_path)
+    home.spark.uncommit_last()
+    for log in ("offsets", "commits"):
+        (home.checkpoint / log).mkdir(parents=True)
+        for name in ("0", "1", ".1.crc"):
+            (home.checkpoint / log / name).touch()
+    home.spark.uncommit_last()
+    assert (home.begun(), home.committed()) == (1, 0)
+    assert not (home.checkpoint / "commits" / ".1.crc").exists()
 
 
 def test_a_log_of_files_is_whole_back_to_where_it_was_compacted(tmp_path: Path) -> None:
@@ -147,10 +184,10 @@ def test_a_log_of_files_is_whole_back_to_where_it_was_compacted(tmp_path: Path) 
     (home.checkpoint / "offsets" / "7").write_text('v1\n{}\n{"logOffset":12}\n-\n')
     for name in ("8", "9.compact", "10", "11", "12", "13", ".10.crc", "skipped.json"):
         (log / name).touch()
-    assert home.lost_logs([0, 1]) == []
+    assert home.spark.missing_log_entries([0, 1]) == []
     (log / "11").unlink()
     (log / "9.compact").unlink()
-    assert [path.name for path in home.lost_logs([0, 1])] == [
+    assert [path.name for path in home.spark.missing_log_entries([0, 1])] == [
         "11",
         "9",
         "7",
@@ -168,7 +205,7 @@ def test_a_source_of_another_kind_does_not_hide_the_logs_of_files(tmp_path: Path
     home = homes.TableHome(tmp_path)
     (home.checkpoint / "offsets").mkdir(parents=True)
     (home.checkpoint / "offsets" / "0").write_text('v1\n{}\n12\n{"logOffset":3}\n-\n')
-    assert home.file_logs(0, [0, 1, 2]) == {0: -1, 1: 3, 2: -1}
+    assert home.spark.log_offsets(0, [0, 1, 2]) == {0: -1, 1: 3, 2: -1}
 
 
 def test_a_source_that_is_read_twice_has_one_log(tmp_path: Path) -> None:
@@ -177,8 +214,8 @@ def test_a_source_that_is_read_twice_has_one_log(tmp_path: Path) -> None:
     (home.checkpoint / "offsets").mkdir()
     (home.checkpoint / "offsets" / "0").write_text('v1\n{}\n{"logOffset":0}\n{"logOffset":0}\n')
     (home.checkpoint / "sources" / "0" / "0").touch()
-    assert home.lost_logs([0, 0]) == []
-    assert home.lost_logs([0, 1]) == [home.checkpoint / "sources" / "1" / "0"]
+    assert home.spark.missing_log_entries([0, 0]) == []
+    assert home.spark.missing_log_entries([0, 1]) == [home.checkpoint / "sources" / "1" / "0"]
 
 
 def test_what_spark_says_of_the_state_is_of_where_the_home_is_now(tmp_path: Path) -> None:
@@ -189,12 +226,12 @@ def test_what_spark_says_of_the_state_is_of_where_the_home_is_now(tmp_path: Path
     store = {"storeName": "default", "stateSchemaFilePaths": [f"file:/old/state/of/checkpoint/{schema}"]}
     told.write_text("v2\n" + json.dumps({"stateStoreInfo": [store], "operatorPropertiesJson": '{"a":"ä"}'}))
     (told.parent / ".0.crc").touch()
-    home.adopt()
+    home.spark.relocate()
     version, text = told.read_text("utf-8").split("\n")
     store["stateSchemaFilePaths"] = [f"file:{home.checkpoint}/{schema}"]
     assert version == "v2"
     assert json.loads(text) == {"stateStoreInfo": [store], "operatorPropertiesJson": '{"a":"ä"}'}
     assert not (told.parent / ".0.crc").exists()
     before = told.stat().st_mtime_ns
-    home.adopt()
+    home.spark.relocate()
     assert told.stat().st_mtime_ns == before

@@ -90,8 +90,8 @@ def _findings(
     spark: SparkSession, spec: AppSpec, feeds: dict[str, Path], stored: dict[str, Any] | None, place: AppHome
 ) -> list[Finding]:
     from keyfold.engine import session
-    from keyfold.engine.compile.enrich import Upstream
     from keyfold.engine.compile.table import Analysis, analyze
+    from keyfold.engine.compile.upstream import Upstream
     from keyfold.engine.jvm import process
     from keyfold.engine.lookups.registry import Lookups
 
@@ -118,8 +118,7 @@ def _finding(
 ) -> Finding:
     from keyfold.engine.compile.table import build
     from keyfold.engine.jvm import process
-    from keyfold.engine.recovery import definition_check
-    from keyfold.engine.storage import damage
+    from keyfold.engine.recovery import damage, definition_check
 
     table = analysis.spec
     found = Finding(table.name)

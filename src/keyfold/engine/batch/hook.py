@@ -11,18 +11,19 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from keyfold.engine.batch import side_outputs
 from keyfold.engine.batch.rejected_rows import Refusal, RejectedFile
-from keyfold.engine.log.chain import PREVIOUS, SIDE_OUTPUT, Links
+from keyfold.engine.internal_columns import PREVIOUS, SIDE_OUTPUT
+from keyfold.engine.log.chain import Links
 from keyfold.engine.sources import missing_files
 from keyfold.engine.storage.layout import TableHome
 from keyfold.fault_points import FaultPoint, reached
-from keyfold.plan.nodes import Connector, TableSpec
+from keyfold.plan.nodes import TableSpec
 from keyfold.views.contract import ViewSchema, ViewStore
 
 if TYPE_CHECKING:
@@ -62,9 +63,10 @@ class BatchHook:
         views: bool,
         changelog: bool,
         links: Links | None = None,
+        sinks: Sequence[Callable[[DataFrame, int], None]] = (),
     ) -> None:
         self.spec, self.home, self.store, self.schema = spec, home, store, schema
-        self.views, self.changelog = views, changelog or bool(spec.sinks)
+        self.views, self.changelog, self.sinks = views, changelog or bool(sinks), sinks
         self.links = links or Links()
         self.stopping = threading.Event()
         self.idle = threading.Event()
@@ -98,10 +100,11 @@ class BatchHook:
         logged = self.changelog or bool(self.links)
         wanted = frame if self.views or logged else frame.where(f"{SIDE_OUTPUT} is not null")
         schema = side_outputs.change_schema(self.schema, previous=PREVIOUS in frame.columns)
-        self.home.sync_plan(batch)
+        self.home.spark.sync_plan(batch)
         files = SideOutputFiles(self.home, batch)
         files.rejected.write(cast("list[side_outputs.SideOutput]", self.skipped.get(batch, [])))
-        with self.store.batch(self.spec.name, batch, datetime.now(UTC), self.home.watermark(batch)) as view:
+        watermark = self.home.spark.watermark(batch)
+        with self.store.batch(self.spec.name, batch, datetime.now(UTC), watermark) as view:
             log = side_outputs.ChangeFile(self.home, batch, schema, keep=bool(self.links)) if logged else None
             for mixed in arrow_batches(wanted):
                 self._reached(FaultPoint.BATCH_ROWS, batch)
@@ -117,9 +120,8 @@ class BatchHook:
             if log:
                 self._give(log, batch)
         self._reached(FaultPoint.VIEW_COMMITTED, batch)
-        for sink in self.spec.sinks:
-            self._send(frame, sink, batch)
-            self._reached(FaultPoint.SINK_WRITTEN, batch)
+        if self.sinks:
+            self._send(frame, batch)
         if log and not self.changelog:
             log.path.unlink(missing_ok=True)
 
@@ -135,14 +137,15 @@ class BatchHook:
     def _reached(self, point: FaultPoint, batch: int) -> None:
         reached(point, table=self.spec.name, batch=batch)
 
-    def _send(self, frame: DataFrame, sink: Connector, batch: int) -> None:
-        """Writes the changes to a sink, from the file instead of running the plan again."""
+    def _send(self, frame: DataFrame, batch: int) -> None:
+        """Writes the changes to the sinks, from the file instead of running the plan again."""
         from pyspark.sql import functions as F
 
         path = str(self.home.changes / f"{batch:012d}.parquet")
         changes = frame.sparkSession.read.parquet(path).withColumn("_batch", F.lit(batch))
-        writer = changes.write.format(sink.format).mode("append").options(**dict(sink.options))
-        writer.save(sink.path) if sink.path else writer.save()
+        for write in self.sinks:
+            write(changes, batch)
+            self._reached(FaultPoint.SINK_WRITTEN, batch)
 
 
 class SideOutputFiles:

@@ -7,8 +7,6 @@ is there whole or not at all and is never written again, which is what makes a r
 from __future__ import annotations
 
 import json
-import os
-import secrets
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,7 +16,8 @@ from typing import Any, Final
 
 from keyfold import private
 from keyfold.engine.batch.side_outputs import row_files, rows_in
-from keyfold.engine.storage.layout import TableHome, sync
+from keyfold.engine.storage.files import link_durably, sync, temporary_beside
+from keyfold.engine.storage.layout import TableHome
 from keyfold.errors import QueryError, RunError, did_you_mean
 from keyfold.fault_points import FaultPoint, reached
 from keyfold.views.types import epoch
@@ -162,7 +161,7 @@ def _sent_once(home: TableHome, file: Path, gone: int | None) -> Replayed:
     target = replay_file(home, int(file.stem))
     if not target.exists():
         private.directory(home.side)
-        aside = home.side / f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}"
+        aside = temporary_beside(target)
         try:
             done = _write(aside, file, gone)
             if not done.sent:
@@ -172,8 +171,7 @@ def _sent_once(home: TableHome, file: Path, gone: int | None) -> Replayed:
             reached(FaultPoint.REPLAY_DURABLE, file=target)
             # A link, not a rename: of two replays at once the second finds the name taken.
             with suppress(FileExistsError):
-                os.link(aside, target)
-                sync(home.side)
+                link_durably(aside, target)
                 return done
         finally:
             aside.unlink(missing_ok=True)

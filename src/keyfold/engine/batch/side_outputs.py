@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypedDict
 
 from keyfold import private
-from keyfold.engine.storage.layout import TableHome, rename_durably
+from keyfold.engine.internal_columns import PREVIOUS
+from keyfold.engine.storage.files import rename_durably
+from keyfold.engine.storage.layout import TableHome
 from keyfold.views.types import epoch
 
 if TYPE_CHECKING:
@@ -236,7 +238,7 @@ def change_schema(schema: ViewSchema, *, previous: bool) -> pa.Schema:
     if not previous:
         return schema.arrow
     before = pa.struct([("_op", pa.string()), *((c.name, c.type.arrow) for c in schema.columns)])
-    return schema.arrow.append(pa.field("_kf_prev", before))
+    return schema.arrow.append(pa.field(PREVIOUS, before))
 
 
 def as_parquet(schema: pa.Schema) -> pa.Schema:

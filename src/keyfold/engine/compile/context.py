@@ -1,4 +1,4 @@
-"""What the functions for the nodes share while one table is compiled."""
+"""What the operators share while one table is compiled."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.engine import session
-from keyfold.engine.compile import keyed_state
-from keyfold.engine.compile.enrich import Upstream
 from keyfold.engine.compile.expressions import column
-from keyfold.engine.compile.operators import STEPS
-from keyfold.engine.lookups import registry
+from keyfold.engine.compile.upstream import Upstream
+from keyfold.engine.internal_columns import NOW
+from keyfold.engine.lookups.registry import Lookups
 from keyfold.engine.sources import injected_rows
-from keyfold.engine.sources.reader import NO_TEXTS, Texts
+from keyfold.engine.sources.contract import RowOrigin
 from keyfold.engine.spark_errors import explained
 from keyfold.engine.storage.layout import TableHome
 from keyfold.errors import BadExpression
@@ -39,9 +38,11 @@ STAGES = (
 )
 """Nodes that begin a stage of their own; others are part of the stage below them."""
 
+NOT_TEXT: Final = RowOrigin()
+
 
 def waiting(spec: TableSpec, *, timed: bool) -> list[nodes.Node]:
-    """The steps within the table's streams that wait for time to pass: event time, or that of batches."""
+    """The steps of the table's streams that wait for time: event time (`timed`), or processing time."""
     steps = [n for n in nodes.walk(spec.input) if isinstance(n, nodes.Join | nodes.Distinct | nodes.Enrich)]
     return [n for n in steps if _waits(n) and (source_without_event_time(n) is None) == timed]
 
@@ -53,79 +54,86 @@ def _waits(step: nodes.Join | nodes.Distinct | nodes.Enrich) -> bool:
 
 
 class Context:
-    """What the functions for the nodes share while one table is compiled."""
+    """What the operators share while one table is compiled.
+
+    `steps` has the function that compiles each type of node.
+    """
 
     def __init__(
         self,
         spark: SparkSession,
         spec: TableSpec,
+        steps: Mapping[type, Callable[[Any, Any], Any]],
         feeds: Mapping[str, Path],
         home: TableHome | None,
-        sides: registry.Lookups,
+        lookups: Lookups,
         upstream: Upstream,
         clock: bool,
     ) -> None:
         self.spark, self.spec, self.feeds, self.home, self.clock = spark, spec, feeds, home, clock
         self.api = session.kernel(spark)
-        self.lookups = sides
+        self.lookups = lookups
         self.upstream = upstream
+        self._steps = steps
         waits = waiting(spec, timed=True)
         folded = spec.ttl_ms is not None or spec.window is not None
         self.timed = folded or spec.process is not None or spec.pattern is not None or bool(waits)
         self.joins = any(isinstance(node, nodes.Join) for node in nodes.walk(spec.input))
-        # Where the stage begins that the table is made of.
+        # The first node of the stage that ends in the table.
         self.base = next(step for step in reversed(nodes.steps(spec.input)) if isinstance(step, STAGES))
         self.stages = 0
-        self.taken: Counter[int] = Counter()
         self.meaning: dict[str, str] = {}
+        self._uses: Counter[int] = Counter()
+
+    @property
+    def reject(self) -> bool:
+        """Whether rows that can't be used go to the side output; otherwise they fail the query."""
+        return self.spec.on_error == "reject"
 
     def rows(self, node: nodes.Node) -> Any:
         """The kernel's pipeline at a node."""
-        step = STEPS.get(type(node))
+        step = self._steps.get(type(node))
         if step is None:
             raise BadExpression(
                 f"{type(node).__name__} can't be compiled by this version", where=self.spec.site
             )
         return step(self, node)
 
-    def declared(self, spec: TableSpec) -> Any:
-        """The kernel's pipeline of a table: its rows, windows, keys and columns."""
-        pipeline = self.rows(spec.input)
-        keyed_state.tell(self, pipeline, spec)
-        return pipeline
+    def use_of(self, node: nodes.Changes | nodes.Enrich) -> int:
+        """The position in `nodes.reads` of this reading of a table; a node may stand in several places."""
+        places = [i for i, n in enumerate(nodes.reads(self.spec.input)) if n is node]
+        self._uses[id(node)] += 1
+        return places[(self._uses[id(node)] - 1) % len(places)]
 
     def begin(
-        self,
-        node: nodes.Node,
-        frame: DataFrame,
-        stream: str | None = None,
-        texts: Texts = NO_TEXTS,
+        self, node: nodes.Node, frame: DataFrame, stream: str | None = None, origin: RowOrigin = NOT_TEXT
     ) -> Any:
-        """A pipeline of the kernel's on a DataFrame, with the stream that its rows are of, if it is one."""
+        """A pipeline of the kernel on a DataFrame; `stream` is that of its rows, if there is only one."""
         from pyspark.sql import functions as F
 
         self.stages += 1
         if node is self.base and self.spec.keep_ms is not None and self.home is not None:
             frame = injected_rows.with_replays(frame, self.home.side)
         if self.clock:
-            frame = frame.withColumn("_kf_now", F.current_timestamp())
-        keep, options = self.spec.on_error == "reject", dict(texts.options)
-        return self.api.pipeline(frame._jdf, keep, stream, texts.format, options, texts.files)
+            frame = frame.withColumn(NOW, F.current_timestamp())
+        options = dict(origin.options)
+        return self.api.pipeline(frame._jdf, self.reject, stream, origin.format, options, origin.files)
 
     def end(self, pipeline: Any, late: str = "") -> DataFrame:
-        """The rows of a pipeline as a DataFrame, for what only Spark can do to them.
+        """The rows of a pipeline as a DataFrame, for an operator of Spark's.
 
-        `late`: those "below" the watermark, or "upto" it, are set aside.
+        `late`: rows "below" the watermark, or "upto" it, go to the side output.
         """
-        self.mean(pipeline)
+        self.record_meaning(pipeline)
         return self.frame(pipeline.rows(late))
 
-    def mean(self, pipeline: Any) -> None:
-        """Writes down what a stage means that ends here."""
+    def record_meaning(self, pipeline: Any) -> None:
+        """Adds the meaning of the stage that ends here to that of the table."""
         for part, text in json.loads(pipeline.meaning()).items():
             self.meaning[f"{self.stages}:{part}"] = text
 
     def frame(self, java: Any) -> DataFrame:
+        """A DataFrame of the kernel in Python."""
         from pyspark.sql import DataFrame
 
         return DataFrame(java, self.spark)
@@ -135,7 +143,7 @@ class Context:
         return f"{self.spec.app}.{self.spec.name}, {what}" + (f", {site}" if site else "")
 
     def at(self, what: str, expression: Expr, site: object, act: Callable[[Any], None]) -> None:
-        """Hands one expression of the user's to the kernel; what Spark says of it names the place."""
+        """Hands one expression of the user to the kernel; errors name its place in the declaration."""
         where = self.where(what, site)
         with explained(self.spark, what, where, expr_words(expression)):
             act(column(expression)._jc)

@@ -1,214 +1,144 @@
-"""Streams that begin with a table, or meet one: its changes; rows with the row that it has for their key."""
+"""Enrichment: the rows of a stream joined with the row that a table has for their key."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from keyfold.engine.log import chain
-from keyfold.errors import BadExpression
+from keyfold.engine.compile import keyed_state
+from keyfold.engine.compile.changelog_source import change_stream
+from keyfold.engine.compile.context import Context
+from keyfold.engine.compile.upstream import ChangeSchema
+from keyfold.engine.internal_columns import BATCH, OP, POSITION, SIDE_OUTPUT, TIME, WEIGHT, visible
+from keyfold.errors import BadExpression, did_you_mean
 from keyfold.plan import nodes
-from keyfold.plan.nodes import AppSpec, TableSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from keyfold.engine.compile.context import Context
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What tables that read a table see of it: the columns of its changes, and which of them are its key."""
-
-    schema: StructType
-    keys: tuple[str, ...]
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns beside the key."""
-        return [n for n in self.schema.names[1 + len(self.keys) :] if not n.startswith("_kf_")]
-
-
-@dataclass(frozen=True)
-class Upstream:
-    """The tables of an app that were compiled so far."""
-
-    app: AppSpec
-    shapes: dict[str, Shape]
-
-    def __getitem__(self, table: str) -> Shape:
-        if table not in self.shapes:
-            raise BadExpression(f"{table}, which this table reads, can't be compiled", where=self.app.name)
-        return self.shapes[table]
-
-    def table(self, name: str) -> TableSpec:
-        """The declaration of a table."""
-        return next(table for table in self.app.tables if table.name == name)
-
-    def taken_back(self, table: str) -> bool:
-        """Whether a table's changes must say what its rows were before."""
-        read = (node for other in self.app.tables for node in nodes.reads(other.input))
-        return any(isinstance(node, nodes.Changes) and node.table == table for node in read)
-
-
-def changed(context: Context, node: nodes.Changes) -> Any:
-    """A table's rows as they change: each a row of weight 1, and before it what it was, of weight -1."""
-    shape = context.upstream[node.table]
-    frame = chain.frame(context, node.table, _use(context, node))
-    keys, columns = ([f"`{name}`" for name in names] for names in (shape.keys, shape.columns))
-    if node.previous:
-        before = _struct(columns, "_kf_prev.")
-        return context.begin(
-            node,
-            frame.selectExpr(*keys, *columns, "_op", f"if(_kf_prev is null, null, {before}) as previous"),
-        )
-    was = f"if(_kf_prev is null, null, {_struct(keys, '', columns, '_kf_prev.', -1)})"
-    now = f"if(_op = 'delete', null, {_struct(keys, '', columns, '', 1)})"
-    rows = frame.selectExpr(f"explode(filter(array({was}, {now}), row -> row is not null)) as row")
-    return context.begin(node, rows.selectExpr("row.*"))
-
-
-def _struct(
-    names: Sequence[str], of: str, more: Sequence[str] = (), more_of: str = "", weight: int = 0
-) -> str:
-    fields = [(n, of + n) for n in names] + [(n, more_of + n) for n in more]
-    if weight:
-        fields += [("`_op`", more_of + "`_op`"), ("`_kf_weight`", str(weight))]
-    return f"named_struct({', '.join(f'{_text(name)}, {value}' for name, value in fields)})"
-
-
-def _text(quoted: str) -> str:
-    return f"'{quoted.strip('`')}'"
+_ROW, _UPSERT, _DELETE = 0, 1, 2
+"""The kernel's marks of a stream row, a table's new value and a table's deleted value."""
 
 
 def enriched(context: Context, node: nodes.Enrich) -> Any:
-    """Rows of a stream with the row that a table has for their key; both sides go to one state by the key."""
-    as_of_event = node.as_of == "event"
-    rows = context.end(context.rows(node.input), "below" if as_of_event else "")
-    shape = context.upstream[node.table]
-    if as_of_event:
-        return _as_of_event(context, node, rows, shape)
-    values = chain.frame(context, node.table, _use(context, node))
-    own = [n for n in rows.columns if not n.startswith("_kf_") and n != "_op"]
-    on = [_found(context, node, name, own) for name in node.on]
-    _same_types(context, node, rows, on, shape)
-    timed, follow = "_kf_time" in rows.columns, node.on_update or "_kf_weight" in rows.columns
-    both = _rows_side(rows, on, own, shape).unionByName(_values_side(values, rows, own, shape))
-    met = context.api.meet(
+    """The joined stream; rows and table values meet in one state by key."""
+    if node.as_of == "event":
+        return _as_of_event_time(context, node)
+    rows = context.end(context.rows(node.input))
+    table = context.upstream[node.table]
+    values = change_stream(context, node)
+    own = [name for name in visible(rows.columns) if name != OP]
+    on = _key_columns(context, node, rows, own, table)
+    timed, retracting = TIME in rows.columns, WEIGHT in rows.columns
+    both = _stream_side(rows, on, own, table).unionByName(_table_side(values, rows, own, table))
+    joined = context.api.meet(
         both._jdf,
         len(on),
         node.how in ("left", "full"),
         node.how in ("right", "full"),
-        -1 if node.wait_ms is None else node.wait_ms,
-        follow,
-        -1 if node.keep_ms is None else node.keep_ms,
+        _or_never(node.wait_ms),
+        node.on_update or retracting,
+        _or_never(node.keep_ms),
         timed,
-        own + _others(context, node, own, shape.columns),
+        own + _table_names(context, node, own, table.columns),
         [own.index(name) for name in on],
     )
-    return context.begin(node, context.frame(met))
+    return context.begin(node, context.frame(joined))
 
 
-def _as_of_event(context: Context, node: nodes.Enrich, rows: DataFrame, shape: Shape) -> Any:
+def _as_of_event_time(context: Context, node: nodes.Enrich) -> Any:
     """The table's own rows are folded beside the stream's, into versions by event time."""
     from pyspark.sql import functions as F
 
-    own = [n for n in rows.columns if not n.startswith("_kf_")]
-    on = [_found(context, node, name, own) for name in node.on]
-    _same_types(context, node, rows, on, shape)
-    good = F.col("_kf_side").isNull()
-    asking = rows.select(
-        *(F.when(good, _plain(rows, name)).alias(f"k{i}") for i, name in enumerate(on)),
-        F.struct(*(F.col(f"`{name}`") for name in own)).alias("row"),
-        F.col("_kf_time"),
-        F.col("_kf_side"),
-    )
-    table = context.upstream.table(node.table)
-    met = context.declared(table).asOf(
-        asking._jdf,
+    rows = context.end(context.rows(node.input), "below")
+    table = context.upstream[node.table]
+    own = visible(rows.columns)
+    on = _key_columns(context, node, rows, own, table)
+    stream = rows.select(*_keys(rows, on), _struct(own).alias("row"), F.col(TIME), F.col(SIDE_OUTPUT))
+    declaration = context.upstream.table(node.table)
+    joined = keyed_state.declared(context, declaration).asOf(
+        stream._jdf,
         node.how == "left",
-        -1 if node.wait_ms is None else node.wait_ms,
-        table.ttl_ms or 0,
-        own + _others(context, node, own, shape.columns),
+        _or_never(node.wait_ms),
+        declaration.ttl_ms or 0,
+        own + _table_names(context, node, own, table.columns),
     )
-    return context.begin(node, context.frame(met))
+    return context.begin(node, context.frame(joined))
 
 
-def _use(context: Context, node: nodes.Changes | nodes.Enrich) -> int:
-    """Which reading of another table this is; one node that stands in several places is as many."""
-    places = [i for i, n in enumerate(nodes.reads(context.spec.input)) if n is node]
-    context.taken[id(node)] += 1
-    return places[(context.taken[id(node)] - 1) % len(places)]
+def _or_never(ms: int | None) -> int:
+    """A length of time as the kernel takes it: negative for none."""
+    return -1 if ms is None else ms
 
 
-def _rows_side(rows: DataFrame, on: list[str], own: list[str], shape: Shape) -> DataFrame:
+def _stream_side(rows: DataFrame, on: list[str], own: list[str], table: ChangeSchema) -> DataFrame:
     from pyspark.sql import functions as F
 
-    timed, weighed = "_kf_time" in rows.columns, "_kf_weight" in rows.columns
-    good = F.col("_kf_side").isNull()
+    timed, weighted = TIME in rows.columns, WEIGHT in rows.columns
     return rows.select(
-        # A row that was set aside goes through under no key.
-        *(F.when(good, _plain(rows, name)).alias(f"k{i}") for i, name in enumerate(on)),
-        F.struct(*(F.col(f"`{name}`") for name in own)).alias("row"),
-        F.lit(None).cast(_value_type(shape)).alias("value"),
-        F.lit(0).alias("side"),
-        (F.col("_kf_time") if timed else F.lit(None).cast("timestamp")).alias("time"),
+        *_keys(rows, on),
+        _struct(own).alias("row"),
+        F.lit(None).cast(_value_type(table)).alias("value"),
+        F.lit(_ROW).alias("side"),
+        (F.col(TIME) if timed else F.lit(None).cast("timestamp")).alias("time"),
         F.lit(0).cast("bigint").alias("order"),
-        (F.col("_kf_weight") if weighed else F.lit(1)).alias("weight"),
-        F.col("_kf_side").alias("side_output"),
+        (F.col(WEIGHT) if weighted else F.lit(1)).alias("weight"),
+        F.col(SIDE_OUTPUT).alias("side_output"),
     )
 
 
-def _values_side(values: DataFrame, rows: DataFrame, own: list[str], shape: Shape) -> DataFrame:
+def _table_side(values: DataFrame, rows: DataFrame, own: list[str], table: ChangeSchema) -> DataFrame:
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
 
     row = StructType([rows.schema[name] for name in own])
     return values.select(
-        *(F.col(f"`{name}`").alias(f"k{i}") for i, name in enumerate(shape.keys)),
+        *(F.col(f"`{name}`").alias(f"k{i}") for i, name in enumerate(table.keys)),
         F.lit(None).cast(row).alias("row"),
-        F.struct(*(F.col(f"`{name}`") for name in shape.columns)).cast(_value_type(shape)).alias("value"),
-        F.when(F.col("_op") == "delete", 2).otherwise(1).alias("side"),
+        _struct(table.columns).cast(_value_type(table)).alias("value"),
+        F.when(F.col(OP) == "delete", _DELETE).otherwise(_UPSERT).alias("side"),
         F.lit(None).cast("timestamp").alias("time"),
-        F.expr("shiftleft(_kf_batch, 32) + _kf_row").alias("order"),
+        F.expr(f"shiftleft({BATCH}, 32) + {POSITION}").alias("order"),
         F.lit(1).alias("weight"),
-        F.lit(None).cast(rows.schema["_kf_side"].dataType).alias("side_output"),
+        F.lit(None).cast(rows.schema[SIDE_OUTPUT].dataType).alias("side_output"),
     )
 
 
-def _value_type(shape: Shape) -> StructType:
-    from pyspark.sql.types import StructType
+def _keys(rows: DataFrame, on: list[str]) -> list[Any]:
+    """The key columns `k0`, `k1`, ...; null for rows of the side output, which pass through under no key."""
+    from pyspark.sql import functions as F
 
-    return StructType([shape.schema[name] for name in shape.columns])
+    usable = F.col(SIDE_OUTPUT).isNull()
+    return [F.when(usable, _normalized(rows, name)).alias(f"k{i}") for i, name in enumerate(on)]
 
 
-def _plain(rows: DataFrame, name: str) -> Any:
-    """A key column as the table's keys are: 0.0 and -0.0 are one."""
+def _normalized(rows: DataFrame, name: str) -> Any:
+    """A key column as tables' keys are: 0.0 and -0.0 are one key."""
     from pyspark.sql import functions as F
 
     column = F.col(f"`{name}`")
     return column + F.lit(0.0) if dict(rows.dtypes)[name] in ("float", "double") else column
 
 
-def _found(context: Context, node: nodes.Enrich, name: str, own: list[str]) -> str:
-    from keyfold.errors import did_you_mean
+def _struct(names: list[str]) -> Any:
+    from pyspark.sql import functions as F
 
-    for column in own:
-        if column.lower() == name.lower():
-            return column
-    raise BadExpression(
-        f"the stream has no column {name} to meet {node.table} by",
-        where=context.where("enrich", node.site),
-        given=f"on={name!r}",
-        hint=did_you_mean(name, own),
-    )
+    return F.struct(*(F.col(f"`{name}`") for name in names))
 
 
-def _same_types(context: Context, node: nodes.Enrich, rows: DataFrame, on: list[str], shape: Shape) -> None:
-    for name, key in zip(on, shape.keys, strict=True):
-        mine, theirs = (s[n].dataType.simpleString() for s, n in ((rows.schema, name), (shape.schema, key)))
+def _value_type(table: ChangeSchema) -> StructType:
+    from pyspark.sql.types import StructType
+
+    return StructType([table.schema[name] for name in table.columns])
+
+
+def _key_columns(
+    context: Context, node: nodes.Enrich, rows: DataFrame, own: list[str], table: ChangeSchema
+) -> list[str]:
+    """The stream's columns of `on`, which must have the types of the table's key."""
+    on = [_column(context, node, name, own) for name in node.on]
+    for name, key in zip(on, table.keys, strict=True):
+        mine, theirs = (s[n].dataType.simpleString() for s, n in ((rows.schema, name), (table.schema, key)))
         if mine != theirs:
             raise BadExpression(
                 f"column {name} and the key {key} of {node.table} have other types",
@@ -217,10 +147,23 @@ def _same_types(context: Context, node: nodes.Enrich, rows: DataFrame, on: list[
                 hint=f'cast it: .select("*", key="cast({name} as {theirs})") and on="key"; or cast the key '
                 f"of {node.table} where it is declared",
             )
+    return on
 
 
-def _others(context: Context, node: nodes.Enrich, own: list[str], columns: list[str]) -> list[str]:
-    """What the table's columns are called beside the stream's."""
+def _column(context: Context, node: nodes.Enrich, name: str, own: list[str]) -> str:
+    for column in own:
+        if column.lower() == name.lower():
+            return column
+    raise BadExpression(
+        f"the stream has no column {name} to join {node.table} on",
+        where=context.where("enrich", node.site),
+        given=f"on={name!r}",
+        hint=did_you_mean(name, own),
+    )
+
+
+def _table_names(context: Context, node: nodes.Enrich, own: list[str], columns: list[str]) -> list[str]:
+    """The names of the table's columns in the joined row."""
     taken = {name.lower() for name in own}
     names = [f"{node.table}_{c}" if c.lower() in taken else c for c in columns]
     for name, column in zip(names, columns, strict=True):

@@ -1,4 +1,4 @@
-"""Expressions of the user's as Spark's columns."""
+"""The user's expressions as Spark columns."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Two streams joined by equal columns and by time, on Spark's own stream-stream join.
 
-Rows set aside on either side go around the join inside its task (kernel/Sieve.scala), so that no source is
-read twice. A row as old as the watermark would be dropped by Spark's join in silence: it is set aside before.
+Side outputs of either input bypass the join inside its task (kernel/scala/join), so that no source is read
+twice. Spark's join would silently drop a row as old as the watermark: it goes to the side output before.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from keyfold.engine.compile.context import Context
+from keyfold.engine.internal_columns import TIME, computed, visible
 from keyfold.engine.spark_errors import explained
 from keyfold.errors import BadExpression, did_you_mean
 from keyfold.plan import nodes
@@ -17,8 +19,6 @@ from keyfold.plan.describe import phrases
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from keyfold.engine.compile.context import Context
 
 ONE_SIDED = ("left_semi", "left_anti")
 
@@ -33,7 +33,8 @@ class Side:
 
     @property
     def columns(self) -> list[str]:
-        return [c for c in self.frame.columns if not c.startswith("_kf_")]
+        """The user's columns."""
+        return visible(self.frame.columns)
 
 
 def joined(context: Context, node: nodes.Join) -> Any:
@@ -41,7 +42,7 @@ def joined(context: Context, node: nodes.Join) -> Any:
     left, right = (_side(context, side) for side in (node.left, node.right))
     where = context.where("join", node.site)
     for side in (left, right):
-        _timed(side, where)
+        _refuse_timeless(side, where)
     names = _names(left, right, node, where)
     with explained(context.spark, "join", where, _given(node)):
         join = context.api.joining(left.frame._jdf, right.frame._jdf, left.name, right.name)
@@ -58,8 +59,8 @@ def _side(context: Context, node: nodes.Node) -> Side:
     return Side(nodes.name_of(node).replace("+", "_"), pipeline, context.frame(pipeline.rows("")))
 
 
-def _timed(side: Side, where: str) -> None:
-    if "_kf_time" not in side.frame.columns:
+def _refuse_timeless(side: Side, where: str) -> None:
+    if TIME not in side.frame.columns:
         raise BadExpression(
             f"stream {side.name} has no event time, which a join goes by",
             where=where,
@@ -77,7 +78,7 @@ def _given(node: nodes.Join) -> str:
 
 
 def _match(join: Any, left: Side, right: Side, node: nodes.Join, where: str) -> None:
-    """Tells the kernel what must be equal, or the condition."""
+    """Declares the equal columns, or the condition."""
     from pyspark.sql import functions as F
 
     if node.condition is not None:
@@ -97,12 +98,12 @@ def _match(join: Any, left: Side, right: Side, node: nodes.Join, where: str) -> 
 
 
 def _computed(side: Side, expressions: Iterable[Any]) -> Any:
-    """The side's pipeline, which rejects a row on which what the condition makes of it fails."""
+    """The side's pipeline, which rejects rows on which the condition's expressions over this side fail."""
     from pyspark.sql import functions as F
 
     own = [F.col(f"`{c}`")._jc for c in side.columns]
-    # A plain name: one that the user may have is replaced by nothing, since it is left out again.
-    made = [e.alias(f"_kf_made_{i}") for i, e in enumerate(expressions)]
+    # The values are computed to see whether that fails, and then left out again.
+    made = [e.alias(computed(i)) for i, e in enumerate(expressions)]
     if made:
         side.pipeline.select(own + made)
         side.pipeline.select(own)
@@ -110,7 +111,7 @@ def _computed(side: Side, expressions: Iterable[Any]) -> Any:
 
 
 def _names(left: Side, right: Side, node: nodes.Join, where: str) -> list[list[str | None]]:
-    """What the columns of both sides are called in the result, in order; None for one that is not in it."""
+    """The names of both sides' columns in the result, in order; None for a column that is not in it."""
     if node.how in ONE_SIDED:
         return [list(left.columns), [None for _ in right.columns]]
     keys = _lower(node.on)

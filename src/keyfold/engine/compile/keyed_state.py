@@ -1,11 +1,12 @@
-"""What a table keeps of a key, told to the kernel: its windows, columns, folds and order."""
+"""A table's keyed state, declared to the kernel: its windows, keys, columns, folds and order."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from keyfold.engine.compile import pattern
+from keyfold.engine.compile.context import Context
 from keyfold.engine.compile.expressions import column
 from keyfold.engine.spark_errors import explained
 from keyfold.plan import nodes
@@ -13,12 +14,10 @@ from keyfold.plan.describe import phrases
 from keyfold.plan.nodes import FoldSpec, TableSpec, TopSpec, WindowSpec
 from keyfold.plan.table_keys import closes
 
-if TYPE_CHECKING:
-    from keyfold.engine.compile.context import Context
 
-
-def tell(context: Context, pipeline: Any, spec: TableSpec) -> None:
-    """Hands the declaration of a table to the pipeline of its rows, item by item."""
+def declared(context: Context, spec: TableSpec) -> Any:
+    """The kernel's pipeline of a table: its rows, then each item of its declaration."""
+    pipeline = context.rows(spec.input)
     if spec.window is not None:
         _window(context, pipeline, spec.window)
     for name, expression in spec.keys:
@@ -32,7 +31,8 @@ def tell(context: Context, pipeline: Any, spec: TableSpec) -> None:
     if spec.top is not None:
         _top(context, pipeline, spec.top)
     if spec.pattern is not None:
-        pattern.tell(context, pipeline, spec, spec.pattern)
+        pattern.declare(context, pipeline, spec, spec.pattern)
+    return pipeline
 
 
 def _top(context: Context, pipeline: Any, top: TopSpec) -> None:
@@ -41,7 +41,7 @@ def _top(context: Context, pipeline: Any, top: TopSpec) -> None:
 
 
 def _window(context: Context, pipeline: Any, window: WindowSpec) -> None:
-    """Tells the kernel of the table's windows; lengths are milliseconds, zero where there is none."""
+    """Declares the table's windows; lengths are in milliseconds, zero where there is none."""
     spec = context.spec
     where = context.where(window.kind, window.site)
     with explained(context.spark, window.kind, where, phrases.window_words(window)):
@@ -59,7 +59,7 @@ def _window(context: Context, pipeline: Any, window: WindowSpec) -> None:
 
 def _fold(context: Context, pipeline: Any, name: str, spec: FoldSpec) -> None:
     def columns(named: nodes.Named) -> list[Any]:
-        # in the order of zero, however update and merge were written
+        # In the order of `zero`, whatever the order of `update` and `merge`.
         by_name = dict(named)
         return [column(by_name[n])._jc for n, _ in spec.zero]
 

@@ -1,4 +1,4 @@
-"""The steps of a stream as Spark plans: one function per type of node, found in `STEPS`."""
+"""The operators of a stream: one function per type of node, found in `STEPS`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from keyfold.engine.compile import enrich, join
+from keyfold.engine.compile import changelog_source, enrich, join, lookup
+from keyfold.engine.compile.context import Context
 from keyfold.engine.compile.expressions import column
-from keyfold.engine.lookups import registry
+from keyfold.engine.internal_columns import SIDE_OUTPUT, TIME, WEIGHT
 from keyfold.engine.sources import reader
+from keyfold.engine.sources.connectors import source_of
 from keyfold.engine.spark_errors import explained
 from keyfold.errors import BadExpression
 from keyfold.plan import nodes
@@ -18,16 +20,13 @@ from keyfold.plan.describe import phrases
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from keyfold.engine.compile.context import Context
-
 
 def _source(context: Context, node: nodes.Source) -> Any:
     control = context.home.control / node.name if context.home and context.spec.idle_ms is not None else None
-    keep = context.spec.on_error == "reject"
     frame = reader.read(
-        context.spark, node, context.feeds, context.timed, control, joins=context.joins, keep=keep
+        context.spark, node, context.feeds, context.timed, control, joins=context.joins, reject=context.reject
     )
-    return context.begin(node, frame, node.name, reader.texts(node, context.feeds))
+    return context.begin(node, frame, node.name, source_of(node, context.feeds).origin(node))
 
 
 def _where(context: Context, node: nodes.Where) -> Any:
@@ -48,45 +47,52 @@ def _select(context: Context, node: nodes.Select) -> Any:
 
 
 def _transform(context: Context, node: nodes.Transform) -> Any:
-    """Rows set aside before the function don't go through it; they are read a second time beside it."""
-    from pyspark.sql import functions as F
-
+    """Side outputs don't go through the user's function; the input is read a second time for them."""
     before = context.end(context.rows(node.input))
-    good = before.where("_kf_side is null").drop("_kf_side", "_kf_time")
+    usable = before.where(f"{SIDE_OUTPUT} is null").drop(SIDE_OUTPUT, TIME)
     where = context.where("transform", node.site)
     with explained(context.spark, "transform", where, getattr(node.fn, "__name__", repr(node.fn))):
-        after = node.fn(good)
+        after = node.fn(usable)
     if not hasattr(after, "_jdf"):
         raise BadExpression(
             "the function of transform must return a DataFrame", where=where, given=type(after).__name__
         )
-    empty = context.spark.createDataFrame([], good.schema)
+    empty = context.spark.createDataFrame([], usable.schema)
     context.meaning[f"{context.stages}:transform"] = _meaning_of_function(node.fn, empty)
+    return context.begin(node, _timed_again(_with_side_outputs(before, after), after, node, where))
+
+
+def _with_side_outputs(before: DataFrame, after: DataFrame) -> DataFrame:
+    """The transformed rows and the side outputs of the rows before."""
+    from pyspark.sql import functions as F
+
     blanks = [F.lit(None).cast(f.dataType).alias(f.name) for f in after.schema.fields]
-    aside = before.where("_kf_side is not null").select(*blanks, "_kf_side")
-    together = after.withColumn("_kf_side", F.lit(None).cast(before.schema["_kf_side"].dataType)).unionByName(
-        aside
-    )
-    times = {s.time.lower() for s in nodes.sources(node) if s.time}
-    kept = [c for c in after.columns if c.lower() in times]
-    # The function may have left the time out; then there is none from here on.
-    if kept and dict(after.dtypes)[kept[0]] != "timestamp":
+    side = before.where(f"{SIDE_OUTPUT} is not null").select(*blanks, SIDE_OUTPUT)
+    none = F.lit(None).cast(before.schema[SIDE_OUTPUT].dataType)
+    return after.withColumn(SIDE_OUTPUT, none).unionByName(side)
+
+
+def _timed_again(rows: DataFrame, after: DataFrame, node: nodes.Transform, where: str) -> DataFrame:
+    """The rows with event time, if the function kept the stream's time column; it may have recomputed it."""
+    timed = [source for source in nodes.sources(node) if source.time]
+    times = {str(source.time).lower() for source in timed}
+    kept = next((c for c in after.columns if c.lower() in times), None)
+    if kept is None:
+        return rows
+    if dict(after.dtypes)[kept] != "timestamp":
         raise BadExpression(
-            f"the function of transform made the stream's time {kept[0]} something else than a timestamp",
+            f"the function of transform made the stream's time {kept} something else than a timestamp",
             where=where,
-            given=f"{kept[0]} {dict(after.dtypes)[kept[0]]}",
+            given=f"{kept} {dict(after.dtypes)[kept]}",
             hint="leave the column as it is and add another, or drop it: tables then go by arrival",
         )
-    if kept:
-        # The function may have computed it anew.
-        futures = [s.future_ms for s in nodes.sources(node) if s.time]
-        known = [future for future in futures if future is not None]
-        together = reader.timed(together, kept[0], max(known) if len(known) == len(futures) else None)
-    return context.begin(node, together)
+    futures = [source.future_ms for source in timed]
+    known = [future for future in futures if future is not None]
+    return reader.with_event_time(rows, kept, max(known) if len(known) == len(futures) else None)
 
 
 def _meaning_of_function(fn: Callable[..., Any], empty: DataFrame) -> str:
-    """What a function does to any rows of this schema: Spark's plan of it, without Spark's numbering."""
+    """What a function does to rows of this schema: Spark's plan of it, without Spark's numbering."""
     plan = fn(empty)._jdf.queryExecution().analyzed().canonicalized().toString()
     return " ".join(re.sub(r"#\d+L?", "", str(plan)).split())
 
@@ -96,11 +102,11 @@ def _union(context: Context, node: nodes.Union) -> Any:
 
     frames = [context.end(context.rows(branch)) for branch in node.inputs]
     where = context.where("union", node.site)
-    if not all("_kf_time" in frame.columns for frame in frames):
-        frames = [frame.drop("_kf_time") for frame in frames]
-    if any("_kf_weight" in frame.columns for frame in frames):
-        # Rows that are never taken back, beside rows that may be.
-        frames = [f if "_kf_weight" in f.columns else f.withColumn("_kf_weight", F.lit(1)) for f in frames]
+    if not all(TIME in frame.columns for frame in frames):
+        frames = [frame.drop(TIME) for frame in frames]
+    if any(WEIGHT in frame.columns for frame in frames):
+        # Rows of an append-only stream, beside those of a retracting one.
+        frames = [f if WEIGHT in f.columns else f.withColumn(WEIGHT, F.lit(1)) for f in frames]
     together = frames[0]
     with explained(context.spark, "union", where, " and ".join(map(nodes.name_of, node.inputs))):
         for frame in frames[1:]:
@@ -110,7 +116,7 @@ def _union(context: Context, node: nodes.Union) -> Any:
 
 def _distinct(context: Context, node: nodes.Distinct) -> Any:
     pipeline = context.rows(node.input)
-    context.mean(pipeline)
+    context.record_meaning(pipeline)
     step = phrases.step_words(node)
     with explained(context.spark, "distinct", context.where("distinct", node.site), ", ".join(node.columns)):
         kept = pipeline.distinct(list(node.columns), node.within_ms, node.removed, step)
@@ -125,8 +131,8 @@ STEPS: dict[type, Callable[[Context, Any], Any]] = {
     nodes.Transform: _transform,
     nodes.Union: _union,
     nodes.Join: join.joined,
-    nodes.LookupJoin: registry.looked_up,
+    nodes.LookupJoin: lookup.lookup_join,
     nodes.Distinct: _distinct,
-    nodes.Changes: enrich.changed,
+    nodes.Changes: changelog_source.changelog,
     nodes.Enrich: enrich.enriched,
 }

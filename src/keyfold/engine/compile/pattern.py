@@ -1,4 +1,4 @@
-"""A table's pattern, told to the kernel: its automaton, each condition, and what a match returns."""
+"""A table's pattern, declared to the kernel: its automaton, its conditions, and what a match returns."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from keyfold.engine.compile.context import Context
 from keyfold.engine.spark_errors import explained
 from keyfold.errors import BadExpression
 from keyfold.plan.describe import phrases
@@ -18,15 +19,11 @@ from keyfold.plan.nodes import Expr, TableSpec
 from keyfold.plan.pattern.automaton import Condition, automaton
 from keyfold.plan.pattern.syntax import PatternSpec
 
-if TYPE_CHECKING:
-    from keyfold.engine.compile.context import Context
-
-
 _traces: Final[ContextVar[dict[str, Any] | None]] = ContextVar("traces", default=None)
 
 
-def tell(context: Context, pipeline: Any, spec: TableSpec, pattern: PatternSpec) -> None:
-    """Hands the pattern to the pipeline of the table's rows, item by item."""
+def declare(context: Context, pipeline: Any, spec: TableSpec, pattern: PatternSpec) -> None:
+    """Declares the pattern to the pipeline of the table's rows, item by item."""
     made = automaton(pattern)
     shown = phrases.pattern_words(pattern)
     whole = partial(explained, context.spark, "pattern", context.where("pattern", pattern.site), shown)
@@ -55,16 +52,16 @@ def tell(context: Context, pipeline: Any, spec: TableSpec, pattern: PatternSpec)
 
 
 def meaning(pattern: PatternSpec) -> str:
-    """What state depends on, beside the expressions, of which the kernel knows the meaning without spelling.
+    """What state depends on beside the expressions, which the kernel fingerprints without their spelling.
 
-    `limit` is no part of it: the next row of a key is held to the new one.
+    `limit` is not part of it: the new limit applies from the next row of a key.
     """
     return phrases.pattern_words(pattern, spell=lambda _: "...")
 
 
 @contextmanager
 def traced() -> Iterator[Callable[[str], list[dict[str, Any]]]]:
-    """Patterns that are compiled inside write down what each row does; gives the lines of a table."""
+    """Patterns compiled inside record what each row does; yields a function that returns a table's lines."""
     traces: dict[str, Any] = {}
     token = _traces.set(traces)
     try:
@@ -85,7 +82,7 @@ def _condition(context: Context, kernel: Any, condition: Condition, pattern: Pat
 
 @contextmanager
 def _hinted(expression: Expr | None, steps: Iterable[str]) -> Iterator[None]:
-    """Says how a step's rows are written, where an expression that names a step is not understood."""
+    """Adds how a step's rows are written to an error about an expression that names a step."""
     try:
         yield
     except BadExpression as error:

@@ -1,8 +1,7 @@
-"""Tables of the user's own logic: a PySpark `StatefulProcessor`, with keyfold's way of a row around it.
+"""Tables of a PySpark `StatefulProcessor`, which gets its rows as a fold does.
 
-Rows reach the processor as they reach a fold: parsed, keyed, by event time and then arrival, late ones aside.
-Rows that were set aside travel through the same operator under a key that no row can have, and past the
-processor: the source is read once.
+Rows are parsed and keyed, ordered by event time and then arrival, and late ones go to the side output. Side
+outputs pass through the same operator under a null key, around the processor: the source is read once.
 """
 
 from __future__ import annotations
@@ -11,7 +10,10 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from keyfold.engine.compile.compiled import Compiled
+from keyfold.engine.compile.context import Context
 from keyfold.engine.compile.python_worker import for_workers, wrap
+from keyfold.engine.internal_columns import CHANGE_COLUMNS, OP, PREVIOUS, SEQUENCE, SIDE_OUTPUT, visible
 from keyfold.engine.spark_errors import explained, plain
 from keyfold.errors import BadExpression, BadOption
 from keyfold.plan.nodes import ProcessSpec, TableSpec
@@ -21,33 +23,27 @@ from keyfold.views.contract import ViewSchema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from keyfold.engine.compile.table import Compiled
 
-SIDE_OUTPUT = "_kf_side"
-
-
-def processed(context: Any, spec: TableSpec) -> Compiled:
-    """The table, compiled."""
-    from keyfold.engine.compile.table import OWN, Compiled
-
+def processed(context: Context, spec: TableSpec) -> Compiled:
+    """Compiles the table of a processor."""
     process = spec.process
     assert process is not None
     output = _output(context, process)
     pipeline = context.rows(spec.input)
     _keys(context, pipeline)
     rows, timed = context.end(pipeline, "below"), bool(pipeline.hasTime())
-    previous = context.upstream.taken_back(spec.name)
+    previous = context.upstream.retracted(spec.name)
     found = _run(context, rows, process, output, timed, previous)
     changes = context.frame(context.api.informed(_changes(found, spec, process)._jdf))
     fields = json.loads(changes.schema.json())["fields"]
-    shown = [f for f in fields if f["name"] not in OWN]
+    shown = [f for f in fields if f["name"] not in CHANGE_COLUMNS]
     view = ViewSchema.from_spark(spec.name, len(key_names(spec)), {"fields": shown}, spec.help)
     meaning = {**context.meaning, **_meaning(spec, process, output, previous)}
     return Compiled(spec, changes, meaning, "null", view, timed, None)
 
 
-def _output(context: Any, process: ProcessSpec) -> Any:
-    """The declared output, if its types are such as Spark knows."""
+def _output(context: Context, process: ProcessSpec) -> Any:
+    """The declared output schema."""
     from pyspark.errors import PySparkException
     from pyspark.sql.types import StructType
 
@@ -64,7 +60,7 @@ def _output(context: Any, process: ProcessSpec) -> Any:
     return schema
 
 
-def _keys(context: Any, pipeline: Any) -> None:
+def _keys(context: Context, pipeline: Any) -> None:
     spec = context.spec
     for name, expression in spec.keys:
         context.at(f"key {name}", expression, spec.site, partial(pipeline.key, name))
@@ -72,13 +68,13 @@ def _keys(context: Any, pipeline: Any) -> None:
 
 
 def _run(
-    context: Any, rows: DataFrame, process: ProcessSpec, output: Any, timed: bool, previous: bool
+    context: Context, rows: DataFrame, process: ProcessSpec, output: Any, timed: bool, previous: bool
 ) -> DataFrame:
-    """The operator on the stage's rows; what comes out has the output's columns, `seq` and `_kf_side`."""
+    """The operator's rows: the output's columns, a sequence and the side output."""
     spec = context.spec
     keys = [name for name, _ in spec.keys]
     where = context.where("process", process.site)
-    shown = [c for c in rows.columns if not c.startswith("_kf_")]
+    shown = visible(rows.columns)
     ordered = context.frame(context.api.ordered(rows._jdf, keys)).select(
         *(f"`{c}`" for c in shown), SIDE_OUTPUT
     )
@@ -99,32 +95,32 @@ def _run(
     return found
 
 
-def _with_own(output: Any, before: Any | None, side_output: Any) -> Any:
-    """The output's columns and keyfold's own."""
+def _with_own(output: Any, before: Any | None, side: Any) -> Any:
+    """The output's columns and keyfold's own; `side` is the type of the side output."""
     from pyspark.sql.types import LongType, StructType
 
-    found = StructType(_nullable(output)).add("_kf_seq", LongType())
+    found = StructType(_nullable(output)).add(SEQUENCE, LongType())
     if before is not None:
-        found = found.add("_kf_prev", before)
-    return found.add(SIDE_OUTPUT, side_output)
+        found = found.add(PREVIOUS, before)
+    return found.add(SIDE_OUTPUT, side)
 
 
 def _nullable(output: Any) -> list[Any]:
-    # The processor's words on nullability are not needed: rows that were set aside have nothing else.
+    # Side outputs have nulls in all columns, whatever the processor declares.
     return [type(f)(f.name, f.dataType, True) for f in output.fields]
 
 
 def _before(output: Any, keys: list[str]) -> Any:
-    """What a row was before: the operation, and all columns but the key's."""
+    """The old row of a change: its kind, and all columns but the key's."""
     from pyspark.sql.types import StringType, StructType
 
-    own = {"_op", *(key.lower() for key in keys)}
-    was = StructType().add("_op", StringType())
+    own = {OP, *(key.lower() for key in keys)}
+    was = StructType().add(OP, StringType())
     return StructType([*was, *(f for f in _nullable(output) if f.name.lower() not in own)])
 
 
-def _refuse_unfit(context: Any, kept: Any, where: str) -> None:
-    """Refuses a row that state would have to keep and can't."""
+def _refuse_unfit(context: Context, kept: Any, where: str) -> None:
+    """Refuses columns that state can't keep, if the last row of a key must be kept."""
     unfit = list(context.api.unfit(kept.json()))
     if unfit:
         raise BadExpression(
@@ -155,7 +151,7 @@ def _processor(process: ProcessSpec, where: str) -> Any:
     return made
 
 
-def _initial(context: Any, process: ProcessSpec, rows: DataFrame, where: str) -> Any:
+def _initial(context: Context, process: ProcessSpec, rows: DataFrame, where: str) -> Any:
     """Rows that the state begins with: Spark asks for them in the first batch, and after that never again."""
     if process.initial is None or context.home is None or context.home.committed() is not None:
         return None
@@ -179,17 +175,17 @@ def _initial(context: Any, process: ProcessSpec, rows: DataFrame, where: str) ->
 
 
 def _changes(found: DataFrame, spec: TableSpec, process: ProcessSpec) -> DataFrame:
-    """What the processor gave, as changes: `_op`, keys, `seq`, columns, `_kf_side`."""
+    """The processor's output as changes: kind, keys, sequence, columns, old row, side output."""
     from pyspark.sql import functions as F
 
     by_name = {c.lower(): c for c in found.columns}
     keys = [by_name[name.lower()] for name, _ in spec.keys]
-    op = F.coalesce(F.col("_op"), F.lit("upsert")) if "_op" in found.columns else F.lit("upsert")
-    seq = [F.col("_kf_seq").alias(SEQ)] if process.mode == "append" else []
-    rest = [c for c in found.columns if c not in (*keys, "_op", "_kf_seq", "_kf_prev", SIDE_OUTPUT)]
-    previous = [c for c in found.columns if c == "_kf_prev"]
+    op = F.coalesce(F.col(OP), F.lit("upsert")) if OP in found.columns else F.lit("upsert")
+    seq = [F.col(SEQUENCE).alias(SEQ)] if process.mode == "append" else []
+    rest = [c for c in found.columns if c not in (*keys, *CHANGE_COLUMNS, SEQUENCE)]
+    previous = [c for c in found.columns if c == PREVIOUS]
     return found.select(
-        op.alias("_op"),
+        op.alias(OP),
         *(F.col(f"`{c}`").alias(name) for c, (name, _) in zip(keys, spec.keys, strict=True)),
         *seq,
         *(f"`{c}`" for c in rest),
@@ -199,17 +195,17 @@ def _changes(found: DataFrame, spec: TableSpec, process: ProcessSpec) -> DataFra
 
 
 def _meaning(spec: TableSpec, process: ProcessSpec, output: Any, previous: bool) -> dict[str, str]:
-    """What the processor keeps is its own affair: Spark compares the schemas of its state."""
+    """What the state depends on. The processor's own state is opaque; Spark compares its schemas."""
     return {
         "keys": ", ".join(name for name, _ in spec.keys),
         "process": _name(process),
         "output": ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in output.fields),
         "mode": process.mode,
-        # What a row was before is known of rows that were given since it was first asked for.
+        # The old row is known only of rows emitted since another table began to read this one.
         **({"read by tables": "yes"} if previous and process.mode == "update" else {}),
     }
 
 
 def _name(process: ProcessSpec) -> str:
-    """Without the module: an app's file may be moved, and is called otherwise when it is run."""
+    """The processor's name without its module: an app's file may be moved, and is `__main__` when run."""
     return str(getattr(process.processor, "__qualname__", None) or type(process.processor).__qualname__)

@@ -1,4 +1,4 @@
-"""A processor of the user's as keyfold hands it to Spark: what workers run."""
+"""The user's processor as keyfold hands it to Spark: what Python workers run."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from keyfold.engine.internal_columns import OP, PREVIOUS, SEQUENCE, SIDE_OUTPUT
+
 
 def for_workers(own: Any) -> None:
-    """Lets workers have a processor whose module they could not import: a test's, or one beside the app."""
+    """Pickles a processor by value if workers can't import its module: a test's, or one beside the app."""
     from pyspark import cloudpickle
 
     by_value: Callable[[ModuleType], None] = cloudpickle.register_pickle_by_value
@@ -23,7 +25,7 @@ def for_workers(own: Any) -> None:
 
 
 def _importable(module: ModuleType) -> bool:
-    """Whether a module is Python's own, installed, or on the path that workers are given."""
+    """Whether a module is built in, installed, or on the path that workers are given."""
     file = getattr(module, "__file__", None)
     if file is None:
         return True
@@ -35,15 +37,15 @@ def _importable(module: ModuleType) -> bool:
 
 
 def wrap(own: Any, shown: list[str], keys: list[str], output: list[str], kept: Any | None) -> Any:
-    """The user's processor, without keyfold's columns in its rows and with them in what it gives.
+    """The user's processor, with keyfold's columns removed from its input and added to its output.
 
-    The class is made here, so that workers get it as it is and need no keyfold of their own. `kept` is a
-    schema: the last row of each key is kept by it, to tell what a row was before.
+    The class is local, so that it is pickled by value and workers need no keyfold of their own. `kept` is
+    the schema in which the last row of each key is kept, so that a change can carry the old row.
     """
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-    class Given(dict):  # type: ignore[type-arg]
-        """What PySpark asks of a row: itself as a dict."""
+    class OutputRow(dict):  # type: ignore[type-arg]
+        """A dict with the one method of a `Row` that PySpark calls."""
 
         def asDict(self, recursive: bool = False) -> dict[str, Any]:
             return self
@@ -65,17 +67,17 @@ def wrap(own: Any, shown: list[str], keys: list[str], output: list[str], kept: A
             self.first = batch << 32
             self.timed: dict[str, int] = {}
             self.row = Row(*shown)
-            self.last = handle.getValueState("_kf_prev", kept) if kept else None
+            self.last = handle.getValueState(PREVIOUS, kept) if kept else None
             own.init(handle)
 
         def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:
             if key[0] is None:
-                return (Given({"_kf_side": row["_kf_side"]}) for row in rows)
+                return (OutputRow({SIDE_OUTPUT: row[SIDE_OUTPUT]}) for row in rows)
             width, row = len(shown), self.row
             return self.emit(key, own.handleInputRows(key, (row(*r[:width]) for r in rows), timerValues), 0)
 
         def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Any:
-            # After the key's rows, however many timers of it are due in one batch.
+            # Numbered after the key's rows, however many of its timers expire in one batch.
             name, found = repr(key), own.handleExpiredTimer(key, timerValues, expiredTimerInfo)
             self.timed[name] = yield from self.emit(key, found, self.timed.get(name, 1 << 31))
 
@@ -86,29 +88,29 @@ def wrap(own: Any, shown: list[str], keys: list[str], output: list[str], kept: A
             own.close()
 
         def emit(self, key: Any, rows: Any, n: int) -> Any:
-            held = self.last.get() if self.last else None
-            before, begun = dict(zip(columns, held, strict=True)) if held else None, n
+            kept = self.last.get() if self.last else None
+            before, begun = dict(zip(columns, kept, strict=True)) if kept else None, n
             for row in rows or ():
-                made = self.given(key, row)
-                made["_kf_seq"], made["_kf_prev"] = self.first + n, before
+                made = self.checked(key, row)
+                made[SEQUENCE], made[PREVIOUS] = self.first + n, before
                 n += 1
                 if self.last:
-                    gone = made.get("_op") == "delete"
-                    before = None if gone else {c: made.get(c) for c in columns} | {"_op": "upsert"}
+                    deleted = made.get(OP) == "delete"
+                    before = None if deleted else {c: made.get(c) for c in columns} | {OP: "upsert"}
                 yield made
             if self.last and n > begun:
                 self.last.clear() if before is None else self.last.update(tuple(before.values()))
             return n
 
-        def given(self, key: Any, row: Any) -> Given:
-            made = Given(row.asDict(True) if hasattr(row, "asDict") else row)
+        def checked(self, key: Any, row: Any) -> OutputRow:
+            made = OutputRow(row.asDict(True) if hasattr(row, "asDict") else row)
             if not made.keys() <= known:
                 more = ", ".join(sorted(map(str, made.keys() - known)))
                 raise ValueError(f"a row has columns that are not in output: {more}")
             if not all(same(made.get(p), k) for p, k in zip(places, key, strict=True)):
                 raise ValueError(f"a row of key {[made.get(p) for p in places]} was given for {list(key)}")
-            if made.get("_op") not in (None, "upsert", "delete"):
-                raise ValueError(f"_op is 'upsert' or 'delete', not {made['_op']!r}")
+            if made.get(OP) not in (None, "upsert", "delete"):
+                raise ValueError(f"{OP} is 'upsert' or 'delete', not {made[OP]!r}")
             return made
 
     return Wrapped()

@@ -1,7 +1,7 @@
-"""One table's declaration as a Spark plan.
+"""Compiles a table's declaration into a Spark plan.
 
-A row node is one function, found by its type in `STEPS`; the kernel's pipeline takes what the user wrote one
-item at a time and analyzes it at once, so that an error is about that item.
+Each node is compiled by the function of its type in `STEPS`. The kernel's pipeline takes the declaration item
+by item and analyzes each at once, so that an error is about that item.
 """
 
 from __future__ import annotations
@@ -10,14 +10,19 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.engine import session
 from keyfold.engine.compile import processor
+from keyfold.engine.compile.changelog_source import parquet_type
+from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.compile.context import Context, waiting
-from keyfold.engine.compile.enrich import Shape, Upstream
-from keyfold.engine.log import chain
-from keyfold.engine.lookups import registry
+from keyfold.engine.compile.keyed_state import declared
+from keyfold.engine.compile.operators import STEPS
+from keyfold.engine.compile.upstream import ChangeSchema, Upstream
+from keyfold.engine.internal_columns import CHANGE_COLUMNS
+from keyfold.engine.lookups.registry import Lookups
+from keyfold.engine.sources.formats import format_of
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.errors import BadExpression
 from keyfold.plan import nodes
@@ -28,27 +33,7 @@ from keyfold.views.contract import ViewSchema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-COLUMNAR = ("parquet", "orc")
-NEEDS_CLOCK = "KEYFOLD_NEEDS_CLOCK"
-OWN = ("_op", "_kf_prev", "_kf_side")
-"""Columns of a table's changes that are keyfold's own."""
-
-
-@dataclass(frozen=True)
-class Compiled:
-    """A table ready to run: its changes as a streaming DataFrame, and what it means."""
-
-    spec: TableSpec
-    changes: DataFrame
-    meaning: dict[str, str]
-    state_schema: str
-    view: ViewSchema
-    event_time: bool
-    rebuilt: Callable[[DataFrame, bool], DataFrame] | None
-    """The table's rows, from its state as Spark's statestore source reads it, or from windows it keeps.
-
-    None: what the state means is known to a processor of the user's alone, or it is no rows.
-    """
+NEEDS_CLOCK: Final = "KEYFOLD_NEEDS_CLOCK"
 
 
 def compile_app(
@@ -56,17 +41,14 @@ def compile_app(
     spec: AppSpec,
     feeds: Mapping[str, Path] | None = None,
     place: AppHome | None = None,
-    sides: registry.Lookups | None = None,
+    lookups: Lookups | None = None,
 ) -> list[Compiled]:
-    """Every table of the app; starts nothing. Without a place nothing is read but the streams."""
-    sides = sides or registry.Lookups(spark, session.kernel(spark))
-    upstream = Upstream(spec, {})
-    analyses = [
-        analyze(
-            spark, table, feeds or {}, sides, upstream, None if place is None else place.table(table.name)
-        )
-        for table in spec.tables
-    ]
+    """Compiles every table of the app and starts nothing. Without a `place` only the streams are read."""
+    lookups = lookups or Lookups(spark, session.kernel(spark))
+    upstream, analyses = Upstream(spec, {}), []
+    for table in spec.tables:
+        home = None if place is None else place.table(table.name)
+        analyses.append(analyze(spark, table, feeds or {}, lookups, upstream, home))
     return [build(one, analyses) for one in analyses]
 
 
@@ -77,52 +59,54 @@ class Analysis:
     spec: TableSpec
     context: Context
     pipeline: Any
-    made: Compiled | None = None
-    """The table, if the kernel has not folded it."""
+    processed: Compiled | None = None
+    """The table, if a processor keeps its state and not the kernel."""
 
     @property
     def columnar(self) -> str | None:
-        """The stream whose files hold columns that can be read one by one, if that is all the table reads."""
+        """The stream of a columnar format, if it is all that the table reads."""
         found = nodes.sources(self.spec.input)
         if (
-            self.made is not None
+            self.processed is not None
             or self.context.stages != 1
             or not found
             or found[0].name in self.context.feeds
         ):
             return None
-        return found[0].name if found[0].connector.format in COLUMNAR else None
+        return found[0].name if format_of(found[0].connector.format).columnar else None
 
     @property
-    def shape(self) -> Shape:
-        """What tables that read this one see of it."""
+    def change_schema(self) -> ChangeSchema:
+        """The table's changes as other tables read them."""
         from pyspark.sql.types import StructType
 
         given: Any = (
             StructType.fromJson(json.loads(self.pipeline.schema(self.spec.ttl_ms or 0)))
-            if self.made is None
-            else StructType(self.made.changes.schema.fields[:-1])
+            if self.processed is None
+            else StructType(self.processed.changes.schema.fields[:-1])
         )
-        schema: Any = chain.plain(given)
-        return Shape(schema, tuple(schema.names[1 : 1 + len(key_names(self.spec))]))
+        schema: Any = parquet_type(given)
+        return ChangeSchema(schema, tuple(schema.names[1 : 1 + len(key_names(self.spec))]))
 
 
 def analyze(
     spark: SparkSession,
     spec: TableSpec,
     feeds: Mapping[str, Path],
-    sides: registry.Lookups,
+    lookups: Lookups,
     upstream: Upstream,
     home: TableHome | None = None,
 ) -> Analysis:
-    """Hands every expression of the table to Spark's analyzer; tables that read it then know its shape."""
-    analyzed = _with_clock(lambda clock: _analyzed(Context(spark, spec, feeds, home, sides, upstream, clock)))
-    upstream.shapes[spec.name] = analyzed.shape
+    """Has Spark analyze every expression of the table; tables that read it then know its schema."""
+    analyzed = _with_clock(
+        lambda clock: _analyzed(Context(spark, spec, STEPS, feeds, home, lookups, upstream, clock))
+    )
+    upstream.schemas[spec.name] = analyzed.change_schema
     return analyzed
 
 
 def _with_clock(analyzed: Callable[[bool], Analysis]) -> Analysis:
-    """The batch's time costs a column in every row: only tables that read the clock have it."""
+    """Analyzes a table again if it reads the clock: the batch's timestamp costs a column in every row."""
     try:
         return analyzed(False)
     except BadExpression as error:
@@ -135,49 +119,64 @@ def _analyzed(context: Context) -> Analysis:
     spec = context.spec
     if spec.process is not None:
         return Analysis(spec, context, None, processor.processed(context, spec))
-    pipeline = context.declared(spec)
-    if context.upstream.taken_back(spec.name):
+    pipeline = declared(context, spec)
+    if context.upstream.retracted(spec.name):
         pipeline.before()
     return Analysis(spec, context, pipeline)
 
 
 def build(analysis: Analysis, all_tables: list[Analysis]) -> Compiled:
-    """The table's plan. Tables of one stream read the same columns, so a row is rejected in the same text."""
-    if analysis.made is not None:
-        return analysis.made
+    """The table's plan."""
+    if analysis.processed is not None:
+        return analysis.processed
     spec, pipeline = analysis.spec, analysis.pipeline
-    stream = analysis.columnar
-    only = (
-        None
-        if stream is None
-        else list({n for a in all_tables if a.columnar == stream for n in a.pipeline.uses()})
-    )
     ttl = spec.ttl_ms or 0
-    changes = analysis.context.frame(pipeline.table(ttl, only))
-    schema = json.loads(changes.schema.json())["fields"]
-    types = tuple((f["name"], json.dumps(f["type"])) for f in schema)
-    changes = _sendable(changes, types)
+    changes = analysis.context.frame(pipeline.table(ttl, _used_columns(analysis, all_tables)))
+    fields = json.loads(changes.schema.json())["fields"]
+    types = tuple((f["name"], json.dumps(f["type"])) for f in fields)
     meaning = {**analysis.context.meaning, **json.loads(pipeline.meaning())}
-    shown = [f for f in schema if f["name"] not in OWN]
-    view = ViewSchema.from_spark(spec.name, len(key_names(spec)), {"fields": shown}, spec.help)
-    if spec.pattern is not None:
-        # Matches of a key by time, not by their identity, which is a hash.
-        view = replace(view, order=(*(key.name for key in view.keys[:-1]), "started", "ended"))
 
     def rebuilt(state: DataFrame, kept: bool) -> DataFrame:
         return _sendable(analysis.context.frame(pipeline.rebuilt(state._jdf, ttl, kept)), types)
 
-    ends = ttl or closes(spec.window) or spec.pattern is not None
-    timed = bool(ends and pipeline.hasTime()) or bool(waiting(spec, timed=True))
-    # By the clock something is always due: Spark would run empty batches for ever.
-    timed = timed and not waiting(spec, timed=False)
     return Compiled(
-        spec, changes, meaning, pipeline.stateSchema(ttl), view, timed, None if spec.pattern else rebuilt
+        spec,
+        _sendable(changes, types),
+        meaning,
+        pipeline.stateSchema(ttl),
+        _view(spec, fields),
+        _waits_for_event_time(spec, pipeline),
+        None if spec.pattern else rebuilt,
     )
 
 
+def _used_columns(analysis: Analysis, all_tables: list[Analysis]) -> list[str] | None:
+    """The columns that the tables of a columnar stream use: all then reject a row with the same text."""
+    stream = analysis.columnar
+    if stream is None:
+        return None
+    return list({n for a in all_tables if a.columnar == stream for n in a.pipeline.uses()})
+
+
+def _view(spec: TableSpec, fields: list[dict[str, Any]]) -> ViewSchema:
+    shown = [f for f in fields if f["name"] not in CHANGE_COLUMNS]
+    view = ViewSchema.from_spark(spec.name, len(key_names(spec)), {"fields": shown}, spec.help)
+    if spec.pattern is None:
+        return view
+    # Matches of a key by time, not by their id, which is a hash.
+    return replace(view, order=(*(key.name for key in view.keys[:-1]), "started", "ended"))
+
+
+def _waits_for_event_time(spec: TableSpec, pipeline: Any) -> bool:
+    """Whether something may be due as event time passes, so that Spark must run batches without rows."""
+    ends = spec.ttl_ms or closes(spec.window) or spec.pattern is not None
+    timed = bool(ends and pipeline.hasTime()) or bool(waiting(spec, timed=True))
+    # In processing time something is always due: Spark would run empty batches for ever.
+    return timed and not waiting(spec, timed=False)
+
+
 def _sendable(changes: DataFrame, types: tuple[tuple[str, str], ...]) -> DataFrame:
-    """Arrow in Python knows no intervals of months; they travel, and are kept, as a number of months."""
+    """The changes with intervals of months as numbers, since PyArrow has no such type."""
     from pyspark.sql import functions as F
 
     months = [n for n, t in types if t.startswith(('"interval year', '"interval month'))]

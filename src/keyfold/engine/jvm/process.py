@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from keyfold.engine.storage.layout import wait_until
+from keyfold.engine.polling import wait_until
 from keyfold.errors import JavaEnded
 
 # Sockets close a moment before the system knows the exit status.

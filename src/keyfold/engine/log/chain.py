@@ -1,36 +1,27 @@
-"""Tables fed by tables: how the changes of one reach those that read it.
+"""How the changes of a table reach the tables that read it.
 
 Each use of a table has a directory of its own in the home of the table that reads, `from/<n>-<table>`. The
 upstream's batch puts its file of changes there, as a hard link under the batch's number, before its view
-commits; the reader's query takes the files like any others and deletes them when it is done. Numbers only
-grow, so that the newest one ever put there tells which are still to be: a batch that runs again after a
-crash adds nothing twice.
+commits; the reader's query reads the files like any others and deletes them when it is done. Numbers only
+grow, so the newest one ever put there shows which are still to come: a batch that runs again after a crash
+adds nothing twice.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
-from keyfold import private
-from keyfold.engine.sources import file_names as by_name
-from keyfold.engine.storage.layout import AppHome, TableHome, sync
-from keyfold.errors import BadExpression
+from keyfold.engine.storage.files import link_durably
+from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.fault_points import FaultPoint, reached
 from keyfold.plan import nodes
 from keyfold.plan.nodes import AppSpec, TableSpec
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-    from pyspark.sql.types import DataType, StructType
-
-SIDE_OUTPUT: Final = "_kf_side"
-PREVIOUS: Final = "_kf_prev"
-# An entry of the log in which the source writes down what it has read.
+# How Spark's file source logs a file of changes that it has read.
 _READ: Final = re.compile(
     rb'"path":":/from/(\d+)-[^/"]*/(\d+)\.parquet","timestamp":\d+,"size":\d+,"batchId":(\d+)'
 )
@@ -50,7 +41,7 @@ class Use:
 
 
 def uses(spec: TableSpec) -> list[Use]:
-    """The other tables whose changes a table reads; one that is met as of event time is not among them."""
+    """The other tables whose changes a table reads; not one that is joined as of event time."""
     return [
         Use(spec.name, number, node.table)
         for number, node in enumerate(nodes.reads(spec.input))
@@ -61,74 +52,6 @@ def uses(spec: TableSpec) -> list[Use]:
 def readers(spec: AppSpec, table: str) -> list[Use]:
     """All uses of a table in the app."""
     return [use for reader in spec.tables for use in uses(reader) if use.table == table]
-
-
-def frame(context: Any, table: str, use: int) -> DataFrame:
-    """The changes of a table as a stream: `_op`, its columns, `_kf_prev` if sent, `_kf_batch`, `_kf_row`.
-
-    `use` is the position of the node that reads it in `nodes.reads`. Batch and row give the order of changes.
-    """
-    spec: TableSpec = context.spec
-    schema = readable(context.upstream[table].schema, table, context.where(f"changes of {table}", spec.site))
-    directory, within = _nowhere(context.spark), None
-    if context.home is not None:
-        within = context.home.path
-        directory = Use(spec.name, use, table).directory(context.home)
-        private.directory(directory)
-    found = context.spark.readStream.schema(schema).options(**_OPTIONS).parquet(str(directory))
-    found = by_name.named(found, within=within)
-    file = found.metadataColumn("_metadata")
-    batch = file.getField("file_name").substr(1, 12).cast("bigint")
-    columns: DataFrame = found.select(
-        "*", batch.alias("_kf_batch"), file.getField("row_index").alias("_kf_row")
-    )
-    return columns
-
-
-_OPTIONS: Final = {
-    "cleanSource": "delete",
-    # Whatever the session says: dates before 1582 are written as they are.
-    "datetimeRebaseMode": "CORRECTED",
-}
-
-
-def _nowhere(spark: Any) -> Path:
-    """An empty directory, for a declaration that is only checked; Spark removes it when it stops."""
-    return private.directory(Path(spark.sparkContext._temp_dir) / "keyfold-nowhere")
-
-
-def readable(schema: StructType, table: str, where: object) -> StructType:
-    """The schema under which Spark reads a table's files of changes."""
-    from pyspark.sql.types import StructField, StructType
-
-    months = [f.name for f in schema.fields if "interval year" in _kind(f) or "interval month" in _kind(f)]
-    if months:
-        raise BadExpression(
-            f"column {months[0]} of {table} is an interval of months, which other tables can't read",
-            where=where,
-            given=f"{months[0]} {schema[months[0]].dataType.simpleString()}",
-            hint=f"a number in {table}: cast({months[0]} as int)",
-        )
-    return StructType([StructField(f.name, f.dataType) for f in schema.fields if f.name != SIDE_OUTPUT])
-
-
-def _kind(field: Any) -> str:
-    return str(field.dataType.simpleString())
-
-
-def plain(kind: DataType) -> DataType:
-    """The type as Parquet holds it: it knows no type of a bare null, and takes any for it."""
-    from pyspark.sql import types as T
-
-    if isinstance(kind, T.NullType):
-        return T.ByteType()
-    if isinstance(kind, T.ArrayType):
-        return T.ArrayType(plain(kind.elementType))
-    if isinstance(kind, T.MapType):
-        return T.MapType(plain(kind.keyType), plain(kind.valueType))
-    if isinstance(kind, T.StructType):
-        return T.StructType([T.StructField(f.name, plain(f.dataType)) for f in kind.fields])
-    return kind
 
 
 class Links:
@@ -145,9 +68,8 @@ class Links:
         for directory, upto in self._upto.items():
             if batch > upto:
                 reached(FaultPoint.READER_DUE, file=file, reader=directory)
-                os.link(file, directory / file.name)
+                link_durably(file, directory / file.name)
                 reached(FaultPoint.READER_GIVEN, file=file, reader=directory)
-                sync(directory)
                 self._upto[directory] = batch
 
 
@@ -155,7 +77,7 @@ def read_log(home: TableHome, number: int) -> dict[int, tuple[int, int]]:
     """The batches of another table that a use has read or will read: which source of the reader's query it
     was, and its place in that source's log."""
     found: dict[int, tuple[int, int]] = {}
-    for log in home.checkpoint.glob("sources/[0-9]*"):
+    for log in home.spark.source_logs():
         for entry in log.glob("[0-9]*"):
             for use, batch, at in logged(entry.read_bytes()):
                 if use == number:
@@ -186,7 +108,7 @@ def tidy(use: Use, home: TableHome, numbers: Iterable[int]) -> None:
     `numbers`: those of the reader's sources, by their positions in Spark's log of offsets.
     """
     committed = home.committed()
-    upto = {} if committed is None else home.file_logs(committed - 1, numbers)
+    upto = {} if committed is None else home.spark.log_offsets(committed - 1, numbers)
     log = read_log(home, use.number)
     for batch, file in files(use.directory(home)).items():
         if batch in log and log[batch][1] <= upto.get(log[batch][0], -1):

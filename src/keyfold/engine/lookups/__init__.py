@@ -1,1 +1,1 @@
-"""Lookups: static sides of joins, loaded and reloaded."""
+"""Lookups: static tables that streams are joined with, loaded and reloaded."""

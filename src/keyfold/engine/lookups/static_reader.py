@@ -1,4 +1,4 @@
-"""The rows of a lookup, read as a whole and strictly: what does not fit its schema is an error, no null."""
+"""Reads a lookup whole and strictly: a value that does not fit the schema is an error, not a null."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from keyfold.engine.internal_columns import BLOCK, FILE, POSITION
+from keyfold.engine.sources.connectors import absolute
+from keyfold.engine.sources.formats import format_of, options_of
 from keyfold.engine.sources.json_rows import encode
-from keyfold.engine.sources.reader import TEXT_FORMATS, absolute
-from keyfold.engine.spark_errors import plain
-from keyfold.errors import BadExpression, BadOption, KeyfoldError
+from keyfold.engine.sources.schemas import parsed
+from keyfold.engine.spark_errors import messages, plain
+from keyfold.errors import BadOption, KeyfoldError
 from keyfold.plan.nodes import Lookup
 
 if TYPE_CHECKING:
@@ -24,33 +27,16 @@ def place(lookup: Lookup) -> str:
 
 def schema_of(lookup: Lookup) -> Any:
     """The declared schema, as Spark reads it."""
-    from pyspark.errors import PySparkException
-    from pyspark.sql.types import StructType
-
-    try:
-        schema: Any = StructType.fromDDL(lookup.schema)
-    except PySparkException as error:
-        raise BadExpression(
-            f"the schema of lookup {lookup.name} is not one Spark can read: {plain(str(error))}",
-            where=place(lookup),
-            given=lookup.schema,
-            hint='name and type of each column: "sku string, price double"',
-        ) from None
-    own = [n for n in schema.names if n.lower().startswith("_kf_")]
-    if own:
-        raise BadExpression(
-            "column names that begin with _kf_ are keyfold's own", where=place(lookup), given=own[0]
-        )
-    return schema
+    return parsed(lookup.schema, f"lookup {lookup.name}", place(lookup), "sku string, price double")
 
 
 def frame_of(spark: SparkSession, lookup: Lookup) -> DataFrame:
     """The lookup's rows, in the order that `duplicates` goes by: files by name, then lines."""
     schema = schema_of(lookup)
-    with unread(lookup):
+    with explained(lookup):
         if lookup.connector.kind == "rows":
-            return _given(spark, lookup, schema)
-        if lookup.connector.format in TEXT_FORMATS:
+            return _inline(spark, lookup, schema)
+        if format_of(lookup.connector.format).text:
             found = _text(spark, lookup, schema)
         else:
             found = _declared(_reader(spark, lookup), lookup, schema)
@@ -61,8 +47,8 @@ def frame_of(spark: SparkSession, lookup: Lookup) -> DataFrame:
 
 
 @contextmanager
-def unread(lookup: Lookup) -> Iterator[None]:
-    """Turns what Spark says while a lookup is read into an error that names it."""
+def explained(lookup: Lookup) -> Iterator[None]:
+    """Turns an error of Spark while a lookup is read into one that names the lookup."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -72,21 +58,18 @@ def unread(lookup: Lookup) -> Iterator[None]:
         raise
     except (PySparkException, Py4JJavaError) as error:
         raise BadOption(
-            f"lookup {lookup.name} can't be read: {_words(error)}",
+            f"lookup {lookup.name} can't be read: {_reason(error)}",
             where=place(lookup),
             given=_source(lookup),
             hint="correct the file, the path or the schema",
         ) from None
 
 
-def _words(error: Any) -> str:
-    """What Spark says of the file, and not that it could not read it."""
-    java, chain = getattr(error, "java_exception", None) or getattr(error, "_origin", None), []
-    while java is not None:
-        chain.append(str(java.getMessage() or java.toString()))
-        java = java.getCause()
-    named = [text for text in chain if re.match(r"\[(?!FAILED_READ_FILE)[A-Z][A-Z_.0-9]+\]", text)]
-    text = (named or chain or [str(error)])[-1]
+def _reason(error: Any) -> str:
+    """What is wrong with the file, rather than that it could not be read."""
+    causes = messages(error)
+    named = [text for text in causes if re.match(r"\[(?!FAILED_READ_FILE)[A-Z][A-Z_.0-9]+\]", text)]
+    text = (named or causes)[-1]
     if "CSV header" in text:
         return " ".join(line.strip() for line in text.splitlines() if not line.startswith("CSV file"))
     return re.sub(r"\s*(Parse Mode: FAILFAST|To process malformed records).*$", "", plain(text))
@@ -96,7 +79,7 @@ def _source(lookup: Lookup) -> str:
     return lookup.connector.path or f"kf.{lookup.connector.kind}(...)"
 
 
-def _given(spark: SparkSession, lookup: Lookup, schema: Any) -> DataFrame:
+def _inline(spark: SparkSession, lookup: Lookup, schema: Any) -> DataFrame:
     from pyspark.sql import functions as F
 
     lines = [(line,) for line in encode(lookup.connector.rows or ()).split("\n")[:-1]]
@@ -106,12 +89,11 @@ def _given(spark: SparkSession, lookup: Lookup, schema: Any) -> DataFrame:
 
 
 def _text(spark: SparkSession, lookup: Lookup, schema: Any) -> DataFrame:
-    reader = spark.read.format(lookup.connector.format).options(**dict(lookup.connector.options))
-    if lookup.connector.format == "csv":
-        given = {key.lower() for key, _ in lookup.connector.options}
-        # As for streams: a file without a header says so with header=False.
-        reader = reader if "header" in given else reader.option("header", "true")
-        # Else Spark takes any header for the right one.
+    format, options = format_of(lookup.connector.format), lookup.connector.options
+    defaults = {name: value for name, value in format.defaults.items() if name not in options_of(options)}
+    reader = spark.read.format(format.name).options(**defaults, **dict(options))
+    if format.name == "csv":
+        # Spark would otherwise accept any header.
         reader = reader.option("enforceSchema", "false")
     return reader.option("mode", "FAILFAST").schema(schema).load(absolute(lookup.connector))
 
@@ -123,7 +105,7 @@ def _reader(spark: SparkSession, lookup: Lookup) -> DataFrame:
 
 
 def _declared(found: DataFrame, lookup: Lookup, schema: Any) -> DataFrame:
-    """A source that knows its own types must have the declared ones."""
+    """The declared columns of a source that has types of its own, which must be the declared ones."""
     from pyspark.sql import functions as F
 
     types = {f.name.lower(): f.dataType.simpleString() for f in found.schema.fields}
@@ -141,7 +123,7 @@ def _declared(found: DataFrame, lookup: Lookup, schema: Any) -> DataFrame:
 
 
 def _refuse_empty(found: DataFrame, lookup: Lookup) -> None:
-    """No file, or files without a byte, are taken for ones that are being written, not for no rows."""
+    """A missing or empty file is taken for one that is being written, not for a lookup without rows."""
     plan: Any = found._jdf.queryExecution().optimizedPlan()
     if str(plan.stats().sizeInBytes()) == "0":
         raise BadOption(
@@ -153,13 +135,13 @@ def _refuse_empty(found: DataFrame, lookup: Lookup) -> None:
 
 
 def _in_order(found: DataFrame) -> DataFrame:
-    """Spark packs files by their size."""
+    """The rows in the order of files and lines; Spark would pack files by size."""
     from pyspark.sql import functions as F
 
     by = {
-        "_kf_file": F.col("_metadata.file_path"),
-        "_kf_start": F.col("_metadata.file_block_start"),
-        "_kf_row": F.monotonically_increasing_id(),
+        FILE: F.col("_metadata.file_path"),
+        BLOCK: F.col("_metadata.file_block_start"),
+        POSITION: F.monotonically_increasing_id(),
     }
     marked = found.select("*", *(column.alias(name) for name, column in by.items()))
     return marked.coalesce(1).sortWithinPartitions(*by).drop(*by)

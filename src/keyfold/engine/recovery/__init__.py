@@ -1,1 +1,1 @@
-"""What a start must bring together: definition, state, view and readers."""
+"""Checks and repairs at a start: definition, state, view, readers; removal of tables; why queries fail."""

@@ -1,8 +1,8 @@
-"""Brings tables that read other tables together with those before the queries start.
+"""Aligns tables that read other tables with those, before the queries start.
 
-A table that reads another for the first time is given all rows that the other has as if they had just come,
-under the number of the batch that they are of: that batch, should it run again, is then not given. One that
-has missed changes, or has read some that the other no longer knows of, is refused.
+A table that reads another for the first time gets a snapshot of all its rows, under the number of the batch
+that they are of: if that batch runs again, its changes are not sent. A table that has missed changes, or has
+read some that the other no longer has, is refused.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ import pyarrow.parquet as pq
 
 from keyfold import private
 from keyfold.engine.batch import side_outputs
-from keyfold.engine.compile.table import Compiled
+from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.log import chain
 from keyfold.engine.log.chain import Links, Use
 from keyfold.engine.recovery.view_rebuild import from_state
-from keyfold.engine.sources import file_names as by_name
-from keyfold.engine.storage.layout import AppHome, TableHome, rename_durably, replace_file
+from keyfold.engine.storage.files import rename_durably, replace_file
+from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.errors import StateMismatch
 from keyfold.plan.nodes import AppSpec
 from keyfold.plan.table_keys import BOUNDS, closes
@@ -53,7 +53,7 @@ def prepare(
     for one, uses in found:
         for use in uses:
             if place.table(use.reader).begun() is not None:
-                chain.tidy(use, place.table(use.reader), by_name.numbers(tables[use.reader]))
+                chain.tidy(use, place.table(use.reader), tables[use.reader].files.numbers())
         upto = ((_directory(use, place), _upto(spark, one, use, place, store)) for use in uses)
         links[one.spec.name] = Links(upto)
         _remember(place.table(one.spec.name), uses)
@@ -134,7 +134,7 @@ def from_view(
 
 
 def _operations(arrays: dict[str, pa.Array], n: int, closed: datetime | None) -> pa.Array:
-    """What was said last of each row: who takes it back later will say the same."""
+    """The kind of each row's last change, which its retraction must repeat."""
     if closed is None:
         return pa.array(["upsert"] * n)
     ends = arrays[BOUNDS[1]]

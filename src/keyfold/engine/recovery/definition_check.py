@@ -1,4 +1,4 @@
-"""Does a definition fit the state on disk? What was started is written down and compared at the next."""
+"""Whether a definition fits the state on disk: each start records its definition, and the next compares."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from keyfold.engine.compile.table import Compiled
+from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.sources import file_names
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import HomeUnusable, StateMismatch
@@ -22,7 +22,7 @@ FORMAT = 1
 
 
 def plan_of(spec: AppSpec, compiled: Iterable[Compiled], partitions: dict[str, int]) -> dict[str, Any]:
-    """What is written to app.json: the declaration as the user wrote it, and what it means to Spark."""
+    """The content of app.json: the declaration as the user wrote it, and what it means to Spark."""
     tables = {c.spec.name: {**_table(c), "partitions": partitions[c.spec.name]} for c in compiled}
     return {"format": FORMAT, "app": spec.name, "declared": describe.to_dict(spec), "tables": tables}
 
@@ -34,15 +34,15 @@ def _table(compiled: Compiled) -> dict[str, Any]:
         "meaning": meaning,
         "streams": [s.name for s in nodes.sources(compiled.spec.input)],
         "tables": list(dict.fromkeys(node.table for node in nodes.reads(compiled.spec.input))),
-        "directories": file_names.directories(compiled),
+        "directories": compiled.files.directories(),
         "state": json.loads(compiled.state_schema),
     }
 
 
 def meaning_of(compiled: Compiled) -> dict[str, str]:
-    """The parts that state depends on, each as text in which spelling does not show."""
+    """The parts that state depends on, each as text that does not depend on spelling."""
     spec = compiled.spec
-    # TTL, windows and patterns count time, and folds see rows by it; other tables don't look at it.
+    # TTL, windows and patterns measure event time and folds order rows by it; other tables ignore it.
     timed = (
         spec.ttl_ms is not None
         or spec.window is not None
@@ -52,7 +52,7 @@ def meaning_of(compiled: Compiled) -> dict[str, str]:
     times = {f"time:{s.name}": f"{s.time or 'arrival'}" for s in nodes.sources(spec.input) if timed}
     ttl = {} if spec.ttl_ms is None else {"ttl": f"{spec.ttl_ms} ms"}
     read = {f"from:{number}": _reading(node) for number, node in enumerate(nodes.reads(spec.input))}
-    # When a stream is idle may change; whether it can be may not, since it is one more thing to read.
+    # The length of `idle` may change; whether there is one may not, since it adds a source.
     idle = {} if spec.idle_ms is None else {"idle": "yes"}
     return {**compiled.meaning, **ttl, **times, **read, **_window(spec), **idle}
 
@@ -74,10 +74,10 @@ def _window(spec: nodes.TableSpec) -> dict[str, str]:
         return {}
     # A gap that is an expression is in the kernel's part of the meaning.
     kind = phrases.window_words(replace(spec.window, gap=None if spec.window.gap is None else "by row"))
-    # A view shows open windows or it doesn't: with another emit it would be half of each.
+    # With another emit mode a view would mix open windows with final ones.
     found = {"window": kind, "emit": spec.emit}
     if spec.keep_ms is not None:
-        # Timers are set for when kept windows go.
+        # Timers are set for when kept windows expire.
         found["keep"] = durations.text(spec.keep_ms)
     return found
 
@@ -87,7 +87,7 @@ def fingerprint(meaning: dict[str, str]) -> str:
 
 
 def check(app: str, stored: dict[str, Any] | None, compiled: Compiled, place: AppHome) -> None:
-    """Refuses a definition that the table's state was not written by, and state that is not whole."""
+    """Refuses a definition that differs from the one that wrote the state, and incomplete state."""
     tables: dict[str, Any] = (stored or {}).get("tables") or {}
     _refuse_other_case(app, compiled, tables)
     home, old = place.table(compiled.spec.name), tables.get(compiled.spec.name)
@@ -97,7 +97,8 @@ def check(app: str, stored: dict[str, Any] | None, compiled: Compiled, place: Ap
         _refuse_unknown(app, compiled, place)
     _refuse_lost_logs(app, compiled, place)
     _refuse_changes(app, old, compiled, place)
-    file_names.check(app, old.get("directories") or {}, compiled, home)
+    stored_directories = old.get("directories") or {}
+    file_names.check(compiled.name, compiled.spec.site, stored_directories, compiled.files, home.spark)
 
 
 def _refuse_changes(app: str, old: dict[str, Any], compiled: Compiled, place: AppHome) -> None:
@@ -107,7 +108,7 @@ def _refuse_changes(app: str, old: dict[str, Any], compiled: Compiled, place: Ap
         changes.append(f"partitions: {old['partitions']} on disk, {asked} now (fixed at the first start)")
     if changes:
         raise StateMismatch(
-            f"the state of {app}.{compiled.spec.name} was written by another definition; nothing was changed",
+            f"the state of {compiled.name} was written by another definition; nothing was changed",
             where=compiled.spec.site,
             given="\n".join(changes),
             hint="go back to the old definition; or give the table a new name, which starts from the first "
@@ -117,9 +118,9 @@ def _refuse_changes(app: str, old: dict[str, Any], compiled: Compiled, place: Ap
 
 
 def _refuse_unknown(app: str, compiled: Compiled, place: AppHome) -> NoReturn:
-    """State of which nobody knows what it means: any definition would be taken for the right one."""
+    """Refuses state without its definition: any definition would be taken for the right one."""
     raise HomeUnusable(
-        f"{app}.{compiled.spec.name} has state, but {place.plan} does not say which definition wrote it; "
+        f"{compiled.name} has state, but {place.plan} does not say which definition wrote it; "
         "nothing was changed",
         given=place.table(compiled.spec.name).checkpoint,
         hint=f"bring {place.plan.name} back as it was when the app last ran; or {_reset(app, compiled)}",
@@ -127,23 +128,22 @@ def _refuse_unknown(app: str, compiled: Compiled, place: AppHome) -> NoReturn:
 
 
 def _refuse_lost_logs(app: str, compiled: Compiled, place: AppHome) -> None:
-    """Refuses a checkpoint without its log of files: they would be read twice, or never."""
-    lost = place.table(compiled.spec.name).lost_logs(file_names.numbers(compiled))
-    if lost:
+    """Refuses a checkpoint without the log of its files: they would be read twice, or never."""
+    missing = place.table(compiled.spec.name).spark.missing_log_entries(compiled.files.numbers())
+    if missing:
         raise HomeUnusable(
-            f"{app}.{compiled.spec.name} can't go on: files that say what it has read are gone; "
-            "nothing was changed",
-            given=", ".join(map(str, lost)),
+            f"{compiled.name} can't go on: files that say what it has read are gone; nothing was changed",
+            given=", ".join(map(str, missing)),
             hint=f"bring them back; or {_reset(app, compiled)}",
         )
 
 
 def _reset(app: str, compiled: Compiled) -> str:
-    return f"`keyfold reset {app}.{compiled.spec.name}`, after which it starts from the first row"
+    return f"`keyfold reset {compiled.name}`, after which it starts from the first row"
 
 
 def _refuse_other_case(app: str, compiled: Compiled, tables: dict[str, Any]) -> None:
-    """A name that differs in case alone would be another state and the same view."""
+    """Refuses a name that differs in case alone: it would be another state with the same view."""
     name = compiled.spec.name
     for known in tables:
         if known.lower() == name.lower() and known != name:
@@ -166,6 +166,6 @@ def differences(old: dict[str, str], new: dict[str, str]) -> list[str]:
 
 
 def _shown(text: str | None) -> str:
-    """A part of the meaning for people; what is stored as milliseconds is a length of time to them."""
+    """A part of the meaning for people: milliseconds are shown as a length of time."""
     length = re.fullmatch(r"(\d+) ms", text or "")
     return durations.text(int(length[1])) if length else text or "nothing"

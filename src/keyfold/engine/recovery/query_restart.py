@@ -1,8 +1,8 @@
-"""A query with Python in it that is started again when Python was too slow to start.
+"""Restarts a query with a processor when its Python worker was too slow to start.
 
-At the first batch of a query with a processor Spark starts a Python process beside itself and gives it ten
-seconds to connect back, which is fixed in Spark's code (`PythonWorkerFactory.createSimpleWorker`). A machine
-under load may need longer. Nothing of the batch has been done by then, so it is taken up as it was planned.
+At the first batch of a query with a processor Spark starts a Python worker and gives it ten seconds to
+connect back, which is fixed in Spark's code (`PythonWorkerFactory.createSimpleWorker`). A machine under load
+may need longer. Nothing of the batch has been done by then, so it is taken up as it was planned.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _LOG: Final = logging.getLogger("keyfold")
-_SLOW: Final = "Python worker failed to connect back"
-_TIMES: Final = 3
+_TOO_SLOW: Final = "Python worker failed to connect back"
+_RESTARTS: Final = 3
 
 
-class Again:
-    """A `StreamingQuery` that is started up to three times more if that is why it failed."""
+class RestartingQuery:
+    """A `StreamingQuery` that is restarted up to three times if its Python worker was too slow."""
 
     def __init__(self, start: Callable[[], StreamingQuery], name: str, hook: BatchHook) -> None:
         self._start, self._name, self._hook = start, name, hook
-        self._times, self._lock = 0, threading.Lock()
+        self._restarts, self._lock = 0, threading.Lock()
         self._query = start()
 
     def __getattr__(self, name: str) -> Any:
@@ -37,7 +37,7 @@ class Again:
     def isActive(self) -> bool:
         """Whether it runs; restarts it if Python was too slow to start."""
         with self._lock:
-            return self._query.isActive or self._begun_again()
+            return self._query.isActive or self._restarted()
 
     def processAllAvailable(self) -> None:
         """Waits until all input has been processed."""
@@ -49,11 +49,16 @@ class Again:
                 if not self.isActive or self._query is query:
                     raise
 
-    def _begun_again(self) -> bool:
+    def _restarted(self) -> bool:
         error = self._query.exception()
-        if error is None or _SLOW not in str(error) or self._times == _TIMES or self._hook.stopping.is_set():
+        if (
+            error is None
+            or _TOO_SLOW not in str(error)
+            or self._restarts == _RESTARTS
+            or self._hook.stopping.is_set()
+        ):
             return False
-        self._times += 1
+        self._restarts += 1
         _LOG.warning("%s: Python took more than ten seconds to start; starting the query again", self._name)
         self._query = self._start()
         return True

@@ -1,8 +1,7 @@
-"""Removes a table from a home, for good or to let it begin anew: `keyfold drop` and `keyfold reset`.
+"""Removes tables from a home: `keyfold drop` for good, `keyfold reset` to start from the first row.
 
-What is to go is written down first, in `removing.json`. From then on it is as good as gone: a command that
-was killed half way is finished by the next one, or by the next start, before anything else. All that was ever
-removed is in `audit.jsonl`, a line each.
+The removal is recorded first, in `removing.json`, and is certain from then on: if the command is killed, the
+next command or start finishes it before anything else. `audit.jsonl` has a line for every removal.
 """
 
 from __future__ import annotations
@@ -18,7 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from keyfold.engine.storage.layout import AppHome, replace_file, sync
+from keyfold.engine.storage.files import append_durably, replace_file, sync
+from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lock
 from keyfold.errors import HomeUnusable, KeyfoldError
 from keyfold.fault_points import FaultPoint, reached
@@ -27,7 +27,7 @@ What = Literal["drop", "reset"]
 
 
 def tables(place: AppHome) -> list[str]:
-    """The tables that have left something in an app's home, whether or not the app still has them."""
+    """The tables with files in an app's home, whether or not the app still declares them."""
     found = {path.name for path in (place.path / "tables").glob("*") if path.is_dir()}
     return sorted(found | set((_plan(place) or {}).get("tables", {})))
 
@@ -47,7 +47,7 @@ def with_readers(place: AppHome, table: str) -> list[str]:
 
 
 def remove(place: AppHome, what: What, names: Iterable[str], why: str | None = None) -> dict[str, Any]:
-    """Removes tables from a home that nobody holds; returns what the audit has of it."""
+    """Removes tables from a home that no process holds; returns the audit entry."""
     lock = Lock(place).take()
     try:
         finish(place)
@@ -62,9 +62,9 @@ def remove(place: AppHome, what: What, names: Iterable[str], why: str | None = N
 
 
 def finish(place: AppHome) -> str | None:
-    """Does what is written down, again or for the first time; the caller holds the home.
+    """Carries out a recorded removal, perhaps once more; the caller holds the home.
 
-    Returns why the view could not be removed, if so: one that is damaged is of no use to anybody.
+    Returns why the view could not be removed; that is no error, since a damaged view is of no use.
     """
     try:
         entry = json.loads(_intent(place).read_text("utf-8"))
@@ -118,14 +118,9 @@ def size(place: AppHome, table: str) -> int:
 
 
 def _audit(place: AppHome, entry: dict[str, Any]) -> None:
-    """Adds the line, unless it is there from before."""
-    file = place.path / "audit.jsonl"
-    descriptor = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
-    with os.fdopen(descriptor, "r+", encoding="utf-8") as audit:
-        if entry["id"] not in audit.read():
-            audit.write(json.dumps(entry, ensure_ascii=False) + "\n")
-            audit.flush()
-            os.fsync(descriptor)
+    """Adds the line, unless an earlier try did."""
+    line = json.dumps(entry, ensure_ascii=False)
+    append_durably(place.path / "audit.jsonl", line, unless=entry["id"])
 
 
 def _remove_directory(path: Path) -> None:
@@ -159,7 +154,7 @@ def _remove_views(place: AppHome, names: list[str]) -> str | None:
 
 
 def _forget(place: AppHome, entry: dict[str, Any]) -> None:
-    """A table without an entry begins as a new one does."""
+    """Removes the tables from app.json: a table without an entry starts as a new one."""
     plan = _plan(place)
     if plan is None:
         return
@@ -171,7 +166,7 @@ def _forget(place: AppHome, entry: dict[str, Any]) -> None:
 
 
 def _plan(place: AppHome) -> dict[str, Any] | None:
-    """app.json, if it can be read; one that is damaged is no reason not to remove a table."""
+    """app.json, if it can be read; a damaged one does not keep a table from being removed."""
     with suppress(HomeUnusable):
         return place.read_plan()
     return None

@@ -1,17 +1,15 @@
-"""Brings a table's view and its state together before the queries start.
+"""Rebuilds views that are behind their tables' state, before the queries start.
 
 Spark commits a batch after the view has it, so the view is at Spark's last batch or one ahead. A view that is
 behind (views were off for a while, or its file was deleted) is rebuilt from the state; one that is further
-ahead belongs to a checkpoint that is gone, and nothing can be right then.
+ahead belongs to a lost checkpoint and is refused.
 
 State has no closed windows, unless they are kept. Rows of windows that were closed when the view stopped stay
-in it, since nothing can have changed them; other rows of windows that have closed since are lost, and the log
-says so.
+in it, since nothing can have changed them; rows of windows that have closed since are lost, which is logged.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -20,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from keyfold.engine.batch.hook import arrow_batches
-from keyfold.engine.compile.table import Compiled
+from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.errors import HomeUnusable
 from keyfold.plan.table_keys import BOUNDS, closes
@@ -35,7 +33,7 @@ _LOG: Final = logging.getLogger("keyfold")
 
 
 def align(spark: SparkSession, store: ViewStore, compiled: Compiled, place: AppHome) -> None:
-    """Makes the view if need be, rebuilds it if it is behind, refuses it if it is ahead."""
+    """Creates the view if it does not exist, rebuilds it if it is behind, refuses it if it is ahead."""
     if isinstance(store, NoViews):
         return
     name = compiled.spec.name
@@ -50,11 +48,10 @@ def align(spark: SparkSession, store: ViewStore, compiled: Compiled, place: AppH
     if at > (-1 if state is None else state) + 1 or (at >= 0 and home.begun() is None):
         has = "is gone" if home.begun() is None else f"is at batch {-1 if state is None else state}"
         raise HomeUnusable(
-            f"the view of {compiled.spec.app}.{name} is at batch {at}, and its checkpoint {has}; "
-            "nothing was changed",
+            f"the view of {compiled.name} is at batch {at}, and its checkpoint {has}; nothing was changed",
             given=home.checkpoint,
             hint="bring back the checkpoint that belongs to the view; or `keyfold reset "
-            f"{compiled.spec.app}.{name}`, after which it starts from the first row",
+            f"{compiled.name}`, after which it starts from the first row",
         )
     if state is not None and at < state:
         _rebuild(spark, store, compiled, place, state)
@@ -63,7 +60,7 @@ def align(spark: SparkSession, store: ViewStore, compiled: Compiled, place: AppH
 def _rebuild(spark: SparkSession, store: ViewStore, compiled: Compiled, place: AppHome, batch: int) -> None:
     spec = compiled.spec
     home = place.table(spec.name)
-    batches, watermark = from_state(spark, compiled, home, batch), home.watermark(batch)
+    batches, watermark = from_state(spark, compiled, home, batch), home.spark.watermark(batch)
     if closes(spec.window) and spec.keep_ms is None:
         _rebuild_open(store, compiled, place, Position(batch, datetime.now(UTC), watermark), batches)
     else:
@@ -73,7 +70,7 @@ def _rebuild(spark: SparkSession, store: ViewStore, compiled: Compiled, place: A
 def _rebuild_open(
     store: ViewStore, compiled: Compiled, place: AppHome, now: Position, batches: Iterator[pa.RecordBatch]
 ) -> None:
-    """Rebuilds a view from a state that has open windows alone."""
+    """Rebuilds a view from a state that has only open windows."""
     name, before = compiled.spec.name, store.position(compiled.spec.name)
     then = before.watermark if before else None
     end = next(key for key in compiled.view.keys if key.name == BOUNDS[1])
@@ -84,20 +81,18 @@ def _rebuild_open(
     if before is None:
         lost = _fewer(store, name, place, now.batch)
     if closed != known and (before or lost != 0):
-        _LOG.warning("%s", _told(f"{compiled.spec.app}.{name}", before, now.batch, lost))
+        _LOG.warning("%s", _loss(f"{compiled.name}", before, now.batch, lost))
 
 
 def _fewer(store: ViewStore, table: str, place: AppHome, batch: int) -> int | None:
-    """How many rows the view had more when the app last ran; None if that is not known."""
-    try:
-        last = json.loads(place.status.read_text("utf-8"))["tables"][table]
-        known, now = last["keys"] if last["batch"] == batch else None, store.count(table)
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+    """How many rows fewer the view has than when the app last ran; None if that is unknown."""
+    last = place.read_status().get("tables", {}).get(table, {})
+    known = last.get("keys") if last.get("batch") == batch else None
+    now = store.count(table)
     return None if known is None or now is None else max(0, known - now)
 
 
-def _told(table: str, before: Position | None, batch: int, lost: int | None) -> str:
+def _loss(table: str, before: Position | None, batch: int, lost: int | None) -> str:
     if lost is None:
         rows = "an unknown number of rows of closed windows is"
     else:
@@ -118,14 +113,14 @@ def _told(table: str, before: Position | None, batch: int, lost: int | None) -> 
 def from_state(
     spark: SparkSession, compiled: Compiled, home: TableHome, batch: int
 ) -> Iterator[pa.RecordBatch]:
-    """The table's rows as of a batch: what closed windows left is not among them, unless they are kept."""
+    """The table's rows as of a batch, without those of closed windows that are not kept."""
     if compiled.rebuilt is None:
         raise HomeUnusable(
-            f"the view of {compiled.spec.app}.{compiled.spec.name} is behind its state, "
-            f"{_unknown(compiled)}, so that it can't be made again",
+            f"the view of {compiled.name} is behind its state, "
+            f"{_opaque(compiled)}, so that it can't be made again",
             given=f"{home.path}, batch {batch}",
             hint="bring views.db back; or go on without views; or `keyfold reset "
-            f"{compiled.spec.app}.{compiled.spec.name}`, after which it starts from the first row",
+            f"{compiled.name}`, after which it starts from the first row",
         )
     wanted = compiled.view.arrow
     for kept in (False,) if compiled.spec.keep_ms is None else (False, True):
@@ -134,7 +129,7 @@ def from_state(
             yield pa.RecordBatch.from_arrays(columns, schema=wanted)
 
 
-def _unknown(compiled: Compiled) -> str:
+def _opaque(compiled: Compiled) -> str:
     if compiled.spec.pattern is not None:
         return "which has partial matches, and not those that were found"
     return "of which only its processor knows what it means"

@@ -1,1 +1,1 @@
-"""Sources as streaming DataFrames."""
+"""Sources and formats: streams as DataFrames, and the names of their files."""

@@ -1,8 +1,7 @@
 """Files of streams by their names: `<stream>:/<path below the declared directory>`, wherever that is now.
 
-A source's log names the files it has taken. A project that was moved or copied goes on with them: what is
-written down of a directory says whether a stream reads from another one, and the files in it whether they are
-the same.
+A source's log names the files it has read, so a project that was moved or copied continues with them. When a
+stream reads another directory than before, the files in it show whether it was moved or is a different one.
 """
 
 from __future__ import annotations
@@ -10,35 +9,34 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from keyfold.engine.session import kernel
-from keyfold.engine.storage.layout import TableHome
+from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
 from keyfold.errors import StateMismatch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from keyfold.engine.compile.table import Compiled
-
-# How the entry of a file begins that the home itself has for its table.
+# How a log entry begins whose file is in the table's home.
 OF_HOME: Final = b'"path":":/'
 _SHOWN: Final = 5
 _LOG: Final = logging.getLogger("keyfold")
 
 
-class Taken(NamedTuple):
-    """A file that a source has taken: in which step of its log, and what it was then."""
+class ReadFile(NamedTuple):
+    """A file in a source's log: its size and time when it was read, and the log entry."""
 
     name: str
     size: int
     time: int
-    step: int
+    entry: int
 
     @property
     def stream(self) -> str:
-        """The stream it is of; nothing for files of the home."""
+        """Its stream; empty for files of the home."""
         return self.name.partition(":")[0]
 
     @property
@@ -47,12 +45,42 @@ class Taken(NamedTuple):
         return self.name.partition(":")[2]
 
 
+@dataclass(frozen=True)
+class QueryFiles:
+    """The file sources in a table's plan."""
+
+    plan: DataFrame
+
+    def directories(self) -> dict[str, str]:
+        """The directory of each stream of files."""
+        found: dict[str, str] = json.loads(self._kernel.directories(self.plan._jdf))
+        return found
+
+    def numbers(self) -> list[int]:
+        """The number of the source behind each position of Spark's offset log; some sources have several."""
+        return list(self._kernel.sources(self.plan._jdf))
+
+    def listed(self, stream: str) -> list[ReadFile]:
+        """The files that a stream could read now."""
+        found = json.loads(self._kernel.listed(self.plan._jdf, stream))
+        return [ReadFile(name, size, time, 0) for name, size, time in found]
+
+    def located(self, stream: str, names: list[str]) -> list[tuple[str, bool]]:
+        """The path of each of a stream's files, and whether it exists."""
+        found = json.loads(self._kernel.located(self.plan._jdf, stream, names))
+        return [(path, exists) for path, exists in found]
+
+    @property
+    def _kernel(self) -> Any:
+        return kernel(self.plan.sparkSession)
+
+
 def named(
     frame: DataFrame, *, stream: str = "", within: Path | None = None, recursive: str | None = None
 ) -> DataFrame:
-    """The frame, with its files known by their names, of a stream or below a directory of the home.
+    """The frame with its files known by their names, of a stream or below a directory of the home.
 
-    `recursive`: whether all directories below are read, if that is another than the frame was loaded with.
+    `recursive`: whether subdirectories are read, if that differs from how the frame was loaded.
     """
     from pyspark.sql import DataFrame
 
@@ -61,90 +89,78 @@ def named(
     return DataFrame(kernel(spark).files(frame._jdf, stream, base, recursive), spark)
 
 
-def directories(compiled: Compiled) -> dict[str, str]:
-    """The directory of each stream of files that a table reads."""
-    found: dict[str, str] = json.loads(_kernel(compiled).directories(compiled.changes._jdf))
-    return found
+def read_files(checkpoint: SparkCheckpoint) -> list[tuple[int, ReadFile]]:
+    """The files that each source of a table has read or planned, with the source's number."""
+    return [(int(log.name), file) for log in checkpoint.source_logs() for file in _logged(checkpoint, log)]
 
 
-def numbers(compiled: Compiled) -> list[int]:
-    """The number of the source behind each position of Spark's log of offsets: some have several."""
-    return list(_kernel(compiled).sources(compiled.changes._jdf))
-
-
-def taken(home: TableHome) -> list[tuple[int, Taken]]:
-    """The files that each source of a table has taken, with the source's number."""
-    return [
-        (int(log.name), file)
-        for log in sorted(home.checkpoint.glob("sources/[0-9]*"))
-        for file in _of_log(home, log)
-    ]
-
-
-def _of_log(home: TableHome, log: Path) -> Iterator[Taken]:
-    entries = home.log_entries(log)
-    # A compacted entry holds all before it as well.
-    first = max((step for step, entry in entries.items() if entry.suffix), default=0)
-    for step, entry in sorted(entries.items()):
-        if step >= first:
+def _logged(checkpoint: SparkCheckpoint, log: Path) -> Iterator[ReadFile]:
+    entries = checkpoint.log_entries(log)
+    # A compacted entry contains all before it.
+    first = max((number for number, entry in entries.items() if entry.suffix), default=0)
+    for number, entry in sorted(entries.items()):
+        if number >= first:
             for line in entry.read_text("utf-8").split("\n")[1:]:
                 found = json.loads(line)
-                yield Taken(found["path"], found["size"], found["timestamp"], found["batchId"])
+                yield ReadFile(found["path"], found["size"], found["timestamp"], found["batchId"])
 
 
-def check(app: str, stored: dict[str, str], compiled: Compiled, home: TableHome) -> None:
-    """Refuses streams that read another directory now, in which files that were read aren't the same."""
-    for stream, directory in directories(compiled).items():
+def check(
+    table: str, site: object, stored: dict[str, str], files: QueryFiles, checkpoint: SparkCheckpoint
+) -> None:
+    """Refuses a stream that reads another directory now, in which files under known names differ."""
+    for stream, directory in files.directories().items():
         before = stored.get(stream)
         if before is not None and before != directory:
-            _same(f"{app}.{compiled.spec.name}", stream, (before, directory), compiled, home)
+            moved = f"{stream} read {before} before, and reads {directory} now"
+            read = {file.below: file for _, file in read_files(checkpoint) if file.stream == stream}
+            there = files.listed(stream)
+            _refuse_different(table, site, stream, moved, there, read)
+            _refuse_read_again(table, site, moved, there, read)
 
 
-def _same(table: str, stream: str, moved: tuple[str, str], compiled: Compiled, home: TableHome) -> None:
-    """If most of the files that have the name of one read before are like it, the directory was moved."""
-    seen = {file.below: file for _, file in taken(home) if file.stream == stream}
-    there = [Taken(name, size, time, 0) for name, size, time in json.loads(_listed(compiled, stream))]
-    known = [file for file in there if file.below in seen]
-    other = [file.below for file in known if not _alike(file, seen[file.below])]
-    was = f"{stream} read {moved[0]} before, and reads {moved[1]} now"
+def _refuse_different(
+    table: str, site: object, stream: str, moved: str, there: list[ReadFile], read: dict[str, ReadFile]
+) -> None:
+    """If most files with a known name are as they were, the directory was moved; otherwise it is another."""
+    known = [file for file in there if file.below in read]
+    other = [file.below for file in known if not _alike(file, read[file.below])]
     if known and 2 * len(other) > len(known):
         raise StateMismatch(
             f"{table}: the directory has different files under names that were already read; "
             "nothing was changed",
-            where=compiled.spec.site,
-            given=f"{was}: {_some(other)}",
+            where=site,
+            given=f"{moved}: {_some(other)}",
             hint=f"point {stream} back; or give the new files names of their own; or read them by another "
             "table, or in another home (keyfold run APP.py --home DIR)",
         )
     if other:
         _LOG.warning("%s: files with names that were already read stay unread: %s", table, _some(other))
-    gone = seen.keys() - {file.below for file in there}
-    sizes = {(Path(below).name, seen[below].size) for below in gone}
-    new = (file for file in there if file.below not in seen)
+
+
+def _refuse_read_again(
+    table: str, site: object, moved: str, there: list[ReadFile], read: dict[str, ReadFile]
+) -> None:
+    """Refuses files that seem to have been read under another path."""
+    missing = read.keys() - {file.below for file in there}
+    sizes = {(Path(below).name, read[below].size) for below in missing}
+    new = (file for file in there if file.below not in read)
     again = [file.below for file in new if (Path(file.below).name, file.size) in sizes]
     if again:
         raise StateMismatch(
             f"files that {table} has read would be read again; nothing was changed",
-            where=compiled.spec.site,
-            given=f"{was}: {_some(again)}",
+            where=site,
+            given=f"{moved}: {_some(again)}",
             hint="files are known by their path below the stream's directory: point the stream to where they "
             "have the paths they had; or give the table a new name, which starts from the first row",
         )
 
 
-def _alike(one: Taken, other: Taken) -> bool:
-    """Copies may have another time, and a file that was replaced has another size or time."""
+def _alike(one: ReadFile, other: ReadFile) -> bool:
+    """A copy may have another time; a file that was replaced has another size and time."""
     return one.size == other.size or one.time == other.time
 
 
 def _some(names: list[str]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(name.lstrip("./") for name in names[:_SHOWN]) + more
-
-
-def _listed(compiled: Compiled, stream: str) -> str:
-    return str(_kernel(compiled).listed(compiled.changes._jdf, stream))
-
-
-def _kernel(compiled: Compiled) -> Any:
-    return kernel(compiled.changes.sparkSession)

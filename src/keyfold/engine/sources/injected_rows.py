@@ -1,7 +1,7 @@
-"""What a table with windows reads beside its streams: late rows sent again, and rows that only move time.
+"""Rows that a table reads beside its streams: replayed late rows, and rows that only advance event time.
 
-Replayed rows join where the table's last stage begins, since that is where they were written down; rows that
-move time join each stream before its watermark.
+Replayed rows join where the table's last stage begins, since that is where they were recorded; rows that
+advance event time join each stream before its watermark.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keyfold import private
+from keyfold.engine.internal_columns import CONTROL, PREFIX, REPLAY, TIME
 from keyfold.engine.session import kernel
 from keyfold.engine.sources import file_names
 
@@ -19,33 +20,33 @@ if TYPE_CHECKING:
 
 
 def with_replays(frame: DataFrame, directory: Path) -> DataFrame:
-    """The frame's rows and the late rows sent again, which have `_kf_replay`."""
+    """The frame's rows and the replayed late rows, which are marked by `internal_columns.REPLAY`."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
 
     private.directory(directory)
     spark = frame.sparkSession
-    own = StructType([f for f in frame.schema.fields if not f.name.startswith("_kf_")])
+    own = StructType([f for f in frame.schema.fields if not f.name.startswith(PREFIX)])
     sent = spark.readStream.schema("raw string, time_us bigint, watermark_us bigint").json(str(directory))
     sent = file_names.named(sent, within=directory.parent)
     row = F.from_json("raw", own, json.loads(kernel(spark).exact()))
-    again = sent.select(
+    replayed = sent.select(
         *(row.getField(name).alias(name) for name in own.names),
-        F.timestamp_micros("time_us").alias("_kf_time"),
-        F.col("watermark_us").alias("_kf_replay"),
+        F.timestamp_micros("time_us").alias(TIME),
+        F.col("watermark_us").alias(REPLAY),
     )
-    marked = frame.withColumn("_kf_replay", F.lit(None).cast("bigint"))
-    return marked.unionByName(again, allowMissingColumns=True)
+    first_time = frame.withColumn(REPLAY, F.lit(None).cast("bigint"))
+    return first_time.unionByName(replayed, allowMissingColumns=True)
 
 
 def with_control(frame: DataFrame, directory: Path) -> DataFrame:
-    """The frame's rows, and rows that have nothing but a time and `_kf_control`."""
+    """The frame's rows and control rows, which have nothing but a time and `internal_columns.CONTROL`."""
     from pyspark.sql import functions as F
 
     private.directory(directory)
-    moves = frame.sparkSession.readStream.schema("time_us bigint").json(str(directory))
-    moves = file_names.named(moves, within=directory.parents[1])
-    control = moves.select(F.timestamp_micros("time_us").alias("_kf_time"), F.lit(True).alias("_kf_control"))
-    if "_kf_control" not in frame.columns:
-        frame = frame.withColumn("_kf_control", F.lit(False))
+    times = frame.sparkSession.readStream.schema("time_us bigint").json(str(directory))
+    times = file_names.named(times, within=directory.parents[1])
+    control = times.select(F.timestamp_micros("time_us").alias(TIME), F.lit(True).alias(CONTROL))
+    if CONTROL not in frame.columns:
+        frame = frame.withColumn(CONTROL, F.lit(False))
     return frame.unionByName(control, allowMissingColumns=True)

@@ -1,6 +1,6 @@
-"""Rows given in a declaration (`kf.rows`), as files that streams can read.
+"""Rows of a declaration (`kf.rows`), as files that streams can read.
 
-What was written before must be the beginning of what is declared now: rows may be added at the end, and only
+The rows written by earlier starts must be the first of those declared now: rows may be appended, and only
 those are new to the stream.
 """
 
@@ -16,7 +16,7 @@ from keyfold.plan.nodes import AppSpec, Source
 
 
 def directories(spec: AppSpec, place: AppHome) -> dict[str, Path]:
-    """Where the streams of kf.rows read from."""
+    """The directories that streams of `kf.rows` read."""
     found = {s.name: place.stream(s.name) for s in _streams(spec)}
     for directory in found.values():
         private.directory(directory)
@@ -24,7 +24,7 @@ def directories(spec: AppSpec, place: AppHome) -> dict[str, Path]:
 
 
 def check(spec: AppSpec, place: AppHome) -> None:
-    """Refuses rows that were changed or taken away."""
+    """Refuses a declaration in which rows that were read have changed or are missing."""
     for stream in _streams(spec):
         written, declared = _written(place.stream(stream.name)), _lines(stream)
         if declared[: len(written)] != written:
@@ -33,12 +33,12 @@ def check(spec: AppSpec, place: AppHome) -> None:
                 f"the rows of stream {stream.name} were changed after they were folded; nothing was changed",
                 where=stream.site,
                 given=f"row {differs + 1} was {written[differs]}",
-                hint="rows may only be added at the end; or start anew in another home (--home DIR)",
+                hint="rows may only be added at the end; or start from scratch in another home (--home DIR)",
             )
 
 
 def write(spec: AppSpec, place: AppHome) -> None:
-    """Writes the rows that are new."""
+    """Writes the rows that earlier starts have not written."""
     for stream in _streams(spec):
         directory = place.stream(stream.name)
         start = len(_written(directory))

@@ -1,10 +1,9 @@
-"""Python rows as files that a stream reads: one JSON object a line, a file that appears whole."""
+"""Python rows as files of JSON lines that a stream reads."""
 
 from __future__ import annotations
 
 import base64
 import json
-import os
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -12,16 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from keyfold import private
+from keyfold.engine.storage.files import replace_file
 
 
 def encode(rows: Iterable[Mapping[str, Any] | str]) -> str:
-    """Rows as JSON lines in the spelling that Spark's JSON reader takes; text goes through as it is."""
+    """Rows as JSON lines that Spark's JSON reader understands; strings are taken as lines as they are."""
     return "".join(f"{row if isinstance(row, str) else json.dumps(row, default=_plain)}\n" for row in rows)
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
-        # Without a zone: as it is, which the reader takes for UTC, and which timestamp_ntz insists on.
+        # A naive datetime stays naive: the reader takes it for UTC, and timestamp_ntz accepts no zone.
         zoned = value.astimezone(UTC) if value.tzinfo else value
         return zoned.isoformat().replace("+00:00", "Z")
     if isinstance(value, date | time):
@@ -38,11 +38,9 @@ def _plain(value: Any) -> Any:
 
 
 def put(directory: Path, name: str, lines: str) -> Path:
-    """A new file in the directory, written aside and renamed; returns the directory."""
+    """Adds a file to the directory unless it exists; returns the directory."""
     private.directory(directory)
     target = directory / f"{name}.json"
     if not target.exists():
-        aside = directory / f".{name}.{os.getpid()}"
-        private.write(aside, lines.encode())
-        os.replace(aside, target)
+        replace_file(target, lines.encode(), durable=False)
     return directory

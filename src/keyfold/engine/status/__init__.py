@@ -1,1 +1,1 @@
-"""How a running app is doing."""
+"""The status of a running app: metrics, backlog, failures."""

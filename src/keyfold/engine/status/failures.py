@@ -1,4 +1,4 @@
-"""What has gone wrong with a running app: the first failure of each table, and the end of Java."""
+"""The failures of a running app: the first of each table, and the end of the JVM."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.batch.hook import BatchHook, Stopping
 from keyfold.engine.jvm import process
-from keyfold.engine.spark_errors import failed
+from keyfold.engine.recovery.query_failure import failed
 from keyfold.errors import JavaEnded, RunError
 
 if TYPE_CHECKING:
@@ -30,28 +30,28 @@ class Failures:
         self._app, self._home, self._queries, self._hooks = app, home, queries, hooks
         self._found: dict[str | None, tuple[datetime, RunError]] = {}
         self._lock = threading.Lock()
-        self.told = False
-        """Whether somebody has been told of a failure."""
-        self.over = False
-        """Whether the app has stopped: what becomes of Java from then on is no failure of it."""
+        self.raised = False
+        """Whether a failure has been raised to a caller."""
+        self.stopped = False
+        """Whether the app has stopped: the end of the JVM is no failure of it from then on."""
 
-    def look(self) -> RunError | None:
+    def first(self) -> RunError | None:
         """The first failure, if there is one."""
         with self._lock:
             try:
-                if None not in self._found and not self.over:
+                if None not in self._found and not self.stopped:
                     with process.told(self._app):
-                        self._look()
+                        self._poll()
             except JavaEnded as ended:
                 self._found[None] = datetime.now(UTC), ended
             return next((error for _, error in self._found.values()), None)
 
     def java_ended(self) -> bool:
-        """Whether there is no JVM any more, and so no query."""
-        self.look()
+        """Whether the JVM has ended, and all queries with it."""
+        self.first()
         return None in self._found
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         for name, query in self._queries.items():
             hook = self._hooks[name]
             error = None if name in self._found or query.isActive else query.exception()
@@ -59,16 +59,16 @@ class Failures:
                 why = failed(self._app, name, hook.home.begun(), hook.error or error, self._home)
                 self._found[name] = datetime.now(UTC), why
 
-    def tell(self) -> None:
+    def raise_first(self) -> None:
         """Raises the first failure, if there is one."""
-        error = self.look()
+        error = self.first()
         if error is not None:
-            self.told = True
+            self.raised = True
             raise error
 
     def documents(self) -> list[dict[str, Any]]:
         """The failures for `status`, in the order in which they were seen."""
-        self.look()
+        self.first()
         return [document(error, at) for at, error in self._found.values()]
 
 

@@ -1,4 +1,4 @@
-"""The figures of one running table, from Spark's progress reports and the table's home."""
+"""The metrics of one running table, from Spark's progress reports and the table's home."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from keyfold.engine.batch.hook import BatchHook
 from keyfold.engine.status.backlog import Backlog
 from keyfold.plan.nodes import Transform, walk
 from keyfold.views.contract import ViewStore
@@ -16,20 +17,18 @@ from keyfold.views.contract import ViewStore
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from keyfold.engine.batch.hook import BatchHook
-
-# Rows per second are those of so many seconds.
+# The throughput is an average over this time.
 SPAN_SECONDS: Final = 10.0
-# Counting keys reads the whole view: at most so much of the time is spent on it.
+# Counting keys reads the whole view: this share of the time may be spent on it.
 COUNTING_SHARE: Final = 0.02
 
-# A batch is told of in which this share of the rows was rejected for one reason; of fewer rows, all of them.
+# A batch is reported if this share of its rows was rejected for one reason; if they are few, all of them.
 FEW: Final = 10
 NEARLY_ALL: Final = 0.9
 
 
 class TableMonitor:
-    """The figures of one table."""
+    """Samples the metrics of one table."""
 
     def __init__(self, query: StreamingQuery, hook: BatchHook, store: ViewStore) -> None:
         self._query, self._hook, self._store = query, hook, store
@@ -47,7 +46,7 @@ class TableMonitor:
         self._reads = 2 ** sum(isinstance(node, Transform) for node in walk(hook.spec.input))
 
     def sample(self, *, count: bool = False) -> dict[str, Any]:
-        """The figures now; `count` counts keys however long that takes."""
+        """The metrics now; `count` counts keys however long that takes."""
         self._take_progress()
         position = self._store.position(self._name)
         watermark = position.watermark if position else None
@@ -78,14 +77,14 @@ class TableMonitor:
             return
         newest = json.loads(last.json())
         reports = [newest]
-        # The one before may have been seen while it waited for rows, and not since.
+        # The batch before may have been seen while it waited for rows, and not since.
         if newest["batchId"] > max(self._rows, default=-1):
             reports = [json.loads(report.json()) for report in self._query._jsq.recentProgress()]
         for report in reports:
             self._take(report)
 
     def _take(self, report: dict[str, Any]) -> None:
-        # A batch may be reported more than once, at first as waiting for rows.
+        # A batch may be reported several times, first while it waits for rows.
         batch, rows = report["batchId"], report["numInputRows"]
         self._total += max(0, rows - self._rows.get(batch, 0))
         self._rows[batch] = max(rows, self._rows.get(batch, 0))
@@ -97,9 +96,9 @@ class TableMonitor:
             del self._rows[min(self._rows)]
 
     def _judge(self, batch: int, rows: float) -> None:
-        """Remembers a batch in which nearly all rows were rejected for one reason."""
+        """Records a batch in which nearly all rows were rejected for one reason."""
         for found in list(self._hook.run.refusals):
-            # A file of which the only line was taken for a header has no rows.
+            # A file whose only line was taken for a header has no rows.
             share = min(1.0, found.most / max(rows, found.rejected))
             if found.batch == batch and share >= (NEARLY_ALL if found.most >= FEW else 1):
                 self._rejecting = {
@@ -123,7 +122,7 @@ class TableMonitor:
         return (self._total - rows) / max(now - begun, 0.001)
 
     def _work(self) -> dict[str, Any]:
-        """How much of the batch under way is done, and how many files are left to read."""
+        """The progress of the running batch, and how many files are left to read."""
         done = self._tasks() if not self._hook.idle.is_set() else None
         files = self._backlog.files()
         if files is None:
@@ -137,15 +136,15 @@ class TableMonitor:
         }
 
     def _failed(self) -> bool:
-        """Whether the batch under way has come to nothing."""
+        """Whether the running batch has failed."""
         return self._hook.error is not None or not self._query.isActive
 
     def _tasks(self) -> float | None:
-        """The share of tasks that have ended in the jobs of the batch under way."""
+        """The share of tasks that have ended in the jobs of the running batch."""
         tracker = self._query._jsq.sparkSession().sparkContext().statusTracker()
         stages = [
             tracker.getStageInfo(stage)
-            # Sliced in Java: each element that Python takes is a call.
+            # Sliced in the JVM: each element that Python takes is a call.
             for job in list(tracker.getJobIdsForGroup(str(self._query.runId))[:3])
             if (info := tracker.getJobInfo(job)).isDefined() and info.get().status().toString() == "RUNNING"
             for stage in info.get().stageIds()
@@ -165,7 +164,7 @@ class TableMonitor:
 
 
 def reported(query: StreamingQuery) -> int:
-    """The newest batch that Spark has reported as done; while it waits it reports on the next one."""
+    """The newest batch that Spark has reported as done; while Spark waits, it reports the next one."""
     last = query._jsq.lastProgress()
     if last is None:
         return -1
@@ -173,7 +172,7 @@ def reported(query: StreamingQuery) -> int:
 
 
 def _state_bytes(progress: Mapping[str, Any]) -> int | None:
-    """What RocksDB holds on disk and in memory."""
+    """The size of the state in RocksDB, on disk and in memory."""
     operators = progress.get("stateOperators") or []
     if not operators:
         return None

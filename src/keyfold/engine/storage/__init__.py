@@ -1,1 +1,1 @@
-"""Where an app's files are, who may write them, and Spark's checkpoint formats."""
+"""Files on disk: their layout, durable writes, Spark's checkpoint formats, and the lock on a home."""

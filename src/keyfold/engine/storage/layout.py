@@ -1,16 +1,16 @@
-"""The home on disk: where an app's files are, what runs there, and who holds it.
+"""The home on disk: where the files of apps and tables are.
 
 ```
 <home>/spark.log  java.log  log4j2.properties
-<home>/.tmp/<run>/         what a JVM needs while it lives
-<home>/<app>/lock          pids of the Python process and of its JVM
-<home>/<app>/app.json      plan and meaning of what runs
+<home>/.tmp/<run>/         temporary files of a JVM
+<home>/<app>/lock          pids of the Python process and its JVM
+<home>/<app>/app.json      plan and fingerprints of the running definition
 <home>/<app>/views.db      views
-<home>/<app>/status.json   how a running app is, or how it was when it stopped
+<home>/<app>/status.json   metrics of a running app, or its last ones
 <home>/<app>/streams/<s>/  rows of kf.rows
 <home>/<app>/tables/<t>/   checkpoint/  late/  rejected/  changes/
-<home>/<app>/tables/<t>/   side/ (late rows sent again)  control/ (rows that only move time)
-<home>/<app>/tables/<t>/   removed/ (repeats)  readers.json (the tables that are given its changes)
+<home>/<app>/tables/<t>/   side/ (replayed late rows)  control/ (rows that only advance event time)
+<home>/<app>/tables/<t>/   removed/ (duplicates)  readers.json (the tables that read its changes)
 <home>/<app>/tables/<t>/   from/<n>-<table>/ (changes of other tables, until they are read)
 ```
 """
@@ -19,14 +19,14 @@ from __future__ import annotations
 
 import json
 import os
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from keyfold import private
+from keyfold.engine.storage.files import replace_file
+from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
 from keyfold.errors import HomeUnusable, QueryError, did_you_mean
 
 
@@ -42,7 +42,7 @@ class TableHome:
 
     @property
     def checkpoint_url(self) -> str:
-        """As Spark takes it, which reads no percent signs."""
+        """For Spark, which does not decode percent-encoded paths."""
         return f"file://{self.checkpoint}"
 
     @property
@@ -77,120 +77,25 @@ class TableHome:
     def control(self) -> Path:
         return self.path / "control"
 
+    @property
+    def spark(self) -> SparkCheckpoint:
+        """What Spark has written to the checkpoint."""
+        return SparkCheckpoint(self.checkpoint)
+
     def begun(self) -> int | None:
         """The newest batch that Spark has planned."""
-        return _newest(self.checkpoint / "offsets")
+        return self.spark.begun()
 
     def committed(self) -> int | None:
         """The newest batch that Spark has committed."""
-        return _newest(self.checkpoint / "commits")
-
-    def sync_plan(self, batch: int) -> None:
-        """Puts what the batch reads on disk before its results: a power cut must not plan it anew."""
-        steps = map(self.log_entries, self.checkpoint.glob("sources/[0-9]*"))
-        newest = [entries[max(entries)] for entries in steps if entries]
-        for path in (*newest, self.checkpoint / "offsets" / str(batch)):
-            if path.exists():
-                sync(path)
-                sync(path.parent)
-
-    def adopt(self) -> None:
-        """Rewrites absolute paths in the state's metadata after the home was moved.
-
-        They would lead to where it was written: to nothing, or to files of the project it was copied from.
-        """
-        for file in self.checkpoint.glob("state/*/_metadata/v2/[0-9]*"):
-            version, _, text = file.read_text("utf-8").partition("\n")
-            told = json.loads(text)
-            for store in told["stateStoreInfo"]:
-                paths = store.get("stateSchemaFilePaths", [])
-                store["stateSchemaFilePaths"] = [f"file:{self.checkpoint}{_in_checkpoint(p)}" for p in paths]
-            if told != json.loads(text):
-                # It would not fit; without one, nothing is compared.
-                file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
-                content = json.dumps(told, ensure_ascii=False, separators=(",", ":"))
-                replace_file(file, f"{version}\n{content}".encode())
+        return self.spark.committed()
 
     def sweep(self) -> None:
-        """Removes what a killed process left half written."""
+        """Removes the temporary files of a killed process."""
         rows = (self.late, self.rejected, self.removed)
         for directory in (*rows, self.changes, self.incoming, self.side, self.control):
             for file in directory.rglob(".*"):
                 file.unlink(missing_ok=True)
-
-    def watermark_ms(self, batch: int) -> int | None:
-        """The watermark a batch runs with, from the offset log that Spark wrote before it."""
-        try:
-            found = int(self._plan(batch)[0].get("batchWatermarkMs", 0))
-        except (OSError, ValueError, IndexError):
-            return None
-        return found or None
-
-    def watermark(self, batch: int) -> datetime | None:
-        """The same as a time, if Python has it."""
-        ms = self.watermark_ms(batch)
-        try:
-            return None if ms is None else datetime.fromtimestamp(ms / 1000, UTC)
-        except (OverflowError, ValueError, OSError):
-            return None
-
-    def file_logs(self, batch: int, numbers: Iterable[int]) -> dict[int, int]:
-        """How far a batch is in the log of each of its sources; -1 for one that does not read files.
-
-        `numbers`: those of the sources, by their positions in Spark's log of offsets.
-        """
-        try:
-            offsets = self._plan(batch)[1:]
-        except (OSError, ValueError):
-            return {}
-        upto = (int(at.get("logOffset", -1)) if isinstance(at, dict) else -1 for at in offsets)
-        return dict(zip(numbers, upto, strict=False))
-
-    def state_codec(self) -> str | None:
-        """How files of state are compressed."""
-        try:
-            conf = self._plan(self.begun() or 0)[0]["conf"]
-            return str(conf["spark.sql.streaming.stateStore.compression.codec"])
-        except (OSError, ValueError, LookupError, TypeError):
-            return None
-
-    def log_entries(self, log: Path) -> dict[int, Path]:
-        """The files of a source's log by their numbers, the compacted one where there are two."""
-        entries: dict[int, Path] = {}
-        for entry in log.glob("[0-9]*"):
-            step = int(entry.name.partition(".")[0])
-            if step not in entries or entry.suffix:
-                entries[step] = entry
-        return entries
-
-    def skipped(self, source: int) -> Path:
-        """Where it stands which files a source is to leave out."""
-        return self.checkpoint / "sources" / str(source) / "skipped.json"
-
-    def read_skipped(self, source: int) -> list[dict[str, Any]]:
-        try:
-            return list(json.loads(self.skipped(source).read_text("utf-8")))
-        except FileNotFoundError:
-            return []
-
-    def lost_logs(self, numbers: Iterable[int]) -> list[Path]:
-        """Files that should be in the logs of the table's sources, back to where each is complete."""
-        begun = self.begun()
-        lost = []
-        for source, at in ({} if begun is None else self.file_logs(begun, numbers)).items():
-            log = self.checkpoint / "sources" / str(source)
-            entries = self.log_entries(log)
-            step = max([at, *entries])
-            while step >= 0 and not (step in entries and entries[step].suffix):
-                if step not in entries:
-                    lost.append(log / str(step))
-                step -= 1
-        return lost
-
-    def _plan(self, batch: int) -> list[Any]:
-        """Spark's own words on a batch: on its watermark, then on what it reads of each source."""
-        lines = (self.checkpoint / "offsets" / str(batch)).read_text().splitlines()[1:]
-        return [None if line == "-" else json.loads(line) for line in lines]
 
 
 @dataclass(frozen=True)
@@ -222,7 +127,7 @@ class AppHome:
         return self.path / "streams" / name
 
     def read_plan(self) -> dict[str, Any] | None:
-        """What was written when the app last started here, if it ever did."""
+        """What the last start of the app recorded; None before the first."""
         try:
             found = json.loads(self.plan.read_text("utf-8"))
             if not isinstance(found, dict) or not isinstance(found.get("tables"), dict):
@@ -233,55 +138,38 @@ class AppHome:
             raise HomeUnusable(
                 f"{self.plan} can't be read: {error}",
                 given=self.path,
-                hint="it says which definitions wrote the state that is here: bring it back as it was when "
-                "the app last ran; or start anew in another home (keyfold run APP.py --home DIR)",
+                hint="it records which definitions wrote the state: bring it back as it was when the app "
+                "last ran; or start from scratch in another home (keyfold run APP.py --home DIR)",
             ) from None
         return found
 
     def write_plan(self, plan: Mapping[str, Any]) -> None:
+        """Records the plan of the app that starts."""
         replace_file(self.plan, json.dumps(plan, indent=1, ensure_ascii=False).encode())
 
+    def read_status(self) -> dict[str, Any]:
+        """The newest status of the app; empty if there is none that can be read.
 
-def replace_file(path: Path, content: bytes, *, durable: bool = True) -> None:
-    """Writes aside and renames, so that a reader or a crash sees the old file or the new one.
+        It is not written durably and informs people only, so a damaged one is no error.
+        """
+        try:
+            found = json.loads(self.status.read_text("utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
 
-    What says nothing that matters after a power cut need not be `durable`.
-    """
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    private.write(aside, content)
-    rename_durably(aside, path) if durable else os.replace(aside, path)
-
-
-def rename_durably(aside: Path, target: Path) -> None:
-    """Renames a file that is on disk, and the new name with it, before anything that counts on it."""
-    sync(aside)
-    os.replace(aside, target)
-    sync(target.parent)
-
-
-def sync(path: Path) -> None:
-    """Puts a file's content, or a directory's names, on disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _in_checkpoint(path: str) -> str:
-    return path[path.rindex("/state/") :]
-
-
-def _newest(log: Path) -> int | None:
-    return max((int(p.name) for p in log.glob("[0-9]*")), default=None)
+    def write_status(self, status: Mapping[str, Any]) -> None:
+        """Publishes the app's status to other processes."""
+        text = json.dumps(status, default=lambda value: value.isoformat())
+        replace_file(self.status, text.encode(), durable=False)
 
 
 def app_home(home: Path, app: str) -> AppHome:
-    """The app's directory, made if need be."""
+    """The app's directory, created if it does not exist."""
     path = home.resolve() / app
     try:
         private.directory(path / "tables")
-        # One that an earlier version made, or `mkdir`: rows and state are the owner's alone.
+        # It may have been created by `mkdir`; only the owner may read rows and state.
         private.tighten(path)
         probe = path / f".probe.{os.getpid()}"
         probe.touch()
@@ -296,13 +184,13 @@ def app_home(home: Path, app: str) -> AppHome:
 
 
 def apps(home: Path) -> list[str]:
-    """The apps that have run in a home, also those that have lost their app.json."""
+    """The apps that have run in a home, including those whose app.json is missing."""
     planned = {path.parent.name for path in home.glob("*/app.json")}
     return sorted(planned | {path.parents[2].name for path in home.glob("*/tables/*/checkpoint")})
 
 
 def find(home: Path, name: str, *, table: bool = True) -> tuple[AppHome, str]:
-    """The app and table that `app.table`, or `table` in a home with one app, means; or an app alone."""
+    """Resolves `app.table`, or `table` in a home with one app; with `table=False`, an app's name."""
     app, _, part = name.rpartition(".") if table else (name, "", "")
     known = apps(home)
     if not known:
@@ -324,13 +212,3 @@ def find(home: Path, name: str, *, table: bool = True) -> tuple[AppHome, str]:
             hint=did_you_mean(app, known, f"one of {', '.join(known)}"),
         )
     return AppHome(home.resolve() / app), part
-
-
-def wait_until(condition: Any, seconds: float, pause: float = 0.02) -> bool:
-    """Polls a condition; whether it came true in time."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(pause)
-    return True

@@ -1,4 +1,4 @@
-"""Who holds a home."""
+"""The lock on a home: which process may write it."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from keyfold.errors import HomeLocked
 ORPHAN_SECONDS = 10.0
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
-# A lock ends with its file object: queries outlive a handle that nobody kept, and so must the lock.
+# A lock ends with its file object. Queries outlive a handle that nobody keeps, and so must the lock.
 _HELD: set[Lock] = set()
 
 
 class Lock:
     """Holds an app's home for this process and its JVM.
 
-    The system's lock on the file ends with the Python process. Its JVM may live on for a moment, so its pid
-    is in the file: a new owner waits for an orphan to end, then ends it, before any query of its own starts.
+    The system's lock on the file ends with the Python process. Its JVM may live a moment longer, so its pid
+    is in the file: a new owner waits for such an orphan, and kills it if need be, before it starts queries.
     """
 
     def __init__(self, home: AppHome) -> None:
@@ -32,6 +32,7 @@ class Lock:
         self._file: IO[str] | None = None
 
     def take(self) -> Lock:
+        """Takes the lock, or raises `HomeLocked`; kills a JVM that the last owner left."""
         file = private.opened(self._path, "a+")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -46,10 +47,11 @@ class Lock:
         return self
 
     def holds_jvm(self, pid: int) -> None:
-        """Writes down the JVM that commits for this process."""
+        """Records the JVM that commits for this process."""
         self._write(pid)
 
     def release(self) -> None:
+        """Releases the lock, if it is held."""
         if self._file is not None:
             self._file.seek(0)
             self._file.truncate()
@@ -78,7 +80,7 @@ def _held(place: Path, owner: int | None) -> HomeLocked:
 
 
 def holder(home: AppHome) -> int | None:
-    """The pid of the process that holds a home, if one does. Asks for no lock: a start might trip over it."""
+    """The pid of the process that holds a home. Does not try the lock, which could make a start fail."""
     try:
         with home.lock.open("r") as file:
             owner = alive(_read(file).get("python"))
@@ -88,8 +90,10 @@ def holder(home: AppHome) -> int | None:
 
 
 def identity(pid: int) -> dict[str, Any]:
-    """A pid with when it began, since pids come round again: in ticks since the machine did, where the system
-    tells, because the time of day moves when the clock is set."""
+    """A pid with its start time, since pids are reused.
+
+    The time is in ticks since boot where the system has that, because the time of day may be set.
+    """
     import psutil
 
     try:
@@ -123,7 +127,7 @@ def _end_orphan(jvm: Mapping[str, Any] | None) -> None:
 
 
 def alive(known: Mapping[str, Any] | None) -> Any:
-    """The process that `identity` was told of, if it still runs."""
+    """The process of an `identity`, if it still runs."""
     import psutil
 
     if not known:
@@ -132,14 +136,14 @@ def alive(known: Mapping[str, Any] | None) -> Any:
         process, now = psutil.Process(int(known["pid"])), identity(int(known["pid"]))
     except psutil.NoSuchProcess:
         return None
-    # A time of day is reckoned from the clock, never twice quite the same.
+    # A time of day is computed from the clock, and differs a little each time.
     if "started" in now and "started" in known:
         return process if abs(now["started"] - known["started"]) <= 1 else None
     return process if now == known else None
 
 
 def _own_jvm() -> int | None:
-    """The JVM of this process, which outlives a handle and is no orphan."""
+    """The JVM of this process, which outlives handles and is no orphan."""
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway
@@ -147,4 +151,5 @@ def _own_jvm() -> int | None:
 
 
 def jvm_pid(gateway: Any) -> int:
+    """The pid of the JVM behind a Py4J gateway."""
     return int(gateway.jvm.java.lang.ProcessHandle.current().pid())

@@ -1,0 +1,108 @@
+"""A table's changelog as a stream that other tables read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from keyfold import private
+from keyfold.engine.compile.context import Context
+from keyfold.engine.internal_columns import BATCH, OP, POSITION, PREVIOUS, SIDE_OUTPUT, WEIGHT
+from keyfold.engine.log.chain import Use
+from keyfold.engine.sources import file_names
+from keyfold.errors import BadExpression
+from keyfold.plan import nodes
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType, StructType
+
+_OPTIONS: Final = {
+    "cleanSource": "delete",
+    # Dates before 1582 are written as they are, whatever the session is set to.
+    "datetimeRebaseMode": "CORRECTED",
+}
+
+
+def changelog(context: Context, node: nodes.Changes) -> Any:
+    """The changelog as a retracting stream: a row of weight 1, after the old row of weight -1.
+
+    With `previous`, each change once, with its kind and the old row as a struct.
+    """
+    upstream = context.upstream[node.table]
+    changes = change_stream(context, node)
+    keys, columns = ([f"`{name}`" for name in names] for names in (upstream.keys, upstream.columns))
+    if node.previous:
+        old = f"if({PREVIOUS} is null, null, {_struct([(c, f'{PREVIOUS}.{c}') for c in columns])})"
+        return context.begin(node, changes.selectExpr(*keys, *columns, OP, f"{old} as previous"))
+    retraction = f"if({PREVIOUS} is null, null, {_weighted(keys, columns, f'{PREVIOUS}.', -1)})"
+    row = f"if({OP} = 'delete', null, {_weighted(keys, columns, '', 1)})"
+    both = changes.selectExpr(f"explode(filter(array({retraction}, {row}), row -> row is not null)) as row")
+    return context.begin(node, both.selectExpr("row.*"))
+
+
+def _weighted(keys: Sequence[str], columns: Sequence[str], prefix: str, weight: int) -> str:
+    fields = [(key, key) for key in keys] + [(c, prefix + c) for c in (*columns, f"`{OP}`")]
+    return _struct([*fields, (f"`{WEIGHT}`", str(weight))])
+
+
+def _struct(fields: Sequence[tuple[str, str]]) -> str:
+    items = (f"'{name.strip('`')}', {value}" for name, value in fields)
+    return f"named_struct({', '.join(items)})"
+
+
+def change_stream(context: Context, node: nodes.Changes | nodes.Enrich) -> DataFrame:
+    """The changes of the table that a node reads, with their order: batch, and position in it."""
+    table = node.table
+    where = context.where(f"changes of {table}", context.spec.site)
+    schema = readable(context.upstream[table].schema, table, where)
+    use = Use(context.spec.name, context.use_of(node), table)
+    directory, within = _no_changes(context.spark), None
+    if context.home is not None:
+        within = context.home.path
+        directory = private.directory(use.directory(context.home))
+    found = context.spark.readStream.schema(schema).options(**_OPTIONS).parquet(str(directory))
+    found = file_names.named(found, within=within)
+    file = found.metadataColumn("_metadata")
+    batch = file.getField("file_name").substr(1, 12).cast("bigint")
+    return found.select("*", batch.alias(BATCH), file.getField("row_index").alias(POSITION))
+
+
+def _no_changes(spark: Any) -> Path:
+    """An empty directory, for a declaration that is only checked; Spark removes it when it stops."""
+    return private.directory(Path(spark.sparkContext._temp_dir) / "keyfold-nowhere")
+
+
+def readable(schema: StructType, table: str, where: object) -> StructType:
+    """The schema with which Spark reads a table's files of changes."""
+    from pyspark.sql.types import StructField, StructType
+
+    months = [f.name for f in schema.fields if "interval year" in _type(f) or "interval month" in _type(f)]
+    if months:
+        raise BadExpression(
+            f"column {months[0]} of {table} is an interval of months, which other tables can't read",
+            where=where,
+            given=f"{months[0]} {schema[months[0]].dataType.simpleString()}",
+            hint=f"a number in {table}: cast({months[0]} as int)",
+        )
+    return StructType([StructField(f.name, f.dataType) for f in schema.fields if f.name != SIDE_OUTPUT])
+
+
+def _type(field: Any) -> str:
+    return str(field.dataType.simpleString())
+
+
+def parquet_type(kind: DataType) -> DataType:
+    """The type as Parquet has it, which has no type of a bare null and takes any for it."""
+    from pyspark.sql import types as T
+
+    if isinstance(kind, T.NullType):
+        return T.ByteType()
+    if isinstance(kind, T.ArrayType):
+        return T.ArrayType(parquet_type(kind.elementType))
+    if isinstance(kind, T.MapType):
+        return T.MapType(parquet_type(kind.keyType), parquet_type(kind.valueType))
+    if isinstance(kind, T.StructType):
+        return T.StructType([T.StructField(f.name, parquet_type(f.dataType)) for f in kind.fields])
+    return kind

@@ -1,0 +1,1 @@
+"""Followers of a table's changes: sinks."""

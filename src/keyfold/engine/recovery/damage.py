@@ -1,0 +1,140 @@
+"""Which file of a table's checkpoint is damaged or missing; Spark often says only that one is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from keyfold.engine.recovery import table_removal
+from keyfold.engine.storage.layout import AppHome, TableHome
+from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint, is_whole
+from keyfold.errors import HomeUnusable
+
+# How Spark reports state that it can't load, and a checkpoint with a part missing.
+_STATE: Final = re.compile(
+    r"CANNOT_LOAD_STATE_STORE|STATE_STORE_|_STATE_DIRECTORY|STREAMING_CHECKPOINT_"
+    r"|error occurred during loading state"
+)
+
+# Reasons why state can't be loaded that pass by themselves, or with other limits.
+_TRANSIENT: Final = re.compile(
+    r"UNRELEASED_THREAD_ERROR|Too many open files|Permission denied|Cannot allocate memory"
+)
+
+_MISSING: Final = "is missing"
+_CUT: Final = "is cut short or overwritten"
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A file of a checkpoint, and what is wrong with it."""
+
+    file: Path
+    how: str
+
+
+def check(app: str, table: str, home: TableHome) -> None:
+    """Refuses a checkpoint in which a file that a start needs is damaged or missing."""
+    found = in_logs(home.spark) or _in_state_metadata(home.spark)
+    if found is not None:
+        raise HomeUnusable(
+            f"the checkpoint of {app}.{table} is damaged: {found.file.relative_to(home.path)} {found.how}; "
+            "nothing was changed",
+            given=found.file,
+            hint=remedy(app, table, home, found),
+        )
+
+
+def remedy(app: str, table: str, home: TableHome, found: Damage) -> str:
+    """What to do about a damaged checkpoint."""
+    readers = table_removal.with_readers(AppHome(home.path.parents[1]), table)[1:]
+    anew = f"it and {', '.join(readers)}, which read it, then start" if readers else "it then starts"
+    reset = (
+        f"or `keyfold reset {app}.{table}{' --with-readers' if readers else ''}`: {anew} from the first row "
+        "of the sources, and other tables stay as they are"
+    )
+    committed = home.committed()
+    newest = None if committed is None else home.spark.commit_file(committed)
+    if found.file == newest and found.how != _MISSING:
+        return f"remove the file: its batch then runs again, and counts once; {reset}"
+    return f"bring the file back from a backup of the home; {reset}"
+
+
+def in_logs(checkpoint: SparkCheckpoint) -> Damage | None:
+    """What is wrong with Spark's offset and commit logs."""
+    begun, committed = checkpoint.begun(), checkpoint.committed()
+    if begun is None and committed is None:
+        return None
+    if committed is not None and (begun is None or begun < committed):
+        return Damage(checkpoint.offset_file(committed), _MISSING)
+    for file in _needed(checkpoint, begun, committed):
+        if not file.exists():
+            return Damage(file, _MISSING)
+        if not is_whole(file):
+            return Damage(file, _CUT)
+    if committed is not None and not any(checkpoint.state.glob("*/*")):
+        return Damage(checkpoint.state, _MISSING)
+    return None
+
+
+def _needed(checkpoint: SparkCheckpoint, begun: int | None, committed: int | None) -> list[Path]:
+    """The files of the logs that Spark reads when it starts."""
+    commits = [] if committed is None else [checkpoint.commit_file(committed)]
+    offsets = [checkpoint.offset_file(batch) for batch in (begun, committed) if batch is not None]
+    return [checkpoint.metadata, *commits, *offsets]
+
+
+def found_in(home: TableHome, text: str, trace: str, jvm: Any) -> Damage | None:
+    """The file of the table's checkpoint that made a query fail with this message; None for other causes."""
+    if _TRANSIENT.search(text):
+        return None
+    checkpoint, in_state = home.spark, bool(_STATE.search(text))
+    named = re.search(rf"({re.escape(str(checkpoint.path))}/[^\s,;]*[^\s,;.])", text)
+    if named and (in_state or not Path(named[1]).exists()):
+        file = Path(named[1])
+        return Damage(file, _CUT if file.exists() else _MISSING)
+    found = in_logs(checkpoint) or _in_state_metadata(checkpoint) or _in_state_schema(checkpoint, trace)
+    if found is None and in_state:
+        # Spark names a missing file, but not one that it can't decompress.
+        found = next(_broken(checkpoint, jvm), Damage(checkpoint.state, "can't be loaded"))
+    return found
+
+
+def _in_state_metadata(checkpoint: SparkCheckpoint) -> Damage | None:
+    broken = (file for file in checkpoint.state_metadata() if not is_whole(file))
+    return next((Damage(file, _CUT) for file in broken), None)
+
+
+def _in_state_schema(checkpoint: SparkCheckpoint, trace: str) -> Damage | None:
+    schemas = checkpoint.state_schemas() if "StateSchema" in trace else []
+    return next((Damage(file, _CUT) for file in schemas), None)
+
+
+def _broken(checkpoint: SparkCheckpoint, jvm: Any) -> Iterator[Damage]:
+    """State files that can't be decompressed, newest first; the JVM tries, since it wrote them."""
+    if checkpoint.state_codec() != "lz4":
+        return
+    for file in checkpoint.state_changelogs():
+        if file.stat().st_size == 0:
+            yield Damage(file, _CUT)
+            continue
+        with suppress(Exception):  # without a JVM the directory is named instead
+            stream = jvm.net.jpountz.lz4.LZ4BlockInputStream(jvm.java.io.FileInputStream(str(file)))
+            if not _decompresses(stream, jvm):
+                yield Damage(file, _CUT)
+
+
+def _decompresses(stream: Any, jvm: Any) -> bool:
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        stream.transferTo(jvm.java.io.OutputStream.nullOutputStream())
+    except Py4JJavaError:
+        return False
+    finally:
+        stream.close()
+    return True

@@ -1,0 +1,195 @@
+"""Why a query failed, told without Java's stack trace."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from keyfold.engine.recovery import damage
+from keyfold.engine.spark_errors import messages, plain
+from keyfold.engine.storage.layout import AppHome, TableHome
+from keyfold.errors import KeyfoldError, QueryFailed
+from keyfold.views.sqlite import connections
+
+_DISK_FULL: Final = re.compile(r"No space left on device|disk is full|Disk quota exceeded", re.IGNORECASE)
+# Error classes that say only that something below them failed.
+_WRAPPERS: Final = ("[STREAM_FAILED]", "[FOREACH_BATCH_USER_FUNCTION_ERROR]", "[TASK_WRITE_FAILED]")
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """A failed query, and what is known about its error."""
+
+    app: str
+    table: str
+    batch: int | None
+    error: Any
+    home: Path
+
+    @property
+    def place(self) -> AppHome:
+        return AppHome(self.home / self.app)
+
+    @property
+    def text(self) -> str:
+        """The message of the innermost cause that has an error class, or of the innermost cause."""
+        causes = messages(self.error)
+        classified = [
+            text
+            for text in causes
+            if re.match(r"\[[A-Z][A-Z_.0-9]+\]", text) and not text.startswith(_WRAPPERS)
+        ]
+        return (classified or causes)[-1]
+
+    def explained(self, what: str, given: object = None, hint: str | None = None) -> QueryFailed:
+        return QueryFailed(what, app=self.app, table=self.table, batch=self.batch, given=given, hint=hint)
+
+
+def failed(app: str, table: str, batch: int | None, error: Any, home: Path) -> QueryFailed:
+    """The reason why a query stopped; the first explanation that fits is given."""
+    failure = _Failure(app, table, batch, error, home)
+    for explain in (_bad_row, _disk_full, _damaged_views, _damaged_state, _input_file):
+        if (found := explain(failure)) is not None:
+            return found
+    return failure.explained(
+        f"the query of table {table} stopped: {_cause(error, failure.text)}",
+        given=_fragment(failure.text),
+        hint="the next start takes this batch up again; nothing is lost or counted twice. "
+        f"Spark's own words are in {home / 'spark.log'}",
+    )
+
+
+@contextmanager
+def of_table(app: str, table: str, home: TableHome) -> Iterator[None]:
+    """Turns an error of Spark while a table is started into a `QueryFailed`."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        raise failed(app, table, home.begun(), error, home.path.parents[2]) from None
+
+
+def _bad_row(failure: _Failure) -> QueryFailed | None:
+    bad = re.search(r"\[KEYFOLD_BAD_ROW\] (.*?); row: (.*)", failure.text)
+    if bad is None:
+        return None
+    return failure.explained(
+        f"a row can't be used, and on_error is 'fail': {bad[1]}",
+        given=bad[2],
+        hint="correct the row, or let on_error='reject' keep it aside",
+    )
+
+
+def _disk_full(failure: _Failure) -> QueryFailed | None:
+    if not (_DISK_FULL.search(failure.text) or _DISK_FULL.search(str(failure.error))):
+        return None
+    return failure.explained(
+        f"no space left on the disk of {failure.home}",
+        hint="free some and start again; the batch is taken up again, nothing is lost or counted twice",
+    )
+
+
+def _damaged_views(failure: _Failure) -> QueryFailed | None:
+    if not connections.damaged(failure.text):
+        return None
+    return failure.explained(
+        f"the views of {failure.app} are damaged: {plain(failure.text)}",
+        given=failure.place.views,
+        hint=connections.RECOVERY,
+    )
+
+
+def _damaged_state(failure: _Failure) -> QueryFailed | None:
+    from pyspark import SparkContext
+
+    app, table, home = failure.app, failure.table, failure.place.table(failure.table)
+    trace = getattr(getattr(failure.error, "_cause", None), "_stackTrace", None)
+    text = f"{failure.text}\n{failure.error}"
+    found = damage.found_in(home, text, str(trace), SparkContext._jvm)
+    if found is None:
+        return None
+    return failure.explained(
+        f"the state of {app}.{table} is damaged: {_below(found.file, failure.place.path)} {found.how}",
+        given=found.file,
+        hint=damage.remedy(app, table, home, found),
+    )
+
+
+def _below(file: Path, directory: Path) -> Path:
+    return file.relative_to(directory) if file.is_relative_to(directory) else file
+
+
+def _input_file(failure: _Failure) -> QueryFailed | None:
+    about = _about_file(failure.text, messages(failure.error)[-1])
+    if about is None:
+        return None
+    what, given, hint = about
+    if given.startswith(f"{failure.place.path}/"):
+        table = f"{failure.app}.{failure.table}"
+        hint = f"bring it back from a backup of the home; or `keyfold reset {table}`"
+    return failure.explained(what, given=given, hint=hint)
+
+
+def _about_file(text: str, innermost: str) -> tuple[str, str, str] | None:
+    """What is wrong with an input file that stopped a query, which one, and what to do."""
+    missing = re.search(r"\[KEYFOLD_MISSING_FILES\] (.*)", text, re.DOTALL)
+    unread = re.search(r"\[FAILED_READ_FILE\.(\w+)\] .*? reading file (\S.*?)\.(?:\s|$)", text)
+    kind = unread[1] if unread else ""
+    if missing or (kind == "FILE_NOT_EXIST" and "Permission denied" not in innermost):
+        # Spark appends its plan to the message of an error.
+        names = missing[1].split("\n===")[0].strip().splitlines() if missing else []
+        names = names or ([unread[2]] if unread else [])
+        return (
+            "input files of this batch are missing",
+            "\n".join(_local_path(name) for name in names),
+            "bring them back and start again: the batch goes on with them. To go on without them, keyfold "
+            "run APP.py --set missing_files=skip, which lists them with the rejected rows",
+        )
+    if unread and kind in ("FILE_NOT_EXIST", "NO_HINT", "CANNOT_READ_FILE_FOOTER"):
+        return (
+            f"an input file can't be read: {plain(innermost)}",
+            _local_path(unread[2]),
+            "replace it by a good file of the same name and start again: the batch goes on with it, nothing "
+            "is lost or counted twice. Or take it away, and go on without it by --set missing_files=skip",
+        )
+    return None
+
+
+def _local_path(url: str) -> str:
+    """The path of a `file:` URL; other URLs as they are."""
+    parts = urlsplit(url.strip())
+    return unquote(parts.path) if parts.scheme == "file" else url.strip()
+
+
+def _cause(error: Any, text: str) -> str:
+    """The innermost sentence with one of Spark's error classes, or the first line."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    if isinstance(error, KeyfoldError):
+        return str(error)
+    if not isinstance(error, PySparkException | Py4JJavaError):
+        return f"{type(error).__name__}: {error}"
+    worker = re.findall(r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)+(\S[^\n]*)", text)
+    if worker:
+        return f"a Python function of the app's raised {worker[-1]}"
+    # To Spark the kernel is a StatefulProcessor; errors that a row is to blame for never get here.
+    own = re.search(r"\[TRANSFORM_WITH_STATE_USER_FUNCTION_ERROR\].*? Reason: ([^\n]+)", text)
+    if own:
+        return f"keyfold's kernel or its state store failed, no row is at fault: {own[1].rstrip('.')}"
+    found = re.findall(r"\[([A-Z][A-Z_.0-9]+)\] ([^\n]+)", text)
+    inner = [sentence for name, sentence in found if f"[{name}]" not in _WRAPPERS]
+    return plain(inner[-1]) if inner else plain(text)
+
+
+def _fragment(text: str) -> str | None:
+    """The user's expression, if Spark quotes it."""
+    found = re.search(r"== (?:SQL|DataFrame)[^\n]*==\n(.+)\n", text)
+    return found[1].strip() if found else None

@@ -1,0 +1,1 @@
+"""Sources, formats and sinks: what a second one needs to plug in."""
