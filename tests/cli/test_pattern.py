@@ -122,11 +122,11 @@ def test_rows_of_one_of_several_streams_are_told_each_once(cli: Cli, app: Path) 
         (
             ["of_changes"],
             "[]",
-            "of_changes reads the changes of totals, and explain takes rows .*try: the same",
+            "of_changes reads the changes of totals, and explain needs rows .*try: declare the same",
         ),
         (["of_both"], "[]", "of_both reads several streams.*try: --stream, one of: cards, more"),
         (["card_testing"], None, "cannot read the rows"),
-        (["card_testing"], "{", "the rows are no JSON"),
+        (["card_testing"], "{", "the rows are not JSON"),
         (["card_testing"], "[1]", "row 1 is not an object"),
         (["card_testing"], "", "the file has no rows"),
     ],
