@@ -11,7 +11,7 @@ import org.apache.spark.sql.classic.{Dataset, SparkSession}
 import org.apache.spark.sql.keyfold.dedup.{DedupLayout, DedupProcessor, DuplicateCounter}
 import org.apache.spark.sql.keyfold.enrich.{EnrichLayout, EventTimeEnrichProcessor}
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, ColumnScope, EvaluateAll, Fingerprint, InternalColumns, RefusedException, RetractableAggregates, UserFold, ValidKey}
-import org.apache.spark.sql.keyfold.pattern.{Automaton, PatternDeclaration, PatternProcessor}
+import org.apache.spark.sql.keyfold.pattern.{Automaton, PatternDeclaration, PatternLayout, PatternProcessor}
 import org.apache.spark.sql.keyfold.physical.{KernelStrategy, MergePartials, PartitionStep, PartitionStepNode, StatefulOperator, Unwrap, WatermarkPropagation}
 import org.apache.spark.sql.keyfold.rows.{BehindWatermark, KeyedRows, LatenessCheck, NeverLate, PartialAggregation, RowGate, RowOrigin, SideOutput, SideOutputSettings, StatelessStep}
 import org.apache.spark.sql.keyfold.state.{KeyedProcessor, RecomputedAggregateProcessor, RunningAggregateProcessor, ShuffledRowLayout, StateToRows, TimerBuckets, TopN, TopNProcessor}
@@ -98,7 +98,7 @@ class TableDeclaration(df: DataFrame, keep: Boolean, origin: RowOrigin) {
   }
   private lazy val columnsShown: Seq[(String, Expression)] =
     if (shown.nonEmpty) shown else lens.seen.zip(lens.exprs).collect { case (a, e) if a.name != InternalColumns.Op && !keys.exists(_.equalsIgnoreCase(a.name)) => a.name -> e }
-  /** The table's rows are matches of a pattern, as plan/automaton.py writes it; all else about it is told to what comes back. */
+  /** The table's rows are matches of a pattern, as plan/pattern/automaton.py writes it; all else about it is told to what comes back. */
   def sequences(automaton: String): PatternDeclaration = { pattern = Some(new PatternDeclaration(lens, keyAttributes, time.isDefined, Automaton.parse(automaton))); pattern.get }
   /** Readers are told, with each change, what the row was before. */
   def before(): Unit = previous = true
@@ -106,7 +106,7 @@ class TableDeclaration(df: DataFrame, keep: Boolean, origin: RowOrigin) {
   private def keyAttributes: Seq[Attribute] = keys.map(k => lens.seen.find(_.name.equalsIgnoreCase(k)).get)
 
   /** All columns as one fold, in the order of declaration; aggregates share what they can. */
-  private lazy val whole: AggregateFold = if (pattern.isDefined) pattern.get.shown else if (ranking.isDefined) AggregateFold.newest(columnsShown, time).copy(keys = keyAttributes) else {
+  private lazy val whole: AggregateFold = if (pattern.isDefined) pattern.get.fold else if (ranking.isDefined) AggregateFold.newest(columnsShown, time).copy(keys = keyAttributes) else {
     val aggs = columns.collect { case DeclaredColumn(n, Some(c), _) => n -> c }
     val weighed = weight.filterNot(_ => refolds)
     val parts = (if (aggs.isEmpty) Nil else Seq(AggregateFold.aggregates(lens, keys, aggs, weighed))) ++ columns.flatMap(_.own).map { f => AggregateFold.own(lens, keyAttributes, f, weighed) }
@@ -277,16 +277,15 @@ class TableDeclaration(df: DataFrame, keep: Boolean, origin: RowOrigin) {
 
   /** Matches of a pattern: what is kept of a row and which conditions are true for it come through the shuffle. */
   private def matched(p: PatternDeclaration, source: Seq[Attribute], keyExprs: Seq[Expression], keyOut: Seq[Attribute], keeping: SideOutputSettings): Built = {
-    val timing = LatenessCheck(time.map(_ => if (p.how.held) BehindWatermark(inclusive = false) else NeverLate), source, time)
+    val timing = LatenessCheck(time.map(_ => if (p.settings.eventOrder) BehindWatermark(inclusive = false) else NeverLate), source, time)
     val all = gate(source)
     // A row without a key is rejected, whatever it says.
     val passes = p.relevant.map(r => keyAttributes.map(k => IsNull(lens.inSource(k))).foldLeft(r)(Or(_, _)))
     val bucket = Alias(TimerBuckets.of(keyExprs), InternalColumns.Pane)()
-    val work = KeyedRows(all.copy(conditions = all.conditions ++ passes), bucket +: keyExprs, Seq(p.kept, p.mask), time, Some(timing), bare = true)
-    val input = (AttributeReference(bucket.name, bucket.dataType)() +: keyOut) ++ Seq("row" -> p.kept.dataType, "mask" -> LongType, InternalColumns.Order -> work.added.head, InternalColumns.SideOutput -> SideOutput.schema).map { case (n, t) => AttributeReference(n, t)() }
-    val prefix = 1 + keyOut.length
-    val folding = new PatternProcessor(whole.copy(previous = previous), ShuffledRowLayout(input, prefix, ordered = true), keeping, p.how)
-    Built(work, input, prefix, input.take(1), folding, if (time.isEmpty) TimeMode.ProcessingTime() else TimeMode.EventTime(), Some(None))
+    val work = KeyedRows(all.copy(conditions = all.conditions ++ passes), bucket +: keyExprs, Seq(p.storedRow, p.mask), time, Some(timing), bare = true)
+    val layout = PatternLayout(AttributeReference(bucket.name, bucket.dataType)(), keyOut, p.storedRow.dataType)
+    val folding = new PatternProcessor(whole.copy(previous = previous), layout, keeping, p.settings)
+    Built(work, layout.input, layout.shuffled.prefix, Seq(layout.bucket), folding, if (time.isEmpty) TimeMode.ProcessingTime() else TimeMode.EventTime(), Some(None))
   }
 
   /** The whole fold, with what TTL, windows and rows that may be taken back need beside the columns; a window's bounds are part of its key. */

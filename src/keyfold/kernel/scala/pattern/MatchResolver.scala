@@ -20,7 +20,8 @@ class MatchResolver(
       if (a.startRow != b.startRow) a.startRow < b.startRow else matched.compare(a.lastNode, b.lastNode) < 0
     }
     sorted.foreach(deferred.insert)
-    while (deferred.nonEmpty && earlierPartial(deferred.head, time) < 0) emitMatch(deferred.removeHead(), emit)
+    while (deferred.nonEmpty && earlierPartial(deferred.head, time) < 0)
+      emitMatch(deferred.removeHead(), emit)
     sorted.foreach(m => if (deferred.indexOf(m) >= 0) defer(m, time))
   }
 

@@ -34,8 +34,8 @@ class Matcher(settings: MatchSettings, predicate: MatchPredicate, listener: Matc
   }
 
   /**
-   * Matches the next row; bit i of `mask` says whether it satisfies the i-th condition, for those that the row
-   * alone decides. If a condition throws, the row has no effect.
+   * Matches the next row. Bit i of `mask` says whether it satisfies the i-th condition, where the row alone
+   * decides that. If a condition throws, the row has no effect.
    */
   def accept(row: InternalRow, mask: Long, time: Long, rowId: Long)(emit: Match => Unit): Unit = {
     val (rowCount, nodeCount) = (matched.rowCount, matched.nodeCount)
