@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project, Union}
 import org.apache.spark.sql.catalyst.util.UnsafeRowUtils
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
 import org.apache.spark.sql.keyfold.dedup.{DedupLayout, DedupProcessor, DuplicateCounter}
-import org.apache.spark.sql.keyfold.enrich.{EnrichLayout, EventTimeEnrichProcessor}
+import org.apache.spark.sql.keyfold.enrich.{EnrichLayout, EnrichOperator, EnrichSettings, EventTimeEnrichProcessor}
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, ColumnScope, EvaluateAll, Fingerprint, InternalColumns, RefusedException, RetractableAggregates, UserFold, ValidKey}
 import org.apache.spark.sql.keyfold.pattern.{Automaton, PatternDeclaration, PatternLayout, PatternProcessor}
 import org.apache.spark.sql.keyfold.physical.{KernelStrategy, MergePartials, PartitionStep, PartitionStepNode, StatefulOperator, Unwrap, WatermarkPropagation}
@@ -175,24 +175,25 @@ class TableDeclaration(df: DataFrame, keep: Boolean, origin: RowOrigin) {
     val reads = input.slice(prefix, input.length - 3)
     val from = asking.asInstanceOf[Dataset[Row]].logicalPlan
     val (row, value) = (from.output(prefix).dataType.asInstanceOf[StructType], StructType(reads.map(a => StructField(a.name, a.dataType))))
-    val m = EnrichLayout(prefix, row, value, without, values = false, Some(waitMs * 1000).filter(_ >= 0), follow = false, None)
+    val m = EnrichLayout(prefix, row, value)
+    val settings = EnrichSettings(without, unmatchedValues = false, Some(waitMs * 1000).filter(_ >= 0), follow = false, None)
     val (asks, tells) = (asked(from, m), told(PartitionStepNode(work, input, plan), reads, m))
     val both = StatefulOperator.withoutEventTimeMetadata(Dataset.ofRows(spark, Union(Seq(asks, tells))).queryExecution.analyzed)
     val folding = fold.copy(previous = true, in = reads)
-    val said = m.said(both.output, AttributeReference("value", folding.seen)())
-    val fields = row.indices.map(GetStructField(said(m.rowAt), _)) ++ folding.result.indices.map(i => GetStructField(said(m.valueAt), i + 1))
-    val met = new EventTimeEnrichProcessor(m, folding, Some(ttlMs).filter(_ > 0), fields ++ Seq(both.output(m.time), both.output(m.sideOutput)), said)
-    EnrichLayout.plan(spark, both, met, names.asScala.toSeq ++ Seq(InternalColumns.Time, InternalColumns.SideOutput), from.output(prefix + 1).metadata, TimeMode.EventTime())
+    val said = m.joinedRow(both.output, AttributeReference("value", folding.seen)())
+    val fields = row.indices.map(GetStructField(said(m.rowIndex), _)) ++ folding.result.indices.map(i => GetStructField(said(m.valueIndex), i + 1))
+    val met = new EventTimeEnrichProcessor(m, settings, folding, Some(ttlMs).filter(_ > 0), fields ++ Seq(both.output(m.timeIndex), both.output(m.sideOutputIndex)), said)
+    EnrichOperator(spark, both, met, names.asScala.toSeq ++ Seq(InternalColumns.Time, InternalColumns.SideOutput), from.output(prefix + 1).metadata, TimeMode.EventTime())
   }
 
   /** Rows of the stream and of the table, as they come to a meeting. */
   private def asked(rows: LogicalPlan, m: EnrichLayout): LogicalPlan = {
     val Seq(row, time, bad) = rows.output.drop(m.keys)
-    meets(rows, m, Seq(row, Literal(null, m.value), Literal(0), time, Literal(0L), Literal(1), bad))
+    meets(rows, m, Seq(row, Literal(null, m.value), Literal(EnrichLayout.StreamRow), time, Literal(0L), Literal(1), bad))
   }
   private def told(rows: LogicalPlan, reads: Seq[Attribute], m: EnrichLayout): LogicalPlan = {
     val (stamp, value) = (rows.output(rows.output.length - 3), CreateNamedStruct(reads.flatMap(a => Seq(Literal(a.name), a))))
-    meets(rows, m, Seq(Literal(null, m.row), value, Literal(1), GetStructField(stamp, 0), GetStructField(stamp, 1), Literal(1), rows.output.last))
+    meets(rows, m, Seq(Literal(null, m.row), value, Literal(EnrichLayout.TableValue), GetStructField(stamp, 0), GetStructField(stamp, 1), Literal(1), rows.output.last))
   }
   private def meets(rows: LogicalPlan, m: EnrichLayout, columns: Seq[Expression]): LogicalPlan =
     Project(rows.output.take(m.keys) ++ EnrichLayout.Columns.zip(columns).map { case (n, e) => Alias(e, n)() }, rows)

@@ -4,7 +4,7 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import com.fasterxml.jackson.databind.node.{ArrayNode, ObjectNode}
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.keyfold.rows.{LatenessCheck, SideOutput}
+import org.apache.spark.sql.keyfold.rows.{EventTime, SideOutputBuilder}
 import org.apache.spark.util.CollectionAccumulator
 
 /**
@@ -15,7 +15,7 @@ class MatchTrace(
     lines: CollectionAccumulator[String],
     automaton: Automaton,
     key: String,
-    rejects: SideOutput) extends MatchListener {
+    sideOutput: SideOutputBuilder) extends MatchListener {
   private var line: ObjectNode = _
   /** Entries of the line, written when the row is done: only then are all nodes known. */
   private var entries = Vector.empty[MatchedRows => Unit]
@@ -26,8 +26,8 @@ class MatchTrace(
   def begin(row: InternalRow, mask: Long, time: Long, rowId: Long): Unit = {
     line = emptyLine()
     entriesBeforeRow = entries.length
-    line.set("row", MatchTrace.mapper.readTree(rejects.text(row)))
-    line.put("time", LatenessCheck.text(time)).put("mark", hex(rowId))
+    line.set("row", MatchTrace.mapper.readTree(sideOutput.json(row)))
+    line.put("time", EventTime.text(time)).put("mark", hex(rowId))
     automaton.conditionNames.indices.filter(c => (mask & (1L << c)) != 0).foreach(onCondition)
   }
 

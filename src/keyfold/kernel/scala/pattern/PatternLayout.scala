@@ -5,7 +5,7 @@ import java.util.Comparator
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.InternalColumns
-import org.apache.spark.sql.keyfold.rows.KeyedRows
+import org.apache.spark.sql.keyfold.rows.{KeyedRows, SideOutput}
 import org.apache.spark.sql.keyfold.state.{RetainedRowsProcessor, ShuffledRowLayout}
 import org.apache.spark.sql.types._
 
@@ -21,16 +21,17 @@ case class PatternLayout(input: Seq[Attribute], keys: Int) {
   def row: Attribute = input(prefix)
   def mask: Attribute = input(prefix + 1)
   def stamp: Attribute = input(prefix + 2)
-  def sideOutput: Int = prefix + 3
+  /** Null if the row has none. */
+  def sideOutput(shuffled: InternalRow): InternalRow = SideOutput.of(shuffled, prefix + 3)
 
   def shuffled: ShuffledRowLayout = ShuffledRowLayout(input, prefix, ordered = true)
 }
 
 object PatternLayout {
   def apply(bucket: Attribute, key: Seq[Attribute], row: DataType): PatternLayout = {
-    val rest = Seq("row" -> row, "mask" -> LongType, InternalColumns.Order -> KeyedRows.stampType,
-      InternalColumns.Bad -> StringType)
-    PatternLayout((bucket +: key) ++ rest.map { case (n, t) => AttributeReference(n, t)() }, key.length)
+    val rest = Seq("row" -> row, "mask" -> LongType, InternalColumns.Order -> KeyedRows.stampType)
+    val columns = rest.map { case (name, t) => AttributeReference(name, t)() } :+ SideOutput.attribute()
+    PatternLayout((bucket +: key) ++ columns, key.length)
   }
 }
 

@@ -4,11 +4,10 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.keyfold.dedup.DuplicateCounter
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, InternalRowEncoder, RowError}
-import org.apache.spark.sql.keyfold.rows.{LatenessCheck, SideOutput}
+import org.apache.spark.sql.keyfold.rows.{EventTime, SideOutput, SideOutputBuilder, SideOutputSettings}
 import org.apache.spark.sql.keyfold.state.{BucketTimers, EventTimeBuffer, KeyedProcessor,
-  RetainedRowsProcessor, SideOutputSettings, TimerTicks}
+  RetainedRowsProcessor, TimerTicks}
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
@@ -61,15 +60,14 @@ class PatternProcessor(
   /** The version of the state store, set on the driver before each batch: it identifies the batch. */
   var version: Long = 0L
 
-  @transient protected override lazy val rejects = sideOutput(conditions.stored, conditions.row)
+  @transient protected override lazy val rejects =
+    new SideOutputBuilder(conditions.stored, conditions.row, sideOutputs)
   /** For a match whose columns can't be computed: its key, and the stored columns of its last row. */
   @transient private lazy val rejectedMatches = {
     val rest = conditions.stored.filterNot(a => keyColumns.exists(_.exprId == a.exprId))
-    sideOutput(keyColumns ++ rest, keyColumns ++ conditions.row)
+    new SideOutputBuilder(keyColumns ++ rest, keyColumns ++ conditions.row, sideOutputs)
   }
-  @transient private lazy val keyText = new SideOutput(keyColumns, keyColumns, true, sideOutputs.zone, None)
-  private def sideOutput(columns: Seq[Attribute], input: Seq[Attribute]): SideOutput =
-    new SideOutput(columns, input, sideOutputs.keep, sideOutputs.zone, sideOutputs.stream)
+  @transient private lazy val keyJson = new SideOutputBuilder(keyColumns, keyColumns, sideOutputs)
 
   override def stateSchema: StructType = stateLayout.schema
   override def shown(key: InternalRow, stored: InternalRow): Iterator[InternalRow] = Iterator.empty
@@ -87,9 +85,9 @@ class PatternProcessor(
       bucket: InternalRow,
       rows: Iterator[InternalRow],
       times: TimerValues): Iterator[InternalRow] = {
-    if (bucket.anyNull) return rows.map(r => rejected(r.getUTF8String(layout.sideOutput)))
+    if (bucket.anyNull) return rows.map(r => sideOutputRow(layout.sideOutput(r)))
     out.clear()
-    val clock = LatenessCheck.now(times, processingTime)
+    val clock = EventTime.clock(times, processingTime)
     val batch = rows.map(r => toBuffered(r).copy(): InternalRow).toArray
     if (buffer == null) {
       if (batch.length > 1) java.util.Arrays.sort(batch, BufferedRowLayout.byArrival)
@@ -112,7 +110,7 @@ class PatternProcessor(
       times: TimerValues,
       timer: ExpiredTimerInfo): Iterator[InternalRow] = {
     out.clear()
-    val (clock, tick) = (LatenessCheck.now(times, processingTime), timer.getExpiryTimeInMs())
+    val (clock, tick) = (EventTime.clock(times, processingTime), timer.getExpiryTimeInMs())
     if (buffer != null) { buffer.load(clock); matchRows(buffer.due(clock), clock); buffer.save() }
     timers.take(tick).foreach { key =>
       val stored = state.getValue(key)
@@ -142,17 +140,17 @@ class PatternProcessor(
   /** The matches of one key, from its state (null if it has none), at a time. */
   private class KeyMatches(key: InternalRow, stored: InternalRow, clock: Long) {
     private val trace = settings.trace
-      .map(new MatchTrace(_, matching.automaton, keyText.text(key), rejects)).orNull
+      .map(new MatchTrace(_, matching.automaton, keyJson.json(key), rejects)).orNull
     private val matcher = new Matcher(matching, predicate, trace)
     /** The tick of the timer that is registered for the key. */
     private var timer =
-      if (stored == null || LatenessCheck.come(stateLayout.timer(stored), clock)) TimerTicks.Never
+      if (stored == null || EventTime.isDue(stateLayout.timer(stored), clock)) TimerTicks.Never
       else stateLayout.timer(stored)
     private var shownMatches =
       if (stored == null) new ArrayBuffer[InternalRow](0) else stateLayout.shownMatches(stored)
     if (stored != null) stateLayout.restore(stored, matcher)
     private val emit: Match => Unit = emitMatch
-    private var lastTimeOrBatch = LatenessCheck.Unknown
+    private var lastTimeOrBatch = EventTime.NoWatermark
     private var ordinal = 0L
 
     def add(one: InternalRow): Unit = {
@@ -162,7 +160,7 @@ class PatternProcessor(
       matcher.advance(time)(emit)
       if (trace != null) trace.begin(row, mask, time, rowId)
       try matcher.accept(row, mask, time, rowId)(emit) catch { case e: RowError =>
-        out += rejected(rejects.of(row, e))
+        out += sideOutputRow(rejects.rejected(row, e))
         if (trace != null) trace.onRejected(RowError.reason(e))
       }
       if (trace != null) trace.end(matcher)
@@ -189,12 +187,12 @@ class PatternProcessor(
         }
       } catch { case e: RowError =>
         val last = matched.rows(matched.row(m.lastNode))
-        out += rejected(rejectedMatches.of(new JoinedRow(key, last), e))
+        out += sideOutputRow(rejectedMatches.rejected(new JoinedRow(key, last), e))
       }
     }
 
     /** Expires partial matches and matches that are shown, whether rows have arrived or not. */
-    def expire(): Unit = if (clock != LatenessCheck.Unknown) {
+    def expire(): Unit = if (clock != EventTime.NoWatermark) {
       matcher.expire(clock)(emit)
       if (trace != null) trace.end(matcher)
       val (expired, left) = shownMatches.partition(shownMatch.expiresAt(_) <= clock)
@@ -206,10 +204,8 @@ class PatternProcessor(
     }
 
     def store(): Unit = {
-      if (matcher.dropped > 0) {
-        val dropped = DuplicateCounter.json(settings.limitLabel, matcher.dropped)
-        out += rejected(UTF8String.fromString(dropped.toString))
-      }
+      if (matcher.dropped > 0)
+        out += sideOutputRow(SideOutput.duplicates(settings.limitLabel, matcher.dropped))
       if (shownMatches.isEmpty && matcher.partials.isEmpty) { if (stored != null) state.removeKey(key) }
       else {
         val tick = nextTick
