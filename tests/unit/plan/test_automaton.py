@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from keyfold.errors import BadOption
 from keyfold.plan.pattern.automaton import ACCEPT, Automaton, Transition, automaton
 from keyfold.plan.pattern.syntax import PatternSpec
 from tests.step_counts import calls
+
+KERNEL_SUITE = Path(__file__).parents[2] / "kernel/scala/pattern/AutomatonSuite.scala"
 
 
 def one(name: str, **options: Any) -> kf.Pattern:
@@ -100,6 +103,13 @@ def test_the_automaton_is_plain_data() -> None:
     assert plain["positions"] == [0, 1] * 3
     assert plain["initial"] == [[0, "relaxed", [], [], []]]
     assert [len(out) for out in plain["transitions"]] == [1, 2, 1, 2, 1, 1]
+
+
+def test_the_kernel_tests_parse_what_is_written_here() -> None:
+    repeated = kf.step("b", "x=3", times="+", until="x=4")
+    made = table(kf.step("a", "x=1") >> kf.no("n", "x=2") >> repeated.then(kf.step("c")))
+    text = KERNEL_SUITE.read_text()
+    assert json.loads(text.split('"""')[1]) == json.loads(json.dumps(made.plain()))
 
 
 def test_a_pattern_that_is_too_large_is_refused() -> None:
