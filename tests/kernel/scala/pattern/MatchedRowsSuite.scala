@@ -45,7 +45,7 @@ class MatchedRowsSuite extends munit.FunSuite {
       path(all, 2 -> 0, 3 -> 2), path(all, 1 -> 0, 3 -> 1), path(all, 2 -> 0), path(all, 3 -> 0, 2 -> 1))
     assertEquals((id +: others.map(all.id)).distinct.length, 5)
     // Part of what is shown to users: a change would give matches new ids after an upgrade.
-    assertEquals(id, "PINNED")
+    assertEquals(id, "e7ed3a8110969ae7")
   }
 
   test("truncating removes the newest rows and nodes") {

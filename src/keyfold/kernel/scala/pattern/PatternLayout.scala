@@ -24,6 +24,7 @@ case class PatternLayout(input: Seq[Attribute], keys: Int) {
   /** Null if the row has none. */
   def sideOutput(shuffled: InternalRow): InternalRow = SideOutput.of(shuffled, prefix + 3)
 
+  /** For `KeyedProcessor`, which reads the prefix alone: a pattern builds its own side outputs. */
   def shuffled: ShuffledRowLayout = ShuffledRowLayout(input, prefix, ordered = true)
 }
 
