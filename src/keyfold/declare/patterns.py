@@ -8,7 +8,16 @@ from typing import Literal, TypeAlias
 from keyfold.errors import BadOption
 from keyfold.plan.call_site import call_site
 from keyfold.plan.nodes import Expr, Site
-from keyfold.plan.pattern.syntax import LINKS, Atom, Chain, Either, Link, No, Repeat, Sequence
+from keyfold.plan.pattern.syntax import (
+    CONTIGUITY_SYNTAX,
+    Atom,
+    Chain,
+    Contiguity,
+    Either,
+    No,
+    Repeat,
+    Sequence,
+)
 from keyfold.plan.validate import arguments
 
 Times: TypeAlias = int | tuple[int, int | None] | Literal["+", "*", "?"]
@@ -27,7 +36,7 @@ class Pattern:
 
     def __rshift__(self, other: Pattern) -> Pattern:
         """Followed by the next row that matches; rows between are skipped."""
-        return self._followed("next", other)
+        return self._followed("relaxed", other)
 
     def then(self, other: Pattern) -> Pattern:
         """Followed directly by the next row of the key, which must match."""
@@ -66,15 +75,15 @@ class Pattern:
     def __gt__(self, other: object) -> Pattern:
         raise BadOption("patterns have no order", where=call_site(), hint="a >> b")
 
-    def _followed(self, link: Link, other: Pattern) -> Pattern:
+    def _followed(self, contiguity: Contiguity, other: Pattern) -> Pattern:
         site = call_site()
-        after = _checked(other, LINKS[link], site).sequence
-        if isinstance(self.sequence, No) or (isinstance(after, No) and link == "any"):
+        after = _checked(other, CONTIGUITY_SYNTAX[contiguity], site).sequence
+        if isinstance(self.sequence, No) or (isinstance(after, No) and contiguity == "any"):
             problem = f"kf.no must not {'begin a pattern' if isinstance(self.sequence, No) else 'follow any'}"
             raise BadOption(problem, where=site, hint="a >> kf.no(...) >> b")
         # One flat chain: a negation applies between its neighbours, wherever the parentheses are.
         mine, theirs = (s if isinstance(s, Chain) else Chain(s, ()) for s in (self.sequence, after))
-        return Pattern(Chain(mine.first, (*mine.rest, (link, theirs.first), *theirs.rest)))
+        return Pattern(Chain(mine.first, (*mine.rest, (contiguity, theirs.first), *theirs.rest)))
 
 
 def step(
@@ -131,7 +140,7 @@ def _repeated(
         arguments.flag(value, name, site)
     if strict and combinations:
         raise BadOption("strict and combinations exclude each other", where=site, hint="one of them")
-    between: Link = "strict" if strict else "any" if combinations else "next"
+    between: Contiguity = "strict" if strict else "any" if combinations else "relaxed"
     ends = None if until is None else arguments.expression(until, "until", site)
     if (least, most) == (1, 1):
         if ends is not None or strict or combinations or not greedy:

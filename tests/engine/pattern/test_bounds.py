@@ -64,7 +64,7 @@ def test_a_pattern_that_can_not_be_is_refused(what: str) -> None:
     with pytest.raises(BadExpression) as error, drive(app):
         pass
     text = str(error.value)
-    for word in [*said, "shop.t", "test_pattern_bounds.py:"]:
+    for word in [*said, "shop.t", "test_bounds.py:"]:
         assert word in text, text
     assert "org.apache" not in text
     assert "SQLSTATE" not in text

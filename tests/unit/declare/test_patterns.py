@@ -42,7 +42,7 @@ def declared(keyed, steps, **options):
 def test_a_pattern_is_frozen_data(keyed):
     made = declared(keyed, A >> NO >> B.then(C), skip="to_first(b)", returns={"n": "size(a)"}, timeouts=True)
     a, b, c = (Atom(n, f"kind = '{n}'") for n in "abc")
-    chain = Chain(a, (("next", No("x", "kind = 'x'")), ("next", b), ("strict", c)))
+    chain = Chain(a, (("relaxed", No("x", "kind = 'x'")), ("relaxed", b), ("strict", c)))
     assert made == PatternSpec(chain, 3_600_000, "to_first", "b", returns=(("n", "size(a)"),), timeouts=True)
     assert str(made.site).startswith("test_patterns.py:")
 

@@ -29,4 +29,4 @@ def test_each_condition_is_told_with_the_line_of_its_step() -> None:
     pattern.declare(context, pipeline, spec, spec.pattern)
     assert lines == {"step a": 3, "no n": 2, "step b": 1, "until kind = 'u'": 1, "returns n": 0}
     told = json.loads(pipeline.sequences.call_args.args[0])
-    assert sorted(told) == ["begin", "conditions", "positions", "steps", "ways"]
+    assert sorted(told) == ["conditions", "initial", "positions", "steps", "transitions"]

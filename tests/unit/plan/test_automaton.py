@@ -1,18 +1,21 @@
-"""The table that a pattern is made into: its positions, and the ways between them."""
+"""The automaton that a pattern is compiled to: its positions, and the transitions between them."""
 
 from __future__ import annotations
 
 import json
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import keyfold as kf
 from keyfold.errors import BadOption
-from keyfold.plan.pattern.automaton import ACCEPT, Automaton, Way, automaton
+from keyfold.plan.pattern.automaton import ACCEPT, Automaton, Transition, automaton
 from keyfold.plan.pattern.syntax import PatternSpec
 from tests.step_counts import calls
+
+KERNEL_SUITE = Path(__file__).parents[2] / "kernel/scala/pattern/AutomatonSuite.scala"
 
 
 def one(name: str, **options: Any) -> kf.Pattern:
@@ -23,57 +26,69 @@ def table(pattern: kf.Pattern) -> Automaton:
     return automaton(PatternSpec(pattern.sequence, within_ms=1000))
 
 
-def targets(ways: tuple[Way, ...]) -> list[int]:
-    return [way.target for way in ways]
+def targets(transitions: tuple[Transition, ...]) -> list[int]:
+    return [transition.target for transition in transitions]
 
 
 def test_a_step_has_a_position_for_each_time_that_it_must_come() -> None:
     assert table(one("a", times=3)).positions == (0, 0, 0)
-    assert [targets(ways) for ways in table(one("a", times=3)).ways] == [[1], [2], [ACCEPT]]
+    assert [targets(out) for out in table(one("a", times=3)).transitions] == [[1], [2], [ACCEPT]]
 
 
 def test_a_repetition_without_an_end_comes_back_to_its_last_position() -> None:
-    assert [targets(ways) for ways in table(one("a", times="+")).ways] == [[0, ACCEPT]]
-    assert [targets(ways) for ways in table(one("a", times=(2, None))).ways] == [[1], [1, ACCEPT]]
+    assert [targets(out) for out in table(one("a", times="+")).transitions] == [[0, ACCEPT]]
+    assert [targets(out) for out in table(one("a", times=(2, None))).transitions] == [[1], [1, ACCEPT]]
 
 
-def test_what_may_be_left_out_has_no_say_in_how_near_the_next_row_must_be() -> None:
+def test_an_optional_step_that_is_left_out_does_not_determine_the_contiguity() -> None:
     made = table(one("a").then(one("b", times="?")) >> one("c"))
-    assert made.ways[0] == (Way(1, "strict"), Way(2, "next", after=(0,)))
-    assert made.ways[1] == (Way(2, "next"),)
+    assert made.transitions[0] == (Transition(1, "strict"), Transition(2, "relaxed", yields_to=(0,)))
+    assert made.transitions[1] == (Transition(2, "relaxed"),)
 
 
 def test_a_bounded_repetition_may_end_once_it_came_often_enough() -> None:
     made = table(one("a", times=(2, 3), strict=True))
-    assert made.ways == ((Way(1, "strict"),), (Way(2, "strict"), Way(ACCEPT, after=(0,))), (Way(ACCEPT),))
+    assert made.transitions == (
+        (Transition(1, "strict"),),
+        (Transition(2, "strict"), Transition(ACCEPT, yields_to=(0,))),
+        (Transition(ACCEPT),),
+    )
 
 
-def test_a_greedy_repetition_goes_first_and_a_lazy_one_does_not() -> None:
+def test_a_greedy_repetition_takes_precedence_and_a_lazy_one_does_not() -> None:
     greedy, lazy = (table(one("a") >> one("b", times="*", greedy=g) >> one("c")) for g in (True, False))
-    assert [way.after for way in greedy.ways[0]] == [(), (0,)]
-    assert [way.after for way in lazy.ways[0]] == [(), ()]
+    assert [t.yields_to for t in greedy.transitions[0]] == [(), (0,)]
+    assert [t.yields_to for t in lazy.transitions[0]] == [(), ()]
 
 
-def test_what_must_not_come_ends_the_ways_that_pass_it() -> None:
+def test_a_negation_disables_the_transitions_that_pass_it() -> None:
     no = kf.no("n", "kind = 'n'")
     between, at_once = table(one("a") >> no >> one("b")), table(one("a").then(no) >> one("b"))
     assert [c.kind for c in between.conditions] == ["step", "step", "no"]
-    assert between.ways[0] == (Way(1, "next", ends=(2,)),)
-    assert at_once.ways[0] == (Way(1, "next", at_once=(2,)),)
-    assert table(one("a") >> no).ways[0] == (Way(ACCEPT, ends=(1,)),)
+    assert between.transitions[0] == (Transition(1, "relaxed", disabled_by=(2,)),)
+    assert at_once.transitions[0] == (Transition(1, "relaxed", disabled_by_next=(2,)),)
+    assert table(one("a") >> no).transitions[0] == (Transition(ACCEPT, disabled_by=(1,)),)
 
 
-def test_until_ends_the_ways_of_a_repetition_and_leaves_those_out_of_it() -> None:
+def test_until_disables_the_transitions_of_a_repetition_and_keeps_those_out_of_it() -> None:
     made = table(one("a", times="+", until="kind = 'u'") >> one("b"))
-    assert made.ways[0] == (Way(0, "next", ends=(2,)), Way(1, "next", after=(0,)))
-    # There is no row before the first one, from which it would count.
-    assert made.begin == (Way(0),)
+    assert made.transitions[0] == (
+        Transition(0, "relaxed", disabled_by=(2,)),
+        Transition(1, "relaxed", yields_to=(0,)),
+    )
+    # No row precedes the first one.
+    assert made.initial == (Transition(0),)
 
 
-def test_alternatives_are_ways_side_by_side_also_if_one_may_be_left_out() -> None:
+def test_alternatives_are_transitions_side_by_side_also_if_one_is_optional() -> None:
     maybe = one("x", times="?") | one("y", times="?")
     made = table(one("a") >> maybe >> one("z"))
-    assert made.ways[0] == (Way(1), Way(3, after=(0,)), Way(2), Way(3, after=(2,)))
+    assert made.transitions[0] == (
+        Transition(1),
+        Transition(3, yields_to=(0,)),
+        Transition(2),
+        Transition(3, yields_to=(2,)),
+    )
 
 
 def test_one_step_in_two_places_is_one_condition() -> None:
@@ -82,12 +97,19 @@ def test_one_step_in_two_places_is_one_condition() -> None:
     assert table((one("a") >> one("b")) | (one("a") >> one("c"))).positions == (0, 1, 0, 2)
 
 
-def test_the_table_is_plain_data() -> None:
+def test_the_automaton_is_plain_data() -> None:
     made = table((one("a") >> one("b")).times((1, 3)) >> kf.no("n", "kind = 'n'"))
     plain = json.loads(json.dumps(made.plain()))
     assert plain["positions"] == [0, 1] * 3
-    assert plain["begin"] == [[0, "next", [], [], []]]
-    assert [len(ways) for ways in plain["ways"]] == [1, 2, 1, 2, 1, 1]
+    assert plain["initial"] == [[0, "relaxed", [], [], []]]
+    assert [len(out) for out in plain["transitions"]] == [1, 2, 1, 2, 1, 1]
+
+
+def test_the_kernel_tests_parse_what_is_written_here() -> None:
+    repeated = kf.step("b", "x=3", times="+", until="x=4")
+    made = table(kf.step("a", "x=1") >> kf.no("n", "x=2") >> repeated.then(kf.step("c")))
+    text = KERNEL_SUITE.read_text()
+    assert json.loads(text.split('"""')[1]) == json.loads(json.dumps(made.plain()))
 
 
 def test_a_pattern_that_is_too_large_is_refused() -> None:

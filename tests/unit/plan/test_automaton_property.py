@@ -1,7 +1,7 @@
-"""The table that a pattern is made into, walked in plain Python, gives what brute force finds.
+"""The automaton of a pattern, run in plain Python, finds what brute force finds.
 
-No Spark is needed for it, so that hundreds of patterns are tried; what the kernel makes of the table, with
-`skip`, `within` and crashes, is tried by fewer, in tests/engine/test_pattern_model.py.
+It needs no Spark, so that hundreds of patterns are tried; the kernel's use of the automaton, with `skip`,
+`within` and crashes, is tried with fewer patterns, in tests/engine/pattern/test_model.py.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from keyfold.plan.pattern.automaton import ACCEPT, Automaton, Way, automaton
+from keyfold.plan.pattern.automaton import ACCEPT, Automaton, Transition, automaton
 from keyfold.plan.pattern.reachability import unreachable
 from keyfold.plan.pattern.syntax import PatternSpec
 from tests.engine.models.pattern_model import Either, Key, No, Past, Repeat, Row, Step, Test, Tree
@@ -38,7 +38,7 @@ def any_row(row: Row, past: Past) -> bool:
 
 
 class Walk:
-    """All ways of rows through the table."""
+    """All paths of rows through the automaton."""
 
     def __init__(self, tree: Tree, table: Automaton, rows: list[Row]) -> None:
         known = conditions(tree)
@@ -51,44 +51,45 @@ class Walk:
         self.reached: set[int] = set()
         self.completed: set[Taken] = set()
         self.waiting: set[Taken] = set()
-        """Those that are complete if nothing comes any more that must not."""
+        """Those that complete when `within` expires without a row that their negation forbids."""
         for first in range(len(rows)):
-            taken, _ = self._row(self.table.begin, set(range(len(self.table.begin))), False, (), first)
-            for way in taken:
-                self._from(((first, way.target),))
+            taken, _ = self._row(self.table.initial, set(range(len(self.table.initial))), False, (), first)
+            for transition in taken:
+                self._from(((first, transition.target),))
 
     def _from(self, taken: Taken) -> None:
-        ways = self.table.ways[taken[-1][1]]
+        transitions = self.table.transitions[taken[-1][1]]
         self.reached.add(taken[-1][1])
-        if any(way.target == ACCEPT and not way.ends for way in ways):
+        if any(t.target == ACCEPT and not t.disabled_by for t in transitions):
             self.completed.add(taken)
-        alive = {n for n, way in enumerate(ways) if way.target != ACCEPT or way.ends}
+        enabled = {n for n, t in enumerate(transitions) if t.target != ACCEPT or t.disabled_by}
         for at in range(taken[-1][0] + 1, len(self.rows)):
             if self.rows[at].t - self.rows[taken[0][0]].t >= WITHIN:
                 break
-            took, alive = self._row(ways, alive, at == taken[-1][0] + 1, taken, at)
-            for target in {way.target for way in took}:
+            took, enabled = self._row(transitions, enabled, at == taken[-1][0] + 1, taken, at)
+            for target in {transition.target for transition in took}:
                 self._from((*taken, (at, target)))
-        if any(ways[n].target == ACCEPT for n in alive):
+        if any(transitions[n].target == ACCEPT for n in enabled):
             self.waiting.add(taken)
 
     def _row(
-        self, ways: tuple[Way, ...], alive: set[int], at_once: bool, taken: Taken, at: int
-    ) -> tuple[list[Way], set[int]]:
-        """The ways that take a row, and those that are left after it."""
+        self, transitions: tuple[Transition, ...], enabled: set[int], adjacent: bool, taken: Taken, at: int
+    ) -> tuple[list[Transition], set[int]]:
+        """The transitions that take a row, and those that are enabled after it."""
         past = [(self.step(position), self.rows[i]) for i, position in taken]
         true = {c for c, test in enumerate(self.tests) if test(self.rows[at], past)}
         took: set[int] = set()
-        left = set(alive)
-        for n in sorted(alive):
-            way = ways[n]
-            dead = true & {*way.ends, *(way.at_once if at_once else ())} or took & {*way.after}
-            fits = way.target != ACCEPT and self.table.positions[way.target] in true
+        left = set(enabled)
+        for n in sorted(enabled):
+            t = transitions[n]
+            disabling = {*t.disabled_by, *(t.disabled_by_next if adjacent else ())}
+            dead = true & disabling or took & {*t.yields_to}
+            fits = t.target != ACCEPT and self.table.positions[t.target] in true
             if fits and not dead:
                 took.add(n)
-            if dead or (fits and way.link != "any") or (way.link == "strict" and way.target != ACCEPT):
+            if dead or (fits and t.contiguity != "any") or (t.contiguity == "strict" and t.target != ACCEPT):
                 left.discard(n)
-        return [ways[n] for n in sorted(took)], left
+        return [transitions[n] for n in sorted(took)], left
 
     def step(self, position: int) -> str:
         return self.table.steps[self.table.positions[position]]

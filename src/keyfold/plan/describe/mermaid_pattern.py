@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from keyfold.plan import durations
 from keyfold.plan.describe.phrases import expr_words, times_words
-from keyfold.plan.pattern.automaton import ACCEPT, Automaton, Way, automaton
-from keyfold.plan.pattern.syntax import LINKS, Atom, PatternSpec, Repeat, Sequence, parts
+from keyfold.plan.pattern.automaton import ACCEPT, Automaton, Transition, automaton
+from keyfold.plan.pattern.syntax import CONTIGUITY_SYNTAX, Atom, PatternSpec, Repeat, Sequence, parts
 
 
 def pattern_lines(name: str, pattern: PatternSpec, label: Callable[..., str]) -> list[str]:
@@ -20,7 +20,7 @@ def pattern_lines(name: str, pattern: PatternSpec, label: Callable[..., str]) ->
         f"  {name}_begin(( ))",
         *(f"  {name}_{n}[{label(*words)}]" for n, words in enumerate(_steps(pattern.sequence))),
         f"  {name}_end((({label('match')})))",
-        *(f"  {line}" for line in dict.fromkeys(_ways(name, made, label))),
+        *(f"  {line}" for line in dict.fromkeys(_transitions(name, made, label))),
         "end",
     ]
 
@@ -45,20 +45,20 @@ def _written(sequence: Sequence, times: str = "") -> list[tuple[Atom, str]]:
     return [found for part in parts(sequence) for found in _written(part, own)]
 
 
-def _ways(name: str, made: Automaton, label: Callable[..., str]) -> list[str]:
+def _transitions(name: str, made: Automaton, label: Callable[..., str]) -> list[str]:
     """The transitions; the repetitions of a step are drawn as one node."""
-    lines = [f"{name}_begin --> {name}_{made.written[way.target]}" for way in made.begin]
-    for number, ways in zip(made.written, made.ways, strict=True):
-        for way in ways:
-            target = "end" if way.target == ACCEPT else str(made.written[way.target])
-            words = _words(made, way)
+    lines = [f"{name}_begin --> {name}_{made.written[first.target]}" for first in made.initial]
+    for number, transitions in zip(made.written, made.transitions, strict=True):
+        for transition in transitions:
+            target = "end" if transition.target == ACCEPT else str(made.written[transition.target])
+            words = _words(made, transition)
             lines.append(f"{name}_{number} -->{f'|{label(words)}|' if words else ''} {name}_{target}")
     return lines
 
 
-def _words(made: Automaton, way: Way) -> str:
-    nos = [n for n in (*way.ends, *way.at_once) if made.conditions[n].kind == "no"]
-    without = [f"no {made.conditions[n].name}" for n in nos]
-    if way.target == ACCEPT:
+def _words(made: Automaton, transition: Transition) -> str:
+    disabling = (*transition.disabled_by, *transition.disabled_by_next)
+    without = [f"no {c.name}" for c in map(made.conditions.__getitem__, disabling) if c.kind == "no"]
+    if transition.target == ACCEPT:
         return ", ".join(without)
-    return ", ".join([LINKS[way.link], *without])
+    return ", ".join([CONTIGUITY_SYNTAX[transition.contiguity], *without])

@@ -98,7 +98,10 @@ def sequence_words(sequence: syntax.Sequence, spell: _Spell = expr_words) -> str
     if isinstance(sequence, syntax.No):
         return f"no {sequence.name}"
     if isinstance(sequence, syntax.Chain):
-        rest = (f" {syntax.LINKS[link]} {_bracketed(part, spell)}" for link, part in sequence.rest)
+        rest = (
+            f" {syntax.CONTIGUITY_SYNTAX[contiguity]} {_bracketed(part, spell)}"
+            for contiguity, part in sequence.rest
+        )
         return _bracketed(sequence.first, spell) + "".join(rest)
     if isinstance(sequence, syntax.Either):
         return " | ".join(_bracketed(option, spell) for option in sequence.options)
@@ -111,7 +114,7 @@ def times_words(repeat: syntax.Repeat, spell: _Spell = expr_words) -> str:
     if short is None:
         most = "" if repeat.most is None else str(repeat.most)
         short = f"{{{repeat.least}}}" if most == str(repeat.least) else f"{{{repeat.least},{most}}}"
-    near = {"next": "", "strict": " strict", "any": " combinations"}[repeat.between]
+    near = {"relaxed": "", "strict": " strict", "any": " combinations"}[repeat.between]
     until = "" if repeat.until is None else f" until {spell(repeat.until)}"
     lazy = "" if repeat.greedy or repeat.least == repeat.most else " lazy"
     return f"{short}{lazy}{near}{until}"

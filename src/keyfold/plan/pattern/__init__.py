@@ -1,1 +1,1 @@
-"""Patterns as data: their syntax, the automaton compiled from it, and steps that can never be reached."""
+"""Patterns as data: their syntax, the automaton compiled from it, and the check for unreachable steps."""

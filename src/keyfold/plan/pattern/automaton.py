@@ -1,8 +1,8 @@
-"""A pattern as the table that the kernel walks through: what may come after each row that was taken.
+"""A pattern compiled to the automaton that the kernel runs: which transitions may follow each matched row.
 
-A position is one place of a step in the pattern; a step that is repeated has several. Each has ways to the
-positions that may follow it. The kernel keeps, for each partial match, the position it is at and which of its
-ways are still alive: a row that came between may have ended some.
+A position is one occurrence of a step in the pattern; a repeated step has several. Each position has
+transitions to the positions that may follow it. For each partial match the kernel keeps its position and the
+set of transitions that are still enabled: a row in between may have disabled some.
 """
 
 from __future__ import annotations
@@ -17,45 +17,46 @@ from keyfold.plan.nodes import Expr, Site
 from keyfold.plan.pattern.syntax import (
     Atom,
     Chain,
+    Contiguity,
     Either,
-    Link,
     No,
     PatternSpec,
     Repeat,
     Sequence,
-    nos,
+    negations,
     size,
     steps,
 )
 
 ACCEPT: Final = -1
-"""The target of a way that ends the pattern."""
-MOST_POSITIONS: Final = 2000
-# The kernel has a bit for each, and one of its own.
-MOST_WAYS: Final = 63
-# Each alternative that may be left out doubles the ways to what follows, also where these are the same.
-_MOST_TRIED: Final = 5000
+"""The target of a transition that completes the pattern."""
+MAX_POSITIONS: Final = 2000
+# The kernel keeps a partial match's enabled transitions as the bits of a long, and needs one bit itself.
+MAX_TRANSITIONS: Final = 63
+# Each optional alternative doubles the paths to what follows, even where they end in the same transitions.
+_MAX_PATHS: Final = 5000
 
 
 @dataclass(frozen=True)
-class Way:
-    """A way from one position to another.
+class Transition:
+    """A transition from one position to another.
 
-    It dies with a row that it is not taken by, if it is strict; that one of `ends` is true for; that one of
-    `at_once` is true for, if it is the first row; or that is taken by a way that goes first.
+    A row disables it if it satisfies a condition of `disabled_by`; if it is the very next row and satisfies
+    one of `disabled_by_next`; if it is taken by a transition of `yields_to`; or if the transition is strict
+    and does not take the row.
     """
 
     target: int
-    link: Link = "next"
-    ends: tuple[int, ...] = ()
-    at_once: tuple[int, ...] = ()
-    after: tuple[int, ...] = ()
-    """Ways of the same position that go first: those that carry on a greedy repetition."""
+    contiguity: Contiguity = "relaxed"
+    disabled_by: tuple[int, ...] = ()
+    disabled_by_next: tuple[int, ...] = ()
+    yields_to: tuple[int, ...] = ()
+    """Transitions of the same position with precedence: those that continue a greedy repetition."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """An expression on a row, and whose it is."""
+    """A condition on a row, and the part of the pattern that it belongs to."""
 
     name: str
     expression: Expr | None
@@ -63,8 +64,8 @@ class Condition:
     site: Site | None = field(default=None, compare=False)
 
     @property
-    def words(self) -> str:
-        """What it means that it is true."""
+    def phrase(self) -> str:
+        """What has happened when a row satisfies it."""
         if self.kind == "until":
             return f"{self.name} is true"
         return f"{self.name} came" if self.kind == "no" else self.name
@@ -72,34 +73,41 @@ class Condition:
 
 @dataclass(frozen=True)
 class Automaton:
-    """Positions by their step's place in `steps`, the ways to begin with, and those of each position."""
+    """The positions, each as the number of its step, and their transitions."""
 
     steps: tuple[str, ...]
     conditions: tuple[Condition, ...]
-    """Those of the steps first, in the same order."""
+    """The conditions of the steps come first, in the same order."""
     positions: tuple[int, ...]
     written: tuple[int, ...]
-    """Which step of those that are written each position is of: a step that is repeated is written once."""
-    begin: tuple[Way, ...]
-    ways: tuple[tuple[Way, ...], ...]
+    """By position: which step of the pattern's text it is; a repeated step is written once."""
+    initial: tuple[Transition, ...]
+    """The transitions that start a partial match."""
+    transitions: tuple[tuple[Transition, ...], ...]
+    """The transitions of each position."""
 
     def plain(self) -> dict[str, object]:
-        """As JSON data, for the kernel."""
+        """The automaton as JSON data, for the kernel (`Automaton.parse`)."""
 
-        def listed(ways: Iterable[Way]) -> list[list[object]]:
-            return [[w.target, w.link, list(w.ends), list(w.at_once), list(w.after)] for w in ways]
+        def listed(transitions: Iterable[Transition]) -> list[list[object]]:
+            return [
+                [t.target, t.contiguity, list(t.disabled_by), list(t.disabled_by_next), list(t.yields_to)]
+                for t in transitions
+            ]
 
         return {
             "steps": self.steps,
-            "conditions": [[c.name, c.words] for c in self.conditions],
+            "conditions": [[c.name, c.phrase] for c in self.conditions],
             "positions": self.positions,
-            "begin": listed(self.begin),
-            "ways": [listed(ways) for ways in self.ways],
+            "initial": listed(self.initial),
+            "transitions": [listed(transitions) for transitions in self.transitions],
         }
 
 
 @dataclass(frozen=True)
 class _Take:
+    """Takes a row that satisfies the step's condition."""
+
     step: int
     written: int
     until: tuple[int, ...]
@@ -107,7 +115,7 @@ class _Take:
 
 @dataclass
 class _Split:
-    """Goes on at the next instruction, and at others; a greedy one prefers the next."""
+    """Continues at the next instruction and at others; a greedy split prefers the next."""
 
     others: list[int]
     greedy: bool
@@ -115,13 +123,17 @@ class _Split:
 
 @dataclass(frozen=True)
 class _Near:
-    link: Link
+    """Sets the contiguity of the next row."""
+
+    contiguity: Contiguity
 
 
 @dataclass(frozen=True)
 class _Not:
+    """Forbids rows before the next matched row: any of them, or only the very next."""
+
     condition: int
-    at_once: bool
+    next_only: bool
 
 
 @dataclass
@@ -133,35 +145,42 @@ _Instruction: TypeAlias = _Take | _Split | _Near | _Not | _Jump
 
 
 def automaton(pattern: PatternSpec, where: object = None) -> Automaton:
-    """The table of a pattern."""
+    """Compiles a pattern."""
     # Before anything is unrolled: times=1_000_000_000 would not come to an end.
-    if (found := size(pattern.sequence)) > MOST_POSITIONS:
+    if (found := size(pattern.sequence)) > MAX_POSITIONS:
         problem = f"the pattern is too large: its steps, with their repetitions, are {found}"
-        hint = f"at most {MOST_POSITIONS}; count rows with a window instead: by(...).rolling(...)"
+        hint = f"at most {MAX_POSITIONS}; count rows with a window instead: by(...).rolling(...)"
         raise BadOption(problem, where=where, hint=hint)
     program = _Program(pattern.sequence)
     takes = {at: one for at, one in enumerate(program.code) if isinstance(one, _Take)}
-    place = {at: number for number, at in enumerate(takes)}
-    begin = tuple(replace(w, ends=(), at_once=()) for w in _ways(program.code, 0, place, where))
-    ways = tuple(_ways(program.code, at + 1, place, where) for at in takes)
-    for way in (w for out in ways for w in out if w.target == ACCEPT and w.at_once):
-        name = program.conditions[way.at_once[0]].name
-        problem = f"the pattern may end with kf.no {name!r} as its very next row, which may never come"
-        raise BadOption(
-            problem, where=where, hint="a step after it that must come, or >> kf.no(...) with within"
-        )
-    return Automaton(
+    positions = {at: number for number, at in enumerate(takes)}
+    reachable = _Transitions(program.code, positions, where)
+    compiled = Automaton(
         tuple(program.steps),
         tuple(program.conditions),
         tuple(take.step for take in takes.values()),
         tuple(take.written for take in takes.values()),
-        begin,
-        ways,
+        # No row precedes the first one, so nothing can disable an initial transition.
+        tuple(replace(t, disabled_by=(), disabled_by_next=()) for t in reachable.after(0)),
+        tuple(reachable.after(at + 1) for at in takes),
     )
+    _refuse_open_end(compiled, where)
+    return compiled
+
+
+def _refuse_open_end(compiled: Automaton, where: object) -> None:
+    """A negation of the very next row must be followed by a step: otherwise no row may ever decide it."""
+    accepting = (t for out in compiled.transitions for t in out if t.target == ACCEPT)
+    for transition in accepting:
+        if transition.disabled_by_next:
+            name = compiled.conditions[transition.disabled_by_next[0]].name
+            problem = f"the pattern may end with kf.no {name!r} as its very next row, which may never come"
+            hint = "a step after it that must come, or >> kf.no(...) with within"
+            raise BadOption(problem, where=where, hint=hint)
 
 
 class _Program:
-    """A pattern as instructions: what to take, and where to go on."""
+    """A pattern as a program: instructions that take a row, branch or constrain the next row."""
 
     def __init__(self, sequence: Sequence) -> None:
         self.code: list[_Instruction] = []
@@ -169,7 +188,7 @@ class _Program:
         self.steps = [atom.name for atom in atoms]
         self.conditions = [
             *(Condition(atom.name, atom.condition, site=atom.site) for atom in atoms),
-            *(Condition(no.name, no.condition, "no", no.site) for no in nos(sequence)),
+            *(Condition(no.name, no.condition, "no", no.site) for no in negations(sequence)),
         ]
         self._numbers = {c.name.lower(): number for number, c in enumerate(self.conditions)}
         self._until: tuple[int, ...] = ()
@@ -181,7 +200,7 @@ class _Program:
             self.code.append(_Take(self._numbers[sequence.name.lower()], self._written, self._until))
             self._written += 1
         elif isinstance(sequence, No):
-            self.code.append(_Not(self._numbers[sequence.name.lower()], at_once=False))
+            self.code.append(_Not(self._numbers[sequence.name.lower()], next_only=False))
         elif isinstance(sequence, Chain):
             self._chain(sequence)
         elif isinstance(sequence, Either):
@@ -191,11 +210,11 @@ class _Program:
 
     def _chain(self, chain: Chain) -> None:
         self._add(chain.first)
-        for link, part in chain.rest:
+        for contiguity, part in chain.rest:
             if isinstance(part, No):
-                self.code.append(_Not(self._numbers[part.name.lower()], link == "strict"))
+                self.code.append(_Not(self._numbers[part.name.lower()], contiguity == "strict"))
             else:
-                self.code.append(_Near(link))
+                self.code.append(_Near(contiguity))
                 self._add(part)
 
     def _either(self, either: Either) -> None:
@@ -236,50 +255,65 @@ class _Program:
         self._until = before
 
 
-def _ways(code: list[_Instruction], at: int, place: dict[int, int], where: object) -> tuple[Way, ...]:
-    """What may be taken from an instruction on, those first that go first."""
-    found: list[Way] = []
-    known: dict[Way, int] = {}
-    tried = 0
+class _Transitions:
+    """The transitions that are reachable from an instruction, those with precedence first."""
 
-    def add(way: Way) -> list[int]:
-        if way not in known:
-            known[way] = len(found)
-            found.append(way)
-            if len(found) > MOST_WAYS:
-                _refuse_ways(f"more than {MOST_WAYS} steps may follow one row", where)
-        return [known[way]]
+    def __init__(self, code: list[_Instruction], positions: dict[int, int], where: object) -> None:
+        self._code = code
+        self._positions = positions
+        self._where = where
+        self._numbers: dict[Transition, int] = {}
+        self._paths = 0
 
-    def go(at: int, way: Way, seen: frozenset[int]) -> list[int]:
-        nonlocal tried
-        tried += 1
-        if tried > _MOST_TRIED:
-            _refuse_ways("thousands of ways lead from one row to the next", where)
-        while at < len(code):
-            one = code[at]
+    def after(self, at: int) -> tuple[Transition, ...]:
+        """The transitions from an instruction on."""
+        self._numbers, self._paths = {}, 0
+        self._follow(at, Transition(ACCEPT), frozenset())
+        return tuple(self._numbers)
+
+    def _follow(self, at: int, transition: Transition, seen: frozenset[int]) -> list[int]:
+        """Adds the transitions that begin as the given one; returns their numbers."""
+        self._paths += 1
+        if self._paths > _MAX_PATHS:
+            self._refuse("thousands of ways lead from one row to the next")
+        while at < len(self._code):
+            one = self._code[at]
             if isinstance(one, _Take):
-                return add(replace(way, target=place[at], ends=(*way.ends, *one.until)))
+                disabled_by = (*transition.disabled_by, *one.until)
+                return self._add(replace(transition, target=self._positions[at], disabled_by=disabled_by))
             if isinstance(one, _Split):
-                # A repetition of what may be empty comes back without a row.
-                if at in seen:
-                    return []
-                inner = seen | {at}
-                first = go(at + 1, way, inner)
-                later = replace(way, after=(*way.after, *first)) if one.greedy else way
-                return first + [n for other in one.others for n in go(other, later, inner)]
-            if isinstance(one, _Near):
-                way = replace(way, link=one.link)
-            elif isinstance(one, _Not) and one.at_once:
-                way = replace(way, at_once=(*way.at_once, one.condition))
-            elif isinstance(one, _Not):
-                way = replace(way, ends=(*way.ends, one.condition))
+                return self._split(at, one, transition, seen)
+            transition = _constrained(transition, one)
             at = one.to if isinstance(one, _Jump) else at + 1
-        return add(replace(way, target=ACCEPT))
+        return self._add(replace(transition, target=ACCEPT))
 
-    go(at, Way(ACCEPT), frozenset())
-    return tuple(found)
+    def _split(self, at: int, split: _Split, transition: Transition, seen: frozenset[int]) -> list[int]:
+        # A repetition of an optional part leads back here without a row.
+        if at in seen:
+            return []
+        inner = seen | {at}
+        first = self._follow(at + 1, transition, inner)
+        if split.greedy:
+            transition = replace(transition, yields_to=(*transition.yields_to, *first))
+        return first + [n for other in split.others for n in self._follow(other, transition, inner)]
+
+    def _add(self, transition: Transition) -> list[int]:
+        number = self._numbers.setdefault(transition, len(self._numbers))
+        if len(self._numbers) > MAX_TRANSITIONS:
+            self._refuse(f"more than {MAX_TRANSITIONS} steps may follow one row")
+        return [number]
+
+    def _refuse(self, why: str) -> NoReturn:
+        hint = "fewer steps that may be left out, one after the other, or fewer alternatives"
+        raise BadOption(f"the pattern is too large: {why}", where=self._where, hint=hint)
 
 
-def _refuse_ways(why: str, where: object) -> NoReturn:
-    hint = "fewer steps that may be left out, one after the other, or fewer alternatives"
-    raise BadOption(f"the pattern is too large: {why}", where=where, hint=hint)
+def _constrained(transition: Transition, one: _Near | _Not | _Jump) -> Transition:
+    """The transition with the constraint that an instruction adds."""
+    if isinstance(one, _Near):
+        return replace(transition, contiguity=one.contiguity)
+    if isinstance(one, _Not) and one.next_only:
+        return replace(transition, disabled_by_next=(*transition.disabled_by_next, one.condition))
+    if isinstance(one, _Not):
+        return replace(transition, disabled_by=(*transition.disabled_by, one.condition))
+    return transition

@@ -1,4 +1,4 @@
-"""Steps of a pattern that can never come: another takes every row before them, or rules theirs out."""
+"""Steps of a pattern that no row can reach: another step takes every row, or a condition excludes theirs."""
 
 from __future__ import annotations
 
@@ -6,57 +6,60 @@ from collections.abc import Sequence
 
 from keyfold.errors import BadOption
 from keyfold.plan.nodes import Expr
-from keyfold.plan.pattern.automaton import ACCEPT, Automaton, Condition, Way
+from keyfold.plan.pattern.automaton import ACCEPT, Automaton, Condition, Transition
 
 
 def refuse_unreachable(made: Automaton, where: object = None) -> None:
-    """Refuses a place of a step that no row can be taken by, whatever rows there are."""
-    reached, closed = _reached(made)
-    for position, ways, way in closed:
-        if position not in reached:
-            _refuse(made, ways, way, where)
+    """Refuses a pattern with a position that is unreachable whatever the rows are."""
+    reached, blocked = _reached(made)
+    for siblings, transition in blocked:
+        if transition.target not in reached:
+            _refuse(made, siblings, transition, where)
 
 
 def unreachable(made: Automaton) -> set[int]:
-    """The positions that no row can be taken by."""
+    """The positions that no row can reach."""
     return set(range(len(made.positions))) - _reached(made)[0]
 
 
-def _reached(made: Automaton) -> tuple[set[int], list[tuple[int, Sequence[Way], Way]]]:
-    """Positions that rows may come to, and the ways from there on that none can take."""
+def _reached(made: Automaton) -> tuple[set[int], list[tuple[Sequence[Transition], Transition]]]:
+    """The reachable positions, and the transitions from them that no row can take, with their siblings."""
     reached: set[int] = set()
-    closed: list[tuple[int, Sequence[Way], Way]] = []
-    todo: list[Sequence[Way]] = [made.begin]
+    blocked: list[tuple[Sequence[Transition], Transition]] = []
+    todo: list[Sequence[Transition]] = [made.initial]
     while todo:
-        ways = todo.pop()
-        for way in ways:
-            if way.target == ACCEPT or way.target in reached:
+        siblings = todo.pop()
+        for transition in siblings:
+            if transition.target == ACCEPT or transition.target in reached:
                 continue
-            if _taker(made, ways, way) or _ruler(made, way):
-                closed.append((way.target, ways, way))
+            if _preempting(made, siblings, transition) or _excluding(made, transition):
+                blocked.append((siblings, transition))
             else:
-                reached.add(way.target)
-                todo.append(made.ways[way.target])
-    return reached, closed
+                reached.add(transition.target)
+                todo.append(made.transitions[transition.target])
+    return reached, blocked
 
 
-def _taker(made: Automaton, ways: Sequence[Way], way: Way) -> Condition | None:
-    """The step that goes first, takes any row, and is not ended before the way itself is."""
-    for first in (ways[number] for number in way.after):
+def _preempting(made: Automaton, siblings: Sequence[Transition], transition: Transition) -> Condition | None:
+    """The step with precedence that takes any row, and is not disabled before the transition itself is."""
+    for first in (siblings[number] for number in transition.yields_to):
         if first.target == ACCEPT:
             continue
         found = made.conditions[made.positions[first.target]]
-        ends, at_once = set(first.ends) - set(way.ends), set(first.at_once) - {*way.at_once, *way.ends}
-        if found.expression is None and not ends and not at_once:
+        always = set(transition.disabled_by)
+        disabled_by = set(first.disabled_by) - always
+        disabled_by_next = set(first.disabled_by_next) - always - set(transition.disabled_by_next)
+        if found.expression is None and not disabled_by and not disabled_by_next:
             return found
     return None
 
 
-def _ruler(made: Automaton, way: Way) -> Condition | None:
-    """What ends the way with each row that the way could take."""
-    wanted = made.conditions[made.positions[way.target]].expression
-    enders = (*way.ends, *(way.at_once if way.link == "strict" else ()))
-    return next((c for c in map(made.conditions.__getitem__, enders) if _same(c.expression, wanted)), None)
+def _excluding(made: Automaton, transition: Transition) -> Condition | None:
+    """The condition that disables the transition with every row that it could take."""
+    wanted = made.conditions[made.positions[transition.target]].expression
+    next_only = transition.disabled_by_next if transition.contiguity == "strict" else ()
+    disabling = map(made.conditions.__getitem__, (*transition.disabled_by, *next_only))
+    return next((condition for condition in disabling if _same(condition.expression, wanted)), None)
 
 
 def _same(one: Expr | None, other: Expr | None) -> bool:
@@ -65,15 +68,15 @@ def _same(one: Expr | None, other: Expr | None) -> bool:
     return one is not None and one is other
 
 
-def _refuse(made: Automaton, ways: Sequence[Way], way: Way, where: object) -> None:
-    step = made.conditions[made.positions[way.target]]
-    taker, ruler = _taker(made, ways, way), _ruler(made, way)
-    if taker is not None:
-        why = f"step {taker.name!r} before it is greedy and takes any row, so that none is left"
-        hint = f"for step {taker.name!r} a condition, until=, times=(1, 5) or greedy=False"
-    elif ruler is not None and ruler.kind == "no":
-        why = f"kf.no {ruler.name!r} before it has the same condition, and is about its row too"
-        hint = f"a condition for kf.no {ruler.name!r} that is not true for the row of {step.name!r}"
+def _refuse(made: Automaton, siblings: Sequence[Transition], transition: Transition, where: object) -> None:
+    step = made.conditions[made.positions[transition.target]]
+    preempting, excluding = _preempting(made, siblings, transition), _excluding(made, transition)
+    if preempting is not None:
+        why = f"step {preempting.name!r} before it is greedy and takes any row, so that none is left"
+        hint = f"for step {preempting.name!r} a condition, until=, times=(1, 5) or greedy=False"
+    elif excluding is not None and excluding.kind == "no":
+        why = f"kf.no {excluding.name!r} before it has the same condition, and is about its row too"
+        hint = f"a condition for kf.no {excluding.name!r} that is not true for the row of {step.name!r}"
     else:
         why = "the repetition that it is in ends, by until, with each row that fits it"
         hint = f"an until= that is not the condition of {step.name!r}"

@@ -1,7 +1,8 @@
-"""What a pattern declares, as frozen data: steps, and how one follows another.
+"""The syntax tree of a pattern: frozen data, steps and how one follows another.
 
-`Link` is how near the next row must be: "next" is the next one that fits, "strict" the very next row of the
-key, "any" each one that fits. It belongs to what it leads to: where that is left out, it has no say.
+`Contiguity` has Flink's three kinds: "strict" takes the very next row of the key, "relaxed" the next row that
+satisfies the condition, and "any" (non-deterministic relaxed) every row that does. It belongs to the step it
+leads to: when an optional step is left out, so is its contiguity.
 """
 
 from __future__ import annotations
@@ -12,16 +13,16 @@ from typing import Final, Literal, TypeAlias
 
 from keyfold.plan.nodes import Expr, Named, Site
 
-Link: TypeAlias = Literal["next", "strict", "any"]
-LINKS: Final[dict[Link, str]] = {"next": ">>", "strict": "then", "any": "any"}
-"""As a pattern is written with them."""
+Contiguity: TypeAlias = Literal["relaxed", "strict", "any"]
+CONTIGUITY_SYNTAX: Final[dict[Contiguity, str]] = {"relaxed": ">>", "strict": "then", "any": "any"}
+"""How each kind is written in a pattern."""
 SkipKind: TypeAlias = Literal["past_last", "next", "none", "to_first", "to_last"]
 Order: TypeAlias = Literal["event", "arrival"]
 
 
 @dataclass(frozen=True)
 class Atom:
-    """One row for which a condition is true; None is any row."""
+    """A step: one row that satisfies the condition; None accepts any row."""
 
     name: str
     condition: Expr | None
@@ -30,7 +31,7 @@ class Atom:
 
 @dataclass(frozen=True)
 class No:
-    """No row between the rows before and after it; at the end of a pattern, none within its time."""
+    """A negation: no such row between its neighbours or, at the end of a pattern, before `within` expires."""
 
     name: str
     condition: Expr
@@ -39,31 +40,31 @@ class No:
 
 @dataclass(frozen=True)
 class Chain:
-    """One sequence after another."""
+    """Sequences that follow one another, each with the contiguity that leads to it."""
 
     first: Sequence
-    rest: tuple[tuple[Link, Sequence], ...]
+    rest: tuple[tuple[Contiguity, Sequence], ...]
 
 
 @dataclass(frozen=True)
 class Either:
-    """One of several sequences."""
+    """An alternative: one of several sequences."""
 
     options: tuple[Sequence, ...]
 
 
 @dataclass(frozen=True)
 class Repeat:
-    """A sequence again and again, `between` how near; a row for which `until` is true ends it.
+    """A sequence repeated `least` to `most` times; a row that satisfies `until` ends the repetition.
 
-    A greedy one takes all it can before what follows it gets a row.
+    `between` is the contiguity of the repetitions. A greedy repetition takes precedence over what follows it.
     """
 
     body: Sequence
     least: int
     most: int | None
     greedy: bool = True
-    between: Link = "next"
+    between: Contiguity = "relaxed"
     until: Expr | None = None
     site: Site | None = field(default=None, compare=False)
 
@@ -73,28 +74,28 @@ Sequence: TypeAlias = Atom | No | Chain | Either | Repeat
 
 @dataclass(frozen=True)
 class PatternSpec:
-    """A pattern that a table's rows are matches of."""
+    """A pattern whose matches are the rows of a table."""
 
     sequence: Sequence
     within_ms: int | None
     skip: SkipKind = "past_last"
     skip_to: str | None = None
-    """The step that `to_first` and `to_last` name."""
+    """The step named by `to_first` and `to_last`."""
     order: Order = "event"
     returns: Named = ()
     timeouts: bool = False
     limit: int = 10_000
-    """How many partial matches a key may have."""
+    """The most partial matches that a key may have."""
     site: Site | None = field(default=None, compare=False)
 
 
 def own_columns(*, timeouts: bool) -> tuple[str, ...]:
-    """What a match shows beside its identity and what it returns."""
+    """The columns of every match, beside its id and the columns that the pattern returns."""
     return ("started", "ended", "timed_out") if timeouts else ("started", "ended")
 
 
 def parts(sequence: Sequence) -> tuple[Sequence, ...]:
-    """What a sequence is made of."""
+    """The direct parts of a sequence."""
     if isinstance(sequence, Chain):
         return (sequence.first, *(part for _, part in sequence.rest))
     if isinstance(sequence, Either):
@@ -103,24 +104,24 @@ def parts(sequence: Sequence) -> tuple[Sequence, ...]:
 
 
 def walk(sequence: Sequence) -> Iterator[Sequence]:
-    """A sequence and all that it is made of, in order."""
+    """A sequence and all of its parts, recursively, in order."""
     yield sequence
     for part in parts(sequence):
         yield from walk(part)
 
 
 def steps(sequence: Sequence) -> tuple[Atom, ...]:
-    """The steps that take rows, each once, in order."""
+    """The distinct steps of a sequence, in order."""
     return tuple({s.name.lower(): s for s in walk(sequence) if isinstance(s, Atom)}.values())
 
 
-def nos(sequence: Sequence) -> tuple[No, ...]:
-    """What must not come, each once, in order."""
+def negations(sequence: Sequence) -> tuple[No, ...]:
+    """The distinct negations of a sequence, in order."""
     return tuple({s.name.lower(): s for s in walk(sequence) if isinstance(s, No)}.values())
 
 
 def size(sequence: Sequence) -> int:
-    """How many places its steps have, each time that one is repeated a place of its own."""
+    """The number of positions that the automaton will have: one for each repetition of each step."""
     if isinstance(sequence, Repeat):
         most = max(sequence.least, 1) if sequence.most is None else sequence.most
         return most * size(sequence.body)
@@ -128,7 +129,7 @@ def size(sequence: Sequence) -> int:
 
 
 def optional(sequence: Sequence) -> bool:
-    """Whether it can be matched without a row."""
+    """Whether the sequence matches without any row."""
     if isinstance(sequence, Atom):
         return False
     if isinstance(sequence, Repeat):
@@ -139,10 +140,10 @@ def optional(sequence: Sequence) -> bool:
 
 
 def bounded(sequence: Sequence) -> bool:
-    """Whether each row of a key ends what it does not carry on, and so many rows end it in any case."""
+    """Whether every partial match ends after a bounded number of rows, without the help of `within`."""
     for part in walk(sequence):
         if isinstance(part, No) or (
-            isinstance(part, Chain) and any(link != "strict" for link, _ in part.rest)
+            isinstance(part, Chain) and any(contiguity != "strict" for contiguity, _ in part.rest)
         ):
             return False
         if isinstance(part, Repeat) and (part.most is None or (part.most > 1 and part.between != "strict")):

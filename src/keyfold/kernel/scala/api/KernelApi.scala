@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LeafNode
 import org.apache.spark.sql.classic.{Dataset, ExpressionUtils, SparkSession}
 import org.apache.spark.sql.execution.keyfold.io.WatchedFileSource
 import org.apache.spark.sql.execution.keyfold.lookup.LookupTable
-import org.apache.spark.sql.keyfold.enrich.{ArrivalEnrichProcessor, EnrichLayout}
+import org.apache.spark.sql.keyfold.enrich.{ArrivalEnrichProcessor, EnrichLayout, EnrichOperator, EnrichSettings}
 import org.apache.spark.sql.keyfold.expressions.{ColumnScope, InternalColumns, ValidEventTime}
 import org.apache.spark.sql.keyfold.join.StreamJoin
 import org.apache.spark.sql.keyfold.physical.{KernelStrategy, PartitionStepNode, SortByKeyAndTime, StatefulOperator, WatermarkPropagation}
@@ -56,17 +56,18 @@ object KernelApi {
     val in = child.output
     def some(ms: Long) = Some(ms * 1000).filter(_ >= 0)
     val (row, value) = (in(keys).dataType.asInstanceOf[StructType], in(keys + 1).dataType.asInstanceOf[StructType])
-    val m = EnrichLayout(keys, row, value, rows, values, some(waitMs), follow, some(keepMs))
+    val m = EnrichLayout(keys, row, value)
+    val settings = EnrichSettings(rows, values, some(waitMs), follow, some(keepMs))
     val mine = row.indices.map { i =>
-      val field = GetStructField(in(m.rowAt), i)
+      val field = GetStructField(in(m.rowIndex), i)
       if (values && on.contains(i)) Coalesce(Seq(field, in(on.indexOf(i)))) else field
     }
-    val fields: Seq[Expression] = mine ++ value.indices.map(GetStructField(in(m.valueAt), _))
-    val own = (if (timed) Seq(InternalColumns.Time -> in(m.time)) else Nil) ++ (if (follow) Seq(InternalColumns.Weight -> in(m.weight)) else Nil) :+ (InternalColumns.SideOutput -> in(m.sideOutput))
-    val met = new ArrivalEnrichProcessor(m, fields ++ own.map(_._2), m.said(in, in(m.valueAt)))
-    val mark = both.asInstanceOf[Dataset[Row]].logicalPlan.output(m.time).metadata
+    val fields: Seq[Expression] = mine ++ value.indices.map(GetStructField(in(m.valueIndex), _))
+    val own = (if (timed) Seq(InternalColumns.Time -> in(m.timeIndex)) else Nil) ++ (if (follow) Seq(InternalColumns.Weight -> in(m.weightIndex)) else Nil) :+ (InternalColumns.SideOutput -> in(m.sideOutputIndex))
+    val met = new ArrivalEnrichProcessor(m, settings, fields ++ own.map(_._2), m.joinedRow(in, in(m.valueIndex)))
+    val mark = both.asInstanceOf[Dataset[Row]].logicalPlan.output(m.timeIndex).metadata
     val clock = if (waitMs < 0 && keepMs < 0) TimeMode.None() else if (timed) TimeMode.EventTime() else TimeMode.ProcessingTime()
-    EnrichLayout.plan(spark, child, met, names.asScala.toSeq ++ own.map(_._1), mark, clock)
+    EnrichOperator(spark, child, met, names.asScala.toSeq ++ own.map(_._1), mark, clock)
   }
 
   /** A stream's time where it is one that can be, else null; `aheadMs` is below zero where no time is too far ahead of the clock. */

@@ -9,9 +9,9 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project, Union}
 import org.apache.spark.sql.catalyst.util.UnsafeRowUtils
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
 import org.apache.spark.sql.keyfold.dedup.{DedupLayout, DedupProcessor, DuplicateCounter}
-import org.apache.spark.sql.keyfold.enrich.{EnrichLayout, EventTimeEnrichProcessor}
+import org.apache.spark.sql.keyfold.enrich.{EnrichLayout, EnrichOperator, EnrichSettings, EventTimeEnrichProcessor}
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, ColumnScope, EvaluateAll, Fingerprint, InternalColumns, RefusedException, RetractableAggregates, UserFold, ValidKey}
-import org.apache.spark.sql.keyfold.pattern.{Automaton, PatternDeclaration, PatternProcessor}
+import org.apache.spark.sql.keyfold.pattern.{Automaton, PatternDeclaration, PatternLayout, PatternProcessor}
 import org.apache.spark.sql.keyfold.physical.{KernelStrategy, MergePartials, PartitionStep, PartitionStepNode, StatefulOperator, Unwrap, WatermarkPropagation}
 import org.apache.spark.sql.keyfold.rows.{BehindWatermark, KeyedRows, LatenessCheck, NeverLate, PartialAggregation, RowGate, RowOrigin, SideOutput, SideOutputSettings, StatelessStep}
 import org.apache.spark.sql.keyfold.state.{KeyedProcessor, RecomputedAggregateProcessor, RunningAggregateProcessor, ShuffledRowLayout, StateToRows, TimerBuckets, TopN, TopNProcessor}
@@ -98,7 +98,7 @@ class TableDeclaration(df: DataFrame, keep: Boolean, origin: RowOrigin) {
   }
   private lazy val columnsShown: Seq[(String, Expression)] =
     if (shown.nonEmpty) shown else lens.seen.zip(lens.exprs).collect { case (a, e) if a.name != InternalColumns.Op && !keys.exists(_.equalsIgnoreCase(a.name)) => a.name -> e }
-  /** The table's rows are matches of a pattern, as plan/automaton.py writes it; all else about it is told to what comes back. */
+  /** The table's rows are matches of a pattern, as plan/pattern/automaton.py writes it; all else about it is told to what comes back. */
   def sequences(automaton: String): PatternDeclaration = { pattern = Some(new PatternDeclaration(lens, keyAttributes, time.isDefined, Automaton.parse(automaton))); pattern.get }
   /** Readers are told, with each change, what the row was before. */
   def before(): Unit = previous = true
@@ -106,7 +106,7 @@ class TableDeclaration(df: DataFrame, keep: Boolean, origin: RowOrigin) {
   private def keyAttributes: Seq[Attribute] = keys.map(k => lens.seen.find(_.name.equalsIgnoreCase(k)).get)
 
   /** All columns as one fold, in the order of declaration; aggregates share what they can. */
-  private lazy val whole: AggregateFold = if (pattern.isDefined) pattern.get.shown else if (ranking.isDefined) AggregateFold.newest(columnsShown, time).copy(keys = keyAttributes) else {
+  private lazy val whole: AggregateFold = if (pattern.isDefined) pattern.get.fold else if (ranking.isDefined) AggregateFold.newest(columnsShown, time).copy(keys = keyAttributes) else {
     val aggs = columns.collect { case DeclaredColumn(n, Some(c), _) => n -> c }
     val weighed = weight.filterNot(_ => refolds)
     val parts = (if (aggs.isEmpty) Nil else Seq(AggregateFold.aggregates(lens, keys, aggs, weighed))) ++ columns.flatMap(_.own).map { f => AggregateFold.own(lens, keyAttributes, f, weighed) }
@@ -175,24 +175,25 @@ class TableDeclaration(df: DataFrame, keep: Boolean, origin: RowOrigin) {
     val reads = input.slice(prefix, input.length - 3)
     val from = asking.asInstanceOf[Dataset[Row]].logicalPlan
     val (row, value) = (from.output(prefix).dataType.asInstanceOf[StructType], StructType(reads.map(a => StructField(a.name, a.dataType))))
-    val m = EnrichLayout(prefix, row, value, without, values = false, Some(waitMs * 1000).filter(_ >= 0), follow = false, None)
+    val m = EnrichLayout(prefix, row, value)
+    val settings = EnrichSettings(without, unmatchedValues = false, Some(waitMs * 1000).filter(_ >= 0), follow = false, None)
     val (asks, tells) = (asked(from, m), told(PartitionStepNode(work, input, plan), reads, m))
     val both = StatefulOperator.withoutEventTimeMetadata(Dataset.ofRows(spark, Union(Seq(asks, tells))).queryExecution.analyzed)
     val folding = fold.copy(previous = true, in = reads)
-    val said = m.said(both.output, AttributeReference("value", folding.seen)())
-    val fields = row.indices.map(GetStructField(said(m.rowAt), _)) ++ folding.result.indices.map(i => GetStructField(said(m.valueAt), i + 1))
-    val met = new EventTimeEnrichProcessor(m, folding, Some(ttlMs).filter(_ > 0), fields ++ Seq(both.output(m.time), both.output(m.sideOutput)), said)
-    EnrichLayout.plan(spark, both, met, names.asScala.toSeq ++ Seq(InternalColumns.Time, InternalColumns.SideOutput), from.output(prefix + 1).metadata, TimeMode.EventTime())
+    val said = m.joinedRow(both.output, AttributeReference("value", folding.seen)())
+    val fields = row.indices.map(GetStructField(said(m.rowIndex), _)) ++ folding.result.indices.map(i => GetStructField(said(m.valueIndex), i + 1))
+    val met = new EventTimeEnrichProcessor(m, settings, folding, Some(ttlMs).filter(_ > 0), fields ++ Seq(both.output(m.timeIndex), both.output(m.sideOutputIndex)), said)
+    EnrichOperator(spark, both, met, names.asScala.toSeq ++ Seq(InternalColumns.Time, InternalColumns.SideOutput), from.output(prefix + 1).metadata, TimeMode.EventTime())
   }
 
   /** Rows of the stream and of the table, as they come to a meeting. */
   private def asked(rows: LogicalPlan, m: EnrichLayout): LogicalPlan = {
     val Seq(row, time, bad) = rows.output.drop(m.keys)
-    meets(rows, m, Seq(row, Literal(null, m.value), Literal(0), time, Literal(0L), Literal(1), bad))
+    meets(rows, m, Seq(row, Literal(null, m.value), Literal(EnrichLayout.StreamRow), time, Literal(0L), Literal(1), bad))
   }
   private def told(rows: LogicalPlan, reads: Seq[Attribute], m: EnrichLayout): LogicalPlan = {
     val (stamp, value) = (rows.output(rows.output.length - 3), CreateNamedStruct(reads.flatMap(a => Seq(Literal(a.name), a))))
-    meets(rows, m, Seq(Literal(null, m.row), value, Literal(1), GetStructField(stamp, 0), GetStructField(stamp, 1), Literal(1), rows.output.last))
+    meets(rows, m, Seq(Literal(null, m.row), value, Literal(EnrichLayout.TableValue), GetStructField(stamp, 0), GetStructField(stamp, 1), Literal(1), rows.output.last))
   }
   private def meets(rows: LogicalPlan, m: EnrichLayout, columns: Seq[Expression]): LogicalPlan =
     Project(rows.output.take(m.keys) ++ EnrichLayout.Columns.zip(columns).map { case (n, e) => Alias(e, n)() }, rows)
@@ -277,16 +278,15 @@ class TableDeclaration(df: DataFrame, keep: Boolean, origin: RowOrigin) {
 
   /** Matches of a pattern: what is kept of a row and which conditions are true for it come through the shuffle. */
   private def matched(p: PatternDeclaration, source: Seq[Attribute], keyExprs: Seq[Expression], keyOut: Seq[Attribute], keeping: SideOutputSettings): Built = {
-    val timing = LatenessCheck(time.map(_ => if (p.how.held) BehindWatermark(inclusive = false) else NeverLate), source, time)
+    val timing = LatenessCheck(time.map(_ => if (p.settings.eventOrder) BehindWatermark(inclusive = false) else NeverLate), source, time)
     val all = gate(source)
     // A row without a key is rejected, whatever it says.
     val passes = p.relevant.map(r => keyAttributes.map(k => IsNull(lens.inSource(k))).foldLeft(r)(Or(_, _)))
     val bucket = Alias(TimerBuckets.of(keyExprs), InternalColumns.Pane)()
-    val work = KeyedRows(all.copy(conditions = all.conditions ++ passes), bucket +: keyExprs, Seq(p.kept, p.mask), time, Some(timing), bare = true)
-    val input = (AttributeReference(bucket.name, bucket.dataType)() +: keyOut) ++ Seq("row" -> p.kept.dataType, "mask" -> LongType, InternalColumns.Order -> work.added.head, InternalColumns.SideOutput -> SideOutput.schema).map { case (n, t) => AttributeReference(n, t)() }
-    val prefix = 1 + keyOut.length
-    val folding = new PatternProcessor(whole.copy(previous = previous), ShuffledRowLayout(input, prefix, ordered = true), keeping, p.how)
-    Built(work, input, prefix, input.take(1), folding, if (time.isEmpty) TimeMode.ProcessingTime() else TimeMode.EventTime(), Some(None))
+    val work = KeyedRows(all.copy(conditions = all.conditions ++ passes), bucket +: keyExprs, Seq(p.storedRow, p.mask), time, Some(timing), bare = true)
+    val layout = PatternLayout(AttributeReference(bucket.name, bucket.dataType)(), keyOut, p.storedRow.dataType)
+    val folding = new PatternProcessor(whole.copy(previous = previous), layout, keeping, p.settings)
+    Built(work, layout.input, layout.shuffled.prefix, Seq(layout.bucket), folding, if (time.isEmpty) TimeMode.ProcessingTime() else TimeMode.EventTime(), Some(None))
   }
 
   /** The whole fold, with what TTL, windows and rows that may be taken back need beside the columns; a window's bounds are part of its key. */

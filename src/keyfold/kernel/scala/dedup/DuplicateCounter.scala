@@ -4,28 +4,36 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.physical.PartitionStep
 import org.apache.spark.sql.keyfold.rows.SideOutput
-import org.apache.spark.sql.streaming._
-import org.apache.spark.sql.types._
 
-/** How many rows a step has removed, one line for each partition instead of one for each key. */
+/** Adds up the duplicates that a step has counted by key: one side output for each partition, at its end. */
 case class DuplicateCounter(step: String, sideOutput: Int) extends PartitionStep {
   def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = new Iterator[InternalRow] {
-    private var (n, ready) = (0L, null: InternalRow)
+    private var count = 0L
+    private var ready: InternalRow = _
+
     override def hasNext: Boolean = { if (ready == null) ready = advance(); ready != null }
-    override def next(): InternalRow = { if (!hasNext) throw new NoSuchElementException; val r = ready; ready = null; r }
+    override def next(): InternalRow = {
+      if (!hasNext) throw new NoSuchElementException
+      val row = ready
+      ready = null
+      row
+    }
+
     private def advance(): InternalRow = {
       while (rows.hasNext) {
         val row = rows.next()
         val side = SideOutput.of(row, sideOutput)
         if (side == null || !SideOutput.isPartialCount(side)) return row
-        n += SideOutput.count(side)
+        count += SideOutput.count(side)
       }
-      if (n == 0) null else {
-        val r = new GenericInternalRow(sideOutput + 1)
-        r.update(sideOutput, SideOutput.duplicates(step, n))
-        n = 0
-        r
-      }
+      if (count == 0) null else total()
+    }
+
+    private def total(): InternalRow = {
+      val row = new GenericInternalRow(sideOutput + 1)
+      row.update(sideOutput, SideOutput.duplicates(step, count))
+      count = 0
+      row
     }
   }
 }

@@ -8,102 +8,153 @@ import org.apache.spark.sql.keyfold.expressions.InternalRowEncoder
 import org.apache.spark.sql.keyfold.rows.EventTime
 import org.apache.spark.sql.keyfold.state.TimerTicks
 import org.apache.spark.sql.streaming._
-import org.apache.spark.sql.types._
 
-/** A stream that meets a table as it is now: the newest value of the key is kept, and rows that wait for one or follow it. */
-class ArrivalEnrichProcessor(m: EnrichLayout, out: Seq[Expression], said: Seq[Attribute]) extends EnrichProcessor(m, out, said) {
-  @transient private var table: ValueState[InternalRow] = _
-  @transient private var arrival: Boolean = _
-  override protected def heldSchema: StructType = super.heldSchema.add("due", LongType)
+/**
+ * Joins stream rows with the table's value at the time of their arrival. The state is the newest value of the
+ * key, and the rows that wait for a value or follow it.
+ */
+class ArrivalEnrichProcessor(
+    layout: EnrichLayout,
+    settings: EnrichSettings,
+    output: Seq[Expression],
+    joinedRow: Seq[Attribute]) extends EnrichProcessor(layout, settings, output, joinedRow) {
+  @transient private var valueState: ValueState[InternalRow] = _
+  @transient private var processingTime: Boolean = _
+  override protected val buffered: BufferedRowLayout = BufferedRowLayout(layout.row, hasDeadline = true)
 
   override def init(mode: OutputMode, time: TimeMode): Unit = {
-    table = getHandle.getValueState[InternalRow]("state", InternalRowEncoder.encoder(m.value), TTLConfig.NONE)
-    if (m.follow || m.waits.isDefined) initHeld()
-    arrival = time == TimeMode.ProcessingTime()
+    val encoder = InternalRowEncoder.encoder(layout.value)
+    valueState = getHandle.getValueState[InternalRow]("state", encoder, TTLConfig.NONE)
+    if (settings.follow || settings.maxWait.isDefined) initBuffer()
+    processingTime = time == TimeMode.ProcessingTime()
   }
 
-  override def handleInputRows(key: InternalRow, rows: Iterator[InternalRow], times: TimerValues): Iterator[InternalRow] = {
-    going.clear()
-    if (key.anyNull) rows.foreach(unkeyed(key, _))
+  override def handleInputRows(
+      key: InternalRow,
+      rows: Iterator[InternalRow],
+      times: TimerValues): Iterator[InternalRow] = {
+    out.clear()
+    if (key.anyNull) rows.foreach(emitWithoutKey(key, _))
     else {
-      val stored = table.get()
+      val stored = valueState.get()
       val old = if (stored == null) null else stored.copy()
-      val mine = new ArrayBuffer[InternalRow](2)
-      var change: InternalRow = null
-      while (rows.hasNext) {
-        val r = rows.next()
-        if (r.getInt(m.side) == 0) mine += r.copy()
-        else if (change == null || change.getLong(m.order) < r.getLong(m.order)) change = r.copy()
+      val streamRows = new ArrayBuffer[InternalRow](2)
+      val change = newestChange(rows, streamRows)
+      val value = if (change == null) old else if (layout.isValue(change)) layout.value(change) else null
+      if (change != null && value != old) {
+        if (value == null) valueState.clear() else valueState.update(value)
       }
-      val value = if (change == null) old else if (change.getInt(m.side) == 1) change.getStruct(m.valueAt, m.value.length) else null
-      if (change != null && value != old) { if (value == null) table.clear() else table.update(value) }
-      if (m.follow) follow(key, mine, old, value, times) else if (m.waits.isDefined) await(key, mine, value, times)
-      else mine.foreach(r => say(key, rowOf(r), value, timeOf(r), 1))
+      if (settings.follow) follow(key, streamRows, old, value, times)
+      else if (settings.maxWait.isDefined) joinOrWait(key, streamRows, value, times)
+      else streamRows.foreach(emitRow(key, _, value, 1))
     }
-    going.iterator
+    out.iterator
   }
 
-  private def held(r: InternalRow, due: Long): InternalRow = new GenericInternalRow(Array[Any](rowOf(r), timeOf(r), due))
-  private def dueAt(h: InternalRow): Long = h.getLong(2)
+  /** The last change of the table's value in the batch, or null; stream rows are added to `streamRows`. */
+  private def newestChange(rows: Iterator[InternalRow], streamRows: ArrayBuffer[InternalRow]): InternalRow = {
+    var newest: InternalRow = null
+    while (rows.hasNext) {
+      val r = rows.next()
+      if (layout.isStreamRow(r)) streamRows += r.copy()
+      else if (newest == null || layout.order(newest) < layout.order(r)) newest = r.copy()
+    }
+    newest
+  }
 
-  /** Rows wait for a value until they are due, each by itself. */
-  private def await(key: InternalRow, mine: ArrayBuffer[InternalRow], value: InternalRow, times: TimerValues): Unit =
+  private def emitRow(key: InternalRow, shuffled: InternalRow, value: InternalRow, weight: Int): Unit =
+    emit(key, layout.row(shuffled), value, layout.timeOrNull(shuffled), weight)
+  private def emitBuffered(key: InternalRow, row: InternalRow, value: InternalRow, weight: Int): Unit =
+    emit(key, buffered.row(row), value, buffered.timeOrNull(row), weight)
+
+  /** Rows without a value are buffered, each until its own deadline. */
+  private def joinOrWait(
+      key: InternalRow,
+      streamRows: ArrayBuffer[InternalRow],
+      value: InternalRow,
+      times: TimerValues): Unit =
     if (value != null) {
-      heldRows().foreach(h => say(key, heldRow(h), value, heldTime(h), 1))
-      holdOnly(ArrayBuffer.empty)
-      mine.foreach(r => say(key, rowOf(r), value, timeOf(r), 1))
+      bufferedRows().foreach(emitBuffered(key, _, value, 1))
+      replaceBuffer(ArrayBuffer.empty)
+      streamRows.foreach(emitRow(key, _, value, 1))
     } else {
-      val clock = EventTime.clock(times, arrival)
-      mine.foreach { r =>
-        val due = dueOf(r, clock, m.waits.get)
-        if (due <= clock) say(key, rowOf(r), null, timeOf(r), 1)
-        else { hold(held(r, due)); getHandle.registerTimer(TimerTicks.firing(due)) }
+      val clock = EventTime.clock(times, processingTime)
+      streamRows.foreach { r =>
+        val due = deadline(r, clock, settings.maxWait.get)
+        if (due <= clock) emitRow(key, r, null, 1)
+        else { appendToBuffer(toBuffered(r, due)); registerTimer(due) }
       }
     }
 
-  /** By event time where the row has one; before the first clock nothing is due. */
-  private def dueOf(r: InternalRow, clock: Long, length: Long): Long =
-    (if (!arrival && !r.isNullAt(m.time)) r.getLong(m.time) else if (clock == EventTime.NoWatermark) 0L else clock) + length
+  private def toBuffered(shuffled: InternalRow, due: Long): InternalRow =
+    buffered(layout.row(shuffled), layout.timeOrNull(shuffled), due)
+  private def registerTimer(due: Long): Unit = getHandle.registerTimer(TimerTicks.firing(due))
 
-  /** Rows follow their value: what was said of them is taken back when it changes. */
-  private def follow(key: InternalRow, mine: ArrayBuffer[InternalRow], old: InternalRow, value: InternalRow, times: TimerValues): Unit = {
-    val (came, gone) = mine.partition(_.getInt(m.weight) > 0)
-    val clock = EventTime.clock(times, arrival)
+  /** By event time where the row has one; as long as there is no clock, nothing is due. */
+  private def deadline(shuffled: InternalRow, clock: Long, duration: Long): Long = {
+    val from = if (!processingTime && layout.hasTime(shuffled)) layout.time(shuffled)
+      else if (clock == EventTime.NoWatermark) 0L else clock
+    from + duration
+  }
+
+  /** Joined rows follow their value: when it changes, they are retracted and emitted anew. */
+  private def follow(
+      key: InternalRow,
+      streamRows: ArrayBuffer[InternalRow],
+      old: InternalRow,
+      value: InternalRow,
+      times: TimerValues): Unit = {
+    val (arrived, retracted) = streamRows.partition(layout.weight(_) > 0)
+    val clock = EventTime.clock(times, processingTime)
     val changed = old != value
-    val none = m.values && !anyHeld
-    val before = if (changed || gone.nonEmpty) heldRows() else null
-    if (changed) before.foreach { h => say(key, heldRow(h), old, heldTime(h), -1); say(key, heldRow(h), value, heldTime(h), 1) }
-    came.foreach(r => say(key, rowOf(r), value, timeOf(r), 1))
-    gone.foreach(r => say(key, rowOf(r), value, timeOf(r), -1))
-    val fresh = came.map(r => held(r, m.keep.fold(Long.MaxValue)(dueOf(r, clock, _))))
-    if (gone.nonEmpty) holdOnly(without(before ++ fresh, gone)) else fresh.foreach(hold)
-    if (m.keep.isDefined) fresh.foreach(h => getHandle.registerTimer(TimerTicks.firing(dueAt(h))))
-    if (m.values) {
-      val alone = !anyHeld
-      if (old != null && none && (changed || !alone)) say(key, null, old, null, -1)
-      if (value != null && alone && (changed || !none)) say(key, null, value, null, 1)
+    val valueWasAlone = settings.unmatchedValues && !anyBuffered
+    val known = if (changed || retracted.nonEmpty) bufferedRows() else null
+    if (changed) known.foreach { r => emitBuffered(key, r, old, -1); emitBuffered(key, r, value, 1) }
+    arrived.foreach(emitRow(key, _, value, 1))
+    retracted.foreach(emitRow(key, _, value, -1))
+    val fresh = arrived.map(r => toBuffered(r, settings.keep.fold(Long.MaxValue)(deadline(r, clock, _))))
+    if (retracted.nonEmpty) replaceBuffer(removed(known ++ fresh, retracted))
+    else fresh.foreach(appendToBuffer)
+    if (settings.keep.isDefined) fresh.foreach(r => registerTimer(buffered.due(r)))
+    if (settings.unmatchedValues) followAlone(key, old, value, changed, valueWasAlone)
+  }
+
+  /** A value without rows is emitted alone, and retracted when it changes or a row arrives. */
+  private def followAlone(
+      key: InternalRow,
+      old: InternalRow,
+      value: InternalRow,
+      changed: Boolean,
+      wasAlone: Boolean): Unit = {
+    val isAlone = !anyBuffered
+    if (old != null && wasAlone && (changed || !isAlone)) emit(key, null, old, null, -1)
+    if (value != null && isAlone && (changed || !wasAlone)) emit(key, null, value, null, 1)
+  }
+
+  /** The rows without those that are retracted; equal rows are interchangeable. */
+  private def removed(
+      rows: ArrayBuffer[InternalRow],
+      retracted: ArrayBuffer[InternalRow]): ArrayBuffer[InternalRow] = {
+    val counts = new java.util.HashMap[InternalRow, Integer]
+    retracted.foreach(r => counts.merge(layout.row(r), 1, (a: Integer, b: Integer) => a + b))
+    rows.filter { r =>
+      val n = counts.get(buffered.row(r))
+      if (n != null && n > 0) { counts.put(buffered.row(r), n - 1); false } else true
     }
   }
 
-  /** Of rows that are equal any one goes for another. */
-  private def without(all: ArrayBuffer[InternalRow], gone: ArrayBuffer[InternalRow]): ArrayBuffer[InternalRow] = {
-    val left = new java.util.HashMap[InternalRow, Integer]
-    gone.foreach(r => left.merge(rowOf(r), 1, (a: Integer, b: Integer) => a + b))
-    all.filter { h =>
-      val n = left.get(heldRow(h))
-      if (n != null && n > 0) { left.put(heldRow(h), n - 1); false } else true
+  override def handleExpiredTimer(
+      key: InternalRow,
+      times: TimerValues,
+      timer: ExpiredTimerInfo): Iterator[InternalRow] = {
+    out.clear()
+    val clock = EventTime.clock(times, processingTime)
+    val (expired, left) = bufferedRows().partition(buffered.due(_) <= clock)
+    if (expired.nonEmpty) {
+      // A row that waited in vain is emitted unmatched; one that followed its value stays as last emitted.
+      if (settings.maxWait.isDefined) expired.foreach(emitBuffered(key, _, null, 1))
+      replaceBuffer(left)
     }
-  }
-
-  override def handleExpiredTimer(key: InternalRow, times: TimerValues, timer: ExpiredTimerInfo): Iterator[InternalRow] = {
-    going.clear()
-    val clock = EventTime.clock(times, arrival)
-    val (over, left) = heldRows().partition(dueAt(_) <= clock)
-    if (over.nonEmpty) {
-      // A row that has waited goes on alone; one that has followed its value for so long stays as it was said last.
-      if (m.waits.isDefined) over.foreach(h => say(key, heldRow(h), null, heldTime(h), 1))
-      holdOnly(left)
-    }
-    going.iterator
+    out.iterator
   }
 }

@@ -1,37 +1,96 @@
 package org.apache.spark.sql.keyfold.enrich
 
-import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.classic.{Dataset, SparkSession}
-import org.apache.spark.sql.keyfold.expressions.InternalColumns
-import org.apache.spark.sql.keyfold.physical.{MergePartials, StatefulOperator, Unwrap}
-import org.apache.spark.sql.keyfold.state.ColumnPacking
-import org.apache.spark.sql.streaming._
+import org.apache.spark.sql.keyfold.rows.SideOutput
 import org.apache.spark.sql.types._
 
 /**
- * A stream that meets a table, both by the table's key. What comes through the shuffle: the key, a `row` of the stream or a `value` of the table, which of them it is
- * (`side`: 0 a row, 1 a value, 2 a value that is gone), the row's time, the order of changes, the row's weight, and the text of a row set aside.
- *
- * Rows without a value go on alone (`rows`), values without a row do (`values`), or not. `waits`: how long a row waits for a value, in microseconds; `follow`: rows are
- * kept, for `keep` or for good, and are said anew when their value changes.
+ * How a stream is enriched. `unmatchedRows`: rows without a value are emitted; `unmatchedValues`: values
+ * without a row are. `maxWait`: how long a row is buffered for a value, in microseconds. `follow`: rows are
+ * buffered, for `keep` or for good; when their value changes, they are retracted and emitted again.
  */
-case class EnrichLayout(keys: Int, row: StructType, value: StructType, rows: Boolean, values: Boolean, waits: Option[Long], follow: Boolean, keep: Option[Long]) {
-  val (rowAt, valueAt, side, time, order, weight, sideOutput) = (keys, keys + 1, keys + 2, keys + 3, keys + 4, keys + 5, keys + 6)
+case class EnrichSettings(
+    unmatchedRows: Boolean,
+    unmatchedValues: Boolean,
+    maxWait: Option[Long],
+    follow: Boolean,
+    keep: Option[Long])
 
-  /** What a meeting says, of which `out` is made: the key, a row, a value as the stream goes on with it, the row's time, a weight and a text. */
-  def said(in: Seq[Attribute], value: Attribute): Seq[Attribute] = in.take(keys) ++ Seq(in(rowAt), value, in(time), in(weight), in(sideOutput))
+/**
+ * What comes through the shuffle to an enrichment, by the table's key: the key, a stream row or a table
+ * value, which of the two it is, the row's event time, the order of changes, the row's weight (-1 for a
+ * retraction), and the side output.
+ */
+case class EnrichLayout(keys: Int, row: StructType, value: StructType) {
+  val rowIndex: Int = keys
+  val valueIndex: Int = keys + 1
+  val sideIndex: Int = keys + 2
+  val timeIndex: Int = keys + 3
+  val orderIndex: Int = keys + 4
+  val weightIndex: Int = keys + 5
+  val sideOutputIndex: Int = keys + 6
+
+  def row(shuffled: InternalRow): InternalRow = shuffled.getStruct(rowIndex, row.length)
+  def value(shuffled: InternalRow): InternalRow = shuffled.getStruct(valueIndex, value.length)
+  def isStreamRow(shuffled: InternalRow): Boolean = shuffled.getInt(sideIndex) == EnrichLayout.StreamRow
+  def isValue(shuffled: InternalRow): Boolean = shuffled.getInt(sideIndex) == EnrichLayout.TableValue
+  def hasTime(shuffled: InternalRow): Boolean = !shuffled.isNullAt(timeIndex)
+  def time(shuffled: InternalRow): Long = shuffled.getLong(timeIndex)
+  def timeOrNull(shuffled: InternalRow): Any = if (hasTime(shuffled)) time(shuffled) else null
+  def order(shuffled: InternalRow): Long = shuffled.getLong(orderIndex)
+  def weight(shuffled: InternalRow): Int = shuffled.getInt(weightIndex)
+  /** Null if the row has none. */
+  def sideOutput(shuffled: InternalRow): InternalRow = SideOutput.of(shuffled, sideOutputIndex)
+
+  /** The columns of the joined row, of which the output is computed; `value` is its type there. */
+  def joinedRow(input: Seq[Attribute], value: Attribute): Seq[Attribute] = {
+    val Seq(row, time, weight, sideOutput) = Seq(rowIndex, timeIndex, weightIndex, sideOutputIndex).map(input)
+    input.take(keys) ++ Seq(row, value, time, weight, sideOutput)
+  }
 }
 
 object EnrichLayout {
-  /** The columns of `EnrichLayout` behind the key. */
+  /** The columns behind the key. */
   val Columns: Seq[String] = Seq("row", "value", "side", "time", "order", "weight", "side_output")
+  /** The values of `side`. */
+  val StreamRow = 0
+  val TableValue = 1
+  val DeletedValue = 2
+}
 
-  /** The stream that a meeting makes of rows with the columns of `EnrichLayout`; its event time, if it has one, has the mark `mark`. */
-  def plan(spark: SparkSession, both: LogicalPlan, met: EnrichProcessor, names: Seq[String], mark: Metadata, clock: TimeMode): DataFrame = {
-    val keys = both.output.take(met.m.keys)
-    val columns = names.zip(met.out).map { case (n, e) => AttributeReference(n, e.dataType, nullable = true, if (n == InternalColumns.Time) mark else Metadata.empty)() }
-    Dataset.ofRows(spark, Unwrap(columns, StatefulOperator(MergePartials(None, keys, keys, both), keys, met, clock)))
+/** The joined row behind its key: stream row, table value, event time, weight and side output. Reused. */
+class JoinedRowBuffer {
+  private val columns = new GenericInternalRow(5)
+
+  def apply(
+      row: InternalRow,
+      value: InternalRow,
+      time: Any,
+      weight: Int,
+      sideOutput: InternalRow): InternalRow = {
+    columns.update(0, row)
+    columns.update(1, value)
+    columns.update(2, time)
+    columns.update(3, weight)
+    columns.update(4, sideOutput)
+    columns
   }
+}
+
+/** A buffered stream row: the row, its event time if it has one and, with a deadline, when it is due. */
+case class BufferedRowLayout(row: StructType, hasDeadline: Boolean) {
+  val schema: StructType = {
+    val rowAndTime = new StructType().add("row", row).add("time", LongType)
+    if (hasDeadline) rowAndTime.add("due", LongType) else rowAndTime
+  }
+
+  def apply(row: InternalRow, time: Any): InternalRow = new GenericInternalRow(Array[Any](row, time))
+  def apply(row: InternalRow, time: Any, due: Long): InternalRow =
+    new GenericInternalRow(Array[Any](row, time, due))
+
+  def row(buffered: InternalRow): InternalRow = buffered.getStruct(0, row.length)
+  def time(buffered: InternalRow): Long = buffered.getLong(1)
+  def timeOrNull(buffered: InternalRow): Any = if (buffered.isNullAt(1)) null else time(buffered)
+  def due(buffered: InternalRow): Long = buffered.getLong(2)
 }

@@ -5,45 +5,55 @@ import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.InternalRowEncoder
-import org.apache.spark.sql.keyfold.rows.SideOutput
 import org.apache.spark.sql.streaming._
-import org.apache.spark.sql.types._
 
-/** What all meetings share: saying what goes on, and holding rows of the stream. `out`: what goes on, over `said`, the attributes of what is said. */
-abstract class EnrichProcessor(val m: EnrichLayout, val out: Seq[Expression], said: Seq[Attribute]) extends StatefulProcessor[InternalRow, InternalRow, InternalRow] {
-  @transient private var waiting: ListState[InternalRow] = _
-  @transient private lazy val project = UnsafeProjection.create(out, said)
-  @transient private lazy val joined = new JoinedRow
-  @transient private lazy val parts = new GenericInternalRow(5)
+/**
+ * Joins the rows of a stream with the values of a table. Subclasses decide which value a row is joined with,
+ * and when; this class emits joined rows and buffers stream rows. `output` is computed from `joinedRow`, the
+ * columns of `EnrichLayout.joinedRow`.
+ */
+abstract class EnrichProcessor(
+    val layout: EnrichLayout,
+    settings: EnrichSettings,
+    val output: Seq[Expression],
+    joinedRow: Seq[Attribute]) extends StatefulProcessor[InternalRow, InternalRow, InternalRow] {
+  /** How stream rows are buffered. */
+  protected def buffered: BufferedRowLayout
+
+  @transient private var buffer: ListState[InternalRow] = _
+  @transient private lazy val project = UnsafeProjection.create(output, joinedRow)
+  @transient private lazy val keyed = new JoinedRow
+  @transient private lazy val columns = new JoinedRowBuffer
   // Reused: Spark takes all of one key's output before it hands in the next key.
-  @transient protected lazy val going = new ArrayBuffer[InternalRow](8)
+  @transient protected lazy val out = new ArrayBuffer[InternalRow](8)
 
-  /** A row that is held, its time, and what else is to be known of it. */
-  protected def heldSchema: StructType = new StructType().add("row", m.row).add("time", LongType)
-  protected def initHeld(): Unit = waiting = getHandle.getListState[InternalRow]("rows", InternalRowEncoder.encoder(heldSchema), TTLConfig.NONE)
+  /** Emits the join of a row and a value, of which one may be null if unmatched ones are asked for. */
+  protected def emit(key: InternalRow, row: InternalRow, value: InternalRow, time: Any, weight: Int): Unit =
+    if ((value != null || settings.unmatchedRows) && (row != null || settings.unmatchedValues))
+      emitColumns(key, columns(row, value, time, weight, null))
 
-  protected def rowOf(r: InternalRow): InternalRow = r.getStruct(m.rowAt, m.row.length)
-  protected def timeOf(r: InternalRow): Any = if (r.isNullAt(m.time)) null else r.getLong(m.time)
+  private def emitColumns(key: InternalRow, columns: InternalRow): Unit =
+    out += project(keyed(key, columns)).copy()
 
-  /** A row, a value or both go on, unless what is alone is not asked for. */
-  protected def say(key: InternalRow, row: InternalRow, value: InternalRow, time: Any, weight: Int): Unit =
-    if ((value != null || m.rows) && (row != null || m.values)) emit(key, row, value, time, weight, null)
+  /** A row without a key has no value. Side outputs of the stream pass through; the table has its own. */
+  protected def emitWithoutKey(key: InternalRow, shuffled: InternalRow): Unit =
+    if (layout.isStreamRow(shuffled)) {
+      val (time, sideOutput) = (layout.timeOrNull(shuffled), layout.sideOutput(shuffled))
+      if (sideOutput == null) emit(key, layout.row(shuffled), null, time, layout.weight(shuffled))
+      else emitColumns(key, columns(null, null, time, 1, sideOutput))
+    }
 
-  private def emit(key: InternalRow, row: InternalRow, value: InternalRow, time: Any, weight: Int, sideOutput: InternalRow): Unit = {
-    parts.update(0, row); parts.update(1, value); parts.update(2, time); parts.update(3, weight); parts.update(4, sideOutput)
-    going += project(joined(key, parts)).copy()
+  protected def initBuffer(): Unit = {
+    val encoder = InternalRowEncoder.encoder(buffered.schema)
+    buffer = getHandle.getListState[InternalRow]("rows", encoder, TTLConfig.NONE)
   }
-
-  /** A row without a key meets no value. Those that the stream has set aside go through; the table has its own among its rejected rows. */
-  protected def unkeyed(key: InternalRow, r: InternalRow): Unit = if (r.getInt(m.side) == 0) {
-    if (r.isNullAt(m.sideOutput)) say(key, rowOf(r), null, timeOf(r), r.getInt(m.weight))
-    else emit(key, null, null, timeOf(r), 1, SideOutput.of(r, m.sideOutput))
+  protected def anyBuffered: Boolean = buffer.exists()
+  protected def bufferedRows(): ArrayBuffer[InternalRow] = {
+    val rows = new ArrayBuffer[InternalRow]
+    buffer.get().foreach(r => rows += r.copy())
+    rows
   }
-
-  protected def heldRow(h: InternalRow): InternalRow = h.getStruct(0, m.row.length)
-  protected def heldTime(h: InternalRow): Any = if (h.isNullAt(1)) null else h.getLong(1)
-  protected def anyHeld: Boolean = waiting.exists()
-  protected def heldRows(): ArrayBuffer[InternalRow] = { val all = new ArrayBuffer[InternalRow]; waiting.get().foreach(h => all += h.copy()); all }
-  protected def hold(h: InternalRow): Unit = waiting.appendValue(h)
-  protected def holdOnly(all: ArrayBuffer[InternalRow]): Unit = if (all.isEmpty) waiting.clear() else waiting.put(all.toArray)
+  protected def appendToBuffer(row: InternalRow): Unit = buffer.appendValue(row)
+  protected def replaceBuffer(rows: ArrayBuffer[InternalRow]): Unit =
+    if (rows.isEmpty) buffer.clear() else buffer.put(rows.toArray)
 }

@@ -6,116 +6,141 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, InternalRowEncoder, RowError}
 import org.apache.spark.sql.keyfold.rows.EventTime
-import org.apache.spark.sql.keyfold.state.{ChangeEmitter, StructPacking, TimerTicks}
+import org.apache.spark.sql.keyfold.state.{ChangeEmitter, TimerTicks}
 import org.apache.spark.sql.streaming._
-import org.apache.spark.sql.types._
-
-/** What a key's state was from a time on, in microseconds. */
-case class ValueVersion(from: Long, state: InternalRow)
 
 /**
- * A stream that meets a table as it was at the time of each row. The table's own rows come here (`side` 1, what its fold reads of them as `value`) and are folded into
- * versions, one for each time at which the key had a row; kept are those that a row of the stream that is not late, or that waits, can ask for. A row that waits is
- * answered when the watermark has passed it by more than that: no version up to its time can come then.
+ * Joins stream rows with the table's value at their event time. The rows of the table arrive here too, as the
+ * columns that its fold reads, and are folded into versions: one for each time at which the key has a row. A
+ * version is kept as long as a stream row that is not late, or is buffered, may ask for it. With `maxWait` a
+ * row is buffered until the watermark is past its time by more than that: then no version up to its time can
+ * be missing.
  */
-class EventTimeEnrichProcessor(m: EnrichLayout, fold: AggregateFold, ttlMs: Option[Long], out: Seq[Expression], said: Seq[Attribute]) extends EnrichProcessor(m, out, said) {
+class EventTimeEnrichProcessor(
+    layout: EnrichLayout,
+    settings: EnrichSettings,
+    fold: AggregateFold,
+    ttlMs: Option[Long],
+    output: Seq[Expression],
+    joinedRow: Seq[Attribute]) extends EnrichProcessor(layout, settings, output, joinedRow) {
   @transient private var state: ValueState[InternalRow] = _
-  @transient private lazy val live = new ChangeEmitter(fold)
-  private val width = fold.state.length
-  private val packing = StructPacking(new StructType().add("from", LongType).add("state", fold.schema))
-  private def stateSchema = new StructType().add("pruned", BooleanType).add("versions", packing.dataType)
+  @transient private lazy val evaluator = new ChangeEmitter(fold)
+  private val versionsLayout = VersionsLayout(fold.schema)
+  private val maxWait = settings.maxWait.getOrElse(0L)
+  override protected val buffered: BufferedRowLayout = BufferedRowLayout(layout.row, hasDeadline = false)
 
   override def init(mode: OutputMode, time: TimeMode): Unit = {
-    state = getHandle.getValueState[InternalRow]("state", InternalRowEncoder.encoder(stateSchema), TTLConfig.NONE)
-    if (m.waits.isDefined) initHeld()
+    val encoder = InternalRowEncoder.encoder(versionsLayout.schema)
+    state = getHandle.getValueState[InternalRow]("state", encoder, TTLConfig.NONE)
+    if (settings.maxWait.isDefined) initBuffer()
   }
 
-  override def handleInputRows(key: InternalRow, rows: Iterator[InternalRow], times: TimerValues): Iterator[InternalRow] = {
-    going.clear()
-    if (key.anyNull) rows.foreach(unkeyed(key, _))
+  override def handleInputRows(
+      key: InternalRow,
+      rows: Iterator[InternalRow],
+      times: TimerValues): Iterator[InternalRow] = {
+    out.clear()
+    if (key.anyNull) rows.foreach(emitWithoutKey(key, _))
     else {
-      val clock = EventTime.watermark(times.getCurrentWatermarkInMs())
-      val all = new ArrayBuffer[InternalRow](4)
-      rows.foreach(r => all += r.copy())
-      val (asking, telling) = all.partition(_.getInt(m.side) == 0)
-      var known = load()
-      if (telling.nonEmpty) {
-        known = fold(key, known, telling.filterNot(_.isNullAt(m.time)).sortBy(r => (r.getLong(m.time), r.getLong(m.order))))
-        // Those that are due ask for what is pruned next.
-        if (m.waits.isDefined) release(key, known, clock)
-        store(known, clock)
+      val watermark = EventTime.watermark(times.getCurrentWatermarkInMs())
+      val batch = new ArrayBuffer[InternalRow](4)
+      rows.foreach(r => batch += r.copy())
+      val (streamRows, tableRows) = batch.partition(layout.isStreamRow)
+      var versions = load()
+      if (tableRows.nonEmpty) {
+        val inOrder = tableRows.filter(layout.hasTime).sortBy(r => (layout.time(r), layout.order(r)))
+        versions = folded(versions, inOrder)
+        // Before versions are pruned: buffered rows that are due ask for them.
+        if (settings.maxWait.isDefined) emitDueRows(key, versions, watermark)
+        store(versions, watermark)
       }
-      asking.foreach { r =>
-        val at = r.getLong(m.time)
-        if (passed(at, clock)) answer(key, rowOf(r), at, known)
-        else {
-          hold(new GenericInternalRow(Array[Any](rowOf(r), at)))
-          getHandle.registerTimer(TimerTicks.firing(at + patience + 1))
-        }
-      }
+      streamRows.foreach(joinOrBuffer(key, _, versions, watermark))
     }
-    going.iterator
+    out.iterator
   }
 
-  private val patience = m.waits.getOrElse(0L)
-  /** Whether a row of a time need not wait. A version of the watermark's own time is not late yet. */
-  private def passed(at: Long, clock: Long): Boolean = m.waits.forall(_ + at < clock)
+  private def joinOrBuffer(
+      key: InternalRow,
+      shuffled: InternalRow,
+      versions: Versions,
+      watermark: Long): Unit = {
+    val time = layout.time(shuffled)
+    if (isDue(time, watermark)) emitAsOf(key, layout.row(shuffled), time, versions)
+    else {
+      appendToBuffer(buffered(layout.row(shuffled), time))
+      getHandle.registerTimer(TimerTicks.firing(time + maxWait + 1))
+    }
+  }
 
-  /** The versions of a key, oldest first, and whether there were older ones. */
-  private case class Known(pruned: Boolean, versions: ArrayBuffer[ValueVersion])
-  private def load(): Known = {
+  /** Whether a row can be joined. A version whose time is the watermark itself is not late yet. */
+  private def isDue(time: Long, watermark: Long): Boolean = settings.maxWait.forall(_ + time < watermark)
+
+  private def load(): Versions = {
     val stored = state.get()
-    if (stored == null) Known(pruned = false, new ArrayBuffer[ValueVersion])
-    else Known(stored.getBoolean(0), packing.unpack(stored, 1).map(v => ValueVersion(v.getLong(0), v.getStruct(1, width).copy())))
+    if (stored == null) Versions.empty else versionsLayout.decode(stored)
   }
 
-  /** A row is part of the version of its time and of all later ones. */
-  private def fold(key: InternalRow, known: Known, rows: ArrayBuffer[InternalRow]): Known = {
-    val versions = known.versions.clone()
+  /** Folds rows of the table in: each becomes part of the version of its time and of all later ones. */
+  private def folded(known: Versions, rows: ArrayBuffer[InternalRow]): Versions = {
+    val versions = known.all.clone()
     rows.foreach { r =>
-      try {
-        val (at, value) = (r.getLong(m.time), r.getStruct(m.valueAt, m.value.length))
-        var i = versions.lastIndexWhere(_.from <= at)
-        val next = versions.indices.drop(i + 1).map(j => ValueVersion(versions(j).from, live.plus(versions(j).state, value)))
-        val mine = ValueVersion(at, live.plus(if (i < 0) null else versions(i).state, value))
-        next.indices.foreach(j => versions(i + 1 + j) = next(j))
-        if (i >= 0 && versions(i).from == at) versions(i) = mine else if (i >= 0 || !known.pruned) { i += 1; versions.insert(i, mine) }
-      } catch { case _: RowError => () } // The table itself has it among its rejected rows.
+      // A row on which the fold throws is skipped: the table itself has it among its rejected rows.
+      try foldIn(versions, layout.time(r), layout.value(r), known.pruned) catch { case _: RowError => () }
     }
-    Known(known.pruned, versions)
+    Versions(known.pruned, versions)
   }
 
-  /** Of the versions up to the watermark, or as far behind it as rows wait, only the newest can still be asked for. */
-  private def store(known: Known, clock: Long): Unit = if (known.versions.nonEmpty) {
-    val first = if (clock == EventTime.NoWatermark) 0 else math.max(0, known.versions.lastIndexWhere(_.from <= clock - patience))
-    val left = known.versions.drop(first)
-    if (ttlMs.isDefined && !state.exists()) expire(left.last)
-    state.update(new GenericInternalRow(Array[Any](known.pruned || first > 0, packing.pack(left.map(v => new GenericInternalRow(Array[Any](v.from, v.state)): InternalRow)))))
+  private def foldIn(
+      versions: ArrayBuffer[Version],
+      time: Long,
+      value: InternalRow,
+      pruned: Boolean): Unit = {
+    val i = versions.lastIndexWhere(_.from <= time)
+    // All are computed before any is replaced, since the fold may throw.
+    val later = versions.drop(i + 1).map(v => Version(v.from, evaluator.plus(v.state, value)))
+    val own = Version(time, evaluator.plus(if (i < 0) null else versions(i).state, value))
+    later.indices.foreach(j => versions(i + 1 + j) = later(j))
+    if (i >= 0 && versions(i).from == time) versions(i) = own
+    else if (i >= 0 || !pruned) versions.insert(i + 1, own)
   }
 
-  private def end(newest: ValueVersion): Long = newest.from + ttlMs.get * 1000
-  private def expire(newest: ValueVersion): Unit = getHandle.registerTimer(TimerTicks.firing(end(newest) + patience))
-
-  private def answer(key: InternalRow, row: InternalRow, at: Long, known: Known): Unit = {
-    val found = known.versions.reverseIterator.find(_.from <= at).filter(v => ttlMs.isEmpty || end(v) > at)
-    say(key, row, found.map(v => live.before(key, live.read(v.state))).orNull, at, 1)
+  /** Of the versions up to the watermark less `maxWait`, only the newest may still be asked for. */
+  private def store(versions: Versions, watermark: Long): Unit = if (versions.all.nonEmpty) {
+    val first = if (watermark == EventTime.NoWatermark) 0
+      else math.max(0, versions.all.lastIndexWhere(_.from <= watermark - maxWait))
+    val left = Versions(versions.pruned || first > 0, versions.all.drop(first))
+    if (ttlMs.isDefined && !state.exists()) registerTtlTimer(left.newest)
+    state.update(versionsLayout.encode(left))
   }
 
-  override def handleExpiredTimer(key: InternalRow, times: TimerValues, timer: ExpiredTimerInfo): Iterator[InternalRow] = {
-    going.clear()
-    val clock = EventTime.watermark(times.getCurrentWatermarkInMs())
-    val known = load()
-    if (m.waits.isDefined) release(key, known, clock)
-    if (ttlMs.isDefined && known.versions.nonEmpty) { if (end(known.versions.last) + patience <= clock) state.clear() else expire(known.versions.last) }
-    going.iterator
+  private def expiry(version: Version): Long = version.from + ttlMs.get * 1000
+  private def registerTtlTimer(newest: Version): Unit =
+    getHandle.registerTimer(TimerTicks.firing(expiry(newest) + maxWait))
+
+  private def emitAsOf(key: InternalRow, row: InternalRow, time: Long, versions: Versions): Unit = {
+    val version = versions.asOf(time).filter(v => ttlMs.isEmpty || expiry(v) > time)
+    emit(key, row, version.map(v => evaluator.before(key, evaluator.read(v.state))).orNull, time, 1)
   }
 
-  /** Rows that have waited long enough are answered. */
-  private def release(key: InternalRow, known: Known, clock: Long): Unit = {
-    val (over, left) = heldRows().partition(h => passed(h.getLong(1), clock))
-    if (over.nonEmpty) {
-      over.sortBy(_.getLong(1)).foreach(h => answer(key, heldRow(h), h.getLong(1), known))
-      holdOnly(left)
+  override def handleExpiredTimer(
+      key: InternalRow,
+      times: TimerValues,
+      timer: ExpiredTimerInfo): Iterator[InternalRow] = {
+    out.clear()
+    val watermark = EventTime.watermark(times.getCurrentWatermarkInMs())
+    val versions = load()
+    if (settings.maxWait.isDefined) emitDueRows(key, versions, watermark)
+    if (ttlMs.isDefined && versions.all.nonEmpty) {
+      if (expiry(versions.newest) + maxWait <= watermark) state.clear() else registerTtlTimer(versions.newest)
+    }
+    out.iterator
+  }
+
+  private def emitDueRows(key: InternalRow, versions: Versions, watermark: Long): Unit = {
+    val (due, left) = bufferedRows().partition(r => isDue(buffered.time(r), watermark))
+    if (due.nonEmpty) {
+      due.sortBy(buffered.time).foreach(r => emitAsOf(key, buffered.row(r), buffered.time(r), versions))
+      replaceBuffer(left)
     }
   }
 }

@@ -7,42 +7,64 @@ import org.apache.spark.sql.keyfold.expressions.UserPredicate
 import org.apache.spark.sql.types._
 
 /**
- * What the conditions of a pattern look at: the columns of a row (`row`; `read` are those that are known still when it has been taken), and of the
- * match so far each step's rows (`steps`), the row taken last and the first one.
- * `all` are those that a row alone does not decide, by number.
+ * The conditions of a pattern that depend on earlier rows of the match (`dependent`, by number), and the
+ * columns that they read: those of the row, of which `stored` are kept in state, and those of the match so
+ * far: the rows of each step, its last row and its first.
  */
-case class MatchConditions(all: Map[Int, Expression], row: Seq[Attribute], read: Seq[Attribute], steps: Seq[Attribute], last: Attribute, first: Attribute) {
-  def kept: StructType = StructType(row.map(a => StructField(a.name, if (read.contains(a)) a.dataType else PatternDeclaration.Unread)))
-  def match_ : Seq[Attribute] = steps ++ Seq(last, first)
+case class MatchConditions(
+    dependent: Map[Int, Expression],
+    row: Seq[Attribute],
+    stored: Seq[Attribute],
+    steps: Seq[Attribute],
+    last: Attribute,
+    first: Attribute) {
+  /** The schema of a matched row in state. */
+  def storedRow: StructType = StructType(row.map { a =>
+    StructField(a.name, if (stored.contains(a)) a.dataType else PatternDeclaration.Unread)
+  })
+  def matchColumns: Seq[Attribute] = steps ++ Seq(last, first)
 }
 
-/** What a match has taken so far, as the columns `MatchConditions.match_`; those that nobody asks for are left out. */
-class MatchColumns(c: MatchConditions, automaton: Automaton, asked: Set[ExprId]) {
-  private val n = c.steps.length
-  private val wanted = c.match_.map(a => asked(a.exprId)).toArray
-  private val arrays = (0 until n).exists(wanted(_))
-  val columns = new GenericInternalRow(n + 2)
+/** Computes the columns `MatchConditions.matchColumns` of a match; those that are not in `used` stay null. */
+class MatchColumns(conditions: MatchConditions, automaton: Automaton, used: Set[ExprId]) {
+  private val stepCount = conditions.steps.length
+  private val (lastColumn, firstColumn) = (stepCount, stepCount + 1)
+  private val isUsed = conditions.matchColumns.map(a => used(a.exprId)).toArray
+  private val anyStepUsed = (0 until stepCount).exists(isUsed(_))
+  private val columns = new GenericInternalRow(stepCount + 2)
 
-  def fill(taken: TakenRows, node: Int): InternalRow = {
-    if (arrays) {
-      val path = if (node < 0) Array.empty[Int] else taken.path(node)
-      var s = 0
-      while (s < n) {
-        if (wanted(s)) columns.update(s, new GenericArrayData(path.filter(p => automaton.positions(taken.position(p)) == s).map(p => taken.rows(taken.row(p)): Any)))
-        s += 1
-      }
-    }
-    columns.update(n, if (node < 0) null else taken.rows(taken.row(node)))
-    if (wanted(n + 1)) columns.update(n + 1, if (node < 0) null else { var f = node; while (taken.before(f) >= 0) f = taken.before(f); taken.rows(taken.row(f)) })
+  /** The columns of the match with this last node, below zero for an empty one; valid until the next call. */
+  def apply(matched: MatchedRows, lastNode: Int): InternalRow = {
+    if (anyStepUsed) fillSteps(matched, lastNode)
+    columns.update(lastColumn, if (lastNode < 0) null else matched.rows(matched.row(lastNode)))
+    if (isUsed(firstColumn)) columns.update(firstColumn,
+      if (lastNode < 0) null else matched.rows(matched.row(matched.first(lastNode))))
     columns
+  }
+
+  private def fillSteps(matched: MatchedRows, lastNode: Int): Unit = {
+    val path = if (lastNode < 0) Array.empty[Int] else matched.path(lastNode)
+    var step = 0
+    while (step < stepCount) {
+      if (isUsed(step)) {
+        val nodes = path.filter(node => automaton.positions(matched.position(node)) == step)
+        columns.update(step, new GenericArrayData(nodes.map(node => matched.rows(matched.row(node)): Any)))
+      }
+      step += 1
+    }
   }
 }
 
-class MatchConditionEvaluator(c: MatchConditions, automaton: Automaton) extends MatchPredicate {
-  private val tests = c.all.map { case (i, e) => i -> new UserPredicate(e, c.row ++ c.match_) }
-  private val fills = c.all.map { case (i, e) => i -> new MatchColumns(c, automaton, e.references.map(_.exprId).toSet) }
+/** Evaluates the conditions that depend on earlier rows of the match, compiled once for each task. */
+class MatchConditionEvaluator(conditions: MatchConditions, automaton: Automaton) extends MatchPredicate {
+  private val predicates = conditions.dependent.map { case (number, e) =>
+    number -> new UserPredicate(e, conditions.row ++ conditions.matchColumns)
+  }
+  private val columns = conditions.dependent.map { case (number, e) =>
+    number -> new MatchColumns(conditions, automaton, e.references.map(_.exprId).toSet)
+  }
   private val joined = new JoinedRow
 
-  override def holds(condition: Int, row: InternalRow, taken: TakenRows, node: Int): Boolean =
-    tests(condition)(joined(row, fills(condition).fill(taken, node)))
+  override def holds(condition: Int, row: InternalRow, matched: MatchedRows, lastNode: Int): Boolean =
+    predicates(condition)(joined(row, columns(condition)(matched, lastNode)))
 }

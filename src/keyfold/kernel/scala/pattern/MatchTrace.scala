@@ -7,54 +7,85 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.keyfold.rows.{EventTime, SideOutputBuilder}
 import org.apache.spark.util.CollectionAccumulator
 
-/** Writes down what each row of a key does to its partial matches, a line of JSON for each; rows go by their marks. */
-class MatchTrace(lines: CollectionAccumulator[String], automaton: Automaton, key: String, rejects: SideOutputBuilder) extends MatchListener {
+/**
+ * Records what each row of a key does to its partial matches, as a line of JSON, for `keyfold pattern
+ * explain`. Rows are referred to by their ids.
+ */
+class MatchTrace(
+    lines: CollectionAccumulator[String],
+    automaton: Automaton,
+    key: String,
+    sideOutput: SideOutputBuilder) extends MatchListener {
   private var line: ObjectNode = _
-  /** What the row does is told while it happens, so what it took is looked up at the end. */
-  private var said = Vector.empty[TakenRows => Unit]
-  /** How much of that was said before the row had its turn. */
-  private var before = 0
+  /** Entries of the line, written when the row is done: only then are all nodes known. */
+  private var entries = Vector.empty[MatchedRows => Unit]
+  /** How many of them precede the row: its time has expired something. */
+  private var entriesBeforeRow = 0
 
-  private def blank(): ObjectNode = { val n = MatchTrace.mapper.createObjectNode(); n.set("key", MatchTrace.mapper.readTree(key)); n }
-  private def list(name: String): ArrayNode = line.withArray(s"/$name")
-  private def path(t: TakenRows, node: Int, to: ArrayNode): Unit =
-    t.path(node).foreach(n => to.addObject().put("row", f"${t.marks(t.row(n))}%016x").put("step", automaton.name(t.position(n))))
-
-  def begin(row: InternalRow, mask: Long, time: Long, mark: Long): Unit = {
-    line = blank()
-    before = said.length
-    line.set("row", MatchTrace.mapper.readTree(rejects.json(row)))
-    line.put("time", EventTime.text(time)).put("mark", f"$mark%016x")
-    automaton.names.indices.filter(c => (mask & (1L << c)) != 0).foreach(held)
+  /** A row is about to be matched. */
+  def begin(row: InternalRow, mask: Long, time: Long, rowId: Long): Unit = {
+    line = emptyLine()
+    entriesBeforeRow = entries.length
+    line.set("row", MatchTrace.mapper.readTree(sideOutput.json(row)))
+    line.put("time", EventTime.text(time)).put("mark", hex(rowId))
+    automaton.conditionNames.indices.filter(c => (mask & (1L << c)) != 0).foreach(onCondition)
   }
 
-  override def held(c: Int): Unit = { val all = list("true"); if (!(0 until all.size).exists(all.get(_).asText == automaton.names(c))) all.add(automaton.names(c)) }
-  private def say(act: TakenRows => Unit): Unit = { if (line == null) line = blank(); said :+= act }
-  override def took(node: Int): Unit = say(t => path(t, node, list("took").addArray()))
-  override def waits(f: Match, earlier: Int): Unit = say { t =>
-    val e = list("held").addObject()
-    path(t, f.node, e.putArray("match"))
-    path(t, earlier, e.putArray("behind"))
+  override def onCondition(condition: Int): Unit = {
+    val (satisfied, name) = (list("true"), automaton.conditionNames(condition))
+    if (!(0 until satisfied.size).exists(satisfied.get(_).asText == name)) satisfied.add(name)
   }
-  override def ended(node: Int, why: String): Unit = say { t => path(t, node, list("ended").addObject().put("why", why).putArray("match")) }
-  override def found(f: Match): Unit = say { t => val e = list("matches").addObject().put("match_id", t.id(f.node)).put("timed_out", f.timedOut); path(t, f.node, e.putArray("match")) }
+  override def onRowMatched(node: Int): Unit = record(m => writePath(m, node, list("took").addArray()))
+  override def onDeferred(found: Match, earlier: Int): Unit = record { matched =>
+    val entry = list("held").addObject()
+    writePath(matched, found.lastNode, entry.putArray("match"))
+    writePath(matched, earlier, entry.putArray("behind"))
+  }
+  override def onDiscarded(lastNode: Int, reason: String): Unit = record { matched =>
+    writePath(matched, lastNode, list("ended").addObject().put("why", reason).putArray("match"))
+  }
+  override def onMatch(found: Match): Unit = record { matched =>
+    val entry = list("matches").addObject()
+    entry.put("match_id", matched.id(found.lastNode)).put("timed_out", found.timedOut)
+    writePath(matched, found.lastNode, entry.putArray("match"))
+  }
 
-  /** A row that a condition threw on has done nothing. */
-  def refused(why: String): Unit = { said = said.take(before); line.put("rejected", why) }
+  /** A condition threw on the row, which therefore has no effect. */
+  def onRejected(reason: String): Unit = {
+    entries = entries.take(entriesBeforeRow)
+    line.put("rejected", reason)
+  }
 
-  /** The row is through; nothing to write down if only time has passed, and nothing came of it. */
-  def end(m: Matcher): Unit = if (line != null) {
-    said.foreach(_(m.taken))
+  /** The row is done. Without a row, there is a line only if the passing of time has had an effect. */
+  def end(matcher: Matcher): Unit = if (line != null) {
+    entries.foreach(_(matcher.matched))
     val waiting = list("waiting")
-    m.groups.foreach(g => (0 until g.length).foreach { k =>
-      val w = waiting.addObject()
-      path(m.taken, g.nodes(k), w.putArray("match"))
-      automaton.awaited(g.at, g.alive).foreach(w.withArray("/for").add(_))
-    })
+    matcher.partials.foreach { (group, k) =>
+      val entry = waiting.addObject()
+      writePath(matcher.matched, group.lastNodes(k), entry.putArray("match"))
+      automaton.awaited(group.position, group.enabled).foreach(entry.withArray("/for").add(_))
+    }
     lines.add(line.toString)
     line = null
-    said = Vector.empty
+    entries = Vector.empty
   }
+
+  private def record(entry: MatchedRows => Unit): Unit = {
+    if (line == null) line = emptyLine()
+    entries :+= entry
+  }
+  private def emptyLine(): ObjectNode = {
+    val node = MatchTrace.mapper.createObjectNode()
+    node.set("key", MatchTrace.mapper.readTree(key))
+    node
+  }
+  private def list(name: String): ArrayNode = line.withArray(s"/$name")
+  private def hex(rowId: Long): String = f"$rowId%016x"
+  private def writePath(matched: MatchedRows, lastNode: Int, to: ArrayNode): Unit =
+    matched.path(lastNode).foreach { node =>
+      val step = automaton.stepName(matched.position(node))
+      to.addObject().put("row", hex(matched.rowIds(matched.row(node)))).put("step", step)
+    }
 }
 
 object MatchTrace { private val mapper = new ObjectMapper() }

@@ -1,71 +1,112 @@
 package org.apache.spark.sql.keyfold.pattern
 
-import java.util.Arrays
-
 import scala.collection.mutable.ArrayBuffer
 
-import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.XXH64
+/**
+ * Partial matches at the same position with the same transitions enabled. A row does the same to all of them,
+ * as far as conditions on the row alone decide it. Each is stored as its last node and its first row.
+ */
+class PartialMatchGroup(val position: Int, val enabled: Long) {
+  val lastNodes = new IntBuffer
+  val startRows = new IntBuffer
 
-/** Numbers, as many as come. */
-class IntBuffer(private var all: Array[Int] = new Array[Int](8), private var n: Int = 0) {
-  def length: Int = n
-  def apply(i: Int): Int = all(i)
-  def +=(x: Int): Unit = { if (n == all.length) all = Arrays.copyOf(all, math.max(8, n * 2)); all(n) = x; n += 1 }
-  def cut(to: Int): Unit = n = to
+  def length: Int = lastNodes.length
+
+  def add(lastNode: Int, startRow: Int): Unit = {
+    lastNodes += lastNode
+    startRows += startRow
+  }
+
+  def addAll(other: PartialMatchGroup): Unit = {
+    var i = 0
+    while (i < other.length) { add(other.lastNodes(i), other.startRows(i)); i += 1 }
+  }
+
+  def filter(keep: Int => Boolean): PartialMatchGroup = {
+    val kept = new PartialMatchGroup(position, enabled)
+    var i = 0
+    while (i < length) { if (keep(startRows(i))) kept.add(lastNodes(i), startRows(i)); i += 1 }
+    kept
+  }
+
+  def isAt(position: Int, enabled: Long): Boolean = this.position == position && this.enabled == enabled
 }
 
 /**
- * The rows that partial matches of a key hold, each once, and how they hang together: a taken row is a node that names the row, the position that took it, and the
- * node before it, so that partial matches with the same beginning share it.
+ * The open partial matches of one key, in groups, so that a row that means nothing to a group costs one look
+ * at the group, however many partial matches it has. `within`, in microseconds, is exclusive.
  */
-class TakenRows {
-  val rows = new ArrayBuffer[InternalRow]
-  val times = new ArrayBuffer[Long]
-  /** What tells a row from all others of its key, also after others were forgotten. */
-  val marks = new ArrayBuffer[Long]
-  val (row, position, before) = (new IntBuffer, new IntBuffer, new IntBuffer)
+class PartialMatches(matched: MatchedRows, within: Option[Long]) {
+  private var all = new ArrayBuffer[PartialMatchGroup]
+  private val bounded = within.isDefined
+  private val window = within.getOrElse(0L)
+  /** No partial match starts before this time; it is exact only after `removeExpired`. */
+  private var earliestStart = Long.MaxValue
 
-  def add(r: InternalRow, time: Long, mark: Long): Int = { rows += r; times += time; marks += mark; rows.length - 1 }
-  def node(r: Int, at: Int, after: Int): Int = { row += r; position += at; before += after; row.length - 1 }
-  def cut(rowsTo: Int, nodesTo: Int): Unit = {
-    Seq(row, position, before).foreach(_.cut(nodesTo))
-    rows.dropRightInPlace(rows.length - rowsTo); times.dropRightInPlace(times.length - rowsTo); marks.dropRightInPlace(marks.length - rowsTo)
+  def groups: ArrayBuffer[PartialMatchGroup] = all
+  def isEmpty: Boolean = all.isEmpty
+  def length: Int = { var n = 0; var i = 0; while (i < all.length) { n += all(i).length; i += 1 }; n }
+
+  def startTime(startRow: Int): Long = matched.times(startRow)
+  def expired(startRow: Int, time: Long): Boolean = bounded && time - startTime(startRow) >= window
+  def mayHaveExpired(time: Long): Boolean =
+    bounded && earliestStart != Long.MaxValue && time - earliestStart >= window
+
+  def add(position: Int, enabled: Long, lastNode: Int, startRow: Int): Unit = {
+    group(position, enabled).add(lastNode, startRow)
+    earliestStart = math.min(earliestStart, startTime(startRow))
   }
 
-  /** The nodes of a match, from its first row on. */
-  def path(last: Int): Array[Int] = {
-    var (n, at) = (0, last)
-    while (at >= 0) { n += 1; at = before(at) }
-    val all = new Array[Int](n)
-    at = last
-    while (at >= 0) { n -= 1; all(n) = at; at = before(at) }
-    all
+  private def group(position: Int, enabled: Long): PartialMatchGroup =
+    all.find(_.isAt(position, enabled)).getOrElse {
+      val created = new PartialMatchGroup(position, enabled)
+      all += created
+      created
+    }
+
+  /** Replaces all groups by those that a row left unchanged and those that it changed. */
+  def replace(unchanged: ArrayBuffer[PartialMatchGroup], changed: ArrayBuffer[PartialMatchGroup]): Unit = {
+    all = unchanged
+    changed.foreach { group =>
+      val same = all.find(_.isAt(group.position, group.enabled))
+      if (same.isEmpty) all += group else same.get.addAll(group)
+    }
   }
 
-  /** By the rows that were taken first, then by what took them. */
-  def compare(a: Int, b: Int): Int = {
-    val (x, y) = (path(a), path(b))
-    val rows = Arrays.compare(x.map(row(_)), y.map(row(_)))
-    if (rows != 0) rows else Arrays.compare(x.map(position(_)), y.map(position(_)))
+  /** Keeps the partial matches whose first row satisfies `keep`. */
+  def retain(keep: Int => Boolean): Unit = all = all.map(_.filter(keep)).filter(_.length > 0)
+
+  def removeExpired(time: Long): Unit = {
+    retain(!expired(_, time))
+    earliestStart = startTimes.foldLeft(Long.MaxValue)(math.min)
   }
 
-  def id(last: Int): String = {
-    val hash = path(last).foldLeft(42L)((h, n) => XXH64.hashLong(marks(row(n)), XXH64.hashLong(position(n), h)))
-    f"$hash%016x"
-  }
-}
-
-/** Partial matches that are at the same position and wait for the same: a row does the same to all of them, as far as it alone decides. */
-class PartialMatches(val at: Int, val alive: Long) {
-  val (nodes, starts) = (new IntBuffer, new IntBuffer)
-  def length: Int = nodes.length
-  def add(node: Int, start: Int): Unit = { nodes += node; starts += start }
-  /** Those that began with such a row. */
-  def begun(keep: Int => Boolean): PartialMatches = {
-    val g = new PartialMatches(at, alive)
+  def foreach(use: (PartialMatchGroup, Int) => Unit): Unit = all.foreach { group =>
     var i = 0
-    while (i < length) { if (keep(starts(i))) g.add(nodes(i), starts(i)); i += 1 }
-    g
+    while (i < group.length) { use(group, i); i += 1 }
+  }
+
+  def startRows: Iterator[Int] =
+    all.iterator.flatMap(group => (0 until group.length).iterator.map(group.startRows(_)))
+  def startTimes: Iterator[Long] = startRows.map(startTime)
+
+  /**
+   * The last node of a partial match that starts before a row; -1 if there is none. `openAt`: partial matches
+   * that have expired at `time` do not count.
+   */
+  def startedBefore(startRow: Int, openAt: Boolean, time: Long): Int = {
+    var i = 0
+    while (i < all.length) {
+      val group = all(i)
+      val n = group.length
+      var k = 0
+      while (k < n) {
+        val start = group.startRows(k)
+        if (start < startRow && !(openAt && expired(start, time))) return group.lastNodes(k)
+        k += 1
+      }
+      i += 1
+    }
+    -1
   }
 }

@@ -1,149 +1,209 @@
 package org.apache.spark.sql.keyfold.pattern
 
 import org.apache.spark.sql.Column
-import org.apache.spark.sql.catalyst.FunctionIdentifier
-import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.{BooleanSimplification, ConstantFolding, NullPropagation}
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation}
-import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, ColumnScope, Fingerprint, RefusedException}
 import org.apache.spark.sql.keyfold.state.RetainedRowsProcessor
 import org.apache.spark.sql.types._
 import org.apache.spark.util.CollectionAccumulator
 
-/** A pattern as it was declared: its expressions, analyzed one by one against the columns of a row and what a match has taken so far. */
-class PatternDeclaration(lens: ColumnScope, keys: Seq[Attribute], timed: Boolean, automaton: Automaton) {
-  private val row = lens.seen
-  private val struct = RetainedRowsProcessor.schema(row)
-  private val steps = automaton.steps.toSeq.map(n => AttributeReference(n, ArrayType(struct, containsNull = false), nullable = false)())
-  private val (last, first) = (AttributeReference("last", struct)(), AttributeReference("first", struct)())
-  steps.foreach(s => row.find(_.name.equalsIgnoreCase(s.name)).foreach(_ => throw new RefusedException(s"a step and a column are both called ${s.name}; give the step another name")))
-  PatternDeclaration.functions(lens.spark)
+/**
+ * A pattern as it was declared. Its expressions are analyzed one by one, against the columns of a row and
+ * those of the match so far, so that an error can name the expression.
+ */
+class PatternDeclaration(
+    scope: ColumnScope,
+    keys: Seq[Attribute],
+    hasEventTime: Boolean,
+    automaton: Automaton) {
+  private val row = scope.seen
+  private val rowStruct = RetainedRowsProcessor.schema(row)
+  private val steps = automaton.steps.toSeq.map { name =>
+    AttributeReference(name, ArrayType(rowStruct, containsNull = false), nullable = false)()
+  }
+  private val last = AttributeReference("last", rowStruct)()
+  private val first = AttributeReference("first", rowStruct)()
+  refuseAmbiguousSteps()
+  ArrayFunctions.register(scope.spark)
 
-  private var conditions = Vector.empty[Expression]
+  private var declaredConditions = Vector.empty[Expression]
   private var returned = Vector.empty[(String, Expression)]
-  /** How it is matched; known once all else is. */
-  var how: PatternSettings = _
-
-  /** How it is matched: lengths in milliseconds, below zero where there is none; `step` is a number, below zero where `skip` names none. */
-  def matching(within: Long, skip: String, step: Int, held: Boolean, timeouts: Boolean, limit: Int, ttl: Long, label: String): Unit = {
-    def some(ms: Long) = Some(ms * 1000).filter(_ >= 0)
-    if (ttl >= 0) returned.find(r => !ColumnScope.storable(r._2.dataType)).foreach { case (n, e) =>
-      throw new RefusedException(s"returns $n is of type ${e.dataType.sql}, which can't be kept in state, as matches with a ttl are; turn it into a number or a text first")
-    }
-    val matching = MatchSettings(automaton, Automaton.bits(own.map(_._2)), some(within), Skip(skip, step), timeouts, limit, held || !timed)
-    how = PatternSettings(matching, looks, held, some(ttl), label, trace)
-  }
   private var trace: Option[CollectionAccumulator[String]] = None
-  /** From now on each row's way is written down, for `keyfold pattern explain`. */
-  def traced(): CollectionAccumulator[String] = { trace = Some(lens.spark.sparkContext.collectionAccumulator[String]); trace.get }
+  /** Set by `matching`, after all expressions. */
+  var settings: PatternSettings = _
 
-  /** The columns that an expression sees; a column of the row's hides what a match calls the same. */
-  private def over(columns: Seq[Attribute], others: Seq[(String, Attribute)]): (ColumnScope, AttributeMap[Attribute]) = {
-    val named = others.filterNot { case (n, _) => columns.exists(_.name.equalsIgnoreCase(n)) }.map { case (n, a) => a.withName(n).newInstance() -> a }
-    val visible = columns ++ named.map(_._1)
-    (lens.copy(seen = visible, exprs = visible), AttributeMap(named))
-  }
-  private def restored(e: Expression, names: AttributeMap[Attribute]): Expression = e.transform {
-    case a: AttributeReference if names.contains(a) => names(a)
-    // There may be fewer rows than asked for.
-    case g: GetArrayItem => g.copy(failOnError = false)
-  }
-
-  /** A condition, in the order of the automaton's numbers; null is any row. `never` says what it must not be for all rows. */
-  def condition(c: Column, never: Boolean): Unit = conditions :+= (if (c == null) Literal(true) else {
-    val (wide, names) = over(row, steps.map(s => s.name -> s) ++ Seq("prev" -> last, "first" -> first))
-    val e = restored(wide.where(c), names)
-    if (!ofRow(e)) clockless(e)
-    BooleanSimplification(ConstantFolding(NullPropagation(Filter(e, LocalRelation(row))))).asInstanceOf[Filter].condition match {
-      case Literal(value, _) if value != true && never => throw new RefusedException("no row can fit: the condition is never true")
-      case Literal(true, _) if !never => throw new RefusedException("nothing can come after it: the condition is true for every row")
-      case _ => e
+  private def refuseAmbiguousSteps(): Unit =
+    steps.find(s => row.exists(_.name.equalsIgnoreCase(s.name))).foreach { s =>
+      throw new RefusedException(
+        s"a step and a column are both called ${s.name}; give the step another name")
     }
-  })
 
+  /**
+   * Declares how the pattern is matched. Durations are in milliseconds, below zero for none; `step` is the
+   * number of the step that `skip` names, below zero if it names none.
+   */
+  def matching(
+      within: Long,
+      skip: String,
+      step: Int,
+      eventOrder: Boolean,
+      timeouts: Boolean,
+      limit: Int,
+      ttl: Long,
+      limitLabel: String): Unit = {
+    def micros(ms: Long) = Some(ms * 1000).filter(_ >= 0)
+    if (ttl >= 0) returned.find(r => !ColumnScope.storable(r._2.dataType)).foreach { case (name, e) =>
+      throw new RefusedException(s"returns $name is of type ${e.dataType.sql}, which can't be kept in " +
+        "state, as matches with a ttl are; turn it into a number or a text first")
+    }
+    val matching = MatchSettings(automaton, Automaton.bits(ofRow.map(_._2)), micros(within),
+      SkipStrategy(skip, step), timeouts, limit, ordered = eventOrder || !hasEventTime)
+    settings = PatternSettings(matching, conditions, eventOrder, micros(ttl), limitLabel, trace)
+  }
+
+  /** Turns on the trace for `keyfold pattern explain`; returns the lines that tasks add to. */
+  def traced(): CollectionAccumulator[String] = {
+    trace = Some(scope.spark.sparkContext.collectionAccumulator[String])
+    trace.get
+  }
+
+  /**
+   * Declares a condition, in the order of the automaton's numbers; null accepts any row. A step's condition
+   * must not be constantly false; that of a negation or of `until` must not be constantly true.
+   */
+  def condition(c: Column, ofStep: Boolean): Unit =
+    declaredConditions :+= (if (c == null) Literal(true) else {
+      val (visible, names) = scopeOf(row, stepNames ++ Seq("prev" -> last, "first" -> first))
+      val e = resolve(visible.where(c), names)
+      if (!dependsOnRowOnly(e)) refuseBatchTime(e)
+      simplified(e) match {
+        case Literal(value, _) if value != true && ofStep =>
+          throw new RefusedException("no row can fit: the condition is never true")
+        case Literal(true, _) if !ofStep =>
+          throw new RefusedException("nothing can come after it: the condition is true for every row")
+        case _ => e
+      }
+    })
+
+  private def simplified(condition: Expression): Expression = {
+    val filter = Filter(condition, LocalRelation(row))
+    BooleanSimplification(ConstantFolding(NullPropagation(filter))).asInstanceOf[Filter].condition
+  }
+
+  /** Declares a column of the matches. */
   def returns(name: String, c: Column): Unit = {
-    val (wide, names) = over(keys, steps.map(s => s.name -> s) ++ Seq("first" -> first, "last" -> last))
-    val e = restored(wide.select(Seq(c.as(name))).exprs.head, names)
-    clockless(e)
+    val (visible, names) = scopeOf(keys, stepNames ++ Seq("first" -> first, "last" -> last))
+    val e = resolve(visible.select(Seq(c.as(name))).exprs.head, names)
+    refuseBatchTime(e)
     returned :+= name -> e
   }
 
-  /** The time of a row's batch is known with the row, before it goes through the shuffle. */
-  private def clockless(e: Expression): Unit = if (lens.now.exists(e.references.contains))
-    throw new RefusedException("the time of the batch is not known here; let it be a column of the stream, as in .select(\"*\", seen=\"current_timestamp()\"), and use that")
+  private def stepNames: Seq[(String, Attribute)] = steps.map(s => s.name -> s)
 
-  private def ofRow(e: Expression): Boolean = e.references.forall(a => (row ++ lens.now).exists(_.exprId == a.exprId))
-  private lazy val (own, others) = conditions.zipWithIndex.partition(c => ofRow(c._1))
-
-  /** What a condition looks at, for the kernel. */
-  def looks: MatchConditions = MatchConditions(others.map(_.swap).toMap, row, read, steps, last, first)
-
-  /** A bit for each condition that a row alone decides. */
-  def mask: Expression = own.foldLeft(Literal(0L): Expression) { case (all, (c, i)) => BitwiseOr(all, If(lens.inSource(c), Literal(1L << i), Literal(0L))) }
-
-  /** Whether a row makes a difference: if none of the conditions is true for it, and it need not be the very next one, it does not. */
-  def relevant: Option[Expression] = if (automaton.strict || others.nonEmpty || trace.isDefined) None else Some(own.map(c => lens.inSource(c._1)).reduce(Or(_, _)))
-
-  /** The columns of a row that something reads once it is taken. */
-  private lazy val read: Seq[Attribute] = {
-    val needed = (returned.map(_._2) ++ others.map(_._1)).flatMap(used).toSet.map(row(_))
-    needed.foreach(a => if (!ColumnScope.storable(a.dataType)) throw new RefusedException(s"column ${a.name} is of type ${a.dataType.sql}, which can't be kept in state; turn it into a number or a text first"))
-    // A row that is rejected once it has been taken up is told whole, as far as it can be.
-    if (others.nonEmpty || trace.isDefined) row.filter(a => ColumnScope.storable(a.dataType)) else row.filter(needed)
+  /** What an expression may refer to: `columns`, and what a match calls `others` unless a column hides it. */
+  private def scopeOf(
+      columns: Seq[Attribute],
+      others: Seq[(String, Attribute)]): (ColumnScope, AttributeMap[Attribute]) = {
+    val named = others.collect { case (name, a) if !columns.exists(_.name.equalsIgnoreCase(name)) =>
+      a.withName(name).newInstance() -> a
+    }
+    val visible = columns ++ named.map(_._1)
+    (scope.copy(seen = visible, exprs = visible), AttributeMap(named))
   }
-  /** The columns of a row as they are kept; those that nothing reads are null. */
-  def kept: Expression = CreateNamedStruct(row.flatMap(a => Seq(Literal(a.name), if (read.contains(a)) lens.inSource(a) else Literal(null, PatternDeclaration.Unread))))
-  private def taken(e: Expression): Boolean = e match { case a: Attribute => (steps ++ Seq(last, first)).exists(_.exprId == a.exprId); case _ => false }
-  private def used(e: Expression): Set[Int] = e match {
-    case GetArrayStructFields(a, _, i, _, _) if taken(a) => Set(i)
-    case GetStructField(GetArrayItem(a, n, _), i, _) if taken(a) => Set(i) ++ used(n)
-    case GetStructField(a, i, _) if taken(a) => Set(i)
-    case Size(a, _) if taken(a) => Set.empty
-    case a if taken(a) => row.indices.toSet
+
+  private def resolve(e: Expression, names: AttributeMap[Attribute]): Expression = e.transform {
+    case a: AttributeReference if names.contains(a) => names(a)
+    // A step may have fewer rows than the index asks for.
+    case item: GetArrayItem => item.copy(failOnError = false)
+  }
+
+  /** The batch's time is evaluated with the row, before the shuffle; later expressions can't read it. */
+  private def refuseBatchTime(e: Expression): Unit = if (scope.now.exists(e.references.contains))
+    throw new RefusedException("the time of the batch is not known here; let it be a column of the stream, " +
+      "as in .select(\"*\", seen=\"current_timestamp()\"), and use that")
+
+  private def dependsOnRowOnly(e: Expression): Boolean =
+    e.references.forall(a => (row ++ scope.now).exists(_.exprId == a.exprId))
+  /** Conditions with their numbers: those that the row alone decides, and those that depend on the match. */
+  private lazy val (ofRow, dependent) = declaredConditions.zipWithIndex.partition(c => dependsOnRowOnly(c._1))
+
+  private def conditions: MatchConditions =
+    MatchConditions(dependent.map(_.swap).toMap, row, stored, steps, last, first)
+
+  /** A bit for each condition that the row alone decides. */
+  def mask: Expression = ofRow.foldLeft(Literal(0L): Expression) { case (bits, (c, number)) =>
+    BitwiseOr(bits, If(scope.inSource(c), Literal(1L << number), Literal(0L)))
+  }
+
+  /** Whether a row makes a difference; None if every row does. */
+  def relevant: Option[Expression] =
+    if (automaton.everyRowCounts || dependent.nonEmpty || trace.isDefined) None
+    else Some(ofRow.map(c => scope.inSource(c._1)).reduce(Or(_, _)))
+
+  /** The columns of a row that are read after it was matched. */
+  private lazy val stored: Seq[Attribute] = {
+    val read = (returned.map(_._2) ++ dependent.map(_._1)).flatMap(columnsRead).toSet.map(row(_))
+    read.find(a => !ColumnScope.storable(a.dataType)).foreach { a =>
+      throw new RefusedException(s"column ${a.name} is of type ${a.dataType.sql}, which can't be kept in " +
+        "state; turn it into a number or a text first")
+    }
+    // A condition may throw on a row in the state operator: the rejected row should then be complete.
+    if (dependent.nonEmpty || trace.isDefined) row.filter(a => ColumnScope.storable(a.dataType))
+    else row.filter(read)
+  }
+
+  /** A row as it is stored: columns that are not read are null. */
+  def storedRow: Expression = CreateNamedStruct(row.flatMap { a =>
+    val value = if (stored.contains(a)) scope.inSource(a) else Literal(null, PatternDeclaration.Unread)
+    Seq(Literal(a.name), value)
+  })
+
+  private def isMatchColumn(e: Expression): Boolean = e match {
+    case a: Attribute => (steps ++ Seq(last, first)).exists(_.exprId == a.exprId)
+    case _ => false
+  }
+  private def columnsRead(e: Expression): Set[Int] = e match {
+    case GetArrayStructFields(a, _, i, _, _) if isMatchColumn(a) => Set(i)
+    case GetStructField(GetArrayItem(a, n, _), i, _) if isMatchColumn(a) => Set(i) ++ columnsRead(n)
+    case GetStructField(a, i, _) if isMatchColumn(a) => Set(i)
+    case Size(a, _) if isMatchColumn(a) => Set.empty
+    case a if isMatchColumn(a) => row.indices.toSet
     case a: Attribute => row.indices.filter(row(_).exprId == a.exprId).toSet
-    case other => other.children.flatMap(used).toSet
+    case other => other.children.flatMap(columnsRead).toSet
   }
 
-  /** Columns of the source that are read. */
-  def reads: Seq[Expression] = conditions.map(lens.inSource) :+ kept
+  /** Expressions over the source that the pattern evaluates. */
+  def reads: Seq[Expression] = declaredConditions.map(scope.inSource) :+ storedRow
 
-  /** What a match shows: its identity is part of its key. */
-  def shown: AggregateFold = {
-    val (started, ended, out) = (AttributeReference("started", TimestampType)(), AttributeReference("ended", TimestampType)(), AttributeReference("timed_out", BooleanType)())
-    val state = Seq(started, ended, out) ++ looks.match_.map(_.asInstanceOf[AttributeReference])
-    val result = Seq(started, ended) ++ (if (how.matching.timeouts) Seq(out) else Nil) ++ returned.map { case (n, e) => Alias(e, n)() }
-    AggregateFold(Nil, keys :+ AttributeReference("match_id", StringType, nullable = false)(), state, state.map(_.newInstance().asInstanceOf[AttributeReference]),
-      state.map(s => Literal(null, s.dataType)), state, None, result, Nil)
+  /** The columns of a match as a fold whose state is the match; the match's id is part of the key. */
+  def fold: AggregateFold = {
+    val started = AttributeReference("started", TimestampType)()
+    val ended = AttributeReference("ended", TimestampType)()
+    val timedOut = AttributeReference("timed_out", BooleanType)()
+    val state = Seq(started, ended, timedOut) ++ (steps ++ Seq(last, first))
+    val own = Seq(started, ended) ++ (if (settings.matching.timeouts) Seq(timedOut) else Nil)
+    val matchId = AttributeReference("match_id", StringType, nullable = false)()
+    AggregateFold(Nil, keys :+ matchId, state, state.map(_.newInstance().asInstanceOf[AttributeReference]),
+      state.map(s => Literal(null, s.dataType)), state, None,
+      own ++ returned.map { case (name, e) => Alias(e, name)() }, Nil)
   }
 
-  def meaning(canon: Fingerprint): Seq[(String, String)] = {
-    val named = looks.match_.map(a => a.exprId -> s"match.${a.name}").toMap
-    // Not as it is spelt, which the name of an until is.
-    def name(i: Int) = automaton.names(i).takeWhile(_ != ' ')
-    conditions.zipWithIndex.map { case (c, i) => s"condition:${name(i)}:$i" -> canon(c, named) } ++ returned.map { case (n, e) => s"column:$n" -> canon(e, named) } :+
-      ("columns" -> returned.map(_._1).mkString(", "))
+  /** The fingerprint of each part, however it was spelt. */
+  def meaning(fingerprint: Fingerprint): Seq[(String, String)] = {
+    val names = (steps ++ Seq(last, first)).map(a => a.exprId -> s"match.${a.name}").toMap
+    // The name of an `until` goes on with its text.
+    def name(number: Int) = automaton.conditionNames(number).takeWhile(_ != ' ')
+    val conditions = declaredConditions.zipWithIndex.map { case (c, i) =>
+      s"condition:${name(i)}:$i" -> fingerprint(c, names)
+    }
+    val columns = returned.map { case (n, e) => s"column:$n" -> fingerprint(e, names) }
+    conditions ++ columns :+ ("columns" -> returned.map(_._1).mkString(", "))
   }
 }
 
 object PatternDeclaration {
-  /** Stands for whatever type a column has that nothing reads. */
+  /** The type of columns that are not stored, whatever theirs is: they are null. */
   val Unread: DataType = BooleanType
-  private val lines = Map(
-    "array_sum" -> "aggregate(filter(x, v -> v is not null), 0D, (s, v) -> s + v)",
-    "array_avg" -> "aggregate(filter(x, v -> v is not null), named_struct('s', 0D, 'n', 0), (a, v) -> named_struct('s', a.s + v, 'n', a.n + 1), a -> a.s / nullif(a.n, 0))")
-
-  /** Sums and averages of what a step's rows have, which Spark has no short words for. */
-  def functions(spark: SparkSession): Unit = {
-    val registry = spark.sessionState.functionRegistry
-    // A function of the user's that has the name goes first.
-    lines.filterNot(l => spark.sessionState.catalog.functionExists(FunctionIdentifier(l._1))).foreach { case (name, line) =>
-      val parsed = spark.sessionState.sqlParser.parseExpression(line)
-      registry.createOrReplaceTempFunction(name, {
-        case Seq(x) => parsed.transform { case UnresolvedAttribute(Seq("x")) => x }
-        case _ => throw new RefusedException(s"$name takes one array")
-      }, "scala_udf")
-    }
-  }
 }

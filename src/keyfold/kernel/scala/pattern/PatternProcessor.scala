@@ -6,220 +6,226 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, InternalRowEncoder, RowError}
 import org.apache.spark.sql.keyfold.rows.{EventTime, SideOutput, SideOutputBuilder, SideOutputSettings}
-import org.apache.spark.sql.keyfold.state.{BucketTimers, EventTimeBuffer, KeyedProcessor, RetainedRowsProcessor, ShuffledRowLayout, StructPacking, TimerTicks}
+import org.apache.spark.sql.keyfold.state.{BucketTimers, EventTimeBuffer, KeyedProcessor,
+  RetainedRowsProcessor, TimerTicks}
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 import org.apache.spark.util.CollectionAccumulator
 
-/** A table's pattern: how rows are matched, what its conditions look at, whether rows wait for their turn in event time, and how long a match is shown, in microseconds. */
-case class PatternSettings(matching: MatchSettings, conditions: MatchConditions, held: Boolean, ttl: Option[Long], label: String, trace: Option[CollectionAccumulator[String]]) {
-  /** What is only to be forgotten is so at most so much later, in milliseconds: keys then share deadlines. */
-  val lag: Long = matching.within.fold(1L)(w => math.max(1L, w / 16000))
+/**
+ * A table's pattern: how rows are matched, the conditions that depend on the match, whether rows are buffered
+ * and matched in the order of event time, and for how long a match is shown, in microseconds. `limitLabel`
+ * names what is counted when partial matches are dropped.
+ */
+case class PatternSettings(
+    matching: MatchSettings,
+    conditions: MatchConditions,
+    eventOrder: Boolean,
+    ttl: Option[Long],
+    limitLabel: String,
+    trace: Option[CollectionAccumulator[String]]) {
+  /** Timers that only clean up are rounded up to this many milliseconds, so that keys share them. */
+  val cleanupGranularityMs: Long = matching.within.fold(1L)(within => math.max(1L, within / 16000))
 }
 
 /**
- * Matches of a pattern, a row each, by the key and an identity of their own. Keys share buckets. Kept of a bucket are the rows that wait for the watermark, and of a
- * key its partial matches, the complete ones that are held back, the rows that both have taken, and, if
- * matches go one day, which there are; a key without any has no state.
+ * Emits the matches of a pattern, one row each, by the key and the match's id. Keys share timer buckets. A
+ * bucket's state is the rows that are buffered until the watermark passes them; a key's state is its partial
+ * and deferred matches, the rows that they have matched, and the matches that are shown if they have a TTL. A
+ * key without any of these has no state.
  */
-class PatternProcessor(fold: AggregateFold, arriving: ShuffledRowLayout, keeping: SideOutputSettings, p: PatternSettings) extends KeyedProcessor(fold, arriving, keeping) {
-  import p.matching
+class PatternProcessor(
+    fold: AggregateFold,
+    layout: PatternLayout,
+    sideOutputs: SideOutputSettings,
+    settings: PatternSettings) extends KeyedProcessor(fold, layout.shuffled, sideOutputs) {
+  import settings.{conditions, matching}
 
   @transient private var state: MapState[InternalRow, InternalRow] = _
-  @transient private var deadlines: BucketTimers = _
-  @transient private var waiting: EventTimeBuffer = _
-  @transient private var arrival: Boolean = _
-  @transient private lazy val looking = new MatchConditionEvaluator(p.conditions, matching.automaton)
-  @transient private lazy val shows = new MatchColumns(p.conditions, matching.automaton, fold.result.flatMap(_.references).map(_.exprId).toSet)
-  @transient protected override lazy val rejects = new SideOutputBuilder(p.conditions.read, p.conditions.row, keeping)
-  /** For a match that can't be shown: its key, and what is known of its last row. */
-  @transient private lazy val lost = {
-    val keys = fold.keys.init
-    new SideOutputBuilder(keys ++ p.conditions.read.filterNot(a => keys.exists(_.exprId == a.exprId)), keys ++ p.conditions.row, keeping)
-  }
-  private val width = p.conditions.kept.length
-  private val keyWidth = fold.keys.length - 1
-  private val keySchema = RetainedRowsProcessor.schema(fold.keys.init)
-  /** A row on its way: its key, what is kept of it, the conditions that are true for it, its time and its place among those that arrived. */
-  private val one = new StructType().add("key", keySchema).add("row", p.conditions.kept).add("mask", LongType).add("time", LongType).add("arrival", LongType)
-  @transient private lazy val packed = {
-    val key = CreateNamedStruct(fold.keys.init.zip(arriving.input.slice(1, arriving.prefix)).flatMap { case (k, a) => Seq(Literal(k.name), a) })
-    val (row, mask, stamp) = (arriving.input(arriving.prefix), arriving.input(arriving.prefix + 1), arriving.input(arriving.prefix + 2))
-    UnsafeProjection.create(Seq(key, row, mask, Coalesce(Seq(UnixMicros(GetStructField(stamp, 0)), Literal(0L))), GetStructField(stamp, 1)), arriving.input)
-  }
-  private val rows = StructPacking(p.conditions.kept)
-  private val shown = StructPacking(new StructType().add("id", StringType).add("until", LongType).add("was", fold.seen))
-  /** Told on the driver, before each batch: which one of the state's it is. */
+  @transient private var timers: BucketTimers = _
+  /** Null if rows are matched in the order of their arrival. */
+  @transient private var buffer: EventTimeBuffer = _
+  @transient private var processingTime: Boolean = _
+  @transient private lazy val predicate = new MatchConditionEvaluator(conditions, matching.automaton)
+  @transient private lazy val matchColumns =
+    new MatchColumns(conditions, matching.automaton, fold.result.flatMap(_.references).map(_.exprId).toSet)
+
+  private val keyColumns = fold.keys.init
+  private val keySchema = RetainedRowsProcessor.schema(keyColumns)
+  private val buffered = BufferedRowLayout(keySchema, conditions.storedRow)
+  private val shownMatch = ShownMatchLayout(fold.seen)
+  private val stateLayout = PatternStateLayout(conditions.storedRow, settings.ttl.map(_ => shownMatch))
+  @transient private lazy val toBuffered = buffered.projection(layout)
+  /** The version of the state store, set on the driver before each batch: it identifies the batch. */
   var version: Long = 0L
 
-  @transient private lazy val keyText: InternalRow => String = {
-    val columns = fold.keys.init
-    val texts = new SideOutputBuilder(columns, columns, keeping)
-    texts.json
+  @transient protected override lazy val rejects =
+    new SideOutputBuilder(conditions.stored, conditions.row, sideOutputs)
+  /** For a match whose columns can't be computed: its key, and the stored columns of its last row. */
+  @transient private lazy val rejectedMatches = {
+    val rest = conditions.stored.filterNot(a => keyColumns.exists(_.exprId == a.exprId))
+    new SideOutputBuilder(keyColumns ++ rest, keyColumns ++ conditions.row, sideOutputs)
   }
+  @transient private lazy val keyJson = new SideOutputBuilder(keyColumns, keyColumns, sideOutputs)
 
-  override def stateSchema: StructType = new StructType().add("timer", LongType).add("rows", rows.dataType)
-    .add("times", ArrayType(LongType, false)).add("marks", ArrayType(LongType, false)).add("nodes", ArrayType(IntegerType, false)).add("partials", ArrayType(LongType, false))
-    .add("shown", if (p.ttl.isEmpty) BooleanType else shown.dataType)
+  override def stateSchema: StructType = stateLayout.schema
   override def shown(key: InternalRow, stored: InternalRow): Iterator[InternalRow] = Iterator.empty
 
   override def init(mode: OutputMode, time: TimeMode): Unit = {
-    state = getHandle.getMapState[InternalRow, InternalRow]("state", InternalRowEncoder.encoder(keySchema), InternalRowEncoder.encoder(stateSchema), TTLConfig.NONE)
-    deadlines = new BucketTimers(getHandle, keySchema)
-    arrival = time != TimeMode.EventTime()
-    if (p.held && !arrival) waiting = new EventTimeBuffer(getHandle, one, PatternProcessor.Time)
+    state = getHandle.getMapState[InternalRow, InternalRow]("state", InternalRowEncoder.encoder(keySchema),
+      InternalRowEncoder.encoder(stateSchema), TTLConfig.NONE)
+    timers = new BucketTimers(getHandle, keySchema)
+    processingTime = time != TimeMode.EventTime()
+    if (settings.eventOrder && !processingTime)
+      buffer = new EventTimeBuffer(getHandle, buffered.schema, BufferedRowLayout.Time)
   }
 
-  /** A key's state at work. */
-  private class Work(key: InternalRow, stored: InternalRow, clock: Long) {
-    private val tracing = p.trace.map(new MatchTrace(_, matching.automaton, keyText(key), rejects)).orNull
-    val matcher = new Matcher(matching, looking, tracing)
-    /** The next tick at which it is looked at. */
-    private var timer: Long = if (stored == null || EventTime.isDue(stored.getLong(0), clock)) TimerTicks.Never else stored.getLong(0)
-    var matches: ArrayBuffer[InternalRow] = if (stored == null || p.ttl.isEmpty) new ArrayBuffer[InternalRow](0) else shown.unpack(stored, 6)
-    if (stored != null) load()
+  override def handleInputRows(
+      bucket: InternalRow,
+      rows: Iterator[InternalRow],
+      times: TimerValues): Iterator[InternalRow] = {
+    if (bucket.anyNull) return rows.map(r => sideOutputRow(layout.sideOutput(r)))
+    out.clear()
+    val clock = EventTime.clock(times, processingTime)
+    val batch = rows.map(r => toBuffered(r).copy(): InternalRow).toArray
+    if (buffer == null) {
+      if (batch.length > 1) java.util.Arrays.sort(batch, BufferedRowLayout.byArrival)
+      matchRows(ArrayBuffer.from(batch), clock)
+    } else {
+      if (batch.length > 1) java.util.Arrays.sort(batch, BufferedRowLayout.byTimeAndArrival)
+      // Rows that an operator upstream has buffered may be due when they arrive.
+      val (due, early) = batch.span(buffered.time(_) < clock)
+      buffer.load(clock)
+      matchRows(RetainedRowsProcessor.merged(buffer.due(clock), due)(buffered.time), clock)
+      buffer.add(early)
+      buffer.save()
+    }
+    timers.save()
+    out.iterator
+  }
 
-    private def load(): Unit = {
-      val (times, marks, nodes, partials) = (stored.getArray(2), stored.getArray(3), stored.getArray(4).toIntArray(), stored.getArray(5).toLongArray())
-      val t = matcher.taken
-      rows.unpack(stored, 1).zipWithIndex.foreach { case (r, i) => t.add(r, times.getLong(i), marks.getLong(i)) }
-      nodes.grouped(3).foreach(n => t.node(n(0), n(1), n(2)))
-      partials.grouped(4).foreach(x => matcher.load(x(0), x(1), x(2).toInt, x(3).toInt))
+  override def handleExpiredTimer(
+      bucket: InternalRow,
+      times: TimerValues,
+      timer: ExpiredTimerInfo): Iterator[InternalRow] = {
+    out.clear()
+    val (clock, tick) = (EventTime.clock(times, processingTime), timer.getExpiryTimeInMs())
+    if (buffer != null) { buffer.load(clock); matchRows(buffer.due(clock), clock); buffer.save() }
+    timers.take(tick).foreach { key =>
+      val stored = state.getValue(key)
+      // With a later timer, rows of this batch have already done what was due.
+      if (stored != null && stateLayout.timer(stored) <= tick) {
+        val matches = new KeyMatches(key, stored, clock)
+        matches.expire()
+        matches.store()
+      }
+    }
+    timers.save()
+    out.iterator
+  }
+
+  /** Matches rows that are in order, key by key. */
+  private def matchRows(rows: ArrayBuffer[InternalRow], clock: Long): Unit = {
+    val byKey = new java.util.LinkedHashMap[InternalRow, ArrayBuffer[InternalRow]]
+    rows.foreach(r => byKey.computeIfAbsent(buffered.key(r), _ => new ArrayBuffer[InternalRow]) += r)
+    byKey.forEach { (key, own) =>
+      val matches = new KeyMatches(key, state.getValue(key), clock)
+      own.foreach(matches.add)
+      matches.expire()
+      matches.store()
+    }
+  }
+
+  /** The matches of one key, from its state (null if it has none), at a time. */
+  private class KeyMatches(key: InternalRow, stored: InternalRow, clock: Long) {
+    private val trace = settings.trace
+      .map(new MatchTrace(_, matching.automaton, keyJson.json(key), rejects)).orNull
+    private val matcher = new Matcher(matching, predicate, trace)
+    /** The tick of the timer that is registered for the key. */
+    private var timer =
+      if (stored == null || EventTime.isDue(stateLayout.timer(stored), clock)) TimerTicks.Never
+      else stateLayout.timer(stored)
+    private var shownMatches =
+      if (stored == null) new ArrayBuffer[InternalRow](0) else stateLayout.shownMatches(stored)
+    if (stored != null) stateLayout.restore(stored, matcher)
+    private val emit: Match => Unit = emitMatch
+    private var lastTimeOrBatch = EventTime.NoWatermark
+    private var ordinal = 0L
+
+    def add(one: InternalRow): Unit = {
+      val (row, mask) = (buffered.row(one), buffered.mask(one))
+      val time = if (processingTime) clock else buffered.time(one)
+      val rowId = nextRowId(time)
+      matcher.advance(time)(emit)
+      if (trace != null) trace.begin(row, mask, time, rowId)
+      try matcher.accept(row, mask, time, rowId)(emit) catch { case e: RowError =>
+        out += sideOutputRow(rejects.rejected(row, e))
+        if (trace != null) trace.onRejected(RowError.reason(e))
+      }
+      if (trace != null) trace.end(matcher)
     }
 
-    private var (lastTime, ordinal) = (EventTime.NoWatermark, 0L)
-    def take(one: InternalRow): Unit = {
-      val (row, mask) = (one.getStruct(1, width), one.getLong(2))
-      val time = if (arrival) clock else one.getLong(PatternProcessor.Time)
-      // Rows of one time are all there when the watermark has passed it; rows by arrival are told apart by their batch.
-      val by = if (waiting != null) time else version
-      if (by != lastTime) { lastTime = by; ordinal = 0L }
-      val mark = XXH64.hashLong(ordinal, XXH64.hashLong(by, 42L))
+    /** All buffered rows of one time are matched in one batch; otherwise a row is identified by its batch. */
+    private def nextRowId(time: Long): Long = {
+      val timeOrBatch = if (buffer != null) time else version
+      if (timeOrBatch != lastTimeOrBatch) { lastTimeOrBatch = timeOrBatch; ordinal = 0L }
       ordinal += 1
-      matcher.turn(time)(emit)
-      if (tracing != null) tracing.begin(row, mask, time, mark)
-      try matcher.row(row, mask, time, mark)(emit) catch { case e: RowError => out += sideOutputRow(rejects.rejected(row, e)); if (tracing != null) tracing.refused(RowError.reason(e)) }
-      if (tracing != null) tracing.end(matcher)
+      MatchedRows.rowId(timeOrBatch, ordinal - 1)
     }
 
-    def emit(f: Match): Unit = {
-      val t = matcher.taken
-      val id = UTF8String.fromString(t.id(f.node))
-      val b = new GenericInternalRow(3 + p.conditions.match_.length)
-      b.update(0, t.times(f.start)); b.update(1, f.ended); b.update(2, f.timedOut)
-      val of = shows.fill(t, f.node)
-      (0 until of.numFields).foreach(i => b.update(3 + i, of.get(i, p.conditions.match_(i).dataType)))
-      val whole = new JoinedRow(key, InternalRow(id))
+    private def emitMatch(m: Match): Unit = {
+      val matched = matcher.matched
+      val id = UTF8String.fromString(matched.id(m.lastNode))
+      val keyAndId = new JoinedRow(key, InternalRow(id))
+      val columns = new JoinedRow(InternalRow(matched.times(m.startRow), m.endTime, m.timedOut),
+        matchColumns(matched, m.lastNode))
       try {
-        out += live.upsert(whole, b, null).copy()
-        p.ttl.foreach(d => matches += new GenericInternalRow(Array[Any](id, f.ended + d, live.before(whole, b))))
-      } catch { case e: RowError => out += sideOutputRow(lost.rejected(new JoinedRow(key, t.rows(t.row(f.node))), e)) }
+        out += live.upsert(keyAndId, columns, null).copy()
+        settings.ttl.foreach { ttl =>
+          shownMatches += shownMatch(id, m.endTime + ttl, live.before(keyAndId, columns))
+        }
+      } catch { case e: RowError =>
+        val last = matched.rows(matched.row(m.lastNode))
+        out += sideOutputRow(rejectedMatches.rejected(new JoinedRow(key, last), e))
+      }
     }
 
-    /** What is due by now, whether rows came or not. */
-    def pass(): Unit = if (clock != EventTime.NoWatermark) {
+    /** Expires partial matches and matches that are shown, whether rows have arrived or not. */
+    def expire(): Unit = if (clock != EventTime.NoWatermark) {
       matcher.expire(clock)(emit)
-      if (tracing != null) tracing.end(matcher)
-      val (gone, stay) = matches.partition(_.getLong(1) <= clock)
-      gone.foreach(g => out += live.delete(new JoinedRow(key, InternalRow(g.getUTF8String(0))), if (g.isNullAt(2)) null else g.getStruct(2, fold.seen.length)).copy())
-      matches = stay
+      if (trace != null) trace.end(matcher)
+      val (expired, left) = shownMatches.partition(shownMatch.expiresAt(_) <= clock)
+      expired.foreach { shown =>
+        val keyAndId = new JoinedRow(key, InternalRow(shownMatch.id(shown)))
+        out += live.delete(keyAndId, shownMatch.row(shown)).copy()
+      }
+      shownMatches = left
     }
-
-    /** The time of the partial match that is over first, or last. */
-    private def over(which: (Long, Long) => Long): Option[Long] = matching.within.filter(_ => matcher.groups.nonEmpty).map { w =>
-      matcher.groups.iterator.flatMap(g => (0 until g.length).iterator.map(k => matcher.taken.times(g.starts(k)))).reduce(which) + w
-    }
-    /** When it must be looked at. */
-    private def due: Option[Long] = 
-      ((if (matching.ends) over(math.min) else matcher.release) ++ matches.map(_.getLong(1))).minOption
 
     def store(): Unit = {
-      if (matcher.dropped > 0) out += sideOutputRow(SideOutput.duplicates(p.label, matcher.dropped))
-      if (matches.isEmpty && matcher.groups.isEmpty) { if (stored != null) state.removeKey(key) }
+      if (matcher.dropped > 0)
+        out += sideOutputRow(SideOutput.duplicates(settings.limitLabel, matcher.dropped))
+      if (shownMatches.isEmpty && matcher.partials.isEmpty) { if (stored != null) state.removeKey(key) }
       else {
-        val at = due.map(TimerTicks.firing).getOrElse(if (timer != TimerTicks.Never) timer else over(math.max).fold(TimerTicks.Never)(t => -Math.floorDiv(-TimerTicks.firing(t), p.lag) * p.lag))
-        if (at < timer) { deadlines.add(at, key); timer = at }
-        state.updateValue(key, new GenericInternalRow(timer +: compact() :+ (if (p.ttl.isEmpty) null else shown.pack(matches))))
+        val tick = nextTick
+        if (tick < timer) { timers.add(tick, key); timer = tick }
+        state.updateValue(key, stateLayout.encode(timer, matcher, shownMatches))
       }
     }
 
-    /** What is needed of what was taken: rows, their times and marks, nodes, and the partial matches. */
-    private def compact(): Array[Any] = {
-      val t = matcher.taken
-      val (nodeTo, rowTo) = (Array.fill(t.row.length)(-1), Array.fill(t.rows.length)(-1))
-      matcher.each { (_, _, node, start) =>
-        var n = node
-        while (n >= 0 && nodeTo(n) < 0) { nodeTo(n) = 0; rowTo(t.row(n)) = 0; n = t.before(n) }
-        rowTo(start) = 0
-      }
-      def renumber(of: Array[Int]): Array[Int] = { var n = 0; of.indices.filter { i => val used = of(i) >= 0; if (used) { of(i) = n; n += 1 }; used }.toArray }
-      val (keptNodes, keptRows) = (renumber(nodeTo), renumber(rowTo))
-      val nodes = keptNodes.flatMap(n => Array(rowTo(t.row(n)), t.position(n), if (t.before(n) < 0) -1 else nodeTo(t.before(n))))
-      val partials = new ArrayBuffer[Long](matcher.count * 4)
-      matcher.each { (at, alive, node, start) =>
-        partials ++= Seq(at, alive, nodeTo(node).toLong, rowTo(start).toLong)
-      }
-      Array(rows.pack(ArrayBuffer.from(keptRows.map(t.rows(_)))), UnsafeArrayData.fromPrimitiveArray(keptRows.map(t.times(_))), UnsafeArrayData.fromPrimitiveArray(keptRows.map(t.marks(_))),
-        UnsafeArrayData.fromPrimitiveArray(nodes), UnsafeArrayData.fromPrimitiveArray(partials.toArray))
+    /** When something is due; else, if no timer is registered, when all partial matches have expired. */
+    private def nextTick: Long = {
+      val matches = if (matching.emitsOnExpiry) expiry(_.min) else matcher.releaseTime
+      val due = (matches ++ shownMatches.map(shownMatch.expiresAt)).minOption
+      due.map(TimerTicks.firing).getOrElse(if (timer != TimerTicks.Never) timer else cleanupTick)
     }
-  }
-
-  override def handleInputRows(bucket: InternalRow, rows: Iterator[InternalRow], times: TimerValues): Iterator[InternalRow] = {
-    if (bucket.anyNull) return rows.map(r => sideOutputRow(arriving.sideOutput(r)))
-    out.clear()
-    val clock = EventTime.clock(times, arrival)
-    val batch = rows.map(r => packed(r).copy(): InternalRow).toArray
-    if (batch.length > 1) java.util.Arrays.sort(batch, PatternProcessor.order(waiting != null))
-    if (waiting == null) take(ArrayBuffer.from(batch), clock)
-    else {
-      // Rows of a stream that was held back before may be due as they come.
-      val (due, left) = batch.span(_.getLong(PatternProcessor.Time) < clock)
-      waiting.load(clock)
-      take(RetainedRowsProcessor.merged(waiting.due(clock), due)(_.getLong(PatternProcessor.Time)), clock)
-      waiting.add(left)
-      waiting.save()
+    private def cleanupTick: Long = expiry(_.max).fold(TimerTicks.Never) { time =>
+      val granularity = settings.cleanupGranularityMs
+      -Math.floorDiv(-TimerTicks.firing(time), granularity) * granularity
     }
-    deadlines.save()
-    out.iterator
-  }
-
-  /** Rows in order, each by its key. */
-  private def take(rows: ArrayBuffer[InternalRow], clock: Long): Unit = {
-    val byKey = new java.util.LinkedHashMap[InternalRow, ArrayBuffer[InternalRow]]
-    rows.foreach(r => byKey.computeIfAbsent(r.getStruct(0, keyWidth), _ => new ArrayBuffer[InternalRow]) += r)
-    byKey.forEach { (key, own) =>
-      val work = new Work(key, state.getValue(key), clock)
-      own.foreach(work.take)
-      work.pass()
-      work.store()
-    }
-  }
-
-  override def handleExpiredTimer(bucket: InternalRow, times: TimerValues, timer: ExpiredTimerInfo): Iterator[InternalRow] = {
-    out.clear()
-    val (clock, tick) = (EventTime.clock(times, arrival), timer.getExpiryTimeInMs())
-    if (waiting != null) { waiting.load(clock); take(waiting.due(clock), clock); waiting.save() }
-    deadlines.take(tick).foreach { key =>
-      val stored = state.getValue(key)
-      // If it waits for a later one, what was due has been done when rows came, in this batch.
-      if (stored != null && stored.getLong(0) <= tick) {
-        val work = new Work(key, stored, clock)
-        work.pass()
-        work.store()
-      }
-    }
-    deadlines.save()
-    out.iterator
-  }
-}
-
-object PatternProcessor {
-  /** Where a row on its way has its time; behind it is its place among those that arrived. */
-  private val Time = 3
-  /** By time if rows wait for their turn, then by arrival. */
-  private def order(timed: Boolean): java.util.Comparator[InternalRow] = (x, y) => {
-    val t = if (timed) java.lang.Long.compare(x.getLong(Time), y.getLong(Time)) else 0
-    if (t != 0) t else java.lang.Long.compare(x.getLong(Time + 1), y.getLong(Time + 1))
+    /** When one of the partial matches expires, by their start times. */
+    private def expiry(which: Iterator[Long] => Long): Option[Long] =
+      matching.within.filter(_ => !matcher.partials.isEmpty).map(_ + which(matcher.partials.startTimes))
   }
 }
