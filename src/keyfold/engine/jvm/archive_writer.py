@@ -65,7 +65,7 @@ def _write(place: Path, settings: Settings) -> int:
             private.write(target.with_suffix(class_archive.FAILED), f"{error}\n".encode())
             return 1
     target.with_suffix(class_archive.FAILED).unlink(missing_ok=True)
-    _prune(place)
+    prune(place)
     return 0
 
 
@@ -141,7 +141,7 @@ def _publish(made: Path, target: Path) -> None:
     os.replace(made, target)
 
 
-def _prune(place: Path) -> None:
+def prune(place: Path) -> None:
     """Removes all but the archives that were used last, and old notes of failures."""
     found = sorted(place.glob(f"{class_archive.PREFIX}*"), key=lambda p: p.stat().st_mtime, reverse=True)
     archives = [path for path in found if path.suffix == class_archive.SUFFIX]
