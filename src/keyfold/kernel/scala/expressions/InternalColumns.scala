@@ -44,6 +44,12 @@ object InternalColumns {
   /** The message of a `RefusedException` by which an expression asks for the batch's timestamp: Python then plans the table again with `Now`. */
   val NeedsClock = "KEYFOLD_NEEDS_CLOCK"
 
+  /** In rows that are sorted for a Python processor: their order of arrival. */
+  val Arrival = "_kf_arrival"
+
+  /** What the names of the columns that travel beside a stream's own begin with. */
+  val Prefix = "_kf_"
+
   /** Columns that users' expressions do not see. */
   val hidden: Set[String] = Set(Time, Raw, SideOutput, Control, Now, Replay, Given, Weight, Prev)
 }

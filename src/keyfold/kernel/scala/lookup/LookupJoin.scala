@@ -3,29 +3,32 @@ package org.apache.spark.sql.execution.keyfold.lookup
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.execution.joins.HashedRelation
-import org.apache.spark.sql.keyfold.expressions.InternalColumns
+import org.apache.spark.sql.execution.keyfold.spark.SparkHashedRelation
 import org.apache.spark.sql.keyfold.physical.PartitionStep
-import org.apache.spark.sql.types._
 
-/** Each row with what the lookup has for its key: the version that was newest when the batch began. */
-case class LookupJoin(@transient reference: LookupTable, on: Seq[String], input: Seq[Attribute], keys: Seq[Int], theirs: StructType, taken: Seq[Int], inner: Boolean, side: Broadcast[HashedRelation] = null) extends PartitionStep {
-  override def at(watermark: Long): PartitionStep = copy(reference = null, side = reference.version(on))
+/**
+ * Joins each row with the lookup's row of its key, as the lookup was when the batch began. `inner`: rows
+ * without one are dropped. Side outputs pass through. `side` is set per batch, on the driver.
+ */
+case class LookupJoin(
+    @transient table: LookupTable,
+    layout: LookupLayout,
+    inner: Boolean,
+    side: Option[Broadcast[SparkHashedRelation]] = None) extends PartitionStep {
+  override def at(watermark: Long): PartitionStep = copy(table = null, side = Some(table.current(layout.on)))
 
   def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = {
-    val relation = side.value.asReadOnlyCopy()
-    val key = UnsafeProjection.create(LookupSide.key(keys, keys.map(input(_).dataType)))
-    val sideOutput = input.indexWhere(_.name == InternalColumns.SideOutput)
-    val mine = input.zipWithIndex.map { case (a, i) => a -> BoundReference(i, a.dataType, nullable = true) }
-    val (own, hidden) = mine.partition { case (a, _) => !a.name.startsWith("_kf_") }
-    val found = taken.map(i => BoundReference(input.length + i, theirs(i).dataType, nullable = true))
-    val project = UnsafeProjection.create(own.map(_._2) ++ found ++ hidden.map(_._2))
-    val nothing = new GenericInternalRow(theirs.length)
+    val relation = side.get.value.readOnlyCopy()
+    val key = UnsafeProjection.create(layout.key)
+    val project = UnsafeProjection.create(layout.projection)
+    val noMatch = new GenericInternalRow(layout.lookup.length)
+    val sideOutput = layout.sideOutput
     val joined = new JoinedRow
     rows.flatMap { row =>
-      val aside = sideOutput >= 0 && !row.isNullAt(sideOutput)
-      val match_ = if (aside) null else relation.getValue(key(row))
-      if (match_ == null && inner && !aside) None else Some(project(joined(row, if (match_ == null) nothing else match_)))
+      val passes = sideOutput >= 0 && !row.isNullAt(sideOutput)
+      val found = if (passes) null else relation.get(key(row))
+      if (found == null && inner && !passes) None
+      else Some(project(joined(row, if (found == null) noMatch else found)))
     }
   }
 }

@@ -57,8 +57,6 @@ class PatternProcessor(
   private val shownMatch = ShownMatchLayout(fold.seen)
   private val stateLayout = PatternStateLayout(conditions.storedRow, settings.ttl.map(_ => shownMatch))
   @transient private lazy val toBuffered = buffered.projection(layout)
-  /** The version of the state store, set on the driver before each batch: it identifies the batch. */
-  var version: Long = 0L
 
   @transient protected override lazy val rejects =
     new SideOutputBuilder(conditions.stored, conditions.row, sideOutputs)
@@ -168,7 +166,7 @@ class PatternProcessor(
 
     /** All buffered rows of one time are matched in one batch; otherwise a row is identified by its batch. */
     private def nextRowId(time: Long): Long = {
-      val timeOrBatch = if (buffer != null) time else version
+      val timeOrBatch = if (buffer != null) time else batch.stateVersion
       if (timeOrBatch != lastTimeOrBatch) { lastTimeOrBatch = timeOrBatch; ordinal = 0L }
       ordinal += 1
       MatchedRows.rowId(timeOrBatch, ordinal - 1)

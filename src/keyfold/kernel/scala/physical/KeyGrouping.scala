@@ -4,42 +4,62 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.keyfold.spark.SparkRadixSort
 
-/** Rows as they are, those of a key side by side. They are sorted by eight bytes of the key; rows that those don't tell apart, by all of it. */
-class KeyGrouping(nKeys: Int, schema: Seq[Attribute], limit: Long) {
-  private val (keyOf, otherOf) = (UnsafeProjection.create(schema.take(nKeys), schema), UnsafeProjection.create(schema.take(nKeys), schema))
+/**
+ * Puts rows of a key next to each other, in the order they arrived in; rows under a null key come first.
+ * Rows are sorted by the eight bytes of the key that follow what all keys have in common; the few that
+ * agree in those are compared by the whole key. `limit`: more bytes than this go to a sorter that can spill
+ * to disk.
+ */
+class KeyGrouping(keys: Seq[Attribute], schema: Seq[Attribute], limit: Long) {
+  // Two, because comparing two rows needs the keys of both at a time, and a projection reuses its result.
+  private val keyOf = UnsafeProjection.create(keys, schema)
+  private val otherKeyOf = UnsafeProjection.create(keys, schema)
 
-  def apply(rows: Iterator[InternalRow], spilled: Iterator[InternalRow] => Iterator[InternalRow]): Iterator[InternalRow] = {
-    val (aside, all) = (new ArrayBuffer[InternalRow], new ArrayBuffer[UnsafeRow])
+  def apply(
+      rows: Iterator[InternalRow],
+      sort: Iterator[InternalRow] => Iterator[InternalRow]): Iterator[InternalRow] = {
+    val (unkeyed, keyed) = (new ArrayBuffer[InternalRow], new ArrayBuffer[UnsafeRow])
     var first: UnsafeRow = null
-    var (bytes, skip) = (0L, 0)
+    var (bytes, common) = (0L, 0)
     while (rows.hasNext && bytes <= limit) {
       val row = rows.next().asInstanceOf[UnsafeRow].copy()
-      bytes += row.getSizeInBytes + KeyGrouping.Entry
+      bytes += row.getSizeInBytes + KeyGrouping.RowOverhead
       val key = keyOf(row)
-      if (key.anyNull) aside += row else {
-        if (first == null) { first = key.copy(); skip = first.getSizeInBytes } else skip = KeyBytes.common(first, key, skip)
-        all += row
+      if (key.anyNull) unkeyed += row
+      else {
+        if (first == null) {
+          first = key.copy()
+          common = first.getSizeInBytes
+        } else common = KeyBytes.commonPrefix(first, key, common)
+        keyed += row
       }
     }
-    if (rows.hasNext) spilled(aside.iterator ++ all ++ rows) else aside.iterator ++ inOrder(all.toArray, skip)
+    if (rows.hasNext) sort(unkeyed.iterator ++ keyed ++ rows)
+    else unkeyed.iterator ++ grouped(keyed.toArray, common)
   }
 
-  private def inOrder(all: Array[UnsafeRow], skip: Int): Iterator[InternalRow] = {
-    val order = KeyBytes.sorted(all.length, i => KeyBytes.eight(keyOf(all(i)), skip))
-    val sorted = Array.tabulate(all.length)(n => all(order.at(n)))
+  private def grouped(rows: Array[UnsafeRow], common: Int): Iterator[InternalRow] = {
+    val order = SparkRadixSort.sort(rows.length, i => KeyBytes.eightBytes(keyOf(rows(i)), common))
+    val sorted = Array.tabulate(rows.length)(n => rows(order.position(n)))
     var from = 0
     while (from < sorted.length) {
       var (to, mixed) = (from + 1, false)
-      while (to < sorted.length && order.prefix(to) == order.prefix(from)) { mixed ||= keyOf(sorted(to)) != otherOf(sorted(from)); to += 1 }
-      if (mixed) java.util.Arrays.sort(sorted, from, to, (a: UnsafeRow, b: UnsafeRow) => KeyBytes.compare(keyOf(a), otherOf(b)))
+      while (to < sorted.length && order.prefix(to) == order.prefix(from)) {
+        mixed ||= keyOf(sorted(to)) != otherKeyOf(sorted(from))
+        to += 1
+      }
+      if (mixed) java.util.Arrays.sort(sorted, from, to, byKey)
       from = to
     }
     sorted.iterator
   }
+
+  private val byKey: java.util.Comparator[UnsafeRow] = (a, b) => KeyBytes.compare(keyOf(a), otherKeyOf(b))
 }
 
 object KeyGrouping {
-  /** Bytes that a row takes beside its own. */
-  val Entry = 64
+  /** Bytes that a buffered row takes on the heap besides its own: object, header, reference. */
+  val RowOverhead = 64
 }

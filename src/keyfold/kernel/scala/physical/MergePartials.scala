@@ -4,47 +4,67 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
-import org.apache.spark.sql.catalyst.plans.physical.{Distribution, Partitioning, StatefulOpClusteredDistribution}
+import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution.{SortExec, SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.keyfold.expressions.AggregateFold
 
 /**
- * After the shuffle: the partial states of each group (a key, or a key and a cell of time) merged into one row, rows of a key side by side, in the order the state
- * store keeps keys. Without a fold, rows as they are, put together by their key.
+ * After the shuffle: merges the partial aggregates of each group (a key, or a key and a pane) into one row,
+ * and puts the rows of a key next to each other, in the order in which the state store keeps keys. Without
+ * a fold, rows are only put together by key.
  */
-case class MergePartials(fold: Option[AggregateFold], keys: Seq[Attribute], group: Seq[Attribute], child: LogicalPlan) extends UnaryNode {
+case class MergePartials(
+    fold: Option[AggregateFold],
+    keys: Seq[Attribute],
+    group: Seq[Attribute],
+    child: LogicalPlan) extends UnaryNode {
   override def output: Seq[Attribute] = child.output
   override protected def stringArgs: Iterator[Any] = Iterator(keys)
   override protected def withNewChildInternal(c: LogicalPlan): MergePartials = copy(child = c)
 }
 
-object MergePartials {
-  /** Bytes that an entry of the map takes beside its rows: objects, headers, references. */
-  val Entry = 160
-}
-
 /**
- * Stands in for the sort that Spark's stateful operator asks for. Sorting every row by its key was half of all Java time at a million keys; merging first
- * and sorting the merged rows by eight telling bytes of the key is a tenth of that.
+ * Stands in for the sort that Spark's stateful operator asks for. Sorting every row by its key was half of
+ * all Java time at a million keys; merging first, and sorting what is left by eight bytes of the key, takes
+ * a tenth of that.
  */
-case class MergePartialsExec(fold: Option[AggregateFold], keys: Seq[Attribute], group: Seq[Attribute], child: SparkPlan) extends UnaryExecNode {
+case class MergePartialsExec(
+    fold: Option[AggregateFold],
+    keys: Seq[Attribute],
+    group: Seq[Attribute],
+    child: SparkPlan) extends UnaryExecNode {
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
-  private val order = keys.map(SortOrder(_, Ascending))
-  // What is promised here is only that rows of a key are adjacent, which is all that the operator above needs of an order.
-  override def outputOrdering: Seq[SortOrder] = order
-  override def requiredChildDistribution: Seq[Distribution] = StatefulOpClusteredDistribution(keys, conf.numShufflePartitions) :: Nil
+
+  private val byKey = keys.map(SortOrder(_, Ascending))
+  // Only that rows of a key are adjacent is true, and it is all that the operator above needs of an order.
+  override def outputOrdering: Seq[SortOrder] = byKey
+
+  override def requiredChildDistribution: Seq[Distribution] =
+    StatefulOpClusteredDistribution(keys, conf.numShufflePartitions) :: Nil
   override protected def stringArgs: Iterator[Any] = Iterator(keys)
 
   override protected def doExecute(): RDD[InternalRow] = {
-    val sort = SortExec(order, global = false, child)
-    val (f, n, g, out) = (fold, keys.length, group.length, output)
-    val limit = conf.getConfString("spark.keyfold.gatherBytes", "134217728").toLong
+    val sorter = SortExec(byKey, global = false, child)
+    // Values, so that tasks are not sent the node.
+    val (by, input, limit) = (keys, output, MergePartials.limit(conf))
+    val merge = fold.map(f => f -> PartialLayout(output, keys.length, group.length, f.state.length))
     child.execute().mapPartitionsInternal { rows =>
-      // More than memory should hold: Spark's sorter, which goes to disk, does the rest.
-      def spilled(all: Iterator[InternalRow]): Iterator[InternalRow] = sort.createSorter().sort(all.asInstanceOf[Iterator[UnsafeRow]])
-      f.fold(new KeyGrouping(n, out, limit)(rows, spilled))(new PartialMerger(_, n, g, out, limit)(rows, spilled))
+      // What is more than memory should hold goes to Spark's sorter, which spills to disk.
+      def sort(all: Iterator[InternalRow]): Iterator[InternalRow] =
+        sorter.createSorter().sort(all.asInstanceOf[Iterator[UnsafeRow]])
+      merge match {
+        case Some((fold, layout)) => new PartialMerger(fold, layout, limit)(rows, sort)
+        case None => new KeyGrouping(by, input, limit)(rows, sort)
+      }
     }
   }
   override protected def withNewChildInternal(c: SparkPlan): MergePartialsExec = copy(child = c)
+}
+
+object MergePartials {
+  /** How many bytes of rows a task holds in memory. */
+  private[physical] def limit(conf: SQLConf): Long =
+    conf.getConfString("spark.keyfold.gatherBytes", (128L << 20).toString).toLong
 }

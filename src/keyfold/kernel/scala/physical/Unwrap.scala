@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, ObjectConsumer}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.types.ObjectType
 
-/** The rows that the stateful operator hands out as objects, as rows again. */
+/** The rows that a stateful operator emits as objects, as rows again. */
 case class Unwrap(output: Seq[Attribute], child: LogicalPlan) extends ObjectConsumer {
   override def producedAttributes: AttributeSet = AttributeSet(output)
   override protected def withNewChildInternal(c: LogicalPlan): Unwrap = copy(child = c)
@@ -16,8 +16,8 @@ case class Unwrap(output: Seq[Attribute], child: LogicalPlan) extends ObjectCons
 case class UnwrapExec(output: Seq[Attribute], child: SparkPlan) extends UnaryExecNode {
   override def producedAttributes: AttributeSet = AttributeSet(output)
   override protected def doExecute(): RDD[InternalRow] = child.execute().mapPartitionsInternal { rows =>
-    val kind = ObjectType(classOf[InternalRow])
-    rows.map(_.get(0, kind).asInstanceOf[InternalRow])
+    val wrapped = ObjectType(classOf[InternalRow])
+    rows.map(_.get(0, wrapped).asInstanceOf[InternalRow])
   }
   override protected def withNewChildInternal(c: SparkPlan): UnwrapExec = copy(child = c)
 }

@@ -4,43 +4,46 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
-import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinExec
-import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.TransformWithStateExec
-import org.apache.spark.sql.execution.streaming.operators.stateful.{StatefulOperator, WatermarkSupport}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
-import org.apache.spark.sql.keyfold.pattern.PatternProcessor
-import org.apache.spark.sql.keyfold.rows.EventTime
-import org.apache.spark.sql.keyfold.state.KeyedProcessor
-import org.apache.spark.sql.streaming.StatefulProcessor
+import org.apache.spark.sql.keyfold.spark.SparkStatefulOperator
 
-/** The top of a table's plan. Spark tells the batch's watermark to stateful operators alone; what is late must be known before rows reach them. */
+/** The top of a table's plan: passes the batch's watermark to the steps that decide which rows are late. */
 case class WatermarkPropagation(child: LogicalPlan) extends UnaryNode {
   override def output: Seq[Attribute] = child.output
   override protected def withNewChildInternal(c: LogicalPlan): WatermarkPropagation = copy(child = c)
 }
 
+/**
+ * Walks down the plan before its RDDs are built. The plan itself must stay as it is: Spark reads the
+ * metrics of stateful operators off these very nodes, so steps and processors are told instead of replaced.
+ */
 case class WatermarkPropagationExec(child: SparkPlan) extends UnaryExecNode {
   override def output: Seq[Attribute] = child.output
-  override protected def doExecute(): RDD[InternalRow] = { tell(child, EventTime.NoWatermark); child.execute() }
 
-  private def tell(plan: SparkPlan, watermark: Long): Unit = plan match {
-    case through: PartitionStepExec => through.watermark = watermark; tell(through.child, watermark)
-    case state: WatermarkSupport => below(state, state.eventTimeWatermarkForLateEvents, state.eventTimeWatermarkForEviction)
-    case join: StreamingSymmetricHashJoinExec => below(join, join.eventTimeWatermarkForLateEvents, join.eventTimeWatermarkForEviction)
-    case other => other.children.foreach(tell(_, watermark))
+  override protected def doExecute(): RDD[InternalRow] = {
+    propagate(child, BatchWatermark.Unknown)
+    child.execute()
   }
-  private def below(state: SparkPlan, forLate: Option[Long], forEviction: Option[Long]): Unit = {
-    // What comes out of a stateful operator may be older than the watermark that it has just waited for.
-    def derived(from: SparkPlan) = from.exists { case _: StatefulOperator => true; case _ => false }
-    state match {
-      case t: TransformWithStateExec => t.statefulProcessor.asInstanceOf[StatefulProcessor[_, _, _]] match {
-        case p: PatternProcessor => p.version = t.stateInfo.fold(0L)(_.storeVersion)
-        case f: KeyedProcessor => f.lagging = forLate.filter(_ => t.children.exists(derived))
-        case _ =>
-      }
-      case _ =>
-    }
-    state.children.foreach(from => tell(from, (if (derived(from)) forLate else forEviction).fold(EventTime.NoWatermark)(EventTime.watermark)))
+
+  private def propagate(plan: SparkPlan, watermark: Long): Unit = plan match {
+    case SparkStatefulOperator(operator) =>
+      operator.processor.foreach { case aware: BatchAware => aware.beginBatch(facts(operator)); case _ => }
+      operator.plan.children.foreach(input => propagate(input, inputWatermark(operator, input)))
+    case other =>
+      other match { case step: PartitionStepExec => step.watermark.assign(watermark); case _ => }
+      other.children.foreach(propagate(_, watermark))
   }
+
+  private def facts(operator: SparkStatefulOperator): BatchFacts = {
+    val derived = operator.plan.children.exists(SparkStatefulOperator.existsIn)
+    BatchFacts(operator.stateVersion.getOrElse(0L), operator.lateMs.filter(_ => derived))
+  }
+
+  /** Rows that another operator has just emitted may be older than the watermark that they waited for. */
+  private def inputWatermark(operator: SparkStatefulOperator, input: SparkPlan): Long = {
+    val ms = if (SparkStatefulOperator.existsIn(input)) operator.lateMs else operator.evictionMs
+    ms.fold(BatchWatermark.Unknown)(BatchWatermark.micros)
+  }
+
   override protected def withNewChildInternal(c: SparkPlan): WatermarkPropagationExec = copy(child = c)
 }

@@ -3,15 +3,16 @@ package org.apache.spark.sql.keyfold.rows
 import java.time.Instant
 import java.time.temporal.ChronoUnit
 
+import org.apache.spark.sql.keyfold.physical.BatchWatermark
 import org.apache.spark.sql.streaming.TimerValues
 
 /** Event times and watermarks, in microseconds since the epoch. */
 object EventTime {
   /** The watermark of a query that has none yet. */
-  val NoWatermark: Long = Long.MinValue
+  val NoWatermark: Long = BatchWatermark.Unknown
 
-  /** Spark's watermark in microseconds; Spark reports the first one as zero. */
-  def watermark(millis: Long): Long = if (millis <= 0) NoWatermark else millis * 1000
+  /** Spark's watermark in microseconds. */
+  def watermark(millis: Long): Long = BatchWatermark.micros(millis)
 
   /** Whether a timer fires in the batch that runs at `clock`. */
   def isDue(timerMillis: Long, clock: Long): Boolean =

@@ -5,6 +5,7 @@ import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, RowError}
+import org.apache.spark.sql.keyfold.physical.BatchAware
 import org.apache.spark.sql.keyfold.rows.{SideOutput, SideOutputBuilder, SideOutputSettings}
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
@@ -23,7 +24,7 @@ case class ShuffledRowLayout(input: Seq[Attribute], prefix: Int, ordered: Boolea
 }
 
 /** What every stateful part shares: loads a key's state, folds the batch's rows in, stores it, and emits changes. */
-abstract class KeyedProcessor(val fold: AggregateFold, arriving: ShuffledRowLayout, keeping: SideOutputSettings) extends StatefulProcessor[InternalRow, InternalRow, InternalRow] {
+abstract class KeyedProcessor(val fold: AggregateFold, arriving: ShuffledRowLayout, keeping: SideOutputSettings) extends StatefulProcessor[InternalRow, InternalRow, InternalRow] with BatchAware {
   @transient protected lazy val live = new ChangeEmitter(fold, arriving.prefix)
   @transient protected lazy val rejects = new SideOutputBuilder(arriving.raw, arriving.input, keeping)
   @transient private lazy val sideOutputs = {
@@ -32,9 +33,6 @@ abstract class KeyedProcessor(val fold: AggregateFold, arriving: ShuffledRowLayo
   }
   // Reused: Spark takes all of one key's output before it hands in the next key.
   @transient protected lazy val out = new ArrayBuffer[InternalRow](4)
-
-  /** Where rows come out of another stateful operator: the watermark that they were held by, which the batch's own is ahead of. Told on the driver, before each batch. */
-  var lagging: Option[Long] = None
 
   /** What a reader sees of a stored state. */
   def shown(key: InternalRow, stored: InternalRow): Iterator[InternalRow]

@@ -21,7 +21,7 @@ abstract class TtlProcessor(fold: AggregateFold, arriving: ShuffledRowLayout, ke
 
   /** Whether a key last seen then is over when rows come. Before the first watermark, which Spark says is zero, none is. */
   protected def over(seenMs: Long, times: TimerValues): Boolean = {
-    val at = if (arrival) now(times) else lagging.getOrElse(now(times))
+    val at = if (arrival) now(times) else batch.upstreamWatermarkMs.getOrElse(now(times))
     ttlMs.exists(t => at > 0 && seenMs + t <= at)
   }
   protected def due(seenMs: Long): Long = math.max(1L, seenMs + ttlMs.get)

@@ -59,7 +59,7 @@ abstract class WindowProcessor(fold: AggregateFold, arriving: ShuffledRowLayout,
 
   override def handleInputRows(key: InternalRow, rows: Iterator[InternalRow], times: TimerValues): Iterator[InternalRow] = {
     if (key.anyNull) return rows.map(r => sideOutputRow(arriving.sideOutput(r)))
-    val watermark = EventTime.watermark(lagging.getOrElse(times.getCurrentWatermarkInMs()))
+    val watermark = EventTime.watermark(batch.upstreamWatermarkMs.getOrElse(times.getCurrentWatermarkInMs()))
     load(state.get())
     out.clear()
     val was = armed
