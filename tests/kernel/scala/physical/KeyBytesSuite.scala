@@ -1,54 +1,53 @@
 package org.apache.spark.sql.keyfold.physical
 
+import scala.math.Ordering.Implicits.seqOrdering
 import scala.util.Random
 
-import org.apache.spark.sql.catalyst.expressions.{AttributeReference, GenericInternalRow, UnsafeProjection, UnsafeRow}
-import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.keyfold.spark.SparkRadixSort
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
 /** The order in which keys reach the state store. */
 class KeyBytesSuite extends munit.FunSuite {
-  private val schema = new StructType().add("k", StringType).add("n", LongType)
-  private val attributes = schema.map(f => AttributeReference(f.name, f.dataType, nullable = true)())
-  private def row(key: String, n: Long): UnsafeRow =
-    UnsafeProjection.create(schema)(new GenericInternalRow(Array[Any](if (key == null) null else UTF8String.fromString(key), n))).copy()
-  private def bytes(r: UnsafeRow): Seq[Int] = r.getBytes.toSeq.map(_ & 0xff)
-
-  test("comparing rows is comparing their bytes without sign") {
-    val chance = new Random(4)
-    val rows = Seq.fill(60)(row(chance.nextString(chance.nextInt(12)), chance.nextLong()))
-    for (a <- rows; b <- rows)
-      assertEquals(KeyBytes.compare(a, b).sign, scala.math.Ordering.Implicits.seqOrdering[Seq, Int].compare(bytes(a), bytes(b)).sign)
+  private val project = UnsafeProjection.create(new StructType().add("k", StringType).add("n", LongType))
+  private def key(text: String, n: Long): UnsafeRow =
+    project(new GenericInternalRow(Array[Any](UTF8String.fromString(text), n))).copy()
+  private def bytes(row: UnsafeRow): Seq[Int] = row.getBytes.toSeq.map(_ & 0xff)
+  private def keys(seed: Int): Seq[UnsafeRow] = {
+    val random = new Random(seed)
+    Seq.fill(60)(key(random.nextString(random.nextInt(12)), random.nextLong()))
   }
 
-  test("places are sorted by their prefixes without sign, and equal ones stay as they were") {
-    val chance = new Random(5)
-    for (n <- Seq(0, 1, 2, 100, 5000)) {
-      val prefixes = Array.fill(n)(if (chance.nextBoolean()) chance.nextLong() else chance.nextInt(3).toLong)
-      val places = KeyBytes.sorted(n, prefixes(_))
-      val expected = (0 until n).sortWith((a, b) => { val c = java.lang.Long.compareUnsigned(prefixes(a), prefixes(b)); if (c != 0) c < 0 else a < b })
-      assertEquals((0 until n).map(places.at), expected)
+  test("comparing keys is comparing their bytes, unsigned") {
+    for (a <- keys(4); b <- keys(4)) {
+      assertEquals(KeyBytes.compare(a, b).sign, seqOrdering[Seq, Int].compare(bytes(a), bytes(b)).sign)
     }
   }
 
-  test("rows of a key come side by side, in their own order, with rejected rows before them") {
-    val chance = new Random(6)
-    val rows = (0 until 2000).map(n => row(if (n % 50 == 0) null else s"key-with-a-long-prefix-${chance.nextInt(40)}", n.toLong))
-    val out = new KeyGrouping(1, attributes, Long.MaxValue)(rows.iterator, _ => fail("nothing should be spilled")).map(_.copy()).toList
-    assertEquals(out.length, rows.length)
-    val (aside, keyed) = out.span(_.isNullAt(0))
-    assertEquals(aside.map(_.getLong(1)), rows.filter(_.isNullAt(0)).map(_.getLong(1)).toList)
-    val runs = keyed.map(_.getString(0)).foldLeft(List.empty[String])((seen, k) => if (seen.headOption.contains(k)) seen else k :: seen)
-    assertEquals(runs.length, runs.distinct.length)
-    keyed.groupBy(_.getString(0)).values.foreach(r => assertEquals(r.map(_.getLong(1)), r.map(_.getLong(1)).sorted))
+  test("a common prefix ends at the first byte that differs, and at the limit") {
+    for (a <- keys(7); b <- keys(7)) {
+      val common = bytes(a).zip(bytes(b)).takeWhile { case (x, y) => x == y }.length
+      assertEquals(KeyBytes.commonPrefix(a, b, a.getSizeInBytes), common)
+      assertEquals(KeyBytes.commonPrefix(a, b, 3), common.min(3))
+    }
   }
 
-  test("what is more than memory should hold goes on to the sorter, every row once") {
-    val rows = (0 until 500).map(n => row(s"k${n % 7}", n.toLong))
-    var spilled = Seq.empty[Long]
-    def sorter(all: Iterator[InternalRow]): Iterator[InternalRow] = { spilled = all.map(_.getLong(1)).toSeq; Iterator.empty }
-    new KeyGrouping(1, attributes, 2000)(rows.iterator, sorter).foreach(_ => fail("all rows go to the sorter"))
-    assertEquals(spilled.sorted, (0L until 500L).toSeq)
+  test("eight bytes of a key order as they do one by one, with zeros behind its end") {
+    for (k <- keys(8); offset <- Seq(0, 5, k.getSizeInBytes - 3, k.getSizeInBytes)) {
+      val expected = bytes(k).slice(offset, offset + 8).padTo(8, 0).foldLeft(BigInt(0))(_ * 256 + _)
+      assertEquals(BigInt(java.lang.Long.toUnsignedString(KeyBytes.eightBytes(k, offset))), expected)
+    }
+  }
+
+  test("positions are sorted by their prefixes, unsigned, and the sort is stable") {
+    val random = new Random(5)
+    for (n <- Seq(0, 1, 2, 100, 5000)) {
+      val prefixes = Array.fill(n)(if (random.nextBoolean()) random.nextLong() else random.nextInt(3).toLong)
+      val sorted = SparkRadixSort.sort(n, prefixes(_))
+      val expected = (0 until n).sortBy(i => (BigInt(java.lang.Long.toUnsignedString(prefixes(i))), i))
+      assertEquals((0 until n).map(sorted.position), expected)
+      assertEquals((0 until n).map(sorted.prefix), expected.map(prefixes(_)))
+    }
   }
 }

@@ -80,7 +80,7 @@ object KernelApi {
 
   /** The directory below which the files of each stream have their names, as JSON. */
   def directories(df: DataFrame): String =
-    KernelJson.mapper.writeValueAsString(WatchedFileSource.places(df).map(p => p.stream -> p.base.toString).toMap.asJava)
+    KernelJson.mapper.writeValueAsString(WatchedFileSource.directories(df).map(p => p.stream -> p.base.toString).toMap.asJava)
 
   /**
    * The number of the source behind each position in Spark's log of offsets, by which its own log is named. A
@@ -93,16 +93,16 @@ object KernelApi {
 
   /** The files that a stream could read now, as JSON: name, size and time of change. */
   def listed(df: DataFrame, stream: String): String = {
-    val place = WatchedFileSource.places(df).find(_.stream == stream).get
+    val place = WatchedFileSource.directories(df).find(_.stream == stream).get
     val files = place.list().map(f => Array[Any](place.name(f.getPath), f.getLen, f.getModificationTime))
     KernelJson.mapper.writeValueAsString(files.toArray)
   }
 
   /** Where a stream's files of these names are, as JSON, null for those that are not there. */
   def located(df: DataFrame, stream: String, names: java.util.List[String]): String = {
-    val place = WatchedFileSource.places(df).find(_.stream == stream).get
+    val place = WatchedFileSource.directories(df).find(_.stream == stream).get
     val files = names.asScala.map(name => place.file(name)).toSeq
-    val there = place.there(files).map(_.getPath).toSet
+    val there = place.existing(files).map(_.getPath).toSet
     KernelJson.mapper.writeValueAsString(files.map(f => Array[Any](shown(f), there(f))).toArray)
   }
 
@@ -124,7 +124,7 @@ object KernelApi {
     KernelStrategy.install(spark)
     val child = df.asInstanceOf[Dataset[Row]].logicalPlan
     val columns = child.output.map(_.name).filterNot(InternalColumns.hidden)
-    val base = WatchedFileSource.places(df).head.base.toString
+    val base = WatchedFileSource.directories(df).head.base.toString
     val zone = spark.sessionState.conf.sessionLocalTimeZone
     val work = CsvHeaderCheck(columns, child.output.length, origin(stream, "csv", options, files = true), keep, zone, base)
     val output = child.output.map(a => AttributeReference(a.name, a.dataType)()) :+ SideOutput.attribute()

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.execution.keyfold.io
 
+import java.nio.file.Paths
+
 import scala.collection.mutable
 
 import org.apache.hadoop.fs.FileStatus
@@ -7,7 +9,7 @@ import org.apache.hadoop.fs.FileStatus
 import org.apache.spark.paths.SparkPath
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.classic.{DataFrame, SparkSession}
-import org.apache.spark.sql.connector.read.streaming.{Offset => Position, _}
+import org.apache.spark.sql.connector.read.streaming.{Offset => ConnectorOffset, _}
 import org.apache.spark.sql.errors.QueryExecutionErrors
 import org.apache.spark.sql.execution.datasources.FileFormat
 import org.apache.spark.sql.execution.streaming.runtime.FileStreamSource.FileEntry
@@ -15,26 +17,35 @@ import org.apache.spark.sql.execution.streaming.runtime._
 import org.apache.spark.sql.execution.streaming.{Offset, Source}
 import org.apache.spark.sql.types.StructType
 
-/** A stream of files by their names. */
-class FileSource(session: SparkSession, place: SourceDirectory, format: FileFormat, val schema: StructType,
-    logPath: String, options: CaseInsensitiveMap[String]) extends SupportsAdmissionControl with Source {
-  private val wanted = new FileStreamOptions(options)
+/**
+ * A streaming source of files that are known by their names in `SourceDirectory`. It takes the options of
+ * Spark's file source; its offsets count the entries of its log, each of which lists the files of a batch.
+ */
+class FileSource(
+    session: SparkSession,
+    directory: SourceDirectory,
+    format: FileFormat,
+    val schema: StructType,
+    logPath: String,
+    options: CaseInsensitiveMap[String]) extends SupportsAdmissionControl with Source {
+  private val settings = new FileStreamOptions(options)
   private val log = new SeenFilesLog(session, logPath)
-  private val cleaner = place.cleaner(wanted)
+  private val cleaner = directory.cleaner(settings)
   private val skipped = log.skipped
-  private val directory = place.local.map(path => new WatchedDirectory(java.nio.file.Paths.get(path)))
-  private val batches = new PlannedBatch(session, place, format, schema, options)
+  private val watched = directory.local.map(path => new WatchedDirectory(Paths.get(path)))
+  private val batches = new PlannedBatch(session, directory, format, schema, options)
+  // Modification times of the files in the log.
   private val seen = mutable.HashMap.empty[String, Long]
-  private var at = log.getLatestBatchId().getOrElse(-1L)
-  private var (newest, oldest) = (0L, 0L)
-  // Listed and left for later batches.
-  private var waiting = Seq.empty[FileStatus]
-  log.allFiles().foreach(taken => remember(taken.path, taken.timestamp))
-  leaveOld()
+  private var lastEntry = log.getLatestBatchId().getOrElse(-1L)
+  private var (newest, oldestRead) = (0L, 0L)
+  // Listed, and left for later batches by a read limit.
+  private var pending = Seq.empty[FileStatus]
+  log.allFiles().foreach(file => remember(file.path, file.timestamp))
+  skipOldFiles()
 
   private def key(name: String): String = {
-    val below = SourceDirectory.below(name)
-    if (wanted.fileNameOnly) below.substring(below.lastIndexOf('/') + 1) else below
+    val relative = SourceDirectory.withoutStream(name)
+    if (settings.fileNameOnly) relative.substring(relative.lastIndexOf('/') + 1) else relative
   }
 
   private def remember(name: String, timestamp: Long): Unit = {
@@ -42,78 +53,84 @@ class FileSource(session: SparkSession, place: SourceDirectory, format: FileForm
     newest = newest.max(timestamp)
   }
 
-  /** Old files are left unread only where that was asked for. */
-  private def leaveOld(): Unit =
-    if (options.contains("maxFileAge") && !wanted.latestFirst) oldest = newest - wanted.maxFileAgeMs
+  /**
+   * Files are left unread for their age only where that was asked for; Spark's source has a default of a
+   * week.
+   */
+  private def skipOldFiles(): Unit =
+    if (options.contains("maxFileAge") && !settings.latestFirst) oldestRead = newest - settings.maxFileAgeMs
 
   /**
-   * Where files are removed once they are read, old names need not be known for ever. One that is still there
-   * must be: it may wait to be removed.
+   * Where files are removed once they are read, old names are forgotten. One that still exists must be
+   * known: it may be waiting to be removed.
    */
-  private def forget(listed: Seq[FileStatus]): Unit = if (wanted.cleanSource != CleanSourceMode.OFF) {
-    val there = listed.iterator.map(file => key(place.name(file.getPath))).toSet
-    seen.filterInPlace((name, time) => time >= newest - wanted.maxFileAgeMs || there(name))
-  }
+  private def forgetOldNames(listed: Seq[FileStatus]): Unit =
+    if (settings.cleanSource != CleanSourceMode.OFF) {
+      val existing = listed.iterator.map(file => key(directory.name(file.getPath))).toSet
+      seen.filterInPlace((name, time) => time >= newest - settings.maxFileAgeMs || existing(name))
+    }
 
-  private def listed(): Seq[FileStatus] = {
-    val all = place.list()
-    forget(all)
+  private def listNew(): Seq[FileStatus] = {
+    val all = directory.list()
+    forgetOldNames(all)
     all.filter(isNew)
   }
 
-  override def latestOffset(start: Position, limit: ReadLimit): Position = {
-    val look = directory.flatMap(_.look())
-    if (waiting.isEmpty && look.exists(now => directory.get.isStill(now))) position
-    else {
-      val before = at
-      take(limit)
-      directory.foreach(d => if (at == before) look.foreach(d.nothingNew) else d.moved())
-      position
-    }
-  }
-
-  private def position: FileStreamSourceOffset = if (at < 0) null else FileStreamSourceOffset(at)
-
-  private def take(limit: ReadLimit): Unit = {
-    val found = if (waiting.nonEmpty) waiting else listed()
-    val ordered = if (wanted.latestFirst) found.reverse else found
-    val (now, later) = ordered.splitAt(limit match {
-      case most: ReadMaxFiles => most.maxFiles()
-      case most: ReadMaxBytes =>
-        ordered.iterator.scanLeft(0L)(_ + _.getLen).drop(1).takeWhile(_ <= most.maxBytes()).size.max(1)
-      case _ => ordered.size
-    })
-    waiting = if (wanted.latestFirst) Nil else later
-    if (now.nonEmpty) write(now)
-  }
-
   private def isNew(file: FileStatus): Boolean =
-    file.getModificationTime >= oldest && !seen.contains(key(place.name(file.getPath)))
+    file.getModificationTime >= oldestRead && !seen.contains(key(directory.name(file.getPath)))
 
-  private def write(files: Seq[FileStatus]): Unit = {
-    if (cleaner.isDefined && place.hasLog) throw QueryExecutionErrors.cleanUpSourceFilesUnsupportedError()
-    val taken = files.map(f => SeenFile(place.name(f.getPath), f.getModificationTime, f.getLen, at + 1)).toArray
-    if (!log.add(at + 1, taken)) {
-      throw new IllegalStateException(s"another process reads here too: $logPath, ${at + 1}")
+  override def latestOffset(start: ConnectorOffset, limit: ReadLimit): ConnectorOffset = {
+    val state = watched.flatMap(_.state())
+    if (pending.nonEmpty || !state.exists(now => watched.get.isUnchanged(now))) {
+      val before = lastEntry
+      planNext(limit)
+      watched.foreach(d => if (lastEntry == before) state.foreach(d.foundNothing) else d.foundNewFiles())
     }
-    at += 1
-    taken.foreach(file => remember(file.path, file.timestamp))
-    leaveOld()
+    if (lastEntry < 0) null else FileStreamSourceOffset(lastEntry)
   }
 
-  override def getDefaultReadLimit: ReadLimit = wanted.maxFilesPerTrigger.map(ReadLimit.maxFiles)
-    .orElse(wanted.maxBytesPerTrigger.map(ReadLimit.maxBytes)).getOrElse(ReadLimit.allAvailable())
+  private def planNext(limit: ReadLimit): Unit = {
+    val found = if (pending.nonEmpty) pending else listNew()
+    val ordered = if (settings.latestFirst) found.reverse else found
+    val (now, later) = ordered.splitAt(count(ordered, limit))
+    pending = if (settings.latestFirst) Nil else later
+    if (now.nonEmpty) addToLog(now)
+  }
+
+  private def count(files: Seq[FileStatus], limit: ReadLimit): Int = limit match {
+    case limit: ReadMaxFiles => limit.maxFiles()
+    case limit: ReadMaxBytes =>
+      val sizes = files.iterator.scanLeft(0L)(_ + _.getLen).drop(1)
+      sizes.takeWhile(_ <= limit.maxBytes()).size.max(1)
+    case _ => files.size
+  }
+
+  private def addToLog(files: Seq[FileStatus]): Unit = {
+    if (cleaner.isDefined && directory.hasLog) throw QueryExecutionErrors.cleanUpSourceFilesUnsupportedError()
+    val entry = lastEntry + 1
+    val planned = files.map(f => SeenFile(directory.name(f.getPath), f.getModificationTime, f.getLen, entry))
+    if (!log.add(entry, planned.toArray)) {
+      throw new IllegalStateException(s"another process has written entry $entry of the source log $logPath")
+    }
+    lastEntry = entry
+    planned.foreach(file => remember(file.path, file.timestamp))
+    skipOldFiles()
+  }
+
+  override def getDefaultReadLimit: ReadLimit = settings.maxFilesPerTrigger.map(ReadLimit.maxFiles)
+    .orElse(settings.maxBytesPerTrigger.map(ReadLimit.maxBytes)).getOrElse(ReadLimit.allAvailable())
 
   override def getBatch(start: Option[Offset], end: Offset): DataFrame = {
     val after = start.map(FileStreamSourceOffset(_).logOffset).getOrElse(-1L)
-    val planned = log.between(after, FileStreamSourceOffset(end).logOffset)
-    batches.of(planned.map(_.path).filterNot(name => skipped(SourceDirectory.below(name))))
+    val planned = log.between(after, FileStreamSourceOffset(end).logOffset).map(_.path)
+    batches.of(planned.filterNot(name => skipped(SourceDirectory.withoutStream(name))))
   }
 
   override def commit(end: Offset): Unit = cleaner.foreach { cleaner =>
-    val done = FileStreamSourceOffset(end).logOffset
-    log.between(done - 1, done).foreach { taken =>
-      cleaner.clean(FileEntry(SparkPath.fromPath(place.file(taken.path)).urlEncoded, taken.timestamp, done))
+    val entry = FileStreamSourceOffset(end).logOffset
+    log.between(entry - 1, entry).foreach { file =>
+      val path = SparkPath.fromPath(directory.file(file.path))
+      cleaner.clean(FileEntry(path.urlEncoded, file.timestamp, entry))
     }
   }
 
@@ -121,5 +138,5 @@ class FileSource(session: SparkSession, place: SourceDirectory, format: FileForm
 
   override def stop(): Unit = cleaner.foreach(_.stop())
 
-  override def toString: String = s"FileStreamSource[${place.declared}]"
+  override def toString: String = s"FileStreamSource[${directory.declared}]"
 }

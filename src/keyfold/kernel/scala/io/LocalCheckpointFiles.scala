@@ -14,40 +14,42 @@ import org.apache.hadoop.fs.{FSDataOutputStream, FileAlreadyExistsException, Pat
 import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager
 
 /**
- * Checkpoint files on a local disk, by the system's own calls. Hadoop starts a process for each permission it
- * sets and each link it looks for, which is half of the time that a small batch takes. Paths of other file
- * systems go Hadoop's way. State is for its owner alone: what is made here is private, whatever the umask.
+ * Checkpoint files on a local disk, by direct system calls. Hadoop starts a process for each permission
+ * that it sets and each link that it looks for, which takes half of the time of a small batch. Other file
+ * systems are left to Hadoop. State is its owner's alone: files and directories are private, whatever the
+ * umask.
  */
-class LocalCheckpointFiles(path: Path, conf: Configuration) extends FileSystemBasedCheckpointFileManager(path, conf) {
+class LocalCheckpointFiles(path: Path, conf: Configuration)
+  extends FileSystemBasedCheckpointFileManager(path, conf) {
 
   override def createTempFile(file: Path): FSDataOutputStream =
     if (!isLocal) super.createTempFile(file)
     else {
       val target = local(file)
-      make(target.getParent)
-      // A snapshot's list of files comes after the files, which Hadoop has copied with a mode of its own.
-      if (file.getName.contains(".zip")) copied(target.getParent).foreach(makePrivate)
-      val out = Channels.newOutputStream(Files.newByteChannel(target, options, asFileAttribute(ownFile)))
+      createDirectory(target.getParent)
+      // A snapshot's zip is written last; Hadoop has copied its other files, with permissions of its own.
+      if (file.getName.contains(".zip")) snapshotFiles(target.getParent).foreach(makePrivate)
+      val out = Channels.newOutputStream(Files.newByteChannel(target, options, asFileAttribute(privateFile)))
       new FSDataOutputStream(new java.io.BufferedOutputStream(out, 1 << 16), null)
     }
 
   private def options = java.util.Set.of(Open.CREATE, Open.TRUNCATE_EXISTING, Open.WRITE)
-  private val ownFile = PosixFilePermissions.fromString("rw-------")
-  private val ownDirectory = PosixFilePermissions.fromString("rwx------")
+  private val privateFile = PosixFilePermissions.fromString("rw-------")
+  private val privateDirectory = PosixFilePermissions.fromString("rwx------")
 
-  private def make(directory: LocalPath): LocalPath =
-    Files.createDirectories(directory, asFileAttribute(ownDirectory))
+  private def createDirectory(directory: LocalPath): LocalPath =
+    Files.createDirectories(directory, asFileAttribute(privateDirectory))
 
-  /** Where the state store keeps what snapshots share, with all that is there. */
-  private def copied(state: LocalPath): Seq[LocalPath] =
+  /** The directories in which the state store keeps the files that snapshots share, and those files. */
+  private def snapshotFiles(state: LocalPath): Seq[LocalPath] =
     Seq("SSTs", "logs").map(state.resolve).filter(Files.isDirectory(_)).flatMap { directory =>
       directory +: Using(Files.newDirectoryStream(directory))(_.asScala.toSeq).getOrElse(Nil)
     }
 
   private def makePrivate(path: LocalPath): Unit = {
-    val own = if (Files.isDirectory(path)) ownDirectory else ownFile
-    // Another instance may be removing old files, and not every disk has modes.
-    try if (Files.getPosixFilePermissions(path) != own) Files.setPosixFilePermissions(path, own)
+    val wanted = if (Files.isDirectory(path)) privateDirectory else privateFile
+    // Another task may be removing old files, and not every file system has permissions.
+    try if (Files.getPosixFilePermissions(path) != wanted) Files.setPosixFilePermissions(path, wanted)
     catch { case _: java.io.IOException | _: UnsupportedOperationException => }
   }
 
@@ -56,27 +58,27 @@ class LocalCheckpointFiles(path: Path, conf: Configuration) extends FileSystemBa
     else {
       val (source, target) = (local(from), local(to))
       if (overwriteIfPossible) Files.move(source, target, StandardCopyOption.ATOMIC_MOVE)
-      else alone(source, target)
-      // One that Hadoop left beside an earlier file of this name would not fit.
+      else moveIfAbsent(source, target)
+      // A checksum that Hadoop wrote for an earlier file of this name would not match.
       Files.deleteIfExists(target.resolveSibling(s".${to.getName}.crc"))
     }
 
-  /** A link fails if its name is taken, in one step; a rename would overwrite. */
-  private def alone(source: LocalPath, target: LocalPath): Unit =
+  /** A hard link fails atomically if its name is taken; a rename would overwrite. */
+  private def moveIfAbsent(source: LocalPath, target: LocalPath): Unit =
     try {
       Files.createLink(target, source)
       Files.delete(source)
     } catch {
       case e: java.nio.file.FileAlreadyExistsException =>
         throw new FileAlreadyExistsException(s"$target exists").initCause(e)
-      // A file system without links.
+      // A file system without hard links.
       case _: UnsupportedOperationException | _: java.nio.file.FileSystemException =>
         if (Files.exists(target)) throw new FileAlreadyExistsException(s"$target exists")
         Files.move(source, target, StandardCopyOption.ATOMIC_MOVE)
     }
 
   override def mkdirs(directory: Path): Unit =
-    if (!isLocal) super.mkdirs(directory) else make(local(directory))
+    if (!isLocal) super.mkdirs(directory) else createDirectory(local(directory))
 
   override def exists(file: Path): Boolean =
     if (!isLocal) super.exists(file) else Files.exists(local(file))
@@ -84,7 +86,7 @@ class LocalCheckpointFiles(path: Path, conf: Configuration) extends FileSystemBa
   override def createCheckpointDirectory(): Path =
     if (!isLocal) super.createCheckpointDirectory()
     else {
-      make(local(path))
+      createDirectory(local(path))
       fs.makeQualified(path)
     }
 

@@ -11,62 +11,76 @@ import org.apache.spark.sql.execution.datasources._
 import org.apache.spark.sql.types.{StructField, StructType}
 
 /**
- * The files of one batch as rows with the stream's columns. A directory below the stream's that is named
- * `column=value` fills the column if the stream has it, and says nothing otherwise.
+ * The files of one batch as rows with the stream's columns. A directory `column=value` fills the column if
+ * the stream has it, and has no meaning otherwise.
  */
-class PlannedBatch(session: SparkSession, place: SourceDirectory, format: FileFormat, schema: StructType,
+class PlannedBatch(
+    session: SparkSession,
+    directory: SourceDirectory,
+    format: FileFormat,
+    schema: StructType,
     options: CaseInsensitiveMap[String]) {
-  // Whatever the session says: what is planned is read, or the batch fails.
+  // Whatever the session's settings: every planned file is read, or the batch fails.
   private val strict = Map("ignoreMissingFiles" -> "false", "ignoreCorruptFiles" -> "false")
-  private val inner = (options - "path") ++ strict
+  private val readOptions = (options - "path") ++ strict
   private val zone = DateTimeUtils.getZoneId(session.sessionState.conf.sessionLocalTimeZone)
-  private val same = session.sessionState.conf.resolver
+  private val sameName = session.sessionState.conf.resolver
+
+  /** A file of the batch, with the values that its directories have for the stream's columns. */
+  private case class Planned(path: Path, values: Map[String, String])
 
   def of(names: Seq[String]): DataFrame = {
-    val files = names.map(name => place.file(name) -> filled(name))
-    val there = place.there(files.map(_._1)).map(f => f.getPath -> f).toMap
-    val missing = files.map(_._1).filterNot(there.contains)
-    val groups = files.groupBy(_._2.keySet)
-    val plans = (if (groups.isEmpty) Map(Set.empty[String] -> Nil) else groups).toSeq
-      .sortBy(_._1.toSeq.sorted.mkString("/")).map { case (names, found) =>
-        val (path, data) = schema.partition(f => names(f.name))
-        val directories = found.groupBy(_._2).toSeq.map { case (values, all) =>
-          val row = InternalRow.fromSeq(path.map(f => value(f, values(f.name), all.head._1)))
-          row -> all.flatMap { case (file, _) => there.get(file) }.filter(_.getLen > 0)
-        }
-        relation(new PlannedFiles(StructType(path), directories, missing), StructType(data))
-      }
-    Dataset.ofRows(session, if (plans.size == 1) plans.head else Union(plans))
+    val files = names.map(name => Planned(directory.file(name), directoryValues(name)))
+    val existing = directory.existing(files.map(_.path)).map(f => f.getPath -> f).toMap
+    val missing = files.map(_.path).filterNot(existing.contains)
+    // One relation for the files whose directories fill the same columns; an empty one for an empty batch.
+    val byColumns = if (files.isEmpty) Map(Set.empty[String] -> Nil) else files.groupBy(_.values.keySet)
+    val relations = byColumns.toSeq.sortBy { case (columns, _) => columns.toSeq.sorted.mkString("/") }.map {
+      case (columns, group) => relation(columns, group, existing, missing)
+    }
+    Dataset.ofRows(session, if (relations.size == 1) relations.head else Union(relations))
   }
 
-  private def relation(files: PlannedFiles, data: StructType): LogicalRelation = {
-    val found = HadoopFsRelation(files, files.partitionSchema, data, None, format, inner)(session)
+  private def relation(
+      columns: Set[String],
+      files: Seq[Planned],
+      existing: Map[Path, FileStatus],
+      missing: Seq[Path]): LogicalRelation = {
+    val (inPath, inFile) = schema.partition(f => columns(f.name))
+    val directories = files.groupBy(_.values).toSeq.map { case (values, same) =>
+      val row = InternalRow.fromSeq(inPath.map(f => typed(f, values(f.name), same.head.path)))
+      row -> same.flatMap(file => existing.get(file.path)).filter(_.getLen > 0)
+    }
+    val index = new PlannedFiles(StructType(inPath), directories, missing)
+    val data = StructType(inFile)
     DataSourceUtils.verifySchema(format, data, readOnly = true)
+    val found = HadoopFsRelation(index, index.partitionSchema, data, None, format, readOptions)(session)
     val plan = LogicalRelation(found, isStreaming = true)
     plan.copy(output = schema.map(f => plan.output.find(_.name == f.name).get))
   }
 
-  /** What the directories of a file say of the stream's columns. */
-  private def filled(name: String): Map[String, String] =
-    SourceDirectory.pairs(SourceDirectory.below(name)).flatMap { case (column, value) =>
-      schema.find(f => same(f.name, column)).map(_.name -> value)
+  private def directoryValues(name: String): Map[String, String] =
+    SourceDirectory.partitionColumns(SourceDirectory.withoutStream(name)).flatMap { case (column, value) =>
+      schema.find(f => sameName(f.name, column)).map(_.name -> value)
     }.toMap
 
-  private def value(column: StructField, text: String, file: Path): Any =
+  private def typed(column: StructField, text: String, file: Path): Any =
     try PartitioningUtils.castPartValueToDesiredType(column.dataType, text, zone)
     catch {
       case e: Exception => throw new IllegalStateException(
-        
         s"[KEYFOLD_BAD_DIRECTORY] the directory ${column.name}=$text does not fit the column's type, " +
         s"${column.dataType.sql}: $file", e)
     }
 }
 
 /**
- * Files that a batch is to read, some of which may be missing. That is told when it runs and not before:
- * Spark also asks for the last batch when it is done, whose files may have been put away since.
+ * The files that a batch is to read, of which some may be missing. That is an error when the batch runs and
+ * not before: on a restart Spark also asks for the last batch that is done, whose files may have been
+ * removed since.
  */
-class PlannedFiles(override val partitionSchema: StructType, directories: Seq[(InternalRow, Seq[FileStatus])],
+class PlannedFiles(
+    override val partitionSchema: StructType,
+    directories: Seq[(InternalRow, Seq[FileStatus])],
     missing: Seq[Path]) extends FileIndex {
   private def files = directories.flatMap(_._2)
 
@@ -75,16 +89,18 @@ class PlannedFiles(override val partitionSchema: StructType, directories: Seq[(I
   override def refresh(): Unit = ()
   override def sizeInBytes: Long = files.map(_.getLen).sum
 
-  override def listFiles(wanted: Seq[Expression], data: Seq[Expression]): Seq[PartitionDirectory] = {
+  override def listFiles(
+      partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] = {
     if (missing.nonEmpty) {
       throw new IllegalStateException(s"[KEYFOLD_MISSING_FILES] ${missing.map(_.toUri).mkString("\n")}")
     }
-    val keep = wanted.reduceOption(And).map(all => Predicate.createInterpreted(all.transform {
-      case a: Attribute =>
-        val at = partitionSchema.fieldIndex(a.name)
-        BoundReference(at, partitionSchema(at).dataType, nullable = true)
-    }))
-    directories.filter { case (row, _) => keep.forall(_.eval(row)) }
+    val filter = partitionFilters.reduceOption(And).map(all => Predicate.createInterpreted(bound(all)))
+    directories.filter { case (row, _) => filter.forall(_.eval(row)) }
       .map { case (row, found) => PartitionDirectory(row, found.toArray) }
+  }
+
+  private def bound(filter: Expression): Expression = filter.transform { case a: Attribute =>
+    val i = partitionSchema.fieldIndex(a.name)
+    BoundReference(i, partitionSchema(i).dataType, nullable = true)
   }
 }

@@ -9,13 +9,15 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.connector.read.streaming._
-import org.apache.spark.sql.execution.streaming.runtime._
+import org.apache.spark.sql.execution.streaming.runtime.CompactibleFileStreamLog
 
-/** A file that was taken into the `batchId`-th step of a source. */
+/**
+ * A file that a source has planned into a batch, by its name in `SourceDirectory`; a line of the log as
+ * JSON.
+ */
 case class SeenFile(path: String, timestamp: Long, size: Long, batchId: Long)
 
-/** What a source has taken, in files like those of Spark's own. */
+/** The files that a source has planned, batch by batch, in the format of Spark's own file source log. */
 class SeenFilesLog(session: SparkSession, path: String)
   extends CompactibleFileStreamLog[SeenFile](1, session, path) {
   private def settings = session.sessionState.conf
@@ -23,23 +25,27 @@ class SeenFilesLog(session: SparkSession, path: String)
   override protected def fileCleanupDelayMs: Long = settings.fileSourceLogCleanupDelay
   override protected def isDeletingExpiredLog: Boolean = settings.fileSourceLogDeletion
 
-  def between(after: Long, upto: Long): Seq[SeenFile] = (after + 1 to upto).flatMap { step =>
-    filterInBatch(step)(_.batchId == step).map(_.toSeq).getOrElse {
-      val old = allFiles().filter(_.batchId == step).toSeq
-      if (old.isEmpty) throw lost(step) else old
+  /** The files of the batches behind `after`, up to and with `last`. */
+  def between(after: Long, last: Long): Seq[SeenFile] = (after + 1 to last).flatMap { batch =>
+    filterInBatch(batch)(_.batchId == batch).map(_.toSeq).getOrElse {
+      val compacted = allFiles().filter(_.batchId == batch).toSeq
+      if (compacted.isEmpty) throw lost(batch) else compacted
     }
   }
 
-  private def lost(step: Long) = new IllegalStateException("[KEYFOLD_LOST_LOG] the log of the files that were " +
-    s"read has lost an entry, ${batchIdToPath(step).toUri.getPath}; bring it back from a backup, or reset the table")
+  private def lost(batch: Long) = new IllegalStateException(
+    "[KEYFOLD_LOST_LOG] the log of files that were read has lost an entry, " +
+    s"${batchIdToPath(batch).toUri.getPath}; restore it from a backup, or reset the table")
 
-  /** Files that the user has let go, which stay out should they come back. */
+  /**
+   * The names, without their stream, of files that the user gave up: they stay out even if they come back.
+   */
   def skipped: Set[String] = {
     val file = new Path(metadataPath, "skipped.json")
     if (!fileManager.exists(file)) Set.empty
     else Using.resource(fileManager.open(file)) { in =>
-      val rows = new ObjectMapper().readTree(in: InputStream).elements().asScala
-      rows.map(row => SourceDirectory.below(row.get("name").asText)).toSet
+      val entries = new ObjectMapper().readTree(in: InputStream).elements().asScala
+      entries.map(entry => SourceDirectory.withoutStream(entry.get("name").asText)).toSet
     }
   }
 }

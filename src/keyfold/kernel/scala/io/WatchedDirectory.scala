@@ -8,35 +8,51 @@ import java.util.concurrent.TimeUnit.{MILLISECONDS, NANOSECONDS, SECONDS}
 import scala.jdk.CollectionConverters._
 import scala.util.Using
 
-/** A directory at one time: which it is, and when something in it last came or went. */
-private case class DirectoryState(file: AnyRef, changed: FileTime)(val at: Long)
+/** A directory as it was found at a time: which one it is, and when an entry was last added or removed. */
+private case class DirectoryState(file: AnyRef, changed: FileTime)(val seenAt: Long)
 
-/** Whether files can have come to a directory since it was listed. */
+/** Decides whether files can have been added to a local directory since it was last listed. */
 private class WatchedDirectory(path: Path) {
-  private var still: Option[(DirectoryState, Long)] = None
+  // The state in which a listing found nothing new, and when that was.
+  private var unchanged: Option[(DirectoryState, Long)] = None
 
-  def look(): Option[DirectoryState] =
+  def state(): Option[DirectoryState] =
     try {
       val found = Files.readAttributes(path, classOf[BasicFileAttributes])
-      if (found.isDirectory) Some(DirectoryState(found.fileKey, found.lastModifiedTime)(System.currentTimeMillis())) else None
+      if (!found.isDirectory) None
+      else Some(DirectoryState(found.fileKey, found.lastModifiedTime)(System.currentTimeMillis()))
     } catch { case _: IOException => None }
 
-  def isStill(now: DirectoryState): Boolean = still.exists { case (was, listed) => was == now && System.nanoTime() - listed < WatchedDirectory.Trusted }
+  def isUnchanged(now: DirectoryState): Boolean = unchanged.exists { case (before, listedAt) =>
+    before == now && System.nanoTime() - listedAt < WatchedDirectory.Trusted
+  }
 
-  def moved(): Unit = still = None
+  def foundNewFiles(): Unit = unchanged = None
 
-  /** It was looked at, then listed, and there was nothing new. */
-  def nothingNew(look: DirectoryState): Unit = {
-    // What comes to a directory below it changes that one's time only.
-    def flat = Using(Files.newDirectoryStream(path))(_.iterator().asScala.forall(!Files.isDirectory(_))).getOrElse(false)
-    still = if (look.at - look.changed.toMillis > WatchedDirectory.tick(look.changed) && flat) Some((look, System.nanoTime())) else None
+  /** A listing that was made after `before` found nothing new. */
+  def foundNothing(before: DirectoryState): Unit = {
+    val settled = before.seenAt - before.changed.toMillis > WatchedDirectory.resolution(before.changed)
+    unchanged = if (settled && isFlat) Some((before, System.nanoTime())) else None
+  }
+
+  /** A file that is added to a subdirectory changes the time of that one only. */
+  private def isFlat: Boolean = {
+    val directories = Using(Files.newDirectoryStream(path))(_.iterator().asScala.exists(Files.isDirectory(_)))
+    directories.toOption.contains(false)
   }
 }
 
 private object WatchedDirectory {
-  /** A directory is listed after this time whatever it looks like: mounts may keep its time in a cache or not at all, and copies with their times set it back. */
+  /**
+   * After this time a directory is listed whatever its state: mounts may cache its time or keep none, and
+   * tools that preserve times set it back.
+   */
   val Trusted: Long = SECONDS.toNanos(5)
 
-  /** Milliseconds in which two changes may have one time: Linux stamps them by a clock that moves every few, some file systems keep seconds, or two. */
-  def tick(changed: FileTime): Long = if (changed.to(NANOSECONDS) % MILLISECONDS.toNanos(1) != 0) 100 else 3000
+  /**
+   * Milliseconds within which two changes may carry the same time. Linux stamps files by a clock that moves
+   * every few milliseconds; some file systems keep whole seconds, or every other.
+   */
+  def resolution(changed: FileTime): Long =
+    if (changed.to(NANOSECONDS) % MILLISECONDS.toNanos(1) != 0) 100 else 3000
 }

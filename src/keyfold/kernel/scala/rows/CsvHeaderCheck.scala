@@ -90,7 +90,7 @@ private class CsvHeaders(h: CsvHeaderCheck) {
 
   /** Those of the schema that are in the file itself: what its directories say is not. */
   private def columns(url: String): Seq[String] = {
-    val filled = SourceDirectory.directories(SparkPath.fromUrlString(url).toPath, h.base).map(_._1)
+    val filled = SourceDirectory.partitionColumns(SparkPath.fromUrlString(url).toPath, h.base).map(_._1)
     h.columns.filterNot(column => filled.exists(_.equalsIgnoreCase(column)))
   }
 
