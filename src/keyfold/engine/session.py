@@ -101,7 +101,7 @@ def own_session(
     spark = SparkSession.builder.config(map={**wanted}).getOrCreate()
     if "spark.sql.shuffle.partitions" not in wanted:
         spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
-    return spark
+    return checked(spark)
 
 
 @contextmanager
@@ -211,7 +211,7 @@ def users_session(spark: Any, settings: Settings) -> SparkSession:
     added = [] if kernel_loaded(copy) else [str(kernel_jar(settings.kernel_dir))]
     for jar in (*added, *_jars(settings.spark)):
         copy._jsparkSession.sessionState().resourceLoader().addJar(jar)
-    return copy
+    return checked(copy)
 
 
 def refuse_connect(spark: Any) -> None:
@@ -230,6 +230,16 @@ def kernel(spark: Any) -> Any:
     loader = spark._jsparkSession.artifactManager().classloader()
     module = loader.loadClass("org.apache.spark.sql.keyfold.api.KernelApi$")
     return module.getField("MODULE$").get(None)
+
+
+def checked(spark: SparkSession) -> SparkSession:
+    """The session, unless its Spark plans the kernel's operators in another way than the kernel relies on."""
+    difference = str(kernel(spark).selfCheck(spark._jsparkSession))
+    if difference:
+        raise RunError(
+            "the kernel does not fit this Spark", given=difference, hint="install pyspark>=4.3,<4.4"
+        )
+    return spark
 
 
 def kernel_loaded(spark: SparkSession) -> bool:

@@ -12,11 +12,11 @@ import org.apache.spark.sql.execution.keyfold.lookup.LookupTable
 import org.apache.spark.sql.keyfold.enrich.{ArrivalEnrichProcessor, EnrichLayout, EnrichOperator, EnrichSettings}
 import org.apache.spark.sql.keyfold.expressions.{ColumnScope, InternalColumns, ValidEventTime}
 import org.apache.spark.sql.keyfold.join.StreamJoin
-import org.apache.spark.sql.keyfold.physical.{KernelStrategy, PartitionStepNode, SortByKeyAndTime, StatefulOperator, WatermarkPropagation}
+import org.apache.spark.sql.keyfold.physical.{KernelStrategy, PartitionStepNode, PlanCheck, SortByKeyAndTime, StatefulOperator, WatermarkPropagation}
 import org.apache.spark.sql.keyfold.rows.{CsvHeaderCheck, RowOrigin, SideOutput, SideOutputBuilder}
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
-import org.apache.spark.sql.{Column, DataFrame, Row}
+import org.apache.spark.sql.{Column, DataFrame, Row, SparkSession => AnySession}
 
 /**
  * What Python calls beside a table's pipeline. Several values go back as an array or as JSON: Python learns where a list or a map ends from an exception, and
@@ -25,6 +25,9 @@ import org.apache.spark.sql.{Column, DataFrame, Row}
 object KernelApi {
   /** Rows of a stage in the order that folds see them in, for an operator of Spark's own. */
   def ordered(df: DataFrame, keys: java.util.List[String]): DataFrame = SortByKeyAndTime.rows(df, keys)
+
+  /** How this Spark differs from what the kernel relies on, in words for the user; empty if it does not. */
+  def selfCheck(session: AnySession): String = PlanCheck.problem(session).getOrElse("")
 
   /** Columns that state can't keep. */
   def unfit(schema: String): Array[String] = StructType.fromString(schema).filterNot(f => ColumnScope.storable(f.dataType)).map(_.name).toArray
