@@ -38,10 +38,11 @@ class SourceDirectorySuite extends munit.FunSuite {
   }
 
   test("directories named column=value fill columns") {
-    assertEquals(SourceDirectory.partitionColumns("/day=1/x/at=a%3Ab/f=g.json"), Seq("day" -> "1", "at" -> "a%3Ab"))
-    assertEquals(SourceDirectory.partitionColumns("/a%20b=1=2/f.json"), Seq("a b" -> "1=2"))
-    assertEquals(SourceDirectory.partitionColumns("/=1/f.json"), Nil)
-    assertEquals(
-      SourceDirectory.partitionColumns(new Path("file:/data/in/day=1/f.json"), "file:/data/in"), Seq("day" -> "1"))
+    import SourceDirectory.partitionColumns
+    assertEquals(partitionColumns("/day=1/x/at=a%3Ab/f=g.json"), Seq("day" -> "1", "at" -> "a%3Ab"))
+    assertEquals(partitionColumns("/a%20b=1=2/f.json"), Seq("a b" -> "1=2"))
+    assertEquals(partitionColumns("/=1/f.json"), Nil)
+    val file = new Path("file:/data/in/day=1/f.json")
+    assertEquals(partitionColumns(file, "file:/data/in"), Seq("day" -> "1"))
   }
 }

@@ -3,7 +3,7 @@ package org.apache.spark.sql.keyfold.physical
 import scala.util.Random
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{AttributeReference, GenericInternalRow, UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -20,7 +20,8 @@ class KeyGroupingSuite extends munit.FunSuite {
     val random = new Random(6)
     def key(n: Int) = if (n % 50 == 0) null else s"key-with-a-long-prefix-${random.nextInt(40)}"
     val rows = (0 until 2000).map(n => row(key(n), n.toLong))
-    val out = grouping(Long.MaxValue)(rows.iterator, _ => fail("nothing should be spilled")).map(_.copy()).toList
+    val grouped = grouping(Long.MaxValue)(rows.iterator, _ => fail("nothing should be spilled"))
+    val out = grouped.map(_.copy()).toList
     assertEquals(out.length, rows.length)
     val (unkeyed, keyed) = out.span(_.isNullAt(0))
     assertEquals(unkeyed.map(_.getLong(1)), rows.filter(_.isNullAt(0)).map(_.getLong(1)).toList)

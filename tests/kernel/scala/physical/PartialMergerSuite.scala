@@ -26,7 +26,8 @@ class PartialMergerSuite extends munit.FunSuite {
   private def row(layout: PartialLayout)(p: Partial): UnsafeRow = {
     val values = Seq[Any](UTF8String.fromString(p.key)) ++ (if (layout.groupIsKey) Nil else Seq(p.pane)) ++
       Seq(p.total, UTF8String.fromString(p.side))
-    UnsafeProjection.create(layout.input.map(_.dataType).toArray)(new GenericInternalRow(values.toArray)).copy()
+    val project = UnsafeProjection.create(layout.input.map(_.dataType).toArray)
+    project(new GenericInternalRow(values.toArray)).copy()
   }
 
   private def partial(layout: PartialLayout)(r: InternalRow): Partial = {
@@ -35,9 +36,11 @@ class PartialMergerSuite extends munit.FunSuite {
     Partial(text(0), pane, r.getLong(layout.groupCount), text(layout.sideOutput))
   }
 
-  private def merged(layout: PartialLayout, in: Seq[Partial]): Seq[Partial] =
-    new PartialMerger(fold, layout, Long.MaxValue)(in.iterator.map(row(layout)), _ => fail("nothing should be spilled"))
-      .map(partial(layout)).toList
+  private def merged(layout: PartialLayout, in: Seq[Partial]): Seq[Partial] = {
+    val merger = new PartialMerger(fold, layout, Long.MaxValue)
+    val out = merger(in.iterator.map(row(layout)), _ => fail("nothing should be spilled"))
+    out.map(partial(layout)).toList
+  }
 
   private def sums(in: Seq[Partial]): Map[(String, Long), Long] =
     in.groupMapReduce(p => (p.key, p.pane))(_.total)(_ + _)
@@ -52,7 +55,8 @@ class PartialMergerSuite extends munit.FunSuite {
 
   test("panes of a key stay apart and come next to each other") {
     val random = new Random(12)
-    val in = Seq.fill(3000)(Partial(s"key-${random.nextInt(50)}", random.nextInt(4).toLong, random.nextInt(9).toLong))
+    def one = Partial(s"key-${random.nextInt(50)}", random.nextInt(4).toLong, random.nextInt(9).toLong)
+    val in = Seq.fill(3000)(one)
     val out = merged(byPane, in)
     assertEquals(sums(out), sums(in))
     assertEquals(out.map(p => (p.key, p.pane)).distinct.length, out.length)
@@ -77,13 +81,15 @@ class PartialMergerSuite extends munit.FunSuite {
   }
 
   test("a partial that fails to merge stays by itself, and what was merged before it is whole") {
-    val in = Seq(Partial("a", 0, Long.MaxValue - 1), Partial("a", 0, 1), Partial("a", 0, 7), Partial("b", 0, 2))
-    assertEquals(merged(byKey, in).filter(_.key == "a"), Seq(Partial("a", 0, Long.MaxValue), Partial("a", 0, 7)))
+    val most = Long.MaxValue
+    val in = Seq(Partial("a", 0, most - 1), Partial("a", 0, 1), Partial("a", 0, 7), Partial("b", 0, 2))
+    assertEquals(merged(byKey, in).filter(_.key == "a"), Seq(Partial("a", 0, most), Partial("a", 0, 7)))
   }
 
   test("rows under a null key come first, as they are") {
-    val in = Seq(Partial("a", 0, 1), Partial(null, 0, 0, "bad"), Partial("a", 0, 1), Partial(null, 0, 0, "worse"))
-    assertEquals(merged(byKey, in).map(_.side), Seq("bad", "worse", null))
+    val (first, second) = (Partial(null, 0, 0, "first"), Partial(null, 0, 0, "second"))
+    val in = Seq(Partial("a", 0, 1), first, Partial("a", 0, 1), second)
+    assertEquals(merged(byKey, in), Seq(first, second, Partial("a", 0, 2)))
   }
 
   private def spill(layout: PartialLayout): Unit = {

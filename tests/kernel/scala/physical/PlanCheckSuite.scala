@@ -20,8 +20,8 @@ class PlanCheckSuite extends munit.FunSuite {
     val sort = SortExec(Seq(SortOrder(key, Ascending)), global = false, scan)
     assertEquals(
       PlanCheck.shape(WatermarkPropagationExec(UnwrapExec(Seq(key), sort))),
-      Some("plans Sort below UnwrapExec, where keyfold needs TransformWithStateExec with the kernel's processor: " +
-        "it holds the state"))
+      Some("plans Sort below UnwrapExec, where keyfold needs TransformWithStateExec with the kernel's " +
+        "processor: it holds the state"))
   }
 
   test("a plan that ends too early is named by its last node") {

@@ -1,0 +1,1 @@
+"""Rules of the kernel's Scala sources, checked without a JVM."""
