@@ -87,8 +87,9 @@ private class CsvHeaders(h: CsvHeaderCheck) {
       val same = found.length == expected.length &&
         found.zip(expected).forall { case (f, e) => f != null && f.trim.equalsIgnoreCase(e) }
       val (name, header) = (new Path(url).getName, CsvHeaders.short(found.mkString(",")))
-      if (same) null else new Wrong(s"the header of $name is $header, but the schema has " +
-        s"${expected.mkString(",")}: the whole file is rejected; if it has no header, say header=False", lines)
+      if (same) null
+      else new Wrong(s"the header of $name is $header, but the schema has ${expected.mkString(",")}: " +
+        "the whole file is rejected; if it has no header, say header=False", lines)
     }.orNull
   }
 

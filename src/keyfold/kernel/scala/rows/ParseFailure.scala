@@ -65,7 +65,8 @@ class ParseFailure(gate: RowGate) {
 
   /** Values that the text has and the row has not. */
   private def unread(
-      name: String, kind: DataType, value: JsonNode, row: InternalRow, at: Int): Seq[(String, String, DataType)] =
+      name: String, kind: DataType, value: JsonNode, row: InternalRow,
+      at: Int): Seq[(String, String, DataType)] =
     if (value == null || value.isNull) Nil
     else if (row.isNullAt(at)) Seq((name, if (value.isTextual) value.asText else value.toString, kind))
     else (kind, value) match {
