@@ -6,15 +6,19 @@ import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{AnalysisException, Column}
 
-/** An aggregate function that is code, not expressions: where its buffer starts, its FILTER, and the attribute its result is read by. */
+/**
+ * An aggregate function that is code, not expressions: where its buffer starts, its FILTER, and the
+ * attribute its result is read by.
+ */
 case class ImperativeColumn(fn: ImperativeAggregate, filter: Option[Expression], at: Int, result: AttributeReference)
 
 /** A fold of the user's own: named state fields with zero, update and perhaps merge, and a result. */
 case class UserFold(column: String, fields: Seq[String], zero: Seq[Column], update: Seq[Column], merge: Option[Seq[Column]], retract: Option[Seq[Column]], result: Column)
 
 /**
- * What a table does to a key's state, as expressions: `zero` makes it, `update` folds the row `in` into it, `merge` folds another state (`right`) into it,
- * `result` reads it. Every Spark aggregate already carries these; a fold of the user's own is written the same way.
+ * What a table does to a key's state, as expressions: `zero` makes it, `update` folds the row `in` into it,
+ * `merge` folds another state (`right`) into it, `result` reads it. Every Spark aggregate already carries
+ * these; a fold of the user's own is written the same way.
  */
 case class AggregateFold(in: Seq[Attribute], keys: Seq[Attribute], state: Seq[AttributeReference], right: Seq[AttributeReference], zero: Seq[Expression],
     update: Seq[Expression], merge: Option[Seq[Expression]], result: Seq[NamedExpression], coded: Seq[ImperativeColumn], previous: Boolean = false) {
@@ -40,7 +44,10 @@ case class AggregateFold(in: Seq[Attribute], keys: Seq[Attribute], state: Seq[At
 }
 
 object AggregateFold {
-  /** Any Spark aggregates, by the names of their columns; with a weight, those that can also give back a row. */
+  /**
+   * Any Spark aggregates, by the names of their columns; with a weight, those that can also give back a
+   * row.
+   */
   def aggregates(lens: ColumnScope, keys: Seq[String], columns: Seq[(String, Column)], weight: Option[Attribute] = None): AggregateFold = {
     val analyzed = ColumnScope.aggregate(lens, keys, columns)
     val plain = analyzed.aggregateExpressions.drop(keys.length).map(e => distinctAsSet(ColumnScope.plain(e, lens.now)).asInstanceOf[NamedExpression])
@@ -91,7 +98,10 @@ object AggregateFold {
       throw new RefusedException(s"${x.aggregateFunction.prettyName}(distinct ...) can't be kept up to date; count(distinct ...) and collect_set(...) can")
   }
 
-  /** A fold of the user's own. `state` and `other` are structs to the analyzer and plain fields to the kernel. */
+  /**
+   * A fold of the user's own. `state` and `other` are structs to the analyzer and plain fields to the
+   * kernel.
+   */
   def own(lens: ColumnScope, keys: Seq[Attribute], f: UserFold, weight: Option[Attribute] = None): AggregateFold = {
     val zeros = f.fields.zip(f.zero).map { case (n, c) => at(s"zero of $n") { val e = lens.select(Seq(c.as(n))).exprs.head
       if (e.references.nonEmpty) throw new RefusedException("a zero may not look at the row; it is the state before the first one"); e } }
@@ -141,7 +151,10 @@ object AggregateFold {
     AggregateFold(Nil, Nil, Seq(s), Seq(r), Seq(Literal(0L)), Seq(Add(s, Cast(weight, LongType))), Some(Seq(Add(s, r))), Nil, Nil)
   }
 
-  /** The newest row: its columns, kept whole. Rows come in order, so that of equal times the last one counts. */
+  /**
+   * The newest row: its columns, kept whole. Rows come in order, so that of equal times the last one
+   * counts.
+   */
   def newest(columns: Seq[(String, Expression)], time: Option[Expression]): AggregateFold = {
     val at = AttributeReference(InternalColumns.Newest, LongType)()
     val state = columns.map { case (n, e) => AttributeReference(n, e.dataType)() }

@@ -5,15 +5,18 @@ import scala.util.control.NonFatal
 import org.apache.spark.sql.avro.SchemaConverters
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.{ReplaceCurrentLike, ReplaceExpressions}
-import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, Filter, LocalRelation, LogicalPlan, Project, Sort}
+import org.apache.spark.sql.catalyst.plans.logical.{
+  Aggregate, Filter, LocalRelation, LogicalPlan, Project, Sort
+}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.classic.{Dataset, ExpressionUtils, SparkSession}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, Row}
 
 /**
- * The columns a user sees at one point of a stream, each as an expression over the source's own columns. Spark's analyzer resolves what the user wrote
- * against `seen`; `inSource` then rewrites it onto the source row, so that any chain of where and select costs one evaluation and no copy.
+ * The columns a user sees at one point of a stream, each as an expression over the source's own columns.
+ * Spark's analyzer resolves what the user wrote against `seen`; `inSource` then rewrites it onto the source
+ * row, so that any chain of where and select costs one evaluation and no copy.
  */
 case class ColumnScope(spark: SparkSession, source: Seq[Attribute], seen: Seq[Attribute], exprs: Seq[Expression], now: Option[Attribute]) {
   private val relation = LocalRelation(seen)
@@ -93,7 +96,10 @@ object ColumnScope {
     case other => throw new RefusedException(s"${other.nodeName} makes other rows out of a row, or needs more than one; here an expression is about one row: an aggregate is a column of .by(...).table(...), anything else goes into .transform(...)")
   }
 
-  /** Refuses what can't be evaluated alone on a row, or not twice with the same answer; the clock becomes the batch's own time. */
+  /**
+   * Refuses what can't be evaluated alone on a row, or not twice with the same answer; the clock becomes
+   * the batch's own time.
+   */
   def plain(e: Expression, now: Option[Attribute]): Expression = {
     lazy val clock = now.getOrElse(throw new RefusedException(InternalColumns.NeedsClock))
     e.foreach {

@@ -11,7 +11,10 @@ case class NamedColumn(name: String, dataType: DataType) extends LeafExpression 
   override def toString: String = s"`$name`"
 }
 
-/** The text of an expression's meaning: independent of spelling, of the order of commuting operands, of expression ids. */
+/**
+ * The text of an expression's meaning: independent of spelling, of the order of commuting operands, of
+ * expression ids.
+ */
 class Fingerprint(scope: ColumnScope) {
   // Spark truncates long texts by default, and two expressions that differ after the cut would look the same.
   private val untruncated = {
@@ -60,6 +63,9 @@ class Fingerprint(scope: ColumnScope) {
 
 object Fingerprint {
   private val Ids = new java.util.UUID(0, 0)
-  /** Commuting operands are ordered by the names of their columns, not by ids that change with each analysis. */
+  /**
+   * Commuting operands are ordered by the names of their columns, not by ids that change with each
+   * analysis.
+   */
   private def stableId(name: String): ExprId = ExprId(name.toLowerCase.hashCode & 0x7fffffffL, Ids)
 }

@@ -22,7 +22,8 @@ class FoldEvaluator(f: AggregateFold, prefix: Int) {
   private val filters = f.coded.map(c => c.filter.map(new UserPredicate(_, f.in)).orNull).toArray
   private val offsets = f.coded.map(_.at).toArray
   private val typed = updaters.zip(offsets).collect { case (t: TypedImperativeAggregate[_], at) => (t, at) }
-  // What a coded function reads is evaluated before anything is folded, so that a row that throws leaves no trace.
+  // What a coded function reads is evaluated before anything is folded, so that a row that throws leaves no
+  // trace.
   private val probe = new UserPredicate(EvaluateAll(f.coded.map { c =>
     val arguments = EvaluateAll(c.fn.children.map { case s: SortOrder => s.child; case e => e })
     c.filter.fold(arguments: Expression)(If(_, arguments, Literal(true)))
@@ -34,7 +35,10 @@ class FoldEvaluator(f: AggregateFold, prefix: Int) {
   private val expressed = f.update.indices.filter(f.update(_) != NoOp).toArray
   private val joined = new JoinedRow
 
-  /** Spark's typed buffers go wrong when they are updated after they were stored: puts new ones in their place and returns the old. */
+  /**
+   * Spark's typed buffers go wrong when they are updated after they were stored: puts new ones in their
+   * place and returns the old.
+   */
   def renew(b: InternalRow): Array[Any] = typed.map { case (t, at) =>
     val old = b.get(at, types(at))
     b.update(at, t.createAggregationBuffer())
@@ -92,8 +96,9 @@ class FoldEvaluator(f: AggregateFold, prefix: Int) {
   }
 
   /**
-   * Expressions are computed aside, then coded functions run, then the results are put in: where the first function throws, nothing has changed and the row
-   * can be rejected. A later one leaves a buffer half changed: that must stop the task.
+   * Expressions are computed aside, then coded functions run, then the results are put in: where the first
+   * function throws, nothing has changed and the row can be rejected. A later one leaves a buffer half
+   * changed: that must stop the task.
    */
   private def codedFirst(b: InternalRow, computed: InternalRow)(act: Int => Unit): Unit = {
     var i = 0

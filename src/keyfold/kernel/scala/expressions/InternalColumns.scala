@@ -1,6 +1,9 @@
 package org.apache.spark.sql.keyfold.expressions
 
-/** The columns that keyfold adds to the user's. The engine's Python list of the same names is compared with this one by a test. */
+/**
+ * The columns that keyfold adds to the user's. The engine's Python list of the same names is compared with
+ * this one by a test.
+ */
 object InternalColumns {
   /** The event time of a row; null if the row has none that can be used. */
   val Time = "_kf_time"
@@ -41,7 +44,10 @@ object InternalColumns {
   /** In the key of a top-N table. */
   val Rank = "rank"
 
-  /** The message of a `RefusedException` by which an expression asks for the batch's timestamp: Python then plans the table again with `Now`. */
+  /**
+   * The message of a `RefusedException` by which an expression asks for the batch's timestamp: Python then
+   * plans the table again with `Now`.
+   */
   val NeedsClock = "KEYFOLD_NEEDS_CLOCK"
 
   /** In rows that are sorted for a Python processor: their order of arrival. */

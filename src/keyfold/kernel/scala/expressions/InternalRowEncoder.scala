@@ -28,7 +28,10 @@ case class Retyped(child: Expression, dataType: DataType) extends UnaryExpressio
 }
 
 object InternalRowEncoder {
-  /** An encoder that keeps rows in Spark's internal form, so that state is stored by column and nothing is converted. */
+  /**
+   * An encoder that keeps rows in Spark's internal form, so that state is stored by column and nothing is
+   * converted.
+   */
   def encoder(schema: StructType): ExpressionEncoder[InternalRow] = {
     val struct = Retyped(BoundReference(0, ObjectType(classOf[InternalRow]), nullable = false), schema)
     val fields = schema.fields.toSeq.zipWithIndex.flatMap { case (f, i) =>

@@ -5,8 +5,9 @@ import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.types._
 
 /**
- * Aggregates over rows that have a weight, 1 for one that comes and -1 for one that is taken back, as sums in which a row and the same row taken back cancel out:
- * count, sum and avg, with FILTER. They merge like any other sum, so that nothing else need know.
+ * Aggregates over rows that have a weight, 1 for one that comes and -1 for one that is taken back, as sums
+ * in which a row and the same row taken back cancel out: count, sum and avg, with FILTER. They merge like
+ * any other sum, so that nothing else need know.
  */
 object RetractableAggregates {
   /** The expression with its aggregates so; throws `RefusedException` for one that can't be. */
@@ -41,7 +42,10 @@ object RetractableAggregates {
     }
   }
 
-  /** Of a type in which the least number has an opposite too, and whose sum overflows for no row: the sum without that row could not be told from one with it. */
+  /**
+   * Of a type in which the least number has an opposite too, and whose sum overflows for no row: the sum
+   * without that row could not be told from one with it.
+   */
   private def wide(x: Expression): Expression = x.dataType match {
     case ByteType | ShortType | IntegerType => Cast(x, LongType)
     case LongType => Cast(x, DecimalType.LongDecimal)

@@ -8,8 +8,9 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.{SparkThrowable, TaskKilledException}
 
 /**
- * An expression of the user's threw on a row: the row is rejected. Thrown where such an expression is evaluated, and
- * nowhere else: whatever a state store, a shuffle or the kernel itself throws stops the query, with the rows unharmed.
+ * An expression of the user's threw on a row: the row is rejected. Thrown where such an expression is
+ * evaluated, and nowhere else: whatever a state store, a shuffle or the kernel itself throws stops the
+ * query, with the rows unharmed.
  */
 class RowError(val why: Throwable) extends RuntimeException(why)
 
@@ -27,7 +28,10 @@ object RowError {
   }
   private val Deep = 20
 
-  /** Spark's message for an error, without advice about settings, and the user's expression that it arose in. */
+  /**
+   * Spark's message for an error, without advice about settings, and the user's expression that it arose
+   * in.
+   */
   def reason(error: Throwable): String = error match { case r: RowError => text(r.why); case other => text(other) }
 
   private def text(error: Throwable): String = {

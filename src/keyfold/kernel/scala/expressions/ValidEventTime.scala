@@ -7,8 +7,9 @@ import org.apache.spark.sql.catalyst.expressions.codegen._
 import org.apache.spark.sql.types._
 
 /**
- * A time if it is one that can be: after the start of 1970, up to the year 9998, and no more than `ahead` microseconds after the batch's clock; else null. The clock is handed to the
- * generated code and not written into it, since other code for each batch would have to be compiled and warmed up for each.
+ * A time if it is one that can be: after the start of 1970, up to the year 9998, and no more than `ahead`
+ * microseconds after the batch's clock; else null. The clock is handed to the generated code and not
+ * written into it, since other code for each batch would have to be compiled and warmed up for each.
  */
 case class ValidEventTime(time: Expression, clock: Expression, ahead: Option[Long]) extends BinaryExpression {
   override def left: Expression = time
@@ -33,7 +34,10 @@ case class ValidEventTime(time: Expression, clock: Expression, ahead: Option[Lon
 class LatestTime(val micros: Long) extends Serializable
 
 object ValidEventTime {
-  /** Spark's watermark begins at 1970-01-01T00:00:00Z: what is not after it would be late, or dropped, before any row was seen. */
+  /**
+   * Spark's watermark begins at 1970-01-01T00:00:00Z: what is not after it would be late, or dropped,
+   * before any row was seen.
+   */
   val Oldest = 1L
   /** Views know no year after 9999. */
   val Newest: Long = java.time.Instant.parse("9999-01-01T00:00:00Z").getEpochSecond * 1000000L - 1

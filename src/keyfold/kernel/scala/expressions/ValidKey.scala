@@ -6,7 +6,10 @@ import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-/** The same as a condition, where rows go on as they are: true if a key can be one; if not, the row is rejected with the reason. */
+/**
+ * The same as a condition, where rows go on as they are: true if a key can be one; if not, the row is
+ * rejected with the reason.
+ */
 case class ValidKey(child: Expression, name: String) extends UnaryExpression with CodegenFallback {
   override def dataType: DataType = BooleanType
   override def nullable: Boolean = false

@@ -17,13 +17,15 @@ import org.apache.spark.sql.keyfold.physical.PartitionStep
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * Spark fills CSV columns by position, so that a file whose header names other columns would be read into the wrong
- * ones, and of a file without a header it would drop the first line. Such a file is rejected as a whole: rows in, and
- * out come those of the other files, with nothing in `_kf_side`; then, for each file that is rejected, one row with
- * nothing but its text in `_kf_side`. A file that is read in several partitions is told of by the one that begins it;
- * the others say how many rows of it they left out, for Python to add up.
+ * Spark fills CSV columns by position, so that a file whose header names other columns would be read into
+ * the wrong ones, and of a file without a header it would drop the first line. Such a file is rejected as a
+ * whole: rows in, and out come those of the other files, with nothing in `_kf_side`; then, for each file
+ * that is rejected, one row with nothing but its text in `_kf_side`. A file that is read in several
+ * partitions is told of by the one that begins it; the others say how many rows of it they left out, for
+ * Python to add up.
  */
-case class CsvHeaderCheck(columns: Seq[String], width: Int, origin: RowOrigin, keep: Boolean, zone: String, base: String,
+case class CsvHeaderCheck(
+    columns: Seq[String], width: Int, origin: RowOrigin, keep: Boolean, zone: String, base: String,
     files: Seq[PartitionedFile] = Nil) extends PartitionStep {
   override def reading(here: Seq[PartitionedFile]): PartitionStep = copy(files = here)
   def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = {
@@ -79,12 +81,15 @@ private class CsvHeaders(h: CsvHeaderCheck) {
   private def look(url: String): Wrong = {
     val lines = first(url)
     lines.headOption.map { line =>
-      val found = Option(new CsvParser(options.asParserSettings).parseLine(line)).getOrElse(Array.empty[String])
+      val parsed = new CsvParser(options.asParserSettings).parseLine(line)
+      val found = Option(parsed).getOrElse(Array.empty[String])
       val expected = columns(url)
       val same = found.length == expected.length &&
         found.zip(expected).forall { case (f, e) => f != null && f.trim.equalsIgnoreCase(e) }
-      if (same) null else new Wrong(s"the header of ${new Path(url).getName} is ${CsvHeaders.short(found.mkString(","))}, " +
-        s"but the schema has ${expected.mkString(",")}: the whole file is rejected; if it has no header, say header=False", lines)
+      val (name, header) = (new Path(url).getName, CsvHeaders.short(found.mkString(",")))
+      if (same) null
+      else new Wrong(s"the header of $name is $header, but the schema has ${expected.mkString(",")}: " +
+        "the whole file is rejected; if it has no header, say header=False", lines)
     }.orNull
   }
 
@@ -96,11 +101,13 @@ private class CsvHeaders(h: CsvHeaderCheck) {
 
   /** The first lines from the header on, which Spark looks for after empty lines and comments. */
   private def first(url: String): Seq[String] = {
-    val in = CodecStreams.createInputStreamWithCloseResource(SparkHadoopUtil.get.conf, SparkPath.fromUrlString(url).toPath)
+    val path = SparkPath.fromUrlString(url).toPath
+    val in = CodecStreams.createInputStreamWithCloseResource(SparkHadoopUtil.get.conf, path)
     try {
       val reader = new java.io.BufferedReader(new java.io.InputStreamReader(in, options.charset))
       val all = Iterator.continually(reader.readLine()).takeWhile(_ != null).map(_.stripPrefix("\uFEFF"))
-      val from = all.dropWhile(l => l.trim.isEmpty || (options.isCommentSet && l.startsWith(options.comment.toString)))
+      def isComment(line: String) = options.isCommentSet && line.startsWith(options.comment.toString)
+      val from = all.dropWhile(line => line.trim.isEmpty || isComment(line))
       from.take(CsvHeaders.LinesKept).map(CsvHeaders.short).toList
     } finally in.close()
   }

@@ -20,7 +20,8 @@ object EventTime {
 
   /** The clock of a stateful operator: the batch's timestamp, or the watermark. */
   def clock(times: TimerValues, processingTime: Boolean): Long =
-    if (processingTime) times.getCurrentProcessingTimeInMs() * 1000 else watermark(times.getCurrentWatermarkInMs())
+    if (processingTime) times.getCurrentProcessingTimeInMs() * 1000
+    else watermark(times.getCurrentWatermarkInMs())
 
   def text(micros: Long): String = Instant.EPOCH.plus(micros, ChronoUnit.MICROS).toString
 }

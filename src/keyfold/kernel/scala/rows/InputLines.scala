@@ -9,8 +9,9 @@ import org.apache.spark.sql.execution.datasources.CodecStreams
 import org.apache.spark.sql.types._
 
 /**
- * Where lines stand in a file, or in a part of one, that are asked for in the order in which it has them: by their number,
- * or in a part that does not begin the file by their first byte. The file is read once more, as far as there are such lines.
+ * Where lines stand in a file, or in a part of one, that are asked for in the order in which it has them:
+ * by their number, or in a part that does not begin the file by their first byte. The file is read once
+ * more, as far as there are such lines.
  */
 class InputLines(url: String, from: Long) {
   private val path = SparkPath.fromUrlString(url).toPath
@@ -32,10 +33,14 @@ class InputLines(url: String, from: Long) {
       val (begins, read) = (at, reader.readLine(line))
       at += read
       number += 1
-      if (read == 0) { lost = true; close() } else if (line == wanted) return if (from == 0) location.copy(line = Some(number)) else location.copy(byte = Some(begins))
+      if (read == 0) { lost = true; close() }
+      else if (line == wanted) return found(location, begins)
     }
     location
   }
+
+  private def found(location: RowLocation, begins: Long): RowLocation =
+    if (from == 0) location.copy(line = Some(number)) else location.copy(byte = Some(begins))
 
   def close(): Unit = reader.close()
 }

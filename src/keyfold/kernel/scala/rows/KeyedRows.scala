@@ -7,14 +7,15 @@ import org.apache.spark.sql.keyfold.physical.{ArrivalStamp, PartitionStep}
 import org.apache.spark.sql.types._
 
 /**
- * The rows of a table, one by one: the key, the columns that its folds read, an order stamp (event time, then input
- * partition and position), the whole row, so that one on which a fold throws can be rejected as it was, and the side
- * output. With `bare` the whole row is left out.
+ * The rows of a table, one by one: the key, the columns that its folds read, an order stamp (event time,
+ * then input partition and position), the whole row, so that one on which a fold throws can be rejected as
+ * it was, and the side output. With `bare` the whole row is left out.
  */
 case class KeyedRows(
     gate: RowGate, keys: Seq[Expression], reads: Seq[Expression], time: Option[Expression],
     lateness: Option[LatenessCheck] = None, bare: Boolean = false) extends PartitionStep {
-  override def at(watermark: Long): PartitionStep = copy(lateness = lateness.map(_.copy(watermark = watermark)))
+  override def at(watermark: Long): PartitionStep =
+    copy(lateness = lateness.map(_.copy(watermark = watermark)))
 
   def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] =
     new KeyedRowIterator(this, partition, rows)
@@ -28,7 +29,8 @@ object KeyedRows {
   val stampType: StructType = new StructType().add("time", TimestampType).add("arrival", LongType)
 }
 
-private class KeyedRowIterator(step: KeyedRows, partition: Int, rows: Iterator[InternalRow]) extends RowIterator {
+private class KeyedRowIterator(step: KeyedRows, partition: Int, rows: Iterator[InternalRow])
+    extends RowIterator {
   import step._
   private val admission = new RowAdmission(gate, lateness, keys, partition)
   private val arrival = AttributeReference("arrival", LongType, nullable = false)()

@@ -5,8 +5,8 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.keyfold.expressions.{InternalColumns, ValidEventTime}
 
 /**
- * The check of event times against a batch's watermark, for rows with the columns `source`. It runs before the
- * shuffle: once rows are folded together, their raw text is gone.
+ * The check of event times against a batch's watermark, for rows with the columns `source`. It runs before
+ * the shuffle: once rows are folded together, their raw text is gone.
  */
 case class LatenessCheck(
     rule: Option[LatenessRule], source: Seq[Attribute], time: Option[Attribute],
@@ -37,7 +37,8 @@ final class LatenessEvaluator(check: LatenessCheck, sideOutputs: SideOutputBuild
 
   def sideOutput(row: InternalRow, late: Lateness): InternalRow =
     sideOutputs.late(row, row.getLong(time), watermark, late.missed, late.windows, late.lastEnd)
-  def replayed(row: InternalRow): InternalRow = sideOutputs.replayed(row, row.getLong(time), row.getLong(replay))
+  def replayed(row: InternalRow): InternalRow =
+    sideOutputs.replayed(row, row.getLong(time), row.getLong(replay))
 }
 
 object LatenessCheck {

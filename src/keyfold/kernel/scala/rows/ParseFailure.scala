@@ -11,7 +11,10 @@ import org.apache.spark.sql.catalyst.json.JSONOptions
 import org.apache.spark.sql.keyfold.expressions.InternalColumns
 import org.apache.spark.sql.types._
 
-/** Why a text is no row of the schema. Spark leaves those columns null that it could not read, and says no more. */
+/**
+ * Why a text is no row of the schema. Spark leaves those columns null that it could not read, and says no
+ * more.
+ */
 class ParseFailure(gate: RowGate) {
   import gate.origin
   private lazy val csv = new CSVOptions(origin.options, columnPruning = false, gate.zone)
@@ -48,31 +51,39 @@ class ParseFailure(gate: RowGate) {
     val found = new CsvParser(csv.asParserSettings).parseLine(text)
     if (found == null) null
     else if (found.length != known.length) s"${found.length} columns, the schema has ${known.length}"
-    else said(known.zip(found).collect {
-      case ((a, i), value) if value != null && value != csv.nullValue && row.isNullAt(i) => (a.name, value, a.dataType)
+    else describe(known.zip(found).collect {
+      case ((a, i), value) if value != null && value != csv.nullValue && row.isNullAt(i) =>
+        (a.name, value, a.dataType)
     })
   }
 
   private def inJson(row: InternalRow, text: String): String = try mapper.readTree(text) match {
-    case o: ObjectNode => said(known.flatMap { case (a, i) => unread(a.name, a.dataType, o.get(a.name), row, i) })
+    case o: ObjectNode =>
+      describe(known.flatMap { case (a, i) => unread(a.name, a.dataType, o.get(a.name), row, i) })
     case _ => null
   } catch { case _: JsonProcessingException => null }
 
   /** Values that the text has and the row has not. */
-  private def unread(name: String, kind: DataType, value: JsonNode, row: InternalRow, at: Int): Seq[(String, String, DataType)] =
+  private def unread(
+      name: String, kind: DataType, value: JsonNode, row: InternalRow,
+      at: Int): Seq[(String, String, DataType)] =
     if (value == null || value.isNull) Nil
     else if (row.isNullAt(at)) Seq((name, if (value.isTextual) value.asText else value.toString, kind))
     else (kind, value) match {
       case (s: StructType, o: ObjectNode) =>
         val inner = row.getStruct(at, s.length)
-        s.fields.toSeq.zipWithIndex.flatMap { case (f, i) => unread(s"$name.${f.name}", f.dataType, o.get(f.name), inner, i) }
+        s.fields.toSeq.zipWithIndex.flatMap { case (f, i) =>
+          unread(s"$name.${f.name}", f.dataType, o.get(f.name), inner, i)
+        }
       case _ => Nil
     }
 
-  private def said(unread: Seq[(String, String, DataType)]): String =
+  private def describe(unread: Seq[(String, String, DataType)]): String =
     // Any text is a string: Spark has read nothing of this row at all.
     if (unread.isEmpty || unread.exists(_._3.isInstanceOf[StringType])) null
-    else unread.map { case (name, value, kind) => s"""column $name: "${ParseFailure.short(value)}" is no ${kind.sql.toLowerCase}""" }.mkString("; ")
+    else unread.map { case (name, value, kind) =>
+      s"""column $name: "${ParseFailure.short(value)}" is no ${kind.sql.toLowerCase}"""
+    }.mkString("; ")
 }
 
 private object ParseFailure {

@@ -11,26 +11,31 @@ import org.apache.spark.sql.keyfold.expressions.{AggregateFold, FoldEvaluator, R
 import org.apache.spark.sql.keyfold.physical.PartitionStep
 
 /**
- * Folds a table's rows per key before the shuffle, so that a hot key costs one row per partition. The map holds at most
- * `entries` keys: when it is full its states are sent on and it starts anew, and when keys hardly repeat aggregation is
- * switched off, so that a row costs a conversion and no lookup.
+ * Folds a table's rows per key before the shuffle, so that a hot key costs one row per partition. The map
+ * holds at most `entries` keys: when it is full its states are sent on and it starts anew, and when keys
+ * hardly repeat aggregation is switched off, so that a row costs a conversion and no lookup.
  */
 case class PartialAggregation(
     gate: RowGate, keys: Seq[Expression], fold: AggregateFold, entries: Int,
     lateness: Option[LatenessCheck] = None) extends PartitionStep {
   def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] =
     new PartialAggregator(this, partition, rows)
-  override def at(watermark: Long): PartitionStep = copy(lateness = lateness.map(_.copy(watermark = watermark)))
+  override def at(watermark: Long): PartitionStep =
+    copy(lateness = lateness.map(_.copy(watermark = watermark)))
 }
 
 object PartialAggregation {
   /** After this many rows the step looks whether keys repeat at all. */
   val Sample: Int = 1 << 14
-  /** States that hold objects are sent on after this many rows: they grow with the rows, not with the keys alone. */
+  /**
+   * States that hold objects are sent on after this many rows: they grow with the rows, not with the keys
+   * alone.
+   */
   val MaxRowsInObjects: Int = 1 << 20
 }
 
-class PartialAggregator(step: PartialAggregation, partition: Int, rows: Iterator[InternalRow]) extends RowIterator {
+class PartialAggregator(step: PartialAggregation, partition: Int, rows: Iterator[InternalRow])
+    extends RowIterator {
   private val admission = new RowAdmission(step.gate, step.lateness, step.keys, partition)
   private val fold = new FoldEvaluator(step.fold)
   private val keyOf = new UserProjection(step.keys, step.gate.source)
@@ -55,7 +60,10 @@ class PartialAggregator(step: PartialAggregation, partition: Int, rows: Iterator
     while (true) {
       if (first.nonEmpty) return first.remove(first.length - 1)
       if (draining != null) {
-        if (draining.hasNext) { val e = draining.next(); return partial(joined(e.getKey, fold.stored(e.getValue))) }
+        if (draining.hasNext) {
+          val entry = draining.next()
+          return partial(joined(entry.getKey, fold.stored(entry.getValue)))
+        }
         draining = null
         states.clear()
         folded = 0

@@ -21,9 +21,10 @@ object Admission {
 }
 
 /**
- * Decides which rows a step processes: those that parse, pass the conditions, have a usable event time and a key, and
- * are not late, checked in this order. A step calls `begin`; for an admitted row it computes the key and calls
- * `decide`. If evaluation of a user's expression throws, it calls `reject`. One object serves the rows of one task.
+ * Decides which rows a step processes: those that parse, pass the conditions, have a usable event time and
+ * a key, and are not late, checked in this order. A step calls `begin`; for an admitted row it computes the
+ * key and calls `decide`. If evaluation of a user's expression throws, it calls `reject`. One object serves
+ * the rows of one task.
  */
 final class RowAdmission(gate: RowGate, check: Option[LatenessCheck], keys: Seq[Expression], partition: Int) {
   import Admission._
@@ -48,8 +49,8 @@ final class RowAdmission(gate: RowGate, check: Option[LatenessCheck], keys: Seq[
   }
 
   /**
-   * Key and lateness of a row that `begin` has admitted; `keyed` begins with its key. Whether the key is valid text is
-   * checked for late and replayed rows alone: see `decideText`.
+   * Key and lateness of a row that `begin` has admitted; `keyed` begins with its key. Whether the key is
+   * valid text is checked for late and replayed rows alone: see `decideText`.
    */
   def decide(row: InternalRow, keyed: InternalRow): Admission = {
     val missing = keyValidation.missing(keyed)
@@ -81,7 +82,9 @@ final class RowAdmission(gate: RowGate, check: Option[LatenessCheck], keys: Seq[
     }
   }
 
-  /** The row is rejected, unless it is a retraction: the row that it retracts was rejected when it arrived. */
+  /**
+   * The row is rejected, unless it is a retraction: the row that it retracts was rejected when it arrived.
+   */
   def reject(row: InternalRow, reason: String): Admission =
     if (gateEvaluator.isRetraction(row)) Filtered else divert(gateEvaluator.sideOutputs.rejected(row, reason))
 

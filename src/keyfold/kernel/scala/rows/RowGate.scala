@@ -7,12 +7,15 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * Where rows come from: the stream, if they are of one stream, the format and options by which their texts are parsed
- * (null where they have no texts), and whether they are read from files.
+ * Where rows come from: the stream, if they are of one stream, the format and options by which their texts
+ * are parsed (null where they have no texts), and whether they are read from files.
  */
 case class RowOrigin(stream: Option[String], format: String, options: Map[String, String], files: Boolean)
 
-/** The first checks of a row: whether it could be parsed, and the user's conditions in the order of declaration. */
+/**
+ * The first checks of a row: whether it could be parsed, and the user's conditions in the order of
+ * declaration.
+ */
 case class RowGate(
     source: Seq[Attribute], conditions: Seq[Expression], keep: Boolean, zone: String, origin: RowOrigin) {
   def sideOutputs: SideOutputSettings = SideOutputSettings(keep, zone, origin.stream)
@@ -30,7 +33,10 @@ final class RowGateEvaluator(gate: RowGate, partition: Int) {
   /** Whether the row retracts an earlier one. */
   def isRetraction(row: InternalRow): Boolean = weight >= 0 && row.getInt(weight) < 0
 
-  /** The side output that an earlier step gave the row, or that of a row that could not be parsed; else null. */
+  /**
+   * The side output that an earlier step gave the row, or that of a row that could not be parsed; else
+   * null.
+   */
   def sideOutput(row: InternalRow): InternalRow =
     if (side >= 0 && !row.isNullAt(side)) SideOutput.of(row, side)
     else if (raw >= 0 && !row.isNullAt(raw)) sideOutputs.unparsed(row, row.getString(raw))
@@ -45,7 +51,8 @@ final class RowGateEvaluator(gate: RowGate, partition: Int) {
   private def isUndecoded(row: InternalRow): Boolean = {
     var i = 0
     while (i < texts.length) {
-      if (!row.isNullAt(texts(i)) && row.getUTF8String(texts(i)).contains(RowGateEvaluator.Replacement)) return true
+      val at = texts(i)
+      if (!row.isNullAt(at) && row.getUTF8String(at).contains(RowGateEvaluator.Replacement)) return true
       i += 1
     }
     false

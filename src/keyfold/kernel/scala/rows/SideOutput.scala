@@ -11,22 +11,30 @@ import org.apache.spark.unsafe.types.UTF8String
 case class RowLocation(file: String, line: Option[Long] = None, byte: Option[Long] = None)
 
 /**
- * The side output of a row: what `InternalColumns.SideOutput` holds for a row that is not folded, null for all others. Fields that a kind
- * does not have are null; times are microseconds since the epoch.
+ * The side output of a row: what `InternalColumns.SideOutput` holds for a row that is not folded, null for
+ * all others. Fields that a kind does not have are null; times are microseconds since the epoch.
  */
 object SideOutput {
-  /** A row that can't be used: `reason`, `raw`, `stream`, and where known `cause`, `file`, `line` or `byte`. */
+  /**
+   * A row that can't be used: `reason`, `raw`, `stream`, and where known `cause`, `file`, `line` or `byte`.
+   */
   val Rejected: UTF8String = UTF8String.fromString("rejected")
   /**
-   * A row that arrived after its windows had closed: also `event_time`, `watermark`, the number of windows it `missed`, when the newest of
-   * them ended (`last_end`), and the first hundred of them.
+   * A row that arrived after its windows had closed: also `event_time`, `watermark`, the number of windows
+   * it `missed`, when the newest of them ended (`last_end`), and the first hundred of them.
    */
   val Late: UTF8String = UTF8String.fromString("late")
-  /** A late row that is replayed, on its way to the state: `raw`, `stream`, `event_time`, and the `watermark` for which it was late. */
+  /**
+   * A late row that is replayed, on its way to the state: `raw`, `stream`, `event_time`, and the
+   * `watermark` for which it was late.
+   */
   val Replayed: UTF8String = UTF8String.fromString("replayed")
   /** Rows that a `step` has dropped: their `count`, or one row with `raw`. */
   val Duplicate: UTF8String = UTF8String.fromString("duplicate")
-  /** A file that is rejected as a whole: `file`, `stream`, the `count` of its rows in one partition, and from one of those `reason` and `raw`. */
+  /**
+   * A file that is rejected as a whole: `file`, `stream`, the `count` of its rows in one partition, and
+   * from one of those `reason` and `raw`.
+   */
   val File: UTF8String = UTF8String.fromString("file")
 
   private val window = new StructType().add("start", LongType).add("end", LongType)
@@ -40,7 +48,8 @@ object SideOutput {
   private val (kindAt, reasonAt, rawAt, streamAt) = (at("kind"), at("reason"), at("raw"), at("stream"))
   private val (causeAt, fileAt, lineAt, byteAt) = (at("cause"), at("file"), at("line"), at("byte"))
   private val (eventTimeAt, watermarkAt, missedAt) = (at("event_time"), at("watermark"), at("missed"))
-  private val (lastEndAt, windowsAt, stepAt, countAt) = (at("last_end"), at("windows"), at("step"), at("count"))
+  private val (lastEndAt, windowsAt) = (at("last_end"), at("windows"))
+  private val (stepAt, countAt) = (at("step"), at("count"))
 
   /** A late row lists at most this many of the windows it missed. */
   val MaxWindows = 100
@@ -98,10 +107,12 @@ object SideOutput {
     side
   }
 
-  private def setMissed(side: GenericInternalRow, missed: Long, windows: Seq[(Long, Long)], lastEnd: Long): Unit = {
+  private def setMissed(
+      side: GenericInternalRow, missed: Long, windows: Seq[(Long, Long)], lastEnd: Long): Unit = {
     side.update(missedAt, missed)
     side.update(lastEndAt, lastEnd)
-    side.update(windowsAt, new GenericArrayData(windows.take(MaxWindows).map { case (start, end) => InternalRow(start, end) }))
+    val listed = windows.take(MaxWindows).map { case (start, end) => InternalRow(start, end) }
+    side.update(windowsAt, new GenericArrayData(listed))
   }
 
   def replayed(raw: String, stream: Option[String], time: Long, watermark: Long): InternalRow = {
@@ -115,7 +126,8 @@ object SideOutput {
   /** The late row that a replayed row is again, because the windows it missed are no longer kept. */
   def expiredReplay(replayed: InternalRow, windows: Seq[(Long, Long)]): InternalRow = {
     val side = create(Late)
-    set(side, "replayed after its windows were no longer kept", raw(replayed), Option(replayed.getUTF8String(streamAt)).map(_.toString))
+    val stream = Option(replayed.getUTF8String(streamAt)).map(_.toString)
+    set(side, "replayed after its windows were no longer kept", raw(replayed), stream)
     side.update(eventTimeAt, replayed.getLong(eventTimeAt))
     side.update(watermarkAt, watermark(replayed))
     setMissed(side, windows.length, windows, windows.map(_._2).max)
@@ -135,8 +147,13 @@ object SideOutput {
     side
   }
 
-  /** A part of a rejected file with `count` rows. One part of each file also has the reason and the file's first lines. */
-  def rejectedFile(file: String, stream: Option[String], count: Long, reason: String = null, raw: String = null): InternalRow = {
+  /**
+   * A part of a rejected file with `count` rows. One part of each file also has the reason and the file's
+   * first lines.
+   */
+  def rejectedFile(
+      file: String, stream: Option[String], count: Long, reason: String = null,
+      raw: String = null): InternalRow = {
     val side = create(File)
     set(side, reason, raw, stream)
     side.update(fileAt, text(file))

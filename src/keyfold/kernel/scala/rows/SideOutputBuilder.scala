@@ -5,10 +5,15 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.RowError
 
-/** What is done with rows that can't be used: kept or fatal, in which zone their times are written, and of which stream they are. */
+/**
+ * What is done with rows that can't be used: kept or fatal, in which zone their times are written, and of
+ * which stream they are.
+ */
 case class SideOutputSettings(keep: Boolean, zone: String, stream: Option[String])
 
-/** Builds the side outputs of rows with the columns `input`; `row` is the part of them that is kept as JSON. */
+/**
+ * Builds the side outputs of rows with the columns `input`; `row` is the part of them that is kept as JSON.
+ */
 class SideOutputBuilder(row: Expression, input: Seq[Attribute], settings: SideOutputSettings) {
   import settings._
   def this(columns: Seq[Attribute], input: Seq[Attribute], settings: SideOutputSettings) =
@@ -30,19 +35,24 @@ class SideOutputBuilder(row: Expression, input: Seq[Attribute], settings: SideOu
   /** Where the current row is read, if that is known here. */
   protected def location(): Option[RowLocation] = None
 
-  protected def rejected(reason: String, raw: String, cause: Option[String], location: Option[RowLocation]): InternalRow = {
-    // One of Spark's own exceptions: a driver may not have the kernel's classes where it reads a task's failure.
+  protected def rejected(
+      reason: String, raw: String, cause: Option[String], location: Option[RowLocation]): InternalRow = {
+    // One of Spark's own exceptions: a driver may not have the kernel's classes where it reads a task's
+    // failure.
     if (!keep) {
       val details = cause ++ location.toSeq.flatMap { l =>
         Seq(s"file ${l.file}") ++ l.line.map(n => s"line $n") ++ l.byte.map(n => s"byte $n")
       }
-      throw SideOutputBuilder.badRow(if (details.isEmpty) reason else s"$reason (${details.mkString(", ")})", raw)
+      val full = if (details.isEmpty) reason else s"$reason (${details.mkString(", ")})"
+      throw SideOutputBuilder.badRow(full, raw)
     }
     SideOutput.rejected(reason, raw, stream, cause, location)
   }
 
   /** A row that arrived after `missed` of its windows had closed, the newest of them at `lastEnd`. */
-  def late(row: InternalRow, time: Long, watermark: Long, missed: Long, windows: Seq[(Long, Long)], lastEnd: Long): InternalRow = {
+  def late(
+      row: InternalRow, time: Long, watermark: Long, missed: Long, windows: Seq[(Long, Long)],
+      lastEnd: Long): InternalRow = {
     val closed = if (missed == 1) "its window is" else s"$missed of its windows are"
     lazy val now = s"the watermark is ${EventTime.text(watermark)}"
     val reason =
@@ -59,9 +69,12 @@ class SideOutputBuilder(row: Expression, input: Seq[Attribute], settings: SideOu
 object SideOutputBuilder {
   /** How the times of a late row are written, and read when it is replayed. */
   val exactTimes: Map[String, String] = Map(
-    "timestampFormat" -> "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timestampNTZFormat" -> "yyyy-MM-dd'T'HH:mm:ss.SSSSSS")
+    "timestampFormat" -> "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat" -> "yyyy-MM-dd'T'HH:mm:ss.SSSSSS")
 
-  def struct(columns: Seq[Attribute]): Expression = CreateNamedStruct(columns.flatMap(c => Seq(Literal(c.name), c)))
+  def struct(columns: Seq[Attribute]): Expression =
+    CreateNamedStruct(columns.flatMap(c => Seq(Literal(c.name), c)))
 
-  def badRow(reason: String, raw: String): SparkException = new SparkException(s"[KEYFOLD_BAD_ROW] $reason; row: $raw")
+  def badRow(reason: String, raw: String): SparkException =
+    new SparkException(s"[KEYFOLD_BAD_ROW] $reason; row: $raw")
 }

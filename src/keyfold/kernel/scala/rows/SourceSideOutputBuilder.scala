@@ -7,7 +7,8 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.unsafe.types.UTF8String
 
 /** The side outputs of a source's rows: also why a text does not parse, and in which file and line it is. */
-class SourceSideOutputBuilder(gate: RowGate) extends SideOutputBuilder(gate.visible, gate.source, gate.sideOutputs) {
+class SourceSideOutputBuilder(gate: RowGate)
+    extends SideOutputBuilder(gate.visible, gate.source, gate.sideOutputs) {
   private lazy val failure = new ParseFailure(gate)
   private var (lines, linesOf) = (null: InputLines, null: UTF8String)
   private var (file, fileOf) = (None: Option[RowLocation], UTF8String.EMPTY_UTF8)

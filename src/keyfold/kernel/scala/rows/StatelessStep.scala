@@ -6,10 +6,11 @@ import org.apache.spark.sql.keyfold.expressions.{RowError, UserProjection}
 import org.apache.spark.sql.keyfold.physical.PartitionStep
 
 /**
- * Filter and projection: the columns that users see, then the internal columns that go on with them (event time,
- * weight), and the side output.
+ * Filter and projection: the columns that users see, then the internal columns that go on with them (event
+ * time, weight), and the side output.
  */
-case class StatelessStep(gate: RowGate, columns: Seq[Expression], internal: Seq[Expression], lateness: LatenessCheck)
+case class StatelessStep(
+    gate: RowGate, columns: Seq[Expression], internal: Seq[Expression], lateness: LatenessCheck)
     extends PartitionStep {
   override def at(watermark: Long): PartitionStep = copy(lateness = lateness.copy(watermark = watermark))
 
@@ -17,7 +18,8 @@ case class StatelessStep(gate: RowGate, columns: Seq[Expression], internal: Seq[
     new StatelessRows(this, partition, rows)
 }
 
-private class StatelessRows(step: StatelessStep, partition: Int, rows: Iterator[InternalRow]) extends RowIterator {
+private class StatelessRows(step: StatelessStep, partition: Int, rows: Iterator[InternalRow])
+    extends RowIterator {
   import step._
   private val admission = new RowAdmission(gate, Some(lateness), keys = Nil, partition)
   private val admitted = new UserProjection(columns ++ internal :+ SideOutput.none, gate.source)
@@ -42,6 +44,7 @@ private class StatelessRows(step: StatelessStep, partition: Int, rows: Iterator[
       if (decided eq Admission.Admitted) return admitted(row)
       decided
     } catch { case e: RowError => admission.reject(row, e) }
-    if (decision eq Admission.Filtered) null else diverted(new JoinedRow(row, InternalRow(admission.sideOutput)))
+    if (decision eq Admission.Filtered) null
+    else diverted(new JoinedRow(row, InternalRow(admission.sideOutput)))
   }
 }

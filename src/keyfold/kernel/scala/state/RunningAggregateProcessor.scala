@@ -7,48 +7,68 @@ import org.apache.spark.sql.keyfold.rows.SideOutputSettings
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 
-/** Running aggregates: one state and one row per key. */
-class RunningAggregateProcessor(fold: AggregateFold, arriving: ShuffledRowLayout, keeping: SideOutputSettings, ttlMs: Option[Long]) extends TtlProcessor(fold, arriving, keeping, ttlMs) {
-  private val seen = fold.state.indexWhere(_.name == InternalColumns.Seen)
-  /** Where rows may be taken back: how many are left. */
-  private val left = fold.state.indexWhere(_.name == InternalColumns.Left)
+/** Running aggregates: one state and one table row per key. */
+class RunningAggregateProcessor(
+    fold: AggregateFold, layout: ShuffledRowLayout, settings: SideOutputSettings, ttlMs: Option[Long])
+    extends TtlProcessor(fold, layout, settings, ttlMs) {
+  private val seenAt = fold.state.indexWhere(_.name == InternalColumns.Seen)
+  /** In a retracting stream: how many rows are left. */
+  private val leftAt = fold.state.indexWhere(_.name == InternalColumns.Left)
+  private val retracting = leftAt >= 0
 
   override def stateSchema: StructType = fold.schema
-  override def shown(key: InternalRow, stored: InternalRow): Iterator[InternalRow] = Iterator.single(live.upsert(key, live.load(stored), null))
-  override protected def before(key: InternalRow, stored: InternalRow): InternalRow = live.before(key, if (stored == null) null else live.read(stored))
+  override def shown(key: InternalRow, stored: InternalRow): Iterator[InternalRow] =
+    Iterator.single(live.upsert(key, live.load(stored), null))
+  override protected def before(key: InternalRow, stored: InternalRow): InternalRow =
+    live.before(key, if (stored == null) null else live.read(stored))
 
-  override def handleInputRows(key: InternalRow, rows: Iterator[InternalRow], times: TimerValues): Iterator[InternalRow] = {
-    if (key.anyNull) return rows.map(r => sideOutputRow(arriving.sideOutput(r)))
+  override def handleInputRows(
+      key: InternalRow, rows: Iterator[InternalRow], times: TimerValues): Iterator[InternalRow] = {
+    if (key.anyNull) return rows.map(r => sideOutputRow(layout.sideOutput(r)))
     val old = state.get()
-    val expired = old != null && ttlMs.isDefined && !old.isNullAt(seen) && over(old.getLong(seen), times)
+    val expired = old != null && ttlMs.isDefined && !old.isNullAt(seenAt) && over(old.getLong(seenAt), times)
     val b = if (old == null || expired) live.zero() else live.load(old)
     val batch = copies(rows)
     out.clear()
-    val applied = if (arriving.ordered) foldInOrder(b, batch) else each(batch)(live.merge(b, _))
-    if (applied > 0 && left >= 0 && b.getLong(left) == 0) {
+    val applied = if (layout.ordered) foldInOrder(b, batch) else each(batch)(live.merge(b, _))
+    if (applied > 0 && retracting && b.getLong(leftAt) == 0) {
       if (old != null) { out += live.delete(key, before(key, old)).copy(); state.clear() }
     } else if (applied > 0) {
       if (ttlMs.isDefined) touch(b, times)
-      val was = before(key, old)
-      val change = try live.upsert(key, b, if (expired) null else was) catch {
-        case e: RowError => batch.filter(_ != null).foreach(r => out += sideOutputRow(rejects.rejected(r, e)))
-        // What is taken back later must be there, shown or not.
-        if (left >= 0) { if (old != null) out += live.delete(key, was).copy(); state.update(live.stored(b)) }
-        null
-      }
-      if (change != null) {
-        if (expired) out += live.delete(key, was).copy()
-        out += change
-        if (ttlMs.isDefined && old == null) getHandle.registerTimer(due(b))
-        state.update(live.stored(b))
-      }
+      change(key, old, expired, b, batch)
     }
     out.iterator
   }
 
-  /** For how many rows it worked; one on which it throws leaves the batch. */
-  private def each(batch: Array[InternalRow])(act: InternalRow => Unit): Int =
-    batch.indices.count { i => val fine = tried(batch(i))(act(batch(i))); if (!fine) batch(i) = null; fine }
+  /**
+   * Emits the change and stores the state. If the new row can't be computed, the batch's rows are rejected.
+   */
+  private def change(
+      key: InternalRow, old: InternalRow, expired: Boolean, b: InternalRow,
+      batch: Array[InternalRow]): Unit = {
+    val previous = before(key, old)
+    val upsert = try live.upsert(key, b, if (expired) null else previous) catch {
+      case e: RowError =>
+        batch.filter(_ != null).foreach(r => out += sideOutputRow(rejects.rejected(r, e)))
+        // The rows stay in the state: they may be retracted later.
+        if (retracting) {
+          if (old != null) out += live.delete(key, previous).copy()
+          state.update(live.stored(b))
+        }
+        return
+    }
+    if (expired) out += live.delete(key, previous).copy()
+    out += upsert
+    if (ttlMs.isDefined && old == null) getHandle.registerTimer(expiry(b))
+    state.update(live.stored(b))
+  }
+
+  /** For how many rows `act` succeeded; the others are removed from the batch. */
+  private def each(batch: Array[InternalRow])(act: InternalRow => Unit): Int = batch.indices.count { i =>
+    val succeeded = tried(batch(i))(act(batch(i)))
+    if (!succeeded) batch(i) = null
+    succeeded
+  }
 
   private def foldInOrder(b: InternalRow, batch: Array[InternalRow]): Int = {
     inOrder(batch)
@@ -58,23 +78,27 @@ class RunningAggregateProcessor(fold: AggregateFold, arriving: ShuffledRowLayout
     applied
   }
 
-  /** A row without a time was seen now; with processing time every row is. Before the first watermark there is no now. */
+  /**
+   * A row without an event time counts as seen now, and so does every row by processing time; before the
+   * first watermark there is no now.
+   */
   private def touch(b: InternalRow, times: TimerValues): Unit = {
     val at = now(times)
-    if (arrival || (b.isNullAt(seen) && at > 0)) b match {
-      case u: UnsafeRow => u.setNotNullAt(seen); u.setLong(seen, at)
-      case g => g.update(seen, at)
+    if (processingTime || (b.isNullAt(seenAt) && at > 0)) b match {
+      case u: UnsafeRow => u.setNotNullAt(seenAt); u.setLong(seenAt, at)
+      case g => g.update(seenAt, at)
     }
   }
 
-  /** When the key may go; at the first watermark, if it has not been seen at any time yet. */
-  private def due(b: InternalRow): Long = if (b.isNullAt(seen)) 1L else due(b.getLong(seen))
+  /** When the key expires; at the first watermark, if it has not been seen at any time yet. */
+  private def expiry(b: InternalRow): Long = if (b.isNullAt(seenAt)) 1L else expiry(b.getLong(seenAt))
 
-  override def handleExpiredTimer(key: InternalRow, times: TimerValues, timer: ExpiredTimerInfo): Iterator[InternalRow] = {
+  override def handleExpiredTimer(
+      key: InternalRow, times: TimerValues, timer: ExpiredTimerInfo): Iterator[InternalRow] = {
     val old = state.get()
     if (old == null) return Iterator.empty
     val b = live.load(old)
-    if (b.isNullAt(seen)) { touch(b, times); state.update(live.stored(b)) }
-    expire(key, due(b), times)
+    if (b.isNullAt(seenAt)) { touch(b, times); state.update(live.stored(b)) }
+    expire(key, expiry(b), times)
   }
 }

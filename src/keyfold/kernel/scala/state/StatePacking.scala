@@ -11,14 +11,14 @@ import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.array.ByteArrayMethods
 import org.apache.spark.unsafe.bitset.BitSetMethods
 
-/** Several states of one key as they are packed into one value. */
+/** Packs several states of a key into one stored value. */
 sealed trait StatePacking extends Serializable {
   def dataType: DataType
   def pack(states: ArrayBuffer[InternalRow]): Any
   def unpack(row: InternalRow, at: Int): ArrayBuffer[InternalRow]
 }
 
-/** One struct after another: for states of any kind. */
+/** An array of structs, for states of any types. */
 case class StructPacking(schema: StructType) extends StatePacking {
   override def dataType: DataType = ArrayType(schema, containsNull = false)
   override def pack(states: ArrayBuffer[InternalRow]): Any = new GenericArrayData(states.toArray[Any])
@@ -29,17 +29,19 @@ case class StructPacking(schema: StructType) extends StatePacking {
 }
 
 /**
- * A column for each field: for states whose fields are all numbers. Two thirds of the bytes of structs, and like beside like for RocksDB to compress. Values are
- * moved as the bits that they are, from the slots of rows to the slots of arrays and back; only starts are written as steps from the one before, which in panes
- * are all alike.
+ * An array per field, for states whose fields all have a fixed width. It takes two thirds of the bytes of
+ * structs, and RocksDB compresses equal values side by side. Values are copied bit by bit between the slots
+ * of rows and of arrays; starts are stored as differences, which are all equal for panes.
  */
 case class ColumnPacking(schema: StructType) extends StatePacking {
   private val starts = schema.fieldIndex(InternalColumns.Start)
   private val sizes = schema.map(_.dataType.defaultSize).toArray
   private val header = UnsafeRow.calculateBitSetWidthInBytes(schema.length)
-  override def dataType: DataType = StructType(schema.map(f => StructField(f.name, ArrayType(f.dataType, containsNull = true))))
+  override def dataType: DataType =
+    StructType(schema.map(f => StructField(f.name, ArrayType(f.dataType, containsNull = true))))
 
-  override def pack(states: ArrayBuffer[InternalRow]): Any = new GenericInternalRow(Array.tabulate[Any](sizes.length)(column(states, _)))
+  override def pack(states: ArrayBuffer[InternalRow]): Any =
+    new GenericInternalRow(Array.tabulate[Any](sizes.length)(column(states, _)))
 
   private def column(states: ArrayBuffer[InternalRow], field: Int): UnsafeArrayData = {
     val (n, size) = (states.length, sizes(field))
@@ -49,7 +51,8 @@ case class ColumnPacking(schema: StructType) extends StatePacking {
     var i = 0
     var before = 0L
     while (i < n) {
-      val (row, to) = (states(i), Platform.BYTE_ARRAY_OFFSET + first + i * size)
+      val row = states(i)
+      val to = Platform.BYTE_ARRAY_OFFSET + first + i * size
       if (row.isNullAt(field)) BitSetMethods.set(bytes, Platform.BYTE_ARRAY_OFFSET + 8, i)
       else size match {
         case 8 =>
@@ -93,10 +96,13 @@ case class ColumnPacking(schema: StructType) extends StatePacking {
 }
 
 object StatePacking {
-  /** Whether a value is no more than a slot of a row. */
+  /** Whether a value is stored within its slot of a row. */
   private def slot(t: DataType): Boolean = t match {
     case d: DecimalType => d.precision <= Decimal.MAX_LONG_DIGITS
     case other => UnsafeRow.isFixedLength(other)
   }
-  def of(fold: AggregateFold): StatePacking = if (fold.flat && fold.state.forall(a => slot(a.dataType))) ColumnPacking(fold.schema) else StructPacking(fold.schema)
+
+  def of(fold: AggregateFold): StatePacking =
+    if (fold.flat && fold.state.forall(a => slot(a.dataType))) ColumnPacking(fold.schema)
+    else StructPacking(fold.schema)
 }

@@ -10,39 +10,46 @@ import org.apache.spark.sql.keyfold.expressions.InternalRowEncoder
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 
-/** Keys that share what one key alone would pay too much for: a timer costs more than a key. */
+/** Keys share buckets, and the keys of a bucket share timers: a timer costs more than a key's own state. */
 object TimerBuckets {
-  /** Fixed: it is how state is laid out. */
+  /** Part of the layout of state: it can't change. */
   val Count = 1024
   def of(keys: Seq[Expression]): Expression = Pmod(new Murmur3Hash(keys), Literal(Count))
 
   private[keyfold] def one(value: Any): InternalRow = new GenericInternalRow(Array[Any](value))
 }
 
-/** When keys of a bucket are to be looked at again: by the tick of a timer, its keys. A key that is no more, or waits for a later one, may be among them. */
+/**
+ * The timers of a bucket: for each tick, the keys to look at when it fires. Among them may be keys that no
+ * longer exist or that a later timer is for.
+ */
 class BucketTimers(handle: StatefulProcessorHandle, keySchema: StructType) {
   import TimerBuckets.one
-  private val keys = new StructType().add("keys", ArrayType(keySchema, containsNull = false))
-  private val ends = handle.getMapState[InternalRow, InternalRow]("ends", InternalRowEncoder.encoder(TimerTicks.schema), InternalRowEncoder.encoder(keys), TTLConfig.NONE)
-  /** Those of the bucket at hand; written together. */
-  private val fresh = new mutable.LinkedHashMap[Long, ArrayBuffer[Any]]
+  private val keysSchema = new StructType().add("keys", ArrayType(keySchema, containsNull = false))
+  private val keysByTick = handle.getMapState[InternalRow, InternalRow]("ends",
+    InternalRowEncoder.encoder(TimerTicks.schema), InternalRowEncoder.encoder(keysSchema), TTLConfig.NONE)
+  /** The keys that the current bucket's batch adds, written together by `save`. */
+  private val added = new mutable.LinkedHashMap[Long, ArrayBuffer[Any]]
 
-  def add(tick: Long, key: InternalRow): Unit = fresh.getOrElseUpdate(tick, new ArrayBuffer[Any]) += key
+  def add(tick: Long, key: InternalRow): Unit = added.getOrElseUpdate(tick, new ArrayBuffer[Any]) += key
 
   def save(): Unit = {
-    fresh.foreach { case (tick, more) =>
-      val known = ends.getValue(one(tick))
-      if (known == null) handle.registerTimer(tick) else more ++= keysOf(known)
-      ends.updateValue(one(tick), one(new GenericArrayData(more.toArray)))
+    added.foreach { case (tick, keys) =>
+      val stored = keysByTick.getValue(one(tick))
+      if (stored == null) handle.registerTimer(tick) else keys ++= keysOf(stored)
+      keysByTick.updateValue(one(tick), one(new GenericArrayData(keys.toArray)))
     }
-    fresh.clear()
+    added.clear()
   }
 
-  /** The keys of a tick, which are then no longer written down. */
+  /** Removes the keys of a tick and returns them. */
   def take(tick: Long): Seq[InternalRow] = {
-    val due = ends.getValue(one(tick))
-    if (due == null) Nil else { val all = keysOf(due); ends.removeKey(one(tick)); all }
+    val stored = keysByTick.getValue(one(tick))
+    if (stored == null) Nil else { val keys = keysOf(stored); keysByTick.removeKey(one(tick)); keys }
   }
 
-  private def keysOf(stored: InternalRow): Seq[InternalRow] = { val all = stored.copy().getArray(0); Seq.tabulate(all.numElements())(all.getStruct(_, keySchema.length)) }
+  private def keysOf(stored: InternalRow): Seq[InternalRow] = {
+    val keys = stored.copy().getArray(0)
+    Seq.tabulate(keys.numElements())(keys.getStruct(_, keySchema.length))
+  }
 }
