@@ -50,6 +50,7 @@ def command(home: Home = None, json: Json = False) -> None:
         "Java": _java,
         "Spark": _spark,
         "kernel": _kernel,
+        "class archive": _class_archive,
         "home": lambda: _writable(place),
         "disk": lambda: _disk(place),
         "memory": _memory,
@@ -116,6 +117,16 @@ def _kernel() -> Finding:
     if found is not None:
         return Finding("kernel", True, f"compiled, {found.parent}")
     return Finding("kernel", None, "not compiled yet; the first start compiles it, in seconds")
+
+
+def _class_archive() -> Finding:
+    from keyfold.engine.jvm.class_archive import condition
+    from keyfold.settings import load
+
+    found, failed = condition(load())
+    # Only a slower start follows from a missing one.
+    do = "starts take longer without it; a run on another day tries again" if failed else None
+    return Finding("class archive", None if failed else True, found, do)
 
 
 def _writable(home: Path) -> Finding:

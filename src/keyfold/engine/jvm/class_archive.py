@@ -1,6 +1,6 @@
 """The class archive: Spark's and the kernel's classes as a file that a JVM maps instead of loading jars.
 
-Java calls it a dynamic class data sharing (CDS) archive. It takes a third off a start. The first good run on
+Java calls it a dynamic class data sharing (CDS) archive. It saves a quarter of a start. The first good run on
 a machine has it written by a process in the background (`archive_writer`); later starts use it.
 
 An archive belongs to one JVM and one set of jars. Its name has a hash of both; the JVM compares them again,
@@ -21,7 +21,14 @@ from pathlib import Path
 from typing import Final
 
 from keyfold.engine.jvm.command import class_path
-from keyfold.kernel.build import cache_places, java_version, module_directory, spark_version
+from keyfold.kernel.build import (
+    cache_places,
+    find_jar,
+    java,
+    java_version,
+    module_directory,
+    spark_version,
+)
 from keyfold.settings import Settings
 
 PREFIX: Final = "keyfold-classes-"
@@ -69,6 +76,19 @@ def describe(java: str, kernel: Path, settings: Settings) -> Archive:
         if (failed := _failure(place / name)) is not None:
             return Archive(place / name, False, failed)
     return Archive(places[0] / name, False, None)
+
+
+def condition(settings: Settings) -> tuple[str, bool]:
+    """What `keyfold doctor` shows of the archive, and whether writing it has failed."""
+    kernel = find_jar(settings.kernel_dir)
+    if not settings.class_archive:
+        return "turned off (class_archive)", False
+    found = describe(java(), kernel, settings) if kernel else None
+    if found and found.written:
+        return f"{found.path.stat().st_size // 1_000_000} MB, {found.path.parent}", False
+    if found and found.failed:
+        return f"could not be written: {found.failed}", True
+    return "none yet; the first good run has it written in the background", False
 
 
 def options(archive: Path | None) -> tuple[str, ...]:
