@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from keyfold.engine.jvm.command import class_path
+from keyfold.errors import JavaMissing
 from keyfold.kernel.build import (
     cache_places,
     find_jar,
@@ -83,7 +84,10 @@ def condition(settings: Settings) -> tuple[str, bool]:
     kernel = find_jar(settings.kernel_dir)
     if not settings.class_archive:
         return "turned off (class_archive)", False
-    found = describe(java(), kernel, settings) if kernel else None
+    try:
+        found = describe(java(), kernel, settings) if kernel else None
+    except JavaMissing:
+        found = None
     if found and found.written:
         return f"{found.path.stat().st_size // 1_000_000} MB, {found.path.parent}", False
     if found and found.failed:
