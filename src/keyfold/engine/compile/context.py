@@ -110,7 +110,7 @@ class Context:
         if self.clock:
             frame = frame.withColumn("_kf_now", F.current_timestamp())
         keep, options = self.spec.on_error == "reject", dict(texts.options)
-        return self.api.pipeline(frame._jdf, keep, stream, texts.format, options, texts.files)
+        return self.api.declare(frame._jdf, keep, stream, texts.format, options, texts.files)
 
     def end(self, pipeline: Any, late: str = "") -> DataFrame:
         """The rows of a pipeline as a DataFrame, for what only Spark can do to them.
@@ -122,7 +122,7 @@ class Context:
 
     def mean(self, pipeline: Any) -> None:
         """Writes down what a stage means that ends here."""
-        for part, text in json.loads(pipeline.meaning()).items():
+        for part, text in json.loads(pipeline.fingerprints()).items():
             self.meaning[f"{self.stages}:{part}"] = text
 
     def frame(self, java: Any) -> DataFrame:

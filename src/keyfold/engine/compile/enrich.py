@@ -96,7 +96,7 @@ def enriched(context: Context, node: nodes.Enrich) -> Any:
     _same_types(context, node, rows, on, shape)
     timed, follow = "_kf_time" in rows.columns, node.on_update or "_kf_weight" in rows.columns
     both = _rows_side(rows, on, own, shape).unionByName(_values_side(values, rows, own, shape))
-    met = context.api.meet(
+    met = context.api.enrich(
         both._jdf,
         len(on),
         node.how in ("left", "full"),
@@ -126,7 +126,7 @@ def _as_of_event(context: Context, node: nodes.Enrich, rows: DataFrame, shape: S
         F.col("_kf_bad"),
     )
     table = context.upstream.table(node.table)
-    met = context.declared(table).asOf(
+    met = context.declared(table).enrichAsOf(
         asking._jdf,
         node.how == "left",
         -1 if node.wait_ms is None else node.wait_ms,

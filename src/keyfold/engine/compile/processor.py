@@ -35,10 +35,10 @@ def processed(context: Any, spec: TableSpec) -> Compiled:
     output = _output(context, process)
     pipeline = context.rows(spec.input)
     _keys(context, pipeline)
-    rows, timed = context.end(pipeline, "below"), bool(pipeline.hasTime())
+    rows, timed = context.end(pipeline, "below"), bool(pipeline.hasEventTime())
     previous = context.upstream.taken_back(spec.name)
     found = _run(context, rows, process, output, timed, previous)
-    changes = context.frame(context.api.informed(_changes(found, spec, process)._jdf))
+    changes = context.frame(context.api.propagateWatermark(_changes(found, spec, process)._jdf))
     fields = json.loads(changes.schema.json())["fields"]
     shown = [f for f in fields if f["name"] not in OWN]
     view = ViewSchema.from_spark(spec.name, len(key_names(spec)), {"fields": shown}, spec.help)
@@ -68,7 +68,7 @@ def _keys(context: Any, pipeline: Any) -> None:
     spec = context.spec
     for name, expression in spec.keys:
         context.at(f"key {name}", expression, spec.site, partial(pipeline.key, name))
-    pipeline.keyed()
+    pipeline.requireKeys()
 
 
 def _run(
@@ -79,7 +79,9 @@ def _run(
     keys = [name for name, _ in spec.keys]
     where = context.where("process", process.site)
     shown = [c for c in rows.columns if not c.startswith("_kf_")]
-    ordered = context.frame(context.api.ordered(rows._jdf, keys)).select(*(f"`{c}`" for c in shown), BAD)
+    ordered = context.frame(context.api.sortByKeyAndTime(rows._jdf, keys)).select(
+        *(f"`{c}`" for c in shown), BAD
+    )
     own = _processor(process, where)
     before = _before(output, keys) if previous else None
     kept = before if process.mode == "update" else None
@@ -123,7 +125,7 @@ def _before(output: Any, keys: list[str]) -> Any:
 
 def _refuse_unfit(context: Any, kept: Any, where: str) -> None:
     """Refuses a row that state would have to keep and can't."""
-    unfit = list(context.api.unfit(kept.json()))
+    unfit = list(context.api.unstorableColumns(kept.json()))
     if unfit:
         raise BadExpression(
             f"column {unfit[0]} can't be kept in state, and a table that follows this one needs its last row",

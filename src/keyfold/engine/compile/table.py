@@ -100,7 +100,7 @@ class Analysis:
         from pyspark.sql.types import StructType
 
         given: Any = (
-            StructType.fromJson(json.loads(self.pipeline.schema(self.spec.ttl_ms or 0)))
+            StructType.fromJson(json.loads(self.pipeline.changelogSchema(self.spec.ttl_ms or 0)))
             if self.made is None
             else StructType(self.made.changes.schema.fields[:-1])
         )
@@ -138,7 +138,7 @@ def _analyzed(context: Context) -> Analysis:
         return Analysis(spec, context, None, processor.processed(context, spec))
     pipeline = context.declared(spec)
     if context.upstream.taken_back(spec.name):
-        pipeline.before()
+        pipeline.emitPreviousRows()
     return Analysis(spec, context, pipeline)
 
 
@@ -151,14 +151,14 @@ def build(analysis: Analysis, all_tables: list[Analysis]) -> Compiled:
     only = (
         None
         if stream is None
-        else list({n for a in all_tables if a.columnar == stream for n in a.pipeline.uses()})
+        else list({n for a in all_tables if a.columnar == stream for n in a.pipeline.sourceColumns()})
     )
     ttl = spec.ttl_ms or 0
-    changes = analysis.context.frame(pipeline.table(ttl, only))
+    changes = analysis.context.frame(pipeline.changelog(ttl, only))
     schema = json.loads(changes.schema.json())["fields"]
     types = tuple((f["name"], json.dumps(f["type"])) for f in schema)
     changes = _sendable(changes, types)
-    meaning = {**analysis.context.meaning, **json.loads(pipeline.meaning())}
+    meaning = {**analysis.context.meaning, **json.loads(pipeline.fingerprints())}
     shown = [f for f in schema if f["name"] not in OWN]
     view = ViewSchema.from_spark(spec.name, len(key_names(spec)), {"fields": shown}, spec.help)
     if spec.pattern is not None:
@@ -166,10 +166,10 @@ def build(analysis: Analysis, all_tables: list[Analysis]) -> Compiled:
         view = replace(view, order=(*(key.name for key in view.keys[:-1]), "started", "ended"))
 
     def rebuilt(state: DataFrame, kept: bool) -> DataFrame:
-        return _sendable(analysis.context.frame(pipeline.rebuilt(state._jdf, ttl, kept)), types)
+        return _sendable(analysis.context.frame(pipeline.rowsFromState(state._jdf, ttl, kept)), types)
 
     ends = ttl or closes(spec.window) or spec.pattern is not None
-    timed = bool(ends and pipeline.hasTime()) or bool(waiting(spec, timed=True))
+    timed = bool(ends and pipeline.hasEventTime()) or bool(waiting(spec, timed=True))
     # By the clock something is always due: Spark would run empty batches for ever.
     timed = timed and not waiting(spec, timed=False)
     return Compiled(

@@ -58,18 +58,18 @@ def named(
 
     spark = frame.sparkSession
     base = None if within is None else str(within)
-    return DataFrame(kernel(spark).files(frame._jdf, stream, base, recursive), spark)
+    return DataFrame(kernel(spark).watchFiles(frame._jdf, stream, base, recursive), spark)
 
 
 def directories(compiled: Compiled) -> dict[str, str]:
     """The directory of each stream of files that a table reads."""
-    found: dict[str, str] = json.loads(_kernel(compiled).directories(compiled.changes._jdf))
+    found: dict[str, str] = json.loads(_kernel(compiled).sourceDirectories(compiled.changes._jdf))
     return found
 
 
 def numbers(compiled: Compiled) -> list[int]:
     """The number of the source behind each position of Spark's log of offsets: some have several."""
-    return list(_kernel(compiled).sources(compiled.changes._jdf))
+    return list(_kernel(compiled).sourceNumbers(compiled.changes._jdf))
 
 
 def taken(home: TableHome) -> list[tuple[int, Taken]]:
@@ -143,7 +143,7 @@ def _some(names: list[str]) -> str:
 
 
 def _listed(compiled: Compiled, stream: str) -> str:
-    return str(_kernel(compiled).listed(compiled.changes._jdf, stream))
+    return str(_kernel(compiled).listFiles(compiled.changes._jdf, stream))
 
 
 def _kernel(compiled: Compiled) -> Any:

@@ -73,7 +73,7 @@ def _located(compiled: Compiled, planned: list[tuple[int, Taken]]) -> list[tuple
     api, found = kernel(compiled.changes.sparkSession), []
     for stream in {file.stream for _, file in planned} & set(file_names.directories(compiled)):
         mine = [(source, file) for source, file in planned if file.stream == stream]
-        told = json.loads(api.located(compiled.changes._jdf, stream, [file.name for _, file in mine]))
+        told = json.loads(api.locateFiles(compiled.changes._jdf, stream, [file.name for _, file in mine]))
         found += [(*one, None if there else path) for one, (path, there) in zip(mine, told, strict=True)]
     return found
 

@@ -60,7 +60,9 @@ def timed(frame: DataFrame, column: str, future_ms: int | None) -> DataFrame:
     from pyspark.sql.classic.column import Column
 
     given = F.col(f"`{column}`")
-    usable: Any = Column(kernel(frame.sparkSession).usable(given._jc, -1 if future_ms is None else future_ms))
+    usable: Any = Column(
+        kernel(frame.sparkSession).validEventTime(given._jc, -1 if future_ms is None else future_ms)
+    )
     if "_kf_control" in frame.columns:
         usable = F.when(F.col("_kf_control"), given).otherwise(usable)
     return frame.withColumns({"_kf_given": given, "_kf_time": usable})
@@ -112,7 +114,7 @@ def _own(spark: SparkSession, source: Source, keep: bool) -> DataFrame:
     if _has_headers(connector):
         from pyspark.sql import DataFrame
 
-        headed = kernel(spark).headed(frame._jdf, keep, source.name, dict(connector.options))
+        headed = kernel(spark).checkCsvHeaders(frame._jdf, keep, source.name, dict(connector.options))
         frame = DataFrame(headed, spark)
     return frame
 

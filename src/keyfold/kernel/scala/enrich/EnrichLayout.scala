@@ -4,9 +4,8 @@ import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
-import org.apache.spark.sql.keyfold.api.KernelApi
 import org.apache.spark.sql.keyfold.expressions.InternalColumns
-import org.apache.spark.sql.keyfold.physical.{MergePartials, Unwrap}
+import org.apache.spark.sql.keyfold.physical.{KeyedOperator, MergePartials, Unwrap}
 import org.apache.spark.sql.keyfold.state.ColumnPacking
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
@@ -33,6 +32,6 @@ object EnrichLayout {
   def plan(spark: SparkSession, both: LogicalPlan, met: EnrichProcessor, names: Seq[String], mark: Metadata, clock: TimeMode): DataFrame = {
     val keys = both.output.take(met.m.keys)
     val columns = names.zip(met.out).map { case (n, e) => AttributeReference(n, e.dataType, nullable = true, if (n == InternalColumns.Time) mark else Metadata.empty)() }
-    Dataset.ofRows(spark, Unwrap(columns, KernelApi.stateful(MergePartials(None, keys, keys, both), keys, met, clock)))
+    Dataset.ofRows(spark, Unwrap(columns, KeyedOperator(MergePartials(None, keys, keys, both), keys, met, clock)))
   }
 }

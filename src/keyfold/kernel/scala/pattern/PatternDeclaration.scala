@@ -7,8 +7,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.{BooleanSimplification, ConstantFolding, NullPropagation}
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation}
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.keyfold.api.Fingerprint
-import org.apache.spark.sql.keyfold.expressions.{AggregateFold, ColumnScope, RefusedException}
+import org.apache.spark.sql.keyfold.expressions.{AggregateFold, ColumnScope, Fingerprint, RefusedException}
 import org.apache.spark.sql.keyfold.state.RetainedRowsProcessor
 import org.apache.spark.sql.types._
 import org.apache.spark.util.CollectionAccumulator

@@ -14,13 +14,15 @@ object LateRowHandling {
   case object AskState extends LateRowHandling
 }
 
-/** What a late row has missed: how many windows, the first of them as [start, end), and the end of the newest. */
+/**
+ * What a late row has missed: how many windows, the first of them as [start, end), and the end of the newest.
+ */
 case class Lateness(missed: Long, windows: Seq[(Long, Long)], lastEnd: Long, handling: LateRowHandling)
 
 /**
- * Decides, row by row and before the shuffle, whether an operator still accepts an event time. A window kind has one;
- * so do operators that have no windows but drop rows behind the watermark. A table with a rule rejects rows without
- * an event time. Times and watermarks are in microseconds.
+ * Decides, row by row and before the shuffle, whether an operator still accepts an event time. A window kind
+ * has one; so do operators that have no windows but drop rows behind the watermark. A table with a rule
+ * rejects rows without an event time. Times and watermarks are in microseconds.
  */
 trait LatenessRule extends Serializable {
   /** The rule for the rows of one task, whose columns are `source`. */

@@ -6,7 +6,8 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, InternalColumns, RowError}
 import org.apache.spark.sql.keyfold.rows.LatenessCheck
-import org.apache.spark.sql.keyfold.state.{RetainedRowsProcessor, ShuffledRowLayout, SideOutputSettings, StructPacking}
+import org.apache.spark.sql.keyfold.state.{RetainedRowsProcessor, ShuffledRowLayout, SideOutputSettings}
+import org.apache.spark.sql.keyfold.state.StructPacking
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 

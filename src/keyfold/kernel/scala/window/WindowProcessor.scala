@@ -6,15 +6,13 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, InternalColumns, InternalRowEncoder, RowError}
 import org.apache.spark.sql.keyfold.rows.{LatenessCheck, SideOutput}
-import org.apache.spark.sql.keyfold.state.{KeyedProcessor, ShuffledRowLayout, SideOutputSettings, StatePacking}
+import org.apache.spark.sql.keyfold.state.{KeyedProcessor, ShuffledRowLayout, SideOutputSettings}
+import org.apache.spark.sql.keyfold.state.StatePacking
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 
 /** A window by its bounds, in microseconds, and its state as it is stored. */
 case class WindowState(start: Long, end: Long, state: InternalRow)
-
-/** When a table's windows speak, and for how many microseconds closed ones are kept. */
-case class WindowEmission(changes: Boolean, keep: Option[Long])
 
 /**
  * Windows that close: all that a key has open is one packed value, and one lazy timer per key waits for the next window to end. Windows that are kept after their
