@@ -117,7 +117,7 @@ class Context:
         if self.clock:
             frame = frame.withColumn(NOW, F.current_timestamp())
         options = dict(origin.options)
-        return self.api.pipeline(frame._jdf, self.reject, stream, origin.format, options, origin.files)
+        return self.api.declare(frame._jdf, self.reject, stream, origin.format, options, origin.files)
 
     def end(self, pipeline: Any, late: str = "") -> DataFrame:
         """The rows of a pipeline as a DataFrame, for an operator of Spark's.
@@ -129,7 +129,7 @@ class Context:
 
     def record_meaning(self, pipeline: Any) -> None:
         """Adds the meaning of the stage that ends here to that of the table."""
-        for part, text in json.loads(pipeline.meaning()).items():
+        for part, text in json.loads(pipeline.fingerprints()).items():
             self.meaning[f"{self.stages}:{part}"] = text
 
     def frame(self, java: Any) -> DataFrame:

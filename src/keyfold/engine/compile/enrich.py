@@ -31,7 +31,7 @@ def enriched(context: Context, node: nodes.Enrich) -> Any:
     on = _key_columns(context, node, rows, own, table)
     timed, retracting = TIME in rows.columns, WEIGHT in rows.columns
     both = _stream_side(rows, on, own, table).unionByName(_table_side(values, rows, own, table))
-    joined = context.api.meet(
+    joined = context.api.enrich(
         both._jdf,
         len(on),
         node.how in ("left", "full"),
@@ -56,7 +56,7 @@ def _as_of_event_time(context: Context, node: nodes.Enrich) -> Any:
     on = _key_columns(context, node, rows, own, table)
     stream = rows.select(*_keys(rows, on), _struct(own).alias("row"), F.col(TIME), F.col(SIDE_OUTPUT))
     declaration = context.upstream.table(node.table)
-    joined = keyed_state.declared(context, declaration).asOf(
+    joined = keyed_state.declared(context, declaration).enrichAsOf(
         stream._jdf,
         node.how == "left",
         _or_never(node.wait_ms),

@@ -45,7 +45,7 @@ def joined(context: Context, node: nodes.Join) -> Any:
         _refuse_timeless(side, where)
     names = _names(left, right, node, where)
     with explained(context.spark, "join", where, _given(node)):
-        join = context.api.joining(left.frame._jdf, right.frame._jdf, left.name, right.name)
+        join = context.api.join(left.frame._jdf, right.frame._jdf, left.name, right.name)
         _match(join, left, right, node, where)
         ready = [_computed(side, join.computes(i)) for i, side in enumerate((left, right))]
         ends = [context.end(pipeline, "upto")._jdf for pipeline in ready]

@@ -22,7 +22,7 @@ def declared(context: Context, spec: TableSpec) -> Any:
         _window(context, pipeline, spec.window)
     for name, expression in spec.keys:
         context.at(f"key {name}", expression, spec.site, partial(pipeline.key, name))
-    take = pipeline.aggregate if spec.top is None else pipeline.column
+    take = pipeline.aggregate if spec.top is None else pipeline.selectColumn
     for name, given in spec.columns:
         if isinstance(given, FoldSpec):
             _fold(context, pipeline, name, given)
@@ -37,7 +37,7 @@ def declared(context: Context, spec: TableSpec) -> Any:
 
 def _top(context: Context, pipeline: Any, top: TopSpec) -> None:
     with explained(context.spark, "top", context.where("top", top.site), top.order or "latest"):
-        pipeline.top(top.n, top.order)
+        pipeline.topN(top.n, top.order)
 
 
 def _window(context: Context, pipeline: Any, window: WindowSpec) -> None:
@@ -46,15 +46,17 @@ def _window(context: Context, pipeline: Any, window: WindowSpec) -> None:
     where = context.where(window.kind, window.site)
     with explained(context.spark, window.kind, where, phrases.window_words(window)):
         if window.kind in ("tumbling", "sliding"):
-            pipeline.sliding(window.size_ms, window.every_ms or window.size_ms, window.offset_ms, window.zone)
+            pipeline.timeWindow(
+                window.size_ms, window.every_ms or window.size_ms, window.offset_ms, window.zone
+            )
         elif window.kind == "session" and window.gap is not None:
-            pipeline.sessionBy(column(window.gap)._jc)
+            pipeline.sessionWindowBy(column(window.gap)._jc)
         elif window.kind == "session":
-            pipeline.session(window.size_ms)
+            pipeline.sessionWindow(window.size_ms)
         else:
-            pipeline.recent(window.size_ms or 0, window.rows or 0, window.every_ms or 0)
+            pipeline.rollingWindow(window.size_ms or 0, window.rows or 0, window.every_ms or 0)
         if closes(window):
-            pipeline.closes(spec.emit == "changes", spec.keep_ms or 0)
+            pipeline.windowEmission(spec.emit == "changes", spec.keep_ms or 0)
 
 
 def _fold(context: Context, pipeline: Any, name: str, spec: FoldSpec) -> None:

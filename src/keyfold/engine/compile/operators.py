@@ -119,7 +119,7 @@ def _distinct(context: Context, node: nodes.Distinct) -> Any:
     context.record_meaning(pipeline)
     step = phrases.step_words(node)
     with explained(context.spark, "distinct", context.where("distinct", node.site), ", ".join(node.columns)):
-        kept = pipeline.distinct(list(node.columns), node.within_ms, node.removed, step)
+        kept = pipeline.dedup(list(node.columns), node.within_ms, node.removed, step)
     context.meaning[f"{context.stages}:distinct"] = step
     return context.begin(node, context.frame(kept))
 

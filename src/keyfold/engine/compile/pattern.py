@@ -28,7 +28,7 @@ def declare(context: Context, pipeline: Any, spec: TableSpec, pattern: PatternSp
     shown = phrases.pattern_words(pattern)
     whole = partial(explained, context.spark, "pattern", context.where("pattern", pattern.site), shown)
     with whole():
-        kernel = pipeline.sequences(json.dumps(made.plain()))
+        kernel = pipeline.pattern(json.dumps(made.plain()))
     for condition in made.conditions:
         with _hinted(condition.expression, made.steps):
             _condition(context, kernel, condition, pattern)

@@ -31,10 +31,10 @@ def processed(context: Context, spec: TableSpec) -> Compiled:
     output = _output(context, process)
     pipeline = context.rows(spec.input)
     _keys(context, pipeline)
-    rows, timed = context.end(pipeline, "below"), bool(pipeline.hasTime())
+    rows, timed = context.end(pipeline, "below"), bool(pipeline.hasEventTime())
     previous = context.upstream.retracted(spec.name)
     found = _run(context, rows, process, output, timed, previous)
-    changes = context.frame(context.api.informed(_changes(found, spec, process)._jdf))
+    changes = context.frame(context.api.propagateWatermark(_changes(found, spec, process)._jdf))
     fields = json.loads(changes.schema.json())["fields"]
     shown = [f for f in fields if f["name"] not in CHANGE_COLUMNS]
     view = ViewSchema.from_spark(spec.name, len(key_names(spec)), {"fields": shown}, spec.help)
@@ -64,7 +64,7 @@ def _keys(context: Context, pipeline: Any) -> None:
     spec = context.spec
     for name, expression in spec.keys:
         context.at(f"key {name}", expression, spec.site, partial(pipeline.key, name))
-    pipeline.keyed()
+    pipeline.requireKeys()
 
 
 def _run(
@@ -75,7 +75,7 @@ def _run(
     keys = [name for name, _ in spec.keys]
     where = context.where("process", process.site)
     shown = visible(rows.columns)
-    ordered = context.frame(context.api.ordered(rows._jdf, keys)).select(
+    ordered = context.frame(context.api.sortByKeyAndTime(rows._jdf, keys)).select(
         *(f"`{c}`" for c in shown), SIDE_OUTPUT
     )
     own = _processor(process, where)
@@ -121,7 +121,7 @@ def _before(output: Any, keys: list[str]) -> Any:
 
 def _refuse_unfit(context: Context, kept: Any, where: str) -> None:
     """Refuses columns that state can't keep, if the last row of a key must be kept."""
-    unfit = list(context.api.unfit(kept.json()))
+    unfit = list(context.api.unstorableColumns(kept.json()))
     if unfit:
         raise BadExpression(
             f"column {unfit[0]} can't be kept in state, and a table that follows this one needs its last row",

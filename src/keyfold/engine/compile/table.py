@@ -81,7 +81,7 @@ class Analysis:
         from pyspark.sql.types import StructType
 
         given: Any = (
-            StructType.fromJson(json.loads(self.pipeline.schema(self.spec.ttl_ms or 0)))
+            StructType.fromJson(json.loads(self.pipeline.changelogSchema(self.spec.ttl_ms or 0)))
             if self.processed is None
             else StructType(self.processed.changes.schema.fields[:-1])
         )
@@ -121,7 +121,7 @@ def _analyzed(context: Context) -> Analysis:
         return Analysis(spec, context, None, processor.processed(context, spec))
     pipeline = declared(context, spec)
     if context.upstream.retracted(spec.name):
-        pipeline.before()
+        pipeline.emitPreviousRows()
     return Analysis(spec, context, pipeline)
 
 
@@ -131,13 +131,13 @@ def build(analysis: Analysis, all_tables: list[Analysis]) -> Compiled:
         return analysis.processed
     spec, pipeline = analysis.spec, analysis.pipeline
     ttl = spec.ttl_ms or 0
-    changes = analysis.context.frame(pipeline.table(ttl, _used_columns(analysis, all_tables)))
+    changes = analysis.context.frame(pipeline.changelog(ttl, _used_columns(analysis, all_tables)))
     fields = json.loads(changes.schema.json())["fields"]
     types = tuple((f["name"], json.dumps(f["type"])) for f in fields)
-    meaning = {**analysis.context.meaning, **json.loads(pipeline.meaning())}
+    meaning = {**analysis.context.meaning, **json.loads(pipeline.fingerprints())}
 
     def rebuilt(state: DataFrame, kept: bool) -> DataFrame:
-        return _sendable(analysis.context.frame(pipeline.rebuilt(state._jdf, ttl, kept)), types)
+        return _sendable(analysis.context.frame(pipeline.rowsFromState(state._jdf, ttl, kept)), types)
 
     return Compiled(
         spec,
@@ -155,7 +155,7 @@ def _used_columns(analysis: Analysis, all_tables: list[Analysis]) -> list[str] |
     stream = analysis.columnar
     if stream is None:
         return None
-    return list({n for a in all_tables if a.columnar == stream for n in a.pipeline.uses()})
+    return list({n for a in all_tables if a.columnar == stream for n in a.pipeline.sourceColumns()})
 
 
 def _view(spec: TableSpec, fields: list[dict[str, Any]]) -> ViewSchema:
@@ -170,7 +170,7 @@ def _view(spec: TableSpec, fields: list[dict[str, Any]]) -> ViewSchema:
 def _waits_for_event_time(spec: TableSpec, pipeline: Any) -> bool:
     """Whether something may be due as event time passes, so that Spark must run batches without rows."""
     ends = spec.ttl_ms or closes(spec.window) or spec.pattern is not None
-    timed = bool(ends and pipeline.hasTime()) or bool(waiting(spec, timed=True))
+    timed = bool(ends and pipeline.hasEventTime()) or bool(waiting(spec, timed=True))
     # In processing time something is always due: Spark would run empty batches for ever.
     return timed and not waiting(spec, timed=False)
 

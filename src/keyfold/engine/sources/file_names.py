@@ -53,21 +53,21 @@ class QueryFiles:
 
     def directories(self) -> dict[str, str]:
         """The directory of each stream of files."""
-        found: dict[str, str] = json.loads(self._kernel.directories(self.plan._jdf))
+        found: dict[str, str] = json.loads(self._kernel.sourceDirectories(self.plan._jdf))
         return found
 
     def numbers(self) -> list[int]:
         """The number of the source behind each position of Spark's offset log; some sources have several."""
-        return list(self._kernel.sources(self.plan._jdf))
+        return list(self._kernel.sourceNumbers(self.plan._jdf))
 
     def listed(self, stream: str) -> list[ReadFile]:
         """The files that a stream could read now."""
-        found = json.loads(self._kernel.listed(self.plan._jdf, stream))
+        found = json.loads(self._kernel.listFiles(self.plan._jdf, stream))
         return [ReadFile(name, size, time, 0) for name, size, time in found]
 
     def located(self, stream: str, names: list[str]) -> list[tuple[str, bool]]:
         """The path of each of a stream's files, and whether it exists."""
-        found = json.loads(self._kernel.located(self.plan._jdf, stream, names))
+        found = json.loads(self._kernel.locateFiles(self.plan._jdf, stream, names))
         return [(path, exists) for path, exists in found]
 
     @property
@@ -86,7 +86,7 @@ def named(
 
     spark = frame.sparkSession
     base = None if within is None else str(within)
-    return DataFrame(kernel(spark).files(frame._jdf, stream, base, recursive), spark)
+    return DataFrame(kernel(spark).watchFiles(frame._jdf, stream, base, recursive), spark)
 
 
 def read_files(checkpoint: SparkCheckpoint) -> list[tuple[int, ReadFile]]:

@@ -44,7 +44,7 @@ class CsvFormat(SparkFormat):
 
         spark = frame.sparkSession
         return DataFrame(
-            kernel(spark).headed(frame._jdf, reject, source.name, dict(source.connector.options)), spark
+            kernel(spark).checkCsvHeaders(frame._jdf, reject, source.name, dict(source.connector.options)), spark
         )
 
 

@@ -29,7 +29,7 @@ def with_replays(frame: DataFrame, directory: Path) -> DataFrame:
     own = StructType([f for f in frame.schema.fields if not f.name.startswith(PREFIX)])
     sent = spark.readStream.schema("raw string, time_us bigint, watermark_us bigint").json(str(directory))
     sent = file_names.named(sent, within=directory.parent)
-    row = F.from_json("raw", own, json.loads(kernel(spark).exact()))
+    row = F.from_json("raw", own, json.loads(kernel(spark).lateRowOptions()))
     replayed = sent.select(
         *(row.getField(name).alias(name) for name in own.names),
         F.timestamp_micros("time_us").alias(TIME),

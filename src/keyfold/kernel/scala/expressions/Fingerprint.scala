@@ -27,7 +27,8 @@ class Fingerprint(scope: ColumnScope) {
   def apply(e: Expression, named: Map[ExprId, String] = Map.empty): String = {
     val names = named ++ scope.source.map(a => a.exprId -> a.name)
     val renamed = scope.inSource(e).transform {
-      case a: AttributeReference if names.contains(a.exprId) => a.withExprId(Fingerprint.stableId(names(a.exprId)))
+      case a: AttributeReference if names.contains(a.exprId) =>
+        a.withExprId(Fingerprint.stableId(names(a.exprId)))
       case v: NamedLambdaVariable => v.copy(exprId = Fingerprint.stableId(v.name))
     }
     val nameOf = names.values.map(n => Fingerprint.stableId(n) -> n).toMap
@@ -51,7 +52,8 @@ class Fingerprint(scope: ColumnScope) {
       s" retract(${parts(fold, retracting)(retracting.update)})"
     }
     s"fold zero(${text(analyzed.zero)}) update(${text(analyzed.update)}) " +
-      s"merge(${analyzed.merge.map(text).getOrElse("")})${retract.getOrElse("")} result(${text(analyzed.result)})"
+      s"merge(${analyzed.merge.map(text).getOrElse("")})${retract.getOrElse("")} " +
+      s"result(${text(analyzed.result)})"
   }
 
   private def parts(fold: UserFold, analyzed: AggregateFold)(expressions: Seq[Expression]): String = {
@@ -64,8 +66,7 @@ class Fingerprint(scope: ColumnScope) {
 object Fingerprint {
   private val Ids = new java.util.UUID(0, 0)
   /**
-   * Commuting operands are ordered by the names of their columns, not by ids that change with each
-   * analysis.
+   * Commuting operands are ordered by the names of their columns, not by ids that change with each analysis.
    */
   private def stableId(name: String): ExprId = ExprId(name.toLowerCase.hashCode & 0x7fffffffL, Ids)
 }

@@ -13,9 +13,6 @@ import org.apache.spark.sql.types._
 /** A window by its bounds, in microseconds, and its state as it is stored. */
 case class WindowState(start: Long, end: Long, state: InternalRow)
 
-/** When a table's windows speak, and for how many microseconds closed ones are kept. */
-case class WindowEmission(changes: Boolean, keep: Option[Long])
-
 /**
  * Windows that close: all that a key has open is one packed value, and one lazy timer per key waits for the next window to end. Windows that are kept after their
  * close are written once and read for a replay alone, so that they are entries of a map, each with a timer for its end. States in lists are as they are stored, and

@@ -1,0 +1,108 @@
+package org.apache.spark.sql.keyfold.api
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Union}
+import org.apache.spark.sql.classic.{Dataset, SparkSession}
+import org.apache.spark.sql.keyfold.enrich.{ArrivalEnrichProcessor, EnrichInputLayout, EnrichLayout}
+import org.apache.spark.sql.keyfold.enrich.{EnrichOperator, EnrichRequestLayout, EnrichSettings}
+import org.apache.spark.sql.keyfold.enrich.EventTimeEnrichProcessor
+import org.apache.spark.sql.keyfold.expressions.InternalColumns
+import org.apache.spark.sql.keyfold.physical.{KernelStrategy, PartitionStepNode, StatefulOperator}
+import org.apache.spark.sql.keyfold.rows.LatenessCheck
+import org.apache.spark.sql.streaming.TimeMode
+import org.apache.spark.sql.types._
+import org.apache.spark.sql.{DataFrame, Row}
+
+/**
+ * How a stream is enriched. `keepRows`, `keepValues`: whether rows without a value, or values without a row,
+ * go on. `waitMs`: how long a row waits for a value. `follow`: rows are kept, for `keepMs` or for good, and
+ * retracted and emitted anew when their value changes. Lengths below zero are none.
+ */
+case class EnrichOptions(
+    keepRows: Boolean, keepValues: Boolean, waitMs: Long, follow: Boolean, keepMs: Long) {
+  private def micros(ms: Long) = Some(ms * 1000).filter(_ >= 0)
+
+  def settings: EnrichSettings =
+    EnrichSettings(keepRows, keepValues, micros(waitMs), follow, micros(keepMs))
+
+  def waitsForTime: Boolean = waitMs >= 0 || keepMs >= 0
+}
+
+/** Plans a stream whose rows are joined with a table's row for their key. */
+class EnrichPlanner(spark: SparkSession) {
+  KernelStrategy.install(spark)
+
+  /**
+   * With the table's newest row. `both`: rows and values with the columns of `EnrichLayout`, of which the
+   * first `keys` are the key. `names`: the columns of the result, those of the row and then those of the
+   * value. `on`: where in the row the key's columns are, which for a value without a row are filled from the
+   * key.
+   */
+  def byArrival(
+      both: DataFrame, keys: Int, options: EnrichOptions, timed: Boolean, names: Seq[String], on: Seq[Int])
+      : DataFrame = {
+    val declared = both.asInstanceOf[Dataset[Row]].logicalPlan
+    val child = StatefulOperator.withoutEventTimeMetadata(declared)
+    val in = EnrichInputLayout.of(child, keys)
+    val layout = EnrichLayout(keys, in.rowType, in.valueType)
+    val row = in.rowFields.zipWithIndex.map { case (field, i) =>
+      val key = on.indexOf(i)
+      if (options.keepValues && key >= 0) Coalesce(Seq(field, in.keys(key))) else field
+    }
+    val own = Seq(
+      Option.when(timed)(InternalColumns.Time -> in.time),
+      Option.when(options.follow)(InternalColumns.Weight -> in.weight),
+      Some(InternalColumns.SideOutput -> in.sideOutput)).flatten
+    val columns: Seq[Expression] = row ++ in.valueFields ++ own.map(_._2)
+    val processor = new ArrivalEnrichProcessor(
+      layout, options.settings, columns, layout.joinedRow(child.output, in.value))
+    val mode =
+      if (!options.waitsForTime) TimeMode.None()
+      else if (timed) TimeMode.EventTime()
+      else TimeMode.ProcessingTime()
+    val timeMetadata = EnrichInputLayout.of(declared, keys).time.metadata
+    EnrichOperator(spark, child, processor, names ++ own.map(_._1), timeMetadata, mode)
+  }
+
+  /**
+   * With the row that the declared table had at each row's event time. `requests`: the stream's rows, with
+   * the columns of `EnrichRequestLayout`. The table's own rows are folded beside them, into versions by event
+   * time.
+   */
+  def asOf(
+      declared: Declaration,
+      source: LogicalPlan,
+      requests: DataFrame,
+      keepUnmatched: Boolean,
+      waitMs: Long,
+      ttlMs: Option[Long],
+      names: Seq[String]): DataFrame = {
+    val keys = declared.shuffledKeys
+    val lateness = LatenessCheck(None, declared.source, declared.time)
+    val table = OrderedRows(declared, declared.columnFold, declared.source, keys, Some(lateness))
+    val requestPlan = requests.asInstanceOf[Dataset[Row]].logicalPlan
+    val request = EnrichRequestLayout.of(requestPlan, keys.length)
+    val value = StructType(table.layout.columns.map(a => StructField(a.name, a.dataType)))
+    val options = EnrichOptions(keepUnmatched, keepValues = false, waitMs, follow = false, keepMs = -1)
+    val layout = EnrichLayout(keys.length, request.rowType, value)
+
+    val streamSide = EnrichInputLayout.streamSide(requestPlan, request, value)
+    val tableRows = PartitionStepNode(table.step, table.layout.shuffled.input, source)
+    val tableSide = EnrichInputLayout.tableSide(
+      tableRows, keys, table.layout.columns, table.layout.order, table.layout.sideOutput, request.rowType)
+    val union = Dataset.ofRows(spark, Union(Seq(streamSide, tableSide))).queryExecution.analyzed
+    val both = StatefulOperator.withoutEventTimeMetadata(union)
+    val in = EnrichInputLayout.of(both, keys.length)
+
+    val fold = table.fold.copy(previous = true, in = table.layout.columns)
+    // What a match adds to a row is the table's row as its changelog would have it: the operation, then the
+    // columns.
+    val version = AttributeReference("value", fold.seen)()
+    val columns = in.rowFields ++ fold.seen.indices.tail.map(GetStructField(version, _))
+    val processor = new EventTimeEnrichProcessor(
+      layout, options.settings, fold, ttlMs, columns ++ Seq(in.time, in.sideOutput),
+      layout.joinedRow(both.output, version))
+    EnrichOperator(spark, both, processor, names ++ Seq(InternalColumns.Time, InternalColumns.SideOutput),
+      request.time.metadata, TimeMode.EventTime())
+  }
+}
