@@ -41,17 +41,8 @@ UNTRANSLATED: set[str] = {
     "src/keyfold/engine/compile/operators.py",
     "src/keyfold/engine/compile/processor.py",
     "src/keyfold/engine/handle.py",
-    "src/keyfold/kernel/scala/api/KernelApi.scala",
-    "src/keyfold/kernel/scala/api/TableDeclaration.scala",
-    "src/keyfold/kernel/scala/dedup/DedupProcessor.scala",
-    "src/keyfold/kernel/scala/enrich/ArrivalEnrichProcessor.scala",
-    "src/keyfold/kernel/scala/enrich/EnrichLayout.scala",
-    "src/keyfold/kernel/scala/enrich/EnrichProcessor.scala",
     "src/keyfold/kernel/scala/expressions/AggregateFold.scala",
     "src/keyfold/kernel/scala/expressions/RetractableAggregates.scala",
-    "src/keyfold/kernel/scala/join/DivertRejects.scala",
-    "src/keyfold/kernel/scala/join/JoinStrategy.scala",
-    "src/keyfold/kernel/scala/join/RestoreRejects.scala",
     "src/keyfold/kernel/scala/rows/KeyedRows.scala",
     "src/keyfold/kernel/scala/rows/LatenessCheck.scala",
     "src/keyfold/kernel/scala/rows/PartialAggregation.scala",
@@ -62,7 +53,6 @@ UNTRANSLATED: set[str] = {
     "src/keyfold/kernel/scala/state/RetractableRowsProcessor.scala",
     "src/keyfold/kernel/scala/state/RunningAggregateProcessor.scala",
     "src/keyfold/kernel/scala/state/TopNProcessor.scala",
-    "src/keyfold/kernel/scala/window/RollingWindowProcessor.scala",
 }
 
 

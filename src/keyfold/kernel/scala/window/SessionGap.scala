@@ -2,7 +2,6 @@ package org.apache.spark.sql.keyfold.window
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.RefusedException
-import org.apache.spark.sql.keyfold.rows.LatenessRule
 import org.apache.spark.sql.types._
 
 /** How far apart the rows of a session may be. */
@@ -11,7 +10,7 @@ sealed trait SessionGap extends Serializable {
   def panes: PaneAssigner
   /** When the session of a row alone would end, in microseconds. */
   def end(time: Attribute): Expression
-  def lateness(time: Attribute): LatenessRule
+  def lateness(time: Attribute): WindowLateness
   /** The gap as an expression of the user's. */
   def declared: Option[Expression] = None
 }
@@ -20,7 +19,7 @@ sealed trait SessionGap extends Serializable {
 case class ConstantGap(micros: Long) extends SessionGap {
   override def panes: PaneAssigner = GapPanes(micros)
   override def end(time: Attribute): Expression = Add(UnixMicros(time), Literal(micros))
-  override def lateness(time: Attribute): LatenessRule = ClosedSession(micros)
+  override def lateness(time: Attribute): WindowLateness = ClosedSession(micros)
 }
 
 /** A gap that is computed from each row: `gap` is an interval, or a string that is cast to one. */
@@ -35,6 +34,6 @@ case class GapPerRow(gap: Expression) extends SessionGap {
   // In UTC, where every day has 24 hours.
   override def end(time: Attribute): Expression =
     UnixMicros(TimestampAddInterval(time, interval, Some("UTC")))
-  override def lateness(time: Attribute): LatenessRule = ClosedSessionPerRow(end(time))
+  override def lateness(time: Attribute): WindowLateness = ClosedSessionPerRow(end(time))
   override def declared: Option[Expression] = Some(gap)
 }

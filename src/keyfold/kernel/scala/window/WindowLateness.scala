@@ -6,8 +6,11 @@ import org.apache.spark.sql.keyfold.expressions.UserProjection
 import org.apache.spark.sql.keyfold.rows.{LateRowHandling, Lateness, LatenessRule}
 import org.apache.spark.sql.keyfold.rows.{LatenessRuleEvaluator, SideOutput}
 
+/** Which rows are late for windows that close, as far as that is known before the shuffle. */
+sealed trait WindowLateness extends LatenessRule
+
 /** A row is late for its windows that have ended; some of a sliding row's windows may still be open. */
-case class ClosedTimeWindows(grid: WindowGrid) extends LatenessRule with LatenessRuleEvaluator {
+case class ClosedTimeWindows(grid: WindowGrid) extends WindowLateness with LatenessRuleEvaluator {
   override def evaluator(source: Seq[Attribute]): LatenessRuleEvaluator = this
 
   override def lateness(row: InternalRow, time: Long, watermark: Long): Lateness =
@@ -27,7 +30,7 @@ case class ClosedTimeWindows(grid: WindowGrid) extends LatenessRule with Latenes
  * A row that alone would be a closed session is late unless it joins an open one, which only the key's state
  * knows.
  */
-case class ClosedSession(gap: Long) extends LatenessRule with LatenessRuleEvaluator {
+case class ClosedSession(gap: Long) extends WindowLateness with LatenessRuleEvaluator {
   override def evaluator(source: Seq[Attribute]): LatenessRuleEvaluator = this
   override def lateness(row: InternalRow, time: Long, watermark: Long): Lateness =
     if (time >= watermark) null else ClosedSession.lateness(time, time + gap, watermark)
@@ -39,7 +42,7 @@ object ClosedSession {
 }
 
 /** As `ClosedSession`, where each row has a gap of its own: `end` is when the row's session would end. */
-case class ClosedSessionPerRow(end: Expression) extends LatenessRule {
+case class ClosedSessionPerRow(end: Expression) extends WindowLateness {
   override def evaluator(source: Seq[Attribute]): LatenessRuleEvaluator = new LatenessRuleEvaluator {
     private val ends = new UserProjection(Seq(end), source)
 

@@ -1,0 +1,81 @@
+package org.apache.spark.sql.keyfold.window
+
+import scala.collection.mutable.LinkedHashMap
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
+import org.apache.spark.sql.keyfold.expressions.InternalRowEncoder
+import org.apache.spark.sql.keyfold.state.TimerTicks
+import org.apache.spark.sql.streaming.{MapState, StatefulProcessorHandle, TTLConfig}
+import org.apache.spark.sql.types.{LongType, StructType}
+
+/** What replayed rows change of a kept window: its new state, or its removal. */
+case class Correction(window: WindowState, removed: Boolean)
+
+/**
+ * The closed windows of a key that are kept for replays. They are written once and read for a replay alone,
+ * so that they are entries of a map, by the tick of their end, each with a timer for its expiry. Corrections
+ * are collected while a batch's replays are folded, and are stored once, when all of them are.
+ */
+class KeptWindows(handle: StatefulProcessorHandle, stateSchema: StructType, keepMicros: Long) {
+  private val stored: MapState[InternalRow, InternalRow] = handle.getMapState[InternalRow, InternalRow](
+    KeptWindows.Variable,
+    InternalRowEncoder.encoder(TimerTicks.schema),
+    InternalRowEncoder.encoder(KeptWindows.schema(stateSchema)),
+    TTLConfig.NONE)
+  private var corrections: LinkedHashMap[Long, Correction] = LinkedHashMap.empty
+
+  private def entry(tick: Long): InternalRow = new GenericInternalRow(Array[Any](tick))
+  private def window(entry: InternalRow): WindowState = KeptWindows.window(entry, stateSchema.length)
+
+  def replace(w: WindowState): Unit = corrections(TimerTicks.of(w.end)) = Correction(w, removed = false)
+  def remove(w: WindowState): Unit = corrections(TimerTicks.of(w.end)) = Correction(w, removed = true)
+
+  /** The corrections so far, to return to if a replayed row is rejected. */
+  def savepoint(): LinkedHashMap[Long, Correction] = corrections.clone()
+  def rollback(to: LinkedHashMap[Long, Correction]): Unit = corrections = to
+
+  /** The corrections of the batch by tick; from here on, only what is stored is read. */
+  def takeCorrections(): LinkedHashMap[Long, Correction] = {
+    val taken = corrections
+    corrections = LinkedHashMap.empty
+    taken
+  }
+
+  /** Stores a window; the first at a tick registers the timer. */
+  def put(w: WindowState): Unit = {
+    val tick = TimerTicks.of(w.end)
+    if (!stored.containsKey(entry(tick))) handle.registerTimer(math.max(1L, tick + keepMicros / 1000))
+    stored.updateValue(entry(tick), new GenericInternalRow(Array[Any](w.start, w.end, w.state)))
+  }
+
+  def delete(tick: Long): Unit = stored.removeKey(entry(tick))
+
+  /** The kept window that ends at a tick, as the batch's replays have left it. */
+  def get(tick: Long): Option[WindowState] = corrections.get(tick) match {
+    case Some(correction) => if (correction.removed) None else Some(correction.window)
+    case None => Option(stored.getValue(entry(tick))).map(window)
+  }
+
+  /** All kept windows of the key, as the batch's replays have left them. */
+  def all: Seq[WindowState] = {
+    val unchanged = stored.values().map(r => window(r.copy()))
+      .filterNot(w => corrections.contains(TimerTicks.of(w.end)))
+    unchanged.toSeq ++ corrections.values.filterNot(_.removed).map(_.window)
+  }
+
+  /** The windows whose expiry the timer of a time announces; the first tick stands for all before it. */
+  def due(timerMs: Long): Seq[WindowState] =
+    if (timerMs == 1L) all else get(timerMs - keepMicros / 1000).toSeq
+}
+
+object KeptWindows {
+  /** The state variable of kept windows. */
+  val Variable = "kept"
+
+  def schema(state: StructType): StructType =
+    new StructType().add("start", LongType).add("end", LongType).add("state", state)
+
+  def window(stored: InternalRow, stateWidth: Int): WindowState =
+    WindowState(stored.getLong(0), stored.getLong(1), stored.getStruct(2, stateWidth))
+}
