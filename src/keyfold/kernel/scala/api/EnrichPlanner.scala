@@ -2,16 +2,17 @@ package org.apache.spark.sql.keyfold.api
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Union}
-import org.apache.spark.sql.classic.{Dataset, SparkSession}
+import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.keyfold.enrich.{ArrivalEnrichProcessor, EnrichInputLayout, EnrichLayout}
 import org.apache.spark.sql.keyfold.enrich.{EnrichOperator, EnrichRequestLayout, EnrichSettings}
 import org.apache.spark.sql.keyfold.enrich.EventTimeEnrichProcessor
 import org.apache.spark.sql.keyfold.expressions.InternalColumns
 import org.apache.spark.sql.keyfold.physical.{KernelStrategy, PartitionStepNode, StatefulOperator}
 import org.apache.spark.sql.keyfold.rows.LatenessCheck
+import org.apache.spark.sql.keyfold.spark.SparkDatasets
 import org.apache.spark.sql.streaming.TimeMode
 import org.apache.spark.sql.types._
-import org.apache.spark.sql.{DataFrame, Row}
+import org.apache.spark.sql.DataFrame
 
 /**
  * How a stream is enriched. `keepRows`, `keepValues`: whether rows without a value, or values without a row,
@@ -41,7 +42,7 @@ class EnrichPlanner(spark: SparkSession) {
   def byArrival(
       both: DataFrame, keys: Int, options: EnrichOptions, timed: Boolean, names: Seq[String], on: Seq[Int])
       : DataFrame = {
-    val declared = both.asInstanceOf[Dataset[Row]].logicalPlan
+    val declared = SparkDatasets.plan(both)
     val child = StatefulOperator.withoutEventTimeMetadata(declared)
     val in = EnrichInputLayout.of(child, keys)
     val layout = EnrichLayout(keys, in.rowType, in.valueType)
@@ -80,7 +81,7 @@ class EnrichPlanner(spark: SparkSession) {
     val keys = declared.shuffledKeys
     val lateness = LatenessCheck(None, declared.source, declared.time)
     val table = OrderedRows(declared, declared.columnFold, declared.source, keys, Some(lateness))
-    val requestPlan = requests.asInstanceOf[Dataset[Row]].logicalPlan
+    val requestPlan = SparkDatasets.plan(requests)
     val request = EnrichRequestLayout.of(requestPlan, keys.length)
     val value = StructType(table.layout.columns.map(a => StructField(a.name, a.dataType)))
     val options = EnrichOptions(keepUnmatched, keepValues = false, waitMs, follow = false, keepMs = -1)
@@ -90,7 +91,7 @@ class EnrichPlanner(spark: SparkSession) {
     val tableRows = PartitionStepNode(table.step, table.layout.shuffled.input, source)
     val tableSide = EnrichInputLayout.tableSide(
       tableRows, keys, table.layout.columns, table.layout.order, table.layout.sideOutput, request.rowType)
-    val union = Dataset.ofRows(spark, Union(Seq(streamSide, tableSide))).queryExecution.analyzed
+    val union = SparkDatasets.analyzed(SparkDatasets.frame(spark, Union(Seq(streamSide, tableSide))))
     val both = StatefulOperator.withoutEventTimeMetadata(union)
     val in = EnrichInputLayout.of(both, keys.length)
 

@@ -6,7 +6,7 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan}
-import org.apache.spark.sql.classic.{Dataset, ExpressionUtils, SparkSession}
+import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.keyfold.io.WatchedFileSource
 import org.apache.spark.sql.execution.keyfold.lookup.LookupTable
 import org.apache.spark.sql.keyfold.expressions.{ColumnScope, InternalColumns, ValidEventTime}
@@ -15,8 +15,9 @@ import org.apache.spark.sql.keyfold.physical.{KernelStrategy, PartitionStepNode,
 import org.apache.spark.sql.keyfold.physical.SortByKeyAndTime
 import org.apache.spark.sql.keyfold.physical.WatermarkPropagation
 import org.apache.spark.sql.keyfold.rows.{CsvHeaderCheck, RowOrigin, SideOutput, SideOutputBuilder}
+import org.apache.spark.sql.keyfold.spark.SparkDatasets
 import org.apache.spark.sql.types._
-import org.apache.spark.sql.{Column, DataFrame, Row, SparkSession => AnySession}
+import org.apache.spark.sql.{Column, DataFrame, SparkSession => AnySession}
 
 /**
  * The kernel's entry point for Python. Several values are returned as an array or as JSON: Python learns
@@ -90,8 +91,10 @@ object KernelApi {
    * A time if it can be an event time, else null. `aheadMs`: how far it may be ahead of the clock, or below
    * zero.
    */
-  def validEventTime(time: Column, aheadMs: Long): Column = ExpressionUtils.column(
-    ValidEventTime(ExpressionUtils.expression(time), CurrentTimestamp(), Some(aheadMs * 1000).filter(_ >= 0)))
+  def validEventTime(time: Column, aheadMs: Long): Column = {
+    val ahead = Some(aheadMs * 1000).filter(_ >= 0)
+    SparkDatasets.column(ValidEventTime(SparkDatasets.expression(time), CurrentTimestamp(), ahead))
+  }
 
   /** Spark's JSON options for the timestamps in a late row's text, as JSON. */
   def lateRowOptions: String = json(SideOutputBuilder.exactTimes.asJava)
@@ -118,17 +121,17 @@ object KernelApi {
 
   /** The files that a stream could read now, as JSON: name, size and modification time. */
   def listFiles(df: DataFrame, stream: String): String = {
-    val directory = place(df, stream)
-    json(directory.list().map { f =>
-      Array[Any](directory.name(f.getPath), f.getLen, f.getModificationTime)
+    val source = directory(df, stream)
+    json(source.list().map { f =>
+      Array[Any](source.name(f.getPath), f.getLen, f.getModificationTime)
     }.toArray)
   }
 
   /** The paths of a stream's files by name, as JSON, each with whether the file exists. */
   def locateFiles(df: DataFrame, stream: String, names: java.util.List[String]): String = {
-    val directory = place(df, stream)
-    val files = names.asScala.map(name => directory.file(name)).toSeq
-    val existing = directory.existing(files).map(_.getPath).toSet
+    val source = directory(df, stream)
+    val files = names.asScala.map(name => source.file(name)).toSeq
+    val existing = source.existing(files).map(_.getPath).toSet
     json(files.map(f => Array[Any](shown(f), existing(f))).toArray)
   }
 
@@ -151,18 +154,19 @@ object KernelApi {
   private def origin(stream: String, format: String, options: java.util.Map[String, String], files: Boolean) =
     RowOrigin(Option(stream), format, options.asScala.toMap, files)
 
-  private def place(df: DataFrame, stream: String) = WatchedFileSource.directories(df).find(_.stream == stream).get
+  private def directory(df: DataFrame, stream: String) =
+    WatchedFileSource.directories(df).find(_.stream == stream).get
 
   private def shown(file: Path) = if (file.toUri.getScheme == "file") file.toUri.getPath else file.toString
 
   private def json(value: AnyRef): String = KernelJson.mapper.writeValueAsString(value)
 
-  private def session(df: DataFrame): SparkSession = df.sparkSession.asInstanceOf[SparkSession]
+  private def session(df: DataFrame): SparkSession = SparkDatasets.session(df)
 
-  private def plan(df: DataFrame): LogicalPlan = df.asInstanceOf[Dataset[Row]].logicalPlan
+  private def plan(df: DataFrame): LogicalPlan = SparkDatasets.plan(df)
 
   private def frame(df: DataFrame, plan: LogicalPlan): DataFrame = {
     KernelStrategy.install(session(df))
-    Dataset.ofRows(session(df), plan)
+    SparkDatasets.frame(session(df), plan)
   }
 }

@@ -7,19 +7,18 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.util.UnsafeRowUtils
-import org.apache.spark.sql.classic.{Dataset, SparkSession}
 import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, ColumnScope, EvaluateAll, InternalColumns}
 import org.apache.spark.sql.keyfold.expressions.{RefusedException, UserFold, ValidKey}
 import org.apache.spark.sql.keyfold.pattern.{Automaton, PatternDeclaration}
 import org.apache.spark.sql.keyfold.physical.{KernelStrategy, PartitionStepNode}
 import org.apache.spark.sql.keyfold.rows.BehindWatermark
+import org.apache.spark.sql.keyfold.spark.SparkDatasets
 import org.apache.spark.sql.keyfold.state.{StateToRows, TopN}
 import org.apache.spark.sql.keyfold.window.{ClosingWindow, ConstantGap, GapPerRow, RollingWindow}
-import org.apache.spark.sql.keyfold.window.SessionWindow
-import org.apache.spark.sql.keyfold.window.{TimeWindow, WindowEmission, WindowGrid, WindowKind}
+import org.apache.spark.sql.keyfold.window.{SessionWindow, TimeWindow, WindowEmission, WindowGrid, WindowKind}
 import org.apache.spark.sql.types._
-import org.apache.spark.sql.{Column, DataFrame, Row}
+import org.apache.spark.sql.{Column, DataFrame}
 
 /**
  * A table, or a step of a stream, as Python declares it. Each method takes one thing that the user declared
@@ -27,7 +26,7 @@ import org.apache.spark.sql.{Column, DataFrame, Row}
  * zero where there is none. The last group of methods plans what has been declared.
  */
 class TableDeclaration(df: DataFrame, input: InputSettings) {
-  private val spark = df.sparkSession.asInstanceOf[SparkSession]
+  private val spark = SparkDatasets.session(df)
   private var declared: Declaration = {
     val scope = ColumnScope.of(spark, df.schema, InternalColumns.hidden)
     Declaration(input, scope, scope)
@@ -227,14 +226,14 @@ class TableDeclaration(df: DataFrame, input: InputSettings) {
     val plan = planner(ttlMs).plan
     val columns = state.select("key", if (keptWindows) "user_map_value" else "value")
     val step = StateToRows(plan.processor, declared.keys.length, keptWindows)
-    frame(PartitionStepNode(step, plan.changes.attributes, columns.asInstanceOf[Dataset[Row]].logicalPlan))
+    frame(PartitionStepNode(step, plan.changes.attributes, SparkDatasets.plan(columns)))
   }
 
-  private def sourcePlan: LogicalPlan = df.asInstanceOf[Dataset[Row]].logicalPlan
+  private def sourcePlan: LogicalPlan = SparkDatasets.plan(df)
 
   private def frame(plan: LogicalPlan): DataFrame = {
     KernelStrategy.install(spark)
-    Dataset.ofRows(spark, plan)
+    SparkDatasets.frame(spark, plan)
   }
 }
 

@@ -33,7 +33,8 @@ object EnrichInputLayout {
   /** Rows of the stream: they have no value. */
   def streamSide(rows: LogicalPlan, in: EnrichRequestLayout, value: StructType): LogicalPlan =
     project(rows, in.keys,
-      Seq(in.row, Literal(null, value), Literal(EnrichLayout.StreamRow), in.time, Literal(0L), Literal(1), in.sideOutput))
+      Seq(in.row, Literal(null, value), Literal(EnrichLayout.StreamRow), in.time, Literal(0L), Literal(1),
+        in.sideOutput))
 
   /**
    * Rows of the table: what its fold reads of them is the value. `order`: the stamp of event time and

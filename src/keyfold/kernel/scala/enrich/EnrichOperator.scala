@@ -3,9 +3,10 @@ package org.apache.spark.sql.keyfold.enrich
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.classic.{Dataset, SparkSession}
+import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.keyfold.expressions.InternalColumns
 import org.apache.spark.sql.keyfold.physical.{MergePartials, StatefulOperator, Unwrap}
+import org.apache.spark.sql.keyfold.spark.SparkDatasets
 import org.apache.spark.sql.streaming.TimeMode
 import org.apache.spark.sql.types.Metadata
 
@@ -28,6 +29,6 @@ object EnrichOperator {
       AttributeReference(name, e.dataType, nullable = true, metadata)()
     }
     val grouped = MergePartials(None, keys, keys, both)
-    Dataset.ofRows(spark, Unwrap(columns, StatefulOperator(grouped, keys, processor, mode)))
+    SparkDatasets.frame(spark, Unwrap(columns, StatefulOperator(grouped, keys, processor, mode)))
   }
 }

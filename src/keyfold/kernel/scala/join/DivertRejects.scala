@@ -9,8 +9,9 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.catalyst.plans.physical.{Distribution, Partitioning,
   StatefulOpClusteredDistribution, UnspecifiedDistribution}
-import org.apache.spark.sql.execution.{ExternalAppendOnlyUnsafeRowArray, SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.keyfold.expressions.InternalColumns
+import org.apache.spark.sql.keyfold.spark.SparkSpillableRows
 
 /**
  * A side of a join without its side outputs. The task keeps these until the join has read all of its rows,
@@ -50,15 +51,15 @@ case class DivertRejectsExec(join: Long, keys: Seq[Expression], partitions: Int,
 object DivertedRows {
   private val MaxRowsInMemory = 4096
   private val MaxBytesInMemory = 16L << 20
-  private val byTaskAndJoin = new ConcurrentHashMap[(Long, Long), ExternalAppendOnlyUnsafeRowArray]()
+  private val byTaskAndJoin = new ConcurrentHashMap[(Long, Long), SparkSpillableRows]()
 
   /** Those of the current task. */
-  def of(join: Long): ExternalAppendOnlyUnsafeRowArray = {
+  def of(join: Long): SparkSpillableRows = {
     val task = TaskContext.get()
     val key = (task.taskAttemptId(), join)
     byTaskAndJoin.computeIfAbsent(key, _ => {
       task.addTaskCompletionListener[Unit](_ => byTaskAndJoin.remove(key))
-      new ExternalAppendOnlyUnsafeRowArray(MaxRowsInMemory, MaxBytesInMemory, Int.MaxValue, Long.MaxValue)
+      new SparkSpillableRows(MaxRowsInMemory, MaxBytesInMemory)
     })
   }
 }

@@ -3,12 +3,12 @@ package org.apache.spark.sql.keyfold.join
 import org.apache.spark.sql.Column
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys
 import org.apache.spark.sql.catalyst.plans.Inner
 import org.apache.spark.sql.catalyst.plans.logical.{Join, JoinHint, LocalRelation, SubqueryAlias}
 import org.apache.spark.sql.catalyst.util.UnsafeRowUtils
-import org.apache.spark.sql.classic.{Dataset, ExpressionUtils, SparkSession}
+import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.keyfold.expressions.{ColumnScope, RefusedException}
+import org.apache.spark.sql.keyfold.spark.{SparkDatasets, SparkStreamingJoin}
 import org.apache.spark.sql.types.DataType
 
 /** The condition of a join, analyzed against the user's columns of both sides. */
@@ -37,13 +37,13 @@ class JoinCondition(names: Seq[String], sides: Seq[LocalRelation], val expressio
       else if (e.references.subsetOf(sides(side).outputSet) && e.deterministic) Seq(e)
       else e.children.flatMap(own)
     own(expression).map { e =>
-      ExpressionUtils.column(e.transform { case a: Attribute => UnresolvedAttribute.quoted(a.name) })
+      SparkDatasets.column(e.transform { case a: Attribute => UnresolvedAttribute.quoted(a.name) })
     }
   }
 
   private def check(): Unit = Join(sides.head, sides(1), Inner, Some(expression), JoinHint.NONE) match {
-    case ExtractEquiJoinKeys(_, left, right, _, _, _, _, _) =>
-      left.zip(right).foreach { case (l, r) => checkKey(l, r) }
+    case SparkStreamingJoin(join) =>
+      join.leftKeys.zip(join.rightKeys).foreach { case (l, r) => checkKey(l, r) }
     case _ => throw new RefusedException("the condition has nothing that is equal on both sides, by which " +
       s"rows are matched; add an equality, as in ${names.head}.x = ${names(1)}.y")
   }
@@ -86,7 +86,7 @@ object JoinCondition {
     }
     val Seq(left, right) = names.zip(sides).map { case (name, side) => SubqueryAlias(name, side) }
     val join = Join(left, right, Inner, Some(condition), JoinHint.NONE)
-    Dataset.ofRows(spark, join).queryExecution.analyzed match {
+    SparkDatasets.analyzed(SparkDatasets.frame(spark, join)) match {
       case j: Join =>
         new JoinCondition(names, sides, ColumnScope.ready(j, spark).asInstanceOf[Join].condition.get)
       case other => throw new RefusedException(s"not a condition on two rows: ${other.nodeName}")

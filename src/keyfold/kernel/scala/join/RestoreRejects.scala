@@ -49,7 +49,7 @@ case class RestoreRejectsExec(
         rows.filter(predicate.eval)
       }
       // The second part is evaluated after the first, when both sides have been read.
-      joined.map(toJoined) ++ DivertedRows.of(id).generateIterator().map(toSideOutput)
+      joined.map(toJoined) ++ DivertedRows.of(id).iterator.map(toSideOutput)
     }
   }
 

@@ -5,12 +5,12 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.catalyst.plans.logical.{Join, JoinHint, LocalRelation, LogicalPlan}
-import org.apache.spark.sql.classic.{Dataset, SparkSession}
 import org.apache.spark.sql.keyfold.expressions.InternalColumns
 import org.apache.spark.sql.keyfold.physical.KernelStrategy
 import org.apache.spark.sql.keyfold.rows.SideOutput
+import org.apache.spark.sql.keyfold.spark.SparkDatasets
 import org.apache.spark.sql.types._
-import org.apache.spark.sql.{Column, DataFrame, Row}
+import org.apache.spark.sql.{Column, DataFrame}
 
 /**
  * A join of two streams, on Spark's own operator; called from Python. The condition is analyzed before the
@@ -18,7 +18,7 @@ import org.apache.spark.sql.{Column, DataFrame, Row}
  * on which that fails.
  */
 class StreamJoin(left: DataFrame, right: DataFrame, leftName: String, rightName: String) {
-  private val spark = left.sparkSession.asInstanceOf[SparkSession]
+  private val spark = SparkDatasets.session(left)
   private val sides = Seq(left, right).map { frame =>
     LocalRelation(StreamJoin.plan(frame).output.filterNot(a => InternalColumns.hidden(a.name)))
   }
@@ -71,7 +71,7 @@ class StreamJoin(left: DataFrame, right: DataFrame, leftName: String, rightName:
     val output = columns.map { case (name, e) => AttributeReference(name, e.dataType)() } :+
       AttributeReference(InternalColumns.Time, TimestampType, nullable = true, leftTime.metadata)() :+
       SideOutput.attribute()
-    Dataset.ofRows(spark, RestoreRejects(id, columns.map(_._2) :+ time, filter, output, join))
+    SparkDatasets.frame(spark, RestoreRejects(id, columns.map(_._2) :+ time, filter, output, join))
   }
 
   private def near(layouts: Seq[JoinSideLayout], before: Long, after: Long): Expression = {
@@ -119,5 +119,5 @@ object StreamJoin extends PredicateHelper {
   private val Kinds: Map[String, JoinType] = Map("inner" -> Inner, "left" -> LeftOuter, "right" -> RightOuter,
     "full" -> FullOuter, "left_semi" -> LeftSemi, "left_anti" -> LeftOuter)
   private def conjuncts(e: Expression): Seq[Expression] = splitConjunctivePredicates(e)
-  private def plan(frame: DataFrame): LogicalPlan = frame.asInstanceOf[Dataset[Row]].logicalPlan
+  private def plan(frame: DataFrame): LogicalPlan = SparkDatasets.plan(frame)
 }

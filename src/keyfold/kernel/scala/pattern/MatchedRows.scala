@@ -40,18 +40,22 @@ class MatchedRows {
   def position(node: Int): Int = nodePositions(node)
   def previous(node: Int): Int = previousNodes(node)
 
+  /** Appends a row and returns its number. */
   def addRow(row: InternalRow, time: Long, rowId: Long): Int = {
+    val number = rowCount
     rows += row
     times += time
     rowIds += rowId
-    rows.length - 1
+    number
   }
 
+  /** Appends a node and returns its number. */
   def addNode(row: Int, position: Int, previous: Int): Int = {
+    val number = nodeCount
     nodeRows += row
     nodePositions += position
     previousNodes += previous
-    nodeRows.length - 1
+    number
   }
 
   /** Removes the newest rows and nodes. */
