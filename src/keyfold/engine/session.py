@@ -53,7 +53,7 @@ STARTING: dict[str, str] = {
 }
 
 
-# A JVM whose heap is full lives on without the threads it lost; this one ends, and says why.
+# A JVM whose heap is full would continue without the threads it lost; with this option it ends instead.
 _FULL_HEAP = "-XX:+ExitOnOutOfMemoryError"
 
 # A JVM that was started before it is needed; see `ahead`.
@@ -88,7 +88,7 @@ def own_session(
 
     `alone`: the process ends with the run, so that temporary files can be in its home.
     """
-    # One process has one SparkContext: go on with it rather than change it under its user.
+    # One process has one SparkContext: use it rather than change it under its user.
     running = _running_session()
     if running is not None:
         _discard_ahead()
@@ -127,7 +127,7 @@ def _discard_ahead() -> None:
 
 
 def _jvm_up(settings: Settings, extra: Mapping[str, str], tell: Tell, alone: bool) -> dict[str, str]:
-    """Sees to it that PySpark has a JVM; returns the settings of its session."""
+    """Starts a JVM for PySpark unless it has one; returns the settings of its session."""
     place = settings.home.resolve() if alone else None
     if _jvm_there():
         return wanted_of(settings, kernel_jar(settings.kernel_dir, lambda: tell("kernel")), extra)
@@ -171,7 +171,7 @@ def wanted_of(settings: Settings, jar: Path, extra: Mapping[str, str]) -> dict[s
         "spark.driver.memory": settings.driver_memory,
         **given,
         "spark.jars": ",".join(dict.fromkeys((str(jar), *_jars(given)))),
-        # Java takes the last of two that say the same: the user's.
+        # Of two options for the same thing Java uses the last: the user's.
         JAVA_OPTIONS: f"{logging} {_FULL_HEAP} {given.get(JAVA_OPTIONS, '')}".strip(),
     }
     return {key: value for key, value in wanted.items() if value}
@@ -182,7 +182,7 @@ def _jars(given: Mapping[str, str]) -> list[str]:
 
 
 def log_settings(settings: Settings) -> Path:
-    """Spark's and Java's words go to a file in the home; errors that matter reach the user as exceptions."""
+    """Sends Spark's and Java's logs to files in the home; errors that matter are raised as exceptions."""
     home = settings.home.resolve()
     private.directory(home)
     for log in (home / "java.log", *home.glob("spark.log*")):
@@ -204,7 +204,7 @@ def users_session(spark: Any, settings: Settings) -> SparkSession:
     provider = f"{_STORE}.providerClass"
     if copy.conf.get(provider) != STREAMING[provider]:
         raise RunError(
-            "this session keeps state in another store than RocksDB",
+            "this session's state store is not RocksDB",
             given=f"{provider}={copy.conf.get(provider)}",
             hint=f"leave {provider} unset; timers and the kernel's state need RocksDB",
         )
@@ -233,11 +233,13 @@ def kernel(spark: Any) -> Any:
 
 
 def checked(spark: SparkSession) -> SparkSession:
-    """The session, unless its Spark plans the kernel's operators in another way than the kernel relies on."""
+    """The session, unless its Spark plans the kernel's operators in a way the kernel does not support."""
     difference = str(kernel(spark).selfCheck(spark._jsparkSession))
     if difference:
         raise RunError(
-            "the kernel does not fit this Spark", given=difference, hint="install pyspark>=4.3,<4.4"
+            "the kernel is not compatible with this version of Spark",
+            given=difference,
+            hint="install pyspark>=4.3,<4.4",
         )
     return spark
 

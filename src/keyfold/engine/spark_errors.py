@@ -82,7 +82,7 @@ def _reason(error: Any) -> str:
     if condition == "PARSE_SYNTAX_ERROR":
         return f"not a Spark SQL expression: near {known.get('error', '?')}"
     if condition.startswith("MISSING_AGGREGATION") or condition == "UNRESOLVED_AGGREGATE":
-        return "no aggregate: say how the rows of a key become one value, as in max(...)"
+        return "not an aggregate: it must turn the rows of a key into one value, as max(...) does"
     return plain(str(error))
 
 

@@ -72,7 +72,7 @@ def _examined(loaded: Loaded, home: str | None) -> tuple[AppHome, list[Finding]]
         # Spark logs to the home of its settings, which must not be the one that is checked.
         spark = session.own_session(settings.model_copy(update={"home": Path(directory)}))
         try:
-            with process.told(spec.name):
+            with process.reporting_java_end(spec.name):
                 return place, _findings(spark, spec, _feeds(spec, Path(directory) / "feeds"), stored, place)
         finally:
             process.stop(spark)

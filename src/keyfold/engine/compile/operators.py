@@ -81,10 +81,11 @@ def _timed_again(rows: DataFrame, after: DataFrame, node: nodes.Transform, where
         return rows
     if dict(after.dtypes)[kept] != "timestamp":
         raise BadExpression(
-            f"the function of transform made the stream's time {kept} something else than a timestamp",
+            "the function of transform changed the type of "
+            f" the stream's time {kept}, which must be a timestamp",
             where=where,
             given=f"{kept} {dict(after.dtypes)[kept]}",
-            hint="leave the column as it is and add another, or drop it: tables then go by arrival",
+            hint="leave the column as it is and add another, or drop it: tables then order rows by arrival",
         )
     futures = [source.future_ms for source in timed]
     known = [future for future in futures if future is not None]

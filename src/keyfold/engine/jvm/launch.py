@@ -67,11 +67,11 @@ class Launch:
             self._start()
 
     def _start(self) -> None:
-        given = with_scratch(self.wanted, self._scratch)
-        private.write(self._properties, properties(given).encode("ascii"))
+        settings = with_scratch(self.wanted, self._scratch)
+        private.write(self._properties, properties(settings).encode("ascii"))
         options = class_archive.options(self._archive)
         self._process = subprocess.Popen(
-            java_command(self._java, self._kernel, given, self._properties, options),
+            java_command(self._java, self._kernel, settings, self._properties, options),
             env=environment(self._connection),
             # The JVM reads it to its end, and then ends itself: it does not outlive this process.
             stdin=subprocess.PIPE,
@@ -157,7 +157,7 @@ class Launch:
         return JavaEnded(
             f"Java ended before Spark was up: {how(status)}",
             given=_telling_line(printed),
-            hint=f"all it said is in {self._output}; `keyfold doctor` looks for the usual reasons",
+            hint=f"its output is in {self._output}; `keyfold doctor` checks for common causes",
         )
 
 
@@ -174,7 +174,7 @@ def _connection_info(file: Path) -> tuple[int, str]:
 
 
 def _attached(port: int, secret: str) -> Any:
-    """PySpark's connection to a JVM that is up. The variables are how PySpark is told of one."""
+    """PySpark's connection to a JVM that is up. PySpark finds one by these variables."""
     from pyspark.java_gateway import launch_gateway
 
     launch: Callable[..., Any] = launch_gateway

@@ -70,10 +70,10 @@ class Lock:
 def _held(place: Path, owner: int | None) -> HomeLocked:
     if owner == os.getpid():
         return HomeLocked(
-            f"this process runs {place.name} already",
+            f"this process already runs {place.name}",
             given=place,
-            hint="go on with the handle that the first start returned, or call its stop() before the next; "
-            "`with app.start() as handle:` does so by itself",
+            hint="use the handle that the first start returned, or call its stop() before the next start; "
+            "`with app.start() as handle:` does that at its end",
         )
     what, given = f"another process holds {place}", f"pid {'?' if owner is None else owner}"
     return HomeLocked(what, given=given, hint="stop it, or use another home (--home DIR)")
