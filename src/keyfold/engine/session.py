@@ -48,7 +48,7 @@ STARTING: dict[str, str] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "",  # cores; see own_session
-    # Half of what a small batch takes; the class must be there when a query starts, so it came with the JVM.
+    # Halves the time of a small batch. Queries need the class when they start: only a JVM of our own has it.
     "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
 }
 
@@ -108,7 +108,7 @@ def own_session(
 def ahead(home: str | Path | None, settings: Mapping[str, Any], tell: Tell = brief) -> Iterator[None]:
     """Starts the JVM that `own_session(alone=True)` is about to ask for, while Python loads the engine.
 
-    What goes wrong here goes wrong there again, and is reported there.
+    Errors are ignored here, since they occur there again and are reported there.
     """
     try:
         if not _ahead and not _jvm_there():
@@ -160,8 +160,8 @@ def _running_session() -> SparkSession | None:
 
 
 def wanted_of(settings: Settings, jar: Path, extra: Mapping[str, str]) -> dict[str, str]:
-    """What a session of keyfold's own is started with: the user's settings go on top, or are added."""
-    given = {**settings.spark, **extra}
+    """The settings of a session of keyfold's own; the user's override them, or are added."""
+    own = {**settings.spark, **extra}
     logging = f"-Dlog4j2.configurationFile={log_settings(settings).as_uri()}"
     wanted: dict[str, str] = {
         **STREAMING,
@@ -169,16 +169,16 @@ def wanted_of(settings: Settings, jar: Path, extra: Mapping[str, str]) -> dict[s
         "spark.app.name": "keyfold",
         "spark.master": settings.master or "local[*]",
         "spark.driver.memory": settings.driver_memory,
-        **given,
-        "spark.jars": ",".join(dict.fromkeys((str(jar), *_jars(given)))),
+        **own,
+        "spark.jars": ",".join(dict.fromkeys((str(jar), *_jars(own)))),
         # Of two options for the same thing Java uses the last: the user's.
-        JAVA_OPTIONS: f"{logging} {_FULL_HEAP} {given.get(JAVA_OPTIONS, '')}".strip(),
+        JAVA_OPTIONS: f"{logging} {_FULL_HEAP} {own.get(JAVA_OPTIONS, '')}".strip(),
     }
     return {key: value for key, value in wanted.items() if value}
 
 
-def _jars(given: Mapping[str, str]) -> list[str]:
-    return [jar.strip() for jar in given.get("spark.jars", "").split(",") if jar.strip()]
+def _jars(settings: Mapping[str, str]) -> list[str]:
+    return [jar.strip() for jar in settings.get("spark.jars", "").split(",") if jar.strip()]
 
 
 def log_settings(settings: Settings) -> Path:
@@ -197,9 +197,9 @@ def users_session(spark: Any, settings: Settings) -> SparkSession:
     from pyspark.sql import SparkSession
 
     copy = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
-    given = copy._jsparkSession.sessionState().conf()
+    conf = copy._jsparkSession.sessionState().conf()
     for key, value in {**STREAMING, **settings.spark}.items():
-        if key != "spark.jars" and (key in settings.spark or not given.contains(key)):
+        if key != "spark.jars" and (key in settings.spark or not conf.contains(key)):
             copy.conf.set(key, value)
     provider = f"{_STORE}.providerClass"
     if copy.conf.get(provider) != STREAMING[provider]:

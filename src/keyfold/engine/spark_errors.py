@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from keyfold.engine.jvm.process import lost
+from keyfold.engine.jvm.process import is_java_end
 from keyfold.errors import BadExpression, KeyfoldError, near
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def explained(spark: SparkSession, what: str, where: str, given: str) -> Iterato
     except KeyfoldError:
         raise
     except Exception as error:
-        if lost(error):
+        if is_java_end(error):
             raise
         raise BadExpression(
             f"{what}: the function raised {type(error).__name__}: {error}", where=where, given=given

@@ -28,13 +28,15 @@ END_SECONDS: Final = 10.0
 _CLOSING_SECONDS: Final = 2.0
 # With -XX:+ExitOnOutOfMemoryError, and Spark's own code for it.
 _OUT_OF_MEMORY: Final = (3, 52)
-_TELLING: Final = re.compile(r"^.*(?:OutOfMemoryError|insufficient memory|fatal error|SIG[A-Z]+ \().*$", re.M)
+_ERROR_LINE: Final = re.compile(
+    r"^.*(?:OutOfMemoryError|insufficient memory|fatal error|SIG[A-Z]+ \().*$", re.M
+)
 _TAIL_BYTES: Final = 1 << 20
 _KILLED: Final = (
     "if nobody killed it, the system ran out of memory and did; `dmesg` shows that. Give Java less memory "
     "(driver_memory), or the machine more"
 )
-_GOES_ON: Final = "the next start retries the batch that was running; nothing is lost or counted twice"
+_RETRIED: Final = "the next start retries the batch that was running; nothing is lost or counted twice"
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Launched:
 
     def last_errors(self) -> list[str]:
         """The lines of its logs that show why it ended."""
-        return [line for log, begun in self.logs for line in telling(log, begun)]
+        return [line for log, begun in self.logs for line in error_lines(log, begun)]
 
 
 _launched: Launched | None = None
@@ -70,13 +72,13 @@ class _Quiet(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
-        return error is None or "py4j" not in Path(record.pathname).parts or not lost(error)
+        return error is None or "py4j" not in Path(record.pathname).parts or not is_java_end(error)
 
 
 _QUIET: Final = _Quiet()
 
 
-def telling(log: Path, begun: int = 0) -> list[str]:
+def error_lines(log: Path, begun: int = 0) -> list[str]:
     """The lines of a log that show why a JVM ended, each once."""
     try:
         with log.open("rb") as file:
@@ -86,10 +88,10 @@ def telling(log: Path, begun: int = 0) -> list[str]:
             text = file.read().decode("utf-8", "replace")
     except OSError:
         return []
-    return list(dict.fromkeys(line.strip()[:300] for line in _TELLING.findall(text)))[-3:]
+    return list(dict.fromkeys(line.strip()[:300] for line in _ERROR_LINE.findall(text)))[-3:]
 
 
-def gone() -> bool:
+def has_ended() -> bool:
     """Whether there was a JVM and it has ended."""
     gateway = _gateway()
     if gateway is None:
@@ -112,9 +114,9 @@ def ended(app: str | None = None) -> JavaEnded:
     memory = [line for line in lines if "OutOfMemoryError" in line]
     if status in _OUT_OF_MEMORY or (status is None and memory):
         return _out_of_memory(app, memory)
-    hint = _GOES_ON + _logs()
+    hint = _RETRIED + _logs()
     if _signal(status) == signal.SIGKILL:
-        lines, hint = [], f"{_KILLED}; {_GOES_ON}"
+        lines, hint = [], f"{_KILLED}; {_RETRIED}"
     return JavaEnded(f"Java ended: {how(status)}", app=app, given="\n".join(lines), hint=hint)
 
 
@@ -122,7 +124,7 @@ def _out_of_memory(app: str | None, lines: list[str]) -> JavaEnded:
     kind = re.search(r"OutOfMemoryError: ([^\n]+)", lines[-1]) if lines else None
     error = f"java.lang.OutOfMemoryError: {kind[1].strip()}" if kind else "java.lang.OutOfMemoryError"
     given = f"driver_memory={_launched.memory}" if _launched else None
-    hint = f"more memory: --set driver_memory=8g, or KEYFOLD_DRIVER_MEMORY; {_GOES_ON}{_logs()}"
+    hint = f"more memory: --set driver_memory=8g, or KEYFOLD_DRIVER_MEMORY; {_RETRIED}{_logs()}"
     return JavaEnded(f"Java ended: it ran out of memory ({error})", app=app, given=given, hint=hint)
 
 
@@ -153,14 +155,14 @@ def reporting_java_end(app: str | None = None) -> Iterator[None]:
     except JavaEnded:
         raise
     except Exception as error:
-        if not lost(error):
+        if not is_java_end(error):
             raise
         raise ended(app) from error
 
 
-def lost(error: BaseException) -> bool:
+def is_java_end(error: BaseException) -> bool:
     """Whether an error is one of a JVM that has ended."""
-    return wait_until(gone, _CLOSING_SECONDS if _from_a_socket(error) else 0.0)
+    return wait_until(has_ended, _CLOSING_SECONDS if _from_a_socket(error) else 0.0)
 
 
 def _from_a_socket(error: BaseException | None) -> bool:
@@ -176,17 +178,17 @@ def _from_a_socket(error: BaseException | None) -> bool:
 def stop(spark: Any) -> None:
     """Stops a session; if Java has ended there is nothing left to stop."""
     try:
-        if not gone():
+        if not has_ended():
             spark.stop()
     except Exception:
-        if not gone():
+        if not has_ended():
             raise
     forget()
 
 
 def forget() -> None:
     """After a JVM that has ended, lets PySpark start another."""
-    if not gone():
+    if not has_ended():
         return
     from pyspark import SparkContext
     from pyspark.sql import SparkSession

@@ -113,7 +113,7 @@ def _declared(found: DataFrame, lookup: Lookup, schema: Any) -> DataFrame:
     if wrong:
         has = types.get(wrong[0].name.lower(), "no such column")
         raise BadOption(
-            f"lookup {lookup.name} has another schema: {wrong[0].name} is declared as "
+            f"lookup {lookup.name} has a different schema: {wrong[0].name} is declared as "
             f"{wrong[0].dataType.simpleString()}, and the source has {has}",
             where=place(lookup),
             given=_source(lookup),

@@ -131,7 +131,7 @@ class AppHome:
         try:
             found = json.loads(self.plan.read_text("utf-8"))
             if not isinstance(found, dict) or not isinstance(found.get("tables"), dict):
-                raise ValueError("it names no tables")
+                raise ValueError("it has no tables")
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:

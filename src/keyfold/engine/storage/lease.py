@@ -39,7 +39,7 @@ class Lock:
         except OSError:
             owner = _read(file).get("python", {}).get("pid")
             file.close()
-            raise _held(self._path.parent, owner) from None
+            raise _locked(self._path.parent, owner) from None
         _end_orphan(_read(file).get("jvm"))
         self._file = file
         _HELD.add(self)
@@ -67,7 +67,7 @@ class Lock:
         self._file.flush()
 
 
-def _held(place: Path, owner: int | None) -> HomeLocked:
+def _locked(place: Path, owner: int | None) -> HomeLocked:
     if owner == os.getpid():
         return HomeLocked(
             f"this process already runs {place.name}",
