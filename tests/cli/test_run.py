@@ -154,7 +154,7 @@ app.stream("given", kf.rows([{"a": "x"}]), schema="a string").by("a").table("fix
         assert tables["totals"]["error"]["kind"] == "StateMismatch"
         assert "amuont" in tables["lost"]["error"]["text"]
         assert "amount" in tables["lost"]["error"]["text"]
-        assert "no aggregate" in tables["plain"]["error"]["text"]
+        assert "not an aggregate" in tables["plain"]["error"]["text"]
         assert tables["fine"]["columns"] == [{"name": "n", "type": "bigint"}]
         assert files_of(at_home / ".keyfold") == before
 

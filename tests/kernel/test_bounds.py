@@ -82,7 +82,7 @@ def test_a_view_whose_state_is_gone_is_refused(tmp_path: Path) -> None:
         d.push("events", ROWS[:5])
         d.push("events", ROWS[5:9])
     shutil.rmtree(tmp_path / "bounds" / "tables" / "flat" / "checkpoint")
-    with pytest.raises(HomeUnusable, match="its checkpoint is gone"), drive(app(), home=tmp_path):
+    with pytest.raises(HomeUnusable, match="its checkpoint is missing"), drive(app(), home=tmp_path):
         pass
 
 
@@ -97,7 +97,7 @@ def test_rows_of_a_declaration_may_grow_and_not_change(tmp_path: Path) -> None:
 
     assert sum(run(ROWS[:30]).values()) == 30
     assert sum(run(ROWS[:50]).values()) == 50
-    with pytest.raises(StateMismatch, match="only be added at the end"):
+    with pytest.raises(StateMismatch, match="add rows at the end only"):
         run([*ROWS[:29], {**ROWS[29], "x": -1}, *ROWS[30:50]])
     assert sum(run(ROWS[:50]).values()) == 50
 

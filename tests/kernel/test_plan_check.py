@@ -37,7 +37,7 @@ def test_this_spark_plans_what_the_kernel_relies_on() -> None:
 
 
 def test_a_spark_that_plans_otherwise_is_refused_by_name(broken: SparkSession) -> None:
-    with pytest.raises(RunError, match="the kernel does not fit this Spark") as refused:
+    with pytest.raises(RunError, match="the kernel is not compatible with this version of Spark") as refused:
         session.checked(broken)
     text = str(refused.value)
     assert f"Spark {broken.version} cannot plan keyfold's operators" in text

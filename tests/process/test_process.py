@@ -304,7 +304,7 @@ class Wrong(Plain):
     ("n", "said"),
     [
         (1, "ValueError: one is a number that I do not like"),
-        (2, r"a row of key \['other'\] was given for \['a'\]"),
+        (2, r"a row of key \['other'\] was emitted for key \['a'\]"),
         (3, "columns that are not in output: amount"),
         (4, "much"),
     ],
@@ -321,7 +321,7 @@ def test_an_output_of_a_type_that_spark_does_not_know_is_refused(tmp_path: Path)
 
 
 def test_a_class_that_is_no_processor_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadOption, match="no StatefulProcessor"):
+    with pytest.raises(BadOption, match="not a StatefulProcessor"):
         compile_app(shared_session(), totals(dict).spec(), {"s": tmp_path})
 
 
@@ -338,7 +338,10 @@ def test_another_processor_output_or_mode_does_not_go_on_from_old_state(tmp_path
 def test_a_view_that_was_off_for_a_time_cannot_be_made_again_and_that_is_said(tmp_path: Path) -> None:
     with drive(totals(), home=tmp_path, views="none") as d:
         d.push("s", pairs(("a", 1)))
-    with pytest.raises(HomeUnusable, match="only its processor knows"), drive(totals(), home=tmp_path):
+    with (
+        pytest.raises(HomeUnusable, match="only its processor can interpret"),
+        drive(totals(), home=tmp_path),
+    ):
         pass
     with drive(totals(), home=tmp_path, views="none") as d:
         d.push("s", pairs(("a", 1)))

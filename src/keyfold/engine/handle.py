@@ -109,10 +109,10 @@ class Handle:
         for stream in self.spec.streams:
             if SOURCES[stream.connector.kind].endless and stream.name not in self.feeds:
                 raise BadOption(
-                    f"stream {stream.name} never ends, so that it can't be drained",
+                    f"stream {stream.name} never ends, so it can't be drained",
                     where=stream.site,
                     given=f"kf.{stream.connector.kind}(...)",
-                    hint="run it for a time instead: keyfold run APP.py --for 30s, or handle.wait(30)",
+                    hint="run it for some time instead: keyfold run APP.py --for 30s, or handle.wait(30)",
                 )
 
     def wait(self, seconds: float | None = None, stopping: threading.Event | None = None) -> None:
@@ -127,7 +127,7 @@ class Handle:
             done = stopping.is_set() or self._failures.stopped
             return done or not any(q.isActive for q in self.queries.values())
 
-        with process.told(self.spec.name):
+        with process.reporting_java_end(self.spec.name):
             wait_until(over, float("inf") if seconds is None else seconds, pause=0.1)
 
     def _started(self) -> None:
@@ -143,7 +143,7 @@ class Handle:
     def refresh(self, lookup: str) -> dict[str, Any]:
         """Reloads a lookup now, for the next batches; returns its status.
 
-        If it can't be read, the last good version stays in use, and `error` says why.
+        If it can't be read, the last good version stays in use, and `error` has the reason.
         """
         return self._lookups.refresh(lookup)
 
@@ -167,7 +167,7 @@ class Handle:
         try:
             for name, query in self.queries.items():
                 if not self._failures.java_ended():
-                    with suppress(JavaEnded), process.told(self.spec.name):
+                    with suppress(JavaEnded), process.reporting_java_end(self.spec.name):
                         _stop(query, self.hooks[name], seconds)
         finally:
             self._monitor.close()

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 PREFIX: Final = "_kf_"
+"""How the names of columns begin that users' expressions do not see."""
 
 OP: Final = "_op"
 """The kind of a change: upsert, final or delete."""
@@ -29,6 +30,7 @@ PREVIOUS: Final = "_kf_prev"
 """The row before a change."""
 
 KERNEL: Final = {
+    "Prefix": PREFIX,
     "Op": OP,
     "Time": TIME,
     "Given": GIVEN,

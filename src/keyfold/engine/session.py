@@ -48,12 +48,12 @@ STARTING: dict[str, str] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "",  # cores; see own_session
-    # Half of what a small batch takes; the class must be there when a query starts, so it came with the JVM.
+    # Halves the time of a small batch. Queries need the class when they start: only a JVM of our own has it.
     "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
 }
 
 
-# A JVM whose heap is full lives on without the threads it lost; this one ends, and says why.
+# A JVM whose heap is full would continue without the threads it lost; with this option it ends instead.
 _FULL_HEAP = "-XX:+ExitOnOutOfMemoryError"
 
 # A JVM that was started before it is needed; see `ahead`.
@@ -88,7 +88,7 @@ def own_session(
 
     `alone`: the process ends with the run, so that temporary files can be in its home.
     """
-    # One process has one SparkContext: go on with it rather than change it under its user.
+    # One process has one SparkContext: use it rather than change it under its user.
     running = _running_session()
     if running is not None:
         _discard_ahead()
@@ -108,7 +108,7 @@ def own_session(
 def ahead(home: str | Path | None, settings: Mapping[str, Any], tell: Tell = brief) -> Iterator[None]:
     """Starts the JVM that `own_session(alone=True)` is about to ask for, while Python loads the engine.
 
-    What goes wrong here goes wrong there again, and is reported there.
+    Errors are ignored here, since they occur there again and are reported there.
     """
     try:
         if not _ahead and not _jvm_there():
@@ -127,7 +127,7 @@ def _discard_ahead() -> None:
 
 
 def _jvm_up(settings: Settings, extra: Mapping[str, str], tell: Tell, alone: bool) -> dict[str, str]:
-    """Sees to it that PySpark has a JVM; returns the settings of its session."""
+    """Starts a JVM for PySpark unless it has one; returns the settings of its session."""
     place = settings.home.resolve() if alone else None
     if _jvm_there():
         return wanted_of(settings, kernel_jar(settings.kernel_dir, lambda: tell("kernel")), extra)
@@ -160,8 +160,8 @@ def _running_session() -> SparkSession | None:
 
 
 def wanted_of(settings: Settings, jar: Path, extra: Mapping[str, str]) -> dict[str, str]:
-    """What a session of keyfold's own is started with: the user's settings go on top, or are added."""
-    given = {**settings.spark, **extra}
+    """The settings of a session of keyfold's own; the user's override them, or are added."""
+    own = {**settings.spark, **extra}
     logging = f"-Dlog4j2.configurationFile={log_settings(settings).as_uri()}"
     wanted: dict[str, str] = {
         **STREAMING,
@@ -169,20 +169,20 @@ def wanted_of(settings: Settings, jar: Path, extra: Mapping[str, str]) -> dict[s
         "spark.app.name": "keyfold",
         "spark.master": settings.master or "local[*]",
         "spark.driver.memory": settings.driver_memory,
-        **given,
-        "spark.jars": ",".join(dict.fromkeys((str(jar), *_jars(given)))),
-        # Java takes the last of two that say the same: the user's.
-        JAVA_OPTIONS: f"{logging} {_FULL_HEAP} {given.get(JAVA_OPTIONS, '')}".strip(),
+        **own,
+        "spark.jars": ",".join(dict.fromkeys((str(jar), *_jars(own)))),
+        # Of two options for the same thing Java uses the last: the user's.
+        JAVA_OPTIONS: f"{logging} {_FULL_HEAP} {own.get(JAVA_OPTIONS, '')}".strip(),
     }
     return {key: value for key, value in wanted.items() if value}
 
 
-def _jars(given: Mapping[str, str]) -> list[str]:
-    return [jar.strip() for jar in given.get("spark.jars", "").split(",") if jar.strip()]
+def _jars(settings: Mapping[str, str]) -> list[str]:
+    return [jar.strip() for jar in settings.get("spark.jars", "").split(",") if jar.strip()]
 
 
 def log_settings(settings: Settings) -> Path:
-    """Spark's and Java's words go to a file in the home; errors that matter reach the user as exceptions."""
+    """Sends Spark's and Java's logs to files in the home; errors that matter are raised as exceptions."""
     home = settings.home.resolve()
     private.directory(home)
     for log in (home / "java.log", *home.glob("spark.log*")):
@@ -197,14 +197,14 @@ def users_session(spark: Any, settings: Settings) -> SparkSession:
     from pyspark.sql import SparkSession
 
     copy = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
-    given = copy._jsparkSession.sessionState().conf()
+    conf = copy._jsparkSession.sessionState().conf()
     for key, value in {**STREAMING, **settings.spark}.items():
-        if key != "spark.jars" and (key in settings.spark or not given.contains(key)):
+        if key != "spark.jars" and (key in settings.spark or not conf.contains(key)):
             copy.conf.set(key, value)
     provider = f"{_STORE}.providerClass"
     if copy.conf.get(provider) != STREAMING[provider]:
         raise RunError(
-            "this session keeps state in another store than RocksDB",
+            "this session's state store is not RocksDB",
             given=f"{provider}={copy.conf.get(provider)}",
             hint=f"leave {provider} unset; timers and the kernel's state need RocksDB",
         )
@@ -233,11 +233,13 @@ def kernel(spark: Any) -> Any:
 
 
 def checked(spark: SparkSession) -> SparkSession:
-    """The session, unless its Spark plans the kernel's operators in another way than the kernel relies on."""
+    """The session, unless its Spark plans the kernel's operators in a way the kernel does not support."""
     difference = str(kernel(spark).selfCheck(spark._jsparkSession))
     if difference:
         raise RunError(
-            "the kernel does not fit this Spark", given=difference, hint="install pyspark>=4.3,<4.4"
+            "the kernel is not compatible with this version of Spark",
+            given=difference,
+            hint="install pyspark>=4.3,<4.4",
         )
     return spark
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from keyfold.engine.jvm.process import lost
+from keyfold.engine.jvm.process import is_java_end
 from keyfold.errors import BadExpression, KeyfoldError, near
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def explained(spark: SparkSession, what: str, where: str, given: str) -> Iterato
     except KeyfoldError:
         raise
     except Exception as error:
-        if lost(error):
+        if is_java_end(error):
             raise
         raise BadExpression(
             f"{what}: the function raised {type(error).__name__}: {error}", where=where, given=given
@@ -82,7 +82,7 @@ def _reason(error: Any) -> str:
     if condition == "PARSE_SYNTAX_ERROR":
         return f"not a Spark SQL expression: near {known.get('error', '?')}"
     if condition.startswith("MISSING_AGGREGATION") or condition == "UNRESOLVED_AGGREGATE":
-        return "no aggregate: say how the rows of a key become one value, as in max(...)"
+        return "not an aggregate: it must turn the rows of a key into one value, as max(...) does"
     return plain(str(error))
 
 

@@ -68,7 +68,7 @@ def start(
     lock = Lock(place).take()
     try:
         table_removal.finish(place)
-        with process.told(spec.name):
+        with process.reporting_java_end(spec.name):
             own = (
                 session.own_session(wanted, tell=tell, alone=alone)
                 if spark is None

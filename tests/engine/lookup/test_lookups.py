@@ -88,7 +88,7 @@ def test_a_column_that_both_have_is_called_after_the_lookup() -> None:
 def test_a_column_that_clashes_even_then_is_refused(tmp_path: Path) -> None:
     stock = kf.lookup("stock", kf.rows([]), schema="sku string, n int")
     app = shop(stock, schema="id int, sku string, n int, stock_n int", n="max(n)")
-    with pytest.raises(BadOption, match="can't be called stock_n: there is one"):
+    with pytest.raises(BadOption, match="can't be called stock_n: the stream has a column of that name"):
         compiled(app, tmp_path)
 
 
@@ -178,7 +178,7 @@ def test_a_lookup_with_refresh_is_read_again_by_itself(tmp_path: Path) -> None:
     ("text", "said"),
     [
         (None, "can't be read: "),
-        ("", "there is no file, or nothing in it"),
+        ("", "the file is missing or empty"),
         ("sku,price\n", "has no rows any more"),
         ("sku,cost\na,5\n", "header"),
         ("sku\na\n", "header"),
@@ -282,7 +282,7 @@ def test_parquet_of_another_schema_is_refused_with_both(tmp_path: Path, columns:
 def test_json_of_another_schema_is_refused(tmp_path: Path) -> None:
     put(tmp_path / "p.json", '{"article": "a", "price": 1.0}\n')
     with (
-        pytest.raises(BadOption, match="other columns than the schema"),
+        pytest.raises(BadOption, match="columns seem to differ from the schema"),
         drive(shop(kf.lookup("prices", kf.files(tmp_path / "p.json"), schema=SCHEMA))),
     ):
         pass

@@ -94,7 +94,7 @@ def test_state_that_is_damaged_is_named_and_reset_costs_no_other_table(
         assert f"{file.relative_to(checkpoint.parent)} {how}" in error, error
         assert f"given: {file}" in error
         assert "`keyfold reset shop.totals --with-readers`" in error
-        assert "the next start takes this batch up again" not in error
+        assert "the batch is retried" not in error
         shutil.rmtree(place.path)
         shutil.copytree(whole, place.path)
     overwritten(checkpoint / "state/0/0/2.changelog")
@@ -107,7 +107,7 @@ def test_a_commit_that_is_damaged_can_be_removed_and_counts_once(place: AppHome,
     file.write_bytes(b"")
     error = str(failing(tmp_path))
     assert "checkpoint/commits/1 is cut short or overwritten; nothing was changed" in error
-    assert "remove the file: its batch then runs again, and counts once" in error
+    assert "remove the file: its batch then runs again, and is counted once" in error
     file.unlink()
     goes_on(tmp_path, others=2)
 

@@ -55,18 +55,18 @@ def test_state_whose_definition_or_log_is_lost_is_not_gone_on_with(tmp_path: Pat
     plan, checkpoint = home / "shop" / "app.json", home / "shop" / "tables" / "totals" / "checkpoint"
     kept, log = plan.read_bytes(), checkpoint / "sources" / "0" / "0"
     plan.unlink()
-    assert "bring app.json back" in refused(summing(inbox, "max"), home, "does not say which definition")
+    assert "restore app.json" in refused(summing(inbox, "max"), home, "does not record which definition")
     plan.write_text(json.dumps({**json.loads(kept), "tables": {}}))
-    refused(summing(inbox, "max"), home, "does not say which definition")
+    refused(summing(inbox, "max"), home, "does not record which definition")
     plan.write_bytes(kept[:100])
     with pytest.raises(HomeUnusable, match=r"app\.json can't be read") as cut:
         total(summing(inbox), home)
-    assert "bring it back" in str(cut.value)
+    assert "restore it as it was" in str(cut.value)
     plan.write_bytes(kept)
     entry = log.read_bytes()
     log.unlink()
     (inbox / "2.json").write_text('{"k": "a", "x": 2}\n')
-    assert str(log) in refused(summing(inbox), home, "what it has read are gone")
+    assert str(log) in refused(summing(inbox), home, "what it has read are missing")
     log.write_bytes(entry)
     assert total(summing(inbox), home) == 6
 
@@ -87,7 +87,7 @@ def test_a_lost_checkpoint_is_told_from_one_that_is_older_than_the_view(tmp_path
     ):
         total(summing(inbox), home)
     shutil.rmtree(checkpoint)
-    with pytest.raises(HomeUnusable, match="its checkpoint is gone"):
+    with pytest.raises(HomeUnusable, match="its checkpoint is missing"):
         total(summing(inbox), home)
     away.rename(checkpoint)
     assert total(summing(inbox), home) == 6

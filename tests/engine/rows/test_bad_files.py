@@ -179,7 +179,7 @@ def test_a_half_written_parquet_file_stops_the_query_by_name_until_it_is_whole(t
         with pytest.raises(QueryFailed) as stopped:
             handle.drain()
         assert "2-half.parquet" in str(stopped.value)
-        assert "replace it by a good file of the same name" in str(stopped.value)
+        assert "replace it with a readable file of the same name" in str(stopped.value)
         assert "org.apache" not in str(stopped.value)
         assert stopped.value.table == "totals"
         assert totals(handle) == [("eu", 1001, 1000.0)]

@@ -206,7 +206,7 @@ def test_windows_survive_restarts_and_their_views_are_rebuilt(
     shutil.move(views, tmp_path / "views.db")
     with drive(app, home=tmp_path) as d:
         assert "windows.forgetful: the view was missing, and has been rebuilt" in caplog.text
-        assert "2 rows of closed windows are missing. A copy of views.db" in caplog.text
+        assert "2 rows of closed windows are missing. A backup of views.db" in caplog.text
         assert len(caplog.records) == 1
         position = d.handle.table("forgetful").position()
         assert position is not None

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from keyfold.cli import formatting
 from keyfold.engine.batch import hook, side_outputs
@@ -13,6 +15,7 @@ from keyfold.engine.log import chain
 from keyfold.engine.log.chain import Links, Use
 from keyfold.engine.status.backlog import Backlog
 from keyfold.engine.storage.layout import AppHome, TableHome
+from keyfold.fault_points import FaultPoint, handled_by
 from keyfold.plan.nodes import Changes, Enrich, Source, TableSpec, Union
 
 
@@ -69,6 +72,21 @@ def test_a_batch_is_put_where_it_is_not_yet_and_once(tmp_path: Path) -> None:
     assert sorted(chain.files(old)) == [8]
     assert chain.files(new)[7].stat().st_nlink == 2
     assert not Links()
+
+
+def test_a_crash_may_come_between_a_link_and_its_sync(tmp_path: Path) -> None:
+    put(tmp_path, 7)
+    (tmp_path / "reader").mkdir()
+    seen = []
+
+    def after_link(point: FaultPoint, facts: dict[str, Any]) -> None:
+        if point == FaultPoint.READER_GIVEN:
+            seen.extend(chain.files(facts["reader"]))
+            facts["reader"].rename(tmp_path / "moved")
+
+    with handled_by(after_link), pytest.raises(FileNotFoundError):
+        Links([(tmp_path / "reader", -1)]).put(tmp_path / f"{7:012d}.parquet", 7)
+    assert seen == [7], "linked, and the directory not synced yet"
 
 
 def test_what_was_sent_is_known_from_what_waits_and_from_what_was_read(tmp_path: Path) -> None:

@@ -28,5 +28,5 @@ def test_each_condition_is_told_with_the_line_of_its_step() -> None:
     context: Any = SimpleNamespace(spark=None, meaning={}, where=lambda what, site: "", at=at)
     pattern.declare(context, pipeline, spec, spec.pattern)
     assert lines == {"step a": 3, "no n": 2, "step b": 1, "until kind = 'u'": 1, "returns n": 0}
-    told = json.loads(pipeline.sequences.call_args.args[0])
-    assert sorted(told) == ["conditions", "initial", "positions", "steps", "transitions"]
+    declared = json.loads(pipeline.pattern.call_args.args[0])
+    assert sorted(declared) == ["conditions", "initial", "positions", "steps", "transitions"]

@@ -45,7 +45,7 @@ def told(*messages: str) -> tuple[str, str, str]:
 def test_files_that_are_gone_are_named_with_both_ways_out(text: str) -> None:
     what, given, hint = told("[STREAM_FAILED] Query ended", text, "File file:/in/a b.json.gz does not exist")
     assert (what, given) == ("input files of this batch are missing", "/in/a b.json.gz")
-    assert "bring them back" in hint
+    assert "restore the files" in hint
     assert "missing_files=skip" in hint
 
 

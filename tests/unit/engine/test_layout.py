@@ -94,7 +94,7 @@ def test_a_step_of_the_clock_does_not_hide_who_holds_a_home(
 def test_a_second_start_in_one_process_says_that_it_runs_there(tmp_path: Path) -> None:
     place = homes.app_home(tmp_path, "shop")
     held = locks.Lock(place).take()
-    with pytest.raises(HomeLocked, match="this process runs shop already") as refused:
+    with pytest.raises(HomeLocked, match="this process already runs shop") as refused:
         locks.Lock(place).take()
     assert "stop()" in str(refused.value)
     held.release()

@@ -72,7 +72,7 @@ def _examined(loaded: Loaded, home: str | None) -> tuple[AppHome, list[Finding]]
         # Spark logs to the home of its settings, which must not be the one that is checked.
         spark = session.own_session(settings.model_copy(update={"home": Path(directory)}))
         try:
-            with process.told(spec.name):
+            with process.reporting_java_end(spec.name):
                 return place, _findings(spark, spec, _feeds(spec, Path(directory) / "feeds"), stored, place)
         finally:
             process.stop(spark)
@@ -103,7 +103,7 @@ def _findings(
         try:
             analyzed[table.name] = analyze(spark, table, feeds, sides, upstream)
         except Exception as error:
-            if process.lost(error):
+            if process.is_java_end(error):
                 raise
             analyzed[table.name] = error
     good = [found for found in analyzed.values() if isinstance(found, Analysis)]
@@ -134,7 +134,7 @@ def _finding(
         definition_check.check(table.app, stored, compiled, place)
         damage.check(table.app, table.name, place.table(table.name))
     except Exception as error:
-        if process.lost(error):
+        if process.is_java_end(error):
             raise
         return replace(found, error=error)
     return replace(found, state="fits") if found.state == "differs" else found

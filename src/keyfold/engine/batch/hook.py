@@ -84,7 +84,7 @@ class BatchHook:
         self.error = None
         try:
             if self.stopping.is_set():
-                raise Stopping(f"batch {batch} was not begun")
+                raise Stopping(f"batch {batch} was not started")
             self._reached(FaultPoint.BATCH_BEGUN, batch)
             self._run(frame, batch)
             self.last = batch
@@ -118,14 +118,14 @@ class BatchHook:
             self._reached(FaultPoint.SIDE_OUTPUTS_WRITTEN, batch)
             files.count(self)
             if log:
-                self._give(log, batch)
+                self._publish(log, batch)
         self._reached(FaultPoint.VIEW_COMMITTED, batch)
         if self.sinks:
             self._send(frame, batch)
         if log and not self.changelog:
             log.path.unlink(missing_ok=True)
 
-    def _give(self, log: side_outputs.ChangeFile, batch: int) -> None:
+    def _publish(self, log: side_outputs.ChangeFile, batch: int) -> None:
         """Sends the changes to the tables that read them; an empty batch is not sent."""
         self._reached(FaultPoint.CHANGELOG_COMPUTED, batch)
         log.close()

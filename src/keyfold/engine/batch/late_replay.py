@@ -83,7 +83,7 @@ class Batch:
 
     @property
     def replayed(self) -> str:
-        """In a word: yes, no, or partly; partly-expired if windows of some rows were gone by then."""
+        """yes, no, or partly; partly-expired if some rows' windows were no longer kept by then."""
         if self.sent is None:
             return "no"
         if self.sent < self.rows - self.windowless:
@@ -135,11 +135,11 @@ def replay(
     after `upto` are under way: a row that they fold from a replay may be late in them once more, by a
     watermark that is not known here yet, and must not be sent twice.
     """
-    gone = None if watermark is None else epoch.to_micros(watermark) - keep_ms * 1000
+    expired_before = None if watermark is None else epoch.to_micros(watermark) - keep_ms * 1000
     done = Replayed()
     for file in _files(home, batches):
         whole = upto is None or int(file.stem) <= upto
-        done += _replayed(home, file, gone) if whole else Replayed(under_way=_lines(file) or 0)
+        done += _replayed(home, file, expired_before) if whole else Replayed(under_way=_lines(file) or 0)
     return done
 
 
@@ -148,53 +148,55 @@ def replay_file(home: TableHome, batch: int) -> Path:
     return home.side / f"replay-{batch:012d}.json"
 
 
-def _replayed(home: TableHome, file: Path, gone: int | None) -> Replayed:
+def _replayed(home: TableHome, file: Path, expired_before: int | None) -> Replayed:
     for _ in range(_TRIES):
-        # An app that starts just now sweeps away what is half written.
+        # An app that is starting removes unfinished files.
         with suppress(FileNotFoundError):
-            return _sent_once(home, file, gone)
-    what = f"the late rows of batch {int(file.stem)} were swept away while they were sent"
+            return _sent_once(home, file, expired_before)
+    what = (
+        f"the late rows of batch {int(file.stem)} were removed by a start of the app while they were replayed"
+    )
     raise RunError(what, table=home.path.name, hint="run it again")
 
 
-def _sent_once(home: TableHome, file: Path, gone: int | None) -> Replayed:
+def _sent_once(home: TableHome, file: Path, expired_before: int | None) -> Replayed:
     target = replay_file(home, int(file.stem))
     if not target.exists():
         private.directory(home.side)
-        aside = temporary_beside(target)
+        temporary = temporary_beside(target)
         try:
-            done = _write(aside, file, gone)
+            done = _write(temporary, file, expired_before)
             if not done.sent:
                 return done
             reached(FaultPoint.REPLAY_WRITTEN, file=target)
-            sync(aside)
+            sync(temporary)
             reached(FaultPoint.REPLAY_DURABLE, file=target)
             # A link, not a rename: of two replays at once the second finds the name taken.
             with suppress(FileExistsError):
-                link_durably(aside, target)
+                link_durably(temporary, target)
                 return done
         finally:
-            aside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
     before, rows = _lines(target) or 0, list(map(_windowless, rows_in(file)))
     expired = max(0, len(rows) - sum(rows) - before)
     return Replayed(sent_before=before, no_longer_kept=expired, not_replayable=sum(rows))
 
 
-def _write(aside: Path, file: Path, gone: int | None) -> Replayed:
-    """Writes the rows whose windows are kept, and says what becomes of each."""
+def _write(temporary: Path, file: Path, expired_before: int | None) -> Replayed:
+    """Writes the rows whose windows are kept; returns how many were and were not replayed."""
     sent = expired = windowless = 0
-    with private.opened(aside, "x", encoding="utf-8") as side:
+    with private.opened(temporary, "x", encoding="utf-8") as lines:
         for row in rows_in(file):
             watermark = _micros(row["watermark"])
             if _windowless(row):
                 windowless += 1
             # Without a watermark nothing is kept of what the row missed.
-            elif watermark is None or (gone is not None and _end(row) <= gone):
+            elif watermark is None or (expired_before is not None and _end(row) <= expired_before):
                 expired += 1
             else:
                 sent += 1
                 line = {"raw": row["raw"], "time_us": _micros(row["time"]), "watermark_us": watermark}
-                side.write(json.dumps(line) + "\n")
+                lines.write(json.dumps(line) + "\n")
     return Replayed(sent=sent, no_longer_kept=expired, not_replayable=windowless)
 
 

@@ -82,7 +82,7 @@ class RejectedFile(SideOutputFile):
         return {**present(side, "reason", "raw", "stream", "file"), "rows": side["count"]}
 
     def _add(self, side: SideOutput) -> None:
-        """Adds a part of a file: each task counts the rows that it read, and one task gives the reason."""
+        """Adds a part of a file: each task counts the rows that it read, and one task has the reason."""
         name = (side.get("stream"), side.get("file"))
         known = self._files.setdefault(name, {**side, "count": 0})
         known["count"] += side["count"]

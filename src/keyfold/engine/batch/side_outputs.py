@@ -155,7 +155,7 @@ def read_rejected(home: TableHome) -> list[dict[str, Any]]:
 
 
 def read_removed(home: TableHome) -> list[dict[str, Any]]:
-    """The rows that `distinct` dropped and kept, oldest batch first: batch, at, step, raw."""
+    """The duplicates that `distinct(removed=True)` recorded, oldest batch first: batch, at, step, raw."""
     found = (row for file in row_files(home.removed) for row in rows_in(file) if "raw" in row)
     return [{name: value for name, value in row.items() if name != "removed"} for row in found]
 

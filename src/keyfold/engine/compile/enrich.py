@@ -21,7 +21,7 @@ _ROW, _UPSERT, _DELETE = 0, 1, 2
 
 
 def enriched(context: Context, node: nodes.Enrich) -> Any:
-    """The joined stream; rows and table values meet in one state by key."""
+    """The joined stream; the stream's rows and the table's values share one state per key."""
     if node.as_of == "event":
         return _as_of_event_time(context, node)
     rows = context.end(context.rows(node.input))
@@ -141,7 +141,7 @@ def _key_columns(
         mine, theirs = (s[n].dataType.simpleString() for s, n in ((rows.schema, name), (table.schema, key)))
         if mine != theirs:
             raise BadExpression(
-                f"column {name} and the key {key} of {node.table} have other types",
+                f"column {name} and the key {key} of {node.table} have different types",
                 where=context.where("enrich", node.site),
                 given=f"{name} {mine}, {key} {theirs}",
                 hint=f'cast it: .select("*", key="cast({name} as {theirs})") and on="key"; or cast the key '

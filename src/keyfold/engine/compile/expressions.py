@@ -16,5 +16,5 @@ def column(expression: Expr) -> Any:
         return F.expr(expression)
     made = expression()
     if not isinstance(made, Column):
-        raise TypeError(f"it gave {made!r}, not a column; a text of SQL needs no function around it")
+        raise TypeError(f"it returned {made!r}, not a column; SQL text needs no function around it")
     return made

@@ -62,7 +62,7 @@ def _side(context: Context, node: nodes.Node) -> Side:
 def _refuse_timeless(side: Side, where: str) -> None:
     if TIME not in side.frame.columns:
         raise BadExpression(
-            f"stream {side.name} has no event time, which a join goes by",
+            f"stream {side.name} has no event time, which a join needs",
             where=where,
             given=side.name,
             hint="declare it with time=..., and keep that column in a transform",
@@ -139,7 +139,7 @@ def _unambiguous(names: list[str], where: str) -> None:
             f"join: two columns would be called {' and two '.join(dict.fromkeys(twice))}",
             where=where,
             given=", ".join(names),
-            hint="call them something else first: .select(...) on one of the streams",
+            hint="rename one of them first: .select(...) on one of the streams",
         )
 
 

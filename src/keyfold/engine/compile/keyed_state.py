@@ -22,12 +22,12 @@ def declared(context: Context, spec: TableSpec) -> Any:
         _window(context, pipeline, spec.window)
     for name, expression in spec.keys:
         context.at(f"key {name}", expression, spec.site, partial(pipeline.key, name))
-    take = pipeline.aggregate if spec.top is None else pipeline.selectColumn
-    for name, given in spec.columns:
-        if isinstance(given, FoldSpec):
-            _fold(context, pipeline, name, given)
+    declare = pipeline.aggregate if spec.top is None else pipeline.selectColumn
+    for name, definition in spec.columns:
+        if isinstance(definition, FoldSpec):
+            _fold(context, pipeline, name, definition)
         else:
-            context.at(f"column {name}", given, spec.site, partial(take, name))
+            context.at(f"column {name}", definition, spec.site, partial(declare, name))
     if spec.top is not None:
         _top(context, pipeline, spec.top)
     if spec.pattern is not None:

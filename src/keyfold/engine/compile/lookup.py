@@ -59,7 +59,8 @@ def _names(node: nodes.LookupJoin, mine: list[str], theirs: Iterable[str], where
     for column, name in names.items():
         if name.lower() in taken:
             raise BadOption(
-                f"column {column} of lookup {node.lookup.name} can't be called {name}: there is one",
+                f"column {column} of lookup {node.lookup.name} can't be called {name}: "
+                "the stream has a column of that name",
                 where=where,
                 given=", ".join(mine),
                 hint=f"rename {name} with select before, or {column} in the lookup's schema",

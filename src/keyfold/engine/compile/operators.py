@@ -59,7 +59,7 @@ def _transform(context: Context, node: nodes.Transform) -> Any:
         )
     empty = context.spark.createDataFrame([], usable.schema)
     context.meaning[f"{context.stages}:transform"] = _meaning_of_function(node.fn, empty)
-    return context.begin(node, _timed_again(_with_side_outputs(before, after), after, node, where))
+    return context.begin(node, _with_event_time(_with_side_outputs(before, after), after, node, where))
 
 
 def _with_side_outputs(before: DataFrame, after: DataFrame) -> DataFrame:
@@ -72,7 +72,7 @@ def _with_side_outputs(before: DataFrame, after: DataFrame) -> DataFrame:
     return after.withColumn(SIDE_OUTPUT, none).unionByName(side)
 
 
-def _timed_again(rows: DataFrame, after: DataFrame, node: nodes.Transform, where: str) -> DataFrame:
+def _with_event_time(rows: DataFrame, after: DataFrame, node: nodes.Transform, where: str) -> DataFrame:
     """The rows with event time, if the function kept the stream's time column; it may have recomputed it."""
     timed = [source for source in nodes.sources(node) if source.time]
     times = {str(source.time).lower() for source in timed}
@@ -81,10 +81,11 @@ def _timed_again(rows: DataFrame, after: DataFrame, node: nodes.Transform, where
         return rows
     if dict(after.dtypes)[kept] != "timestamp":
         raise BadExpression(
-            f"the function of transform made the stream's time {kept} something else than a timestamp",
+            "the function of transform changed the type of "
+            f" the stream's time {kept}, which must be a timestamp",
             where=where,
             given=f"{kept} {dict(after.dtypes)[kept]}",
-            hint="leave the column as it is and add another, or drop it: tables then go by arrival",
+            hint="leave the column as it is and add another, or drop it: tables then order rows by arrival",
         )
     futures = [source.future_ms for source in timed]
     known = [future for future in futures if future is not None]

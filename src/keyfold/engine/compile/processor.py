@@ -124,10 +124,10 @@ def _refuse_unfit(context: Context, kept: Any, where: str) -> None:
     unfit = list(context.api.unstorableColumns(kept.json()))
     if unfit:
         raise BadExpression(
-            f"column {unfit[0]} can't be kept in state, and a table that follows this one needs its last row",
+            f"column {unfit[0]} can't be kept in state, which another table that reads this one needs",
             where=where,
             given=f"{unfit[0]} {kept[unfit[0]].dataType.simpleString()}",
-            hint="turn it into a number or a text first",
+            hint="convert it to a number or a string first",
         )
 
 
@@ -138,13 +138,15 @@ def _processor(process: ProcessSpec, where: str) -> Any:
         made = process.processor()
     except Exception as error:
         raise BadOption(
-            f"the processor can't be made: {type(error).__name__}: {error}", where=where, given=_name(process)
+            f"the processor can't be created: {type(error).__name__}: {error}",
+            where=where,
+            given=_name(process),
         ) from error
     if not isinstance(made, StatefulProcessor):
         raise BadOption(
-            "the processor is no StatefulProcessor of PySpark's",
+            "the processor is not a StatefulProcessor of PySpark",
             where=where,
-            given=f"{_name(process)} gives {type(made).__name__}",
+            given=f"{_name(process)} returned {type(made).__name__}",
             hint="a class that extends pyspark.sql.streaming.StatefulProcessor",
         )
     for_workers(made)

@@ -25,14 +25,14 @@ def for_workers(own: Any) -> None:
 
 
 def _importable(module: ModuleType) -> bool:
-    """Whether a module is built in, installed, or on the path that workers are given."""
+    """Whether a module is built in, installed, or on the workers' path."""
     file = getattr(module, "__file__", None)
     if file is None:
         return True
     path = Path(file).resolve()
     path = path.parent if path.name == "__init__.py" else path
-    given = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place]
-    roots = [Path(root).resolve() for root in (*sysconfig.get_paths().values(), *given)]
+    extra = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place]
+    roots = [Path(root).resolve() for root in (*sysconfig.get_paths().values(), *extra)]
     return path.parents[module.__name__.count(".")] in roots
 
 
@@ -108,7 +108,9 @@ def wrap(own: Any, shown: list[str], keys: list[str], output: list[str], kept: A
                 more = ", ".join(sorted(map(str, made.keys() - known)))
                 raise ValueError(f"a row has columns that are not in output: {more}")
             if not all(same(made.get(p), k) for p, k in zip(places, key, strict=True)):
-                raise ValueError(f"a row of key {[made.get(p) for p in places]} was given for {list(key)}")
+                raise ValueError(
+                    f"a row of key {[made.get(p) for p in places]} was emitted for key {list(key)}"
+                )
             if made.get(OP) not in (None, "upsert", "delete"):
                 raise ValueError(f"{OP} is 'upsert' or 'delete', not {made[OP]!r}")
             return made

@@ -80,12 +80,12 @@ class Analysis:
         """The table's changes as other tables read them."""
         from pyspark.sql.types import StructType
 
-        given: Any = (
+        found: Any = (
             StructType.fromJson(json.loads(self.pipeline.changelogSchema(self.spec.ttl_ms or 0)))
             if self.processed is None
             else StructType(self.processed.changes.schema.fields[:-1])
         )
-        schema: Any = parquet_type(given)
+        schema: Any = parquet_type(found)
         return ChangeSchema(schema, tuple(schema.names[1 : 1 + len(key_names(self.spec))]))
 
 

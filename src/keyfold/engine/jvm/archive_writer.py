@@ -1,9 +1,9 @@
-"""The process that writes the class archive: runs a small app of its own, and has Java archive its classes.
+"""The process that writes the class archive: runs a small app and has Java archive the classes it loads.
 
     python -m keyfold.engine.jvm.archive_writer
 
-It holds a lock, so that there is one at a time, and the archive has another name until it is whole. What a
-killed one leaves, its JVM's file among it, the next one removes.
+A lock allows one at a time, and the archive has another name until it is complete. The next one removes what
+a killed one leaves, including the file of its JVM.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from keyfold.settings import Settings, load
 _WORK: Final = ".classes-"
 _LEAST_DISK: Final = 1_000_000_000
 _DUMP_SECONDS: Final = 600.0
-# The second compiler costs more than it saves in so short a life.
+# In so short a run the optimising compiler costs more than it saves.
 _OPTIONS: Final = "-XX:TieredStopAtLevel=1 -Xshare:auto"
 
 

@@ -35,11 +35,11 @@ from keyfold.settings import Settings
 PREFIX: Final = "keyfold-classes-"
 SUFFIX: Final = ".jsa"
 FAILED: Final = ".failed"
-# A failure may be a full disk or a machine that was shut down: worth another try, but not at each run.
+# A failure may be a full disk or a shutdown: worth another attempt, but not at each run.
 _RETRY_SECONDS: Final = 24 * 3600.0
-# Two environments may take turns; each archive has some 180 MB.
+# Two environments may be used in turn; an archive has about 180 MB.
 KEPT: Final = 2
-# The `kernel_dir` of this process's JVM, if it was started without an archive for want of one.
+# The `kernel_dir` of this process's JVM, if it was started without an archive because there was none.
 _missing: list[Path | None] = []
 
 
@@ -67,7 +67,7 @@ def find(java: str, kernel: Path, settings: Settings) -> Path | None:
 
 
 def describe(java: str, kernel: Path, settings: Settings) -> Archive:
-    """What there is of the archive for this `java` and kernel."""
+    """The archive for this `java` and kernel, written or not."""
     name = archive_name(java, kernel)
     places = cache_places(settings.kernel_dir)
     for place in places:
@@ -96,7 +96,7 @@ def condition(settings: Settings) -> tuple[str, bool]:
 
 
 def options(archive: Path | None) -> tuple[str, ...]:
-    """The JVM's options for using an archive: in silence, and without it if it does not fit."""
+    """The JVM's options for using an archive: no messages, and no archive if it does not fit."""
     return () if archive is None else ("-Xshare:auto", f"-XX:SharedArchiveFile={archive}", "-Xlog:cds*=off")
 
 
@@ -128,7 +128,7 @@ def usable(archive: Path) -> bool:
 
 
 def _failure(archive: Path) -> str | None:
-    """Why writing it failed a short while ago."""
+    """Why writing it failed recently."""
     note = archive.with_suffix(FAILED)
     try:
         if time.time() - note.stat().st_mtime < _RETRY_SECONDS:
@@ -162,8 +162,10 @@ def write_missing() -> None:
 
 
 def _environment(kernel_dir: Path | None) -> dict[str, str]:
-    """Of the writer: the settings and the modules of the user's app are not for it."""
-    kept = {n: v for n, v in os.environ.items() if not n.startswith(("KEYFOLD_", "PYSPARK_", "PYTHONPATH"))}
+    """The writer's environment, without the settings and modules of the user's app."""
+    inherited = {
+        n: v for n, v in os.environ.items() if not n.startswith(("KEYFOLD_", "PYSPARK_", "PYTHONPATH"))
+    }
     modules = dict.fromkeys(str(module_directory(name).parent) for name in ("keyfold", "pyspark"))
     place = {"KEYFOLD_KERNEL_DIR": str(kernel_dir.resolve())} if kernel_dir else {}
-    return {**kept, **place, "PYTHONPATH": os.pathsep.join(modules)}
+    return {**inherited, **place, "PYTHONPATH": os.pathsep.join(modules)}

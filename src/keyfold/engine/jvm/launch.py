@@ -40,8 +40,8 @@ _PORT: Final = "PYSPARK_GATEWAY_PORT"
 _SECRET: Final = "PYSPARK_GATEWAY_SECRET"
 _POLL_SECONDS: Final = 0.01
 _CRASHES: Final = (-signal.SIGABRT, -signal.SIGBUS, -signal.SIGSEGV)
-# In a group of its own: signals to the terminal's group are for Python, which ends batches first.
-_APART: Final[dict[str, Any]] = {"process_group": 0}
+# Signals to the terminal's process group are for Python, which lets batches finish first.
+_OWN_GROUP: Final[dict[str, Any]] = {"process_group": 0}
 
 
 class Launch:
@@ -54,7 +54,7 @@ class Launch:
         self.wanted, self._java, self._kernel, self._settings = dict(wanted), java, kernel, settings
         self._output = settings.home.resolve() / "java.log"
         self._launched = Launched.now(wanted[MEMORY], self._output, self._output.with_name("spark.log"))
-        # Added to, since another app of this home may be writing to it.
+        # Appended to, since another app of this home may be writing to it.
         self._file = private.opened(self._output, "ab")
         self._begun = self._file.tell()
         self._scratch = Scratch(place)
@@ -67,18 +67,18 @@ class Launch:
             self._start()
 
     def _start(self) -> None:
-        given = with_scratch(self.wanted, self._scratch)
-        private.write(self._properties, properties(given).encode("ascii"))
+        settings = with_scratch(self.wanted, self._scratch)
+        private.write(self._properties, properties(settings).encode("ascii"))
         options = class_archive.options(self._archive)
         self._process = subprocess.Popen(
-            java_command(self._java, self._kernel, given, self._properties, options),
+            java_command(self._java, self._kernel, settings, self._properties, options),
             env=environment(self._connection),
             # The JVM reads it to its end, and then ends itself: it does not outlive this process.
             stdin=subprocess.PIPE,
             stdout=self._file,
             stderr=self._file,
             preexec_fn=_ignore_interrupts,
-            **_APART,
+            **_OWN_GROUP,
             **self._scratch.inherited,
         )
 
@@ -95,7 +95,7 @@ class Launch:
         return gateway
 
     def discard(self) -> None:
-        """Ends a JVM that nobody is going to use: it would wait for ever."""
+        """Ends a JVM that is not going to be used: it would wait for ever."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -141,11 +141,11 @@ class Launch:
         output = {"stdout": self._file, "stderr": self._file}
         try:
             with submitting(self.wanted, self._scratch):
-                return launch(None, {**output, **_APART, **self._scratch.inherited})
+                return launch(None, {**output, **_OWN_GROUP, **self._scratch.inherited})
         except (PySparkRuntimeError, Py4JError, ConnectionError) as error:
             raise self._ended(_status(error)) from None
         except BaseException:
-            # Interrupted on its way up, it would find nobody to talk to and wait for ever.
+            # Interrupted while it starts, the JVM would wait for ever for a connection.
             for child in psutil.Process().children():
                 if child.pid not in before:
                     child.kill()
@@ -156,13 +156,13 @@ class Launch:
         printed = self._output.read_bytes()[self._begun :].decode("utf-8", "replace")
         return JavaEnded(
             f"Java ended before Spark was up: {how(status)}",
-            given=_telling_line(printed),
-            hint=f"all it said is in {self._output}; `keyfold doctor` looks for the usual reasons",
+            given=_error_line(printed),
+            hint=f"its output is in {self._output}; `keyfold doctor` checks for common causes",
         )
 
 
 def _ignore_interrupts() -> None:
-    """As PySpark does: an interrupt is for Python, which stops the JVM in good order."""
+    """As PySpark does: an interrupt is for Python, which shuts the JVM down."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
@@ -174,7 +174,7 @@ def _connection_info(file: Path) -> tuple[int, str]:
 
 
 def _attached(port: int, secret: str) -> Any:
-    """PySpark's connection to a JVM that is up. The variables are how PySpark is told of one."""
+    """PySpark's connection to a JVM that is up. PySpark finds one by these variables."""
     from pyspark.java_gateway import launch_gateway
 
     launch: Callable[..., Any] = launch_gateway
@@ -197,15 +197,15 @@ def _status(error: BaseException) -> int | None:
     return None
 
 
-def _telling_line(text: str) -> str | None:
+def _error_line(text: str) -> str | None:
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("WARNING: ")]
-    telling = [line for line in lines if "rror" in line or "xception" in line]
-    return next(iter(telling or lines), None)
+    errors = [line for line in lines if "rror" in line or "xception" in line]
+    return next(iter(errors or lines), None)
 
 
 @contextmanager
 def submitting(wanted: Mapping[str, str], scratch: Scratch) -> Iterator[None]:
-    """A JVM that spark-submit starts meanwhile has the settings, and its temporary files in the scratch."""
+    """Passes the settings to a JVM that spark-submit starts; its temporary files are in `scratch`."""
     file = scratch.path / "spark.properties"
     private.write(file, properties(with_scratch(wanted, scratch)).encode("ascii"))
     before = os.environ.get(SUBMIT_ARGUMENTS)

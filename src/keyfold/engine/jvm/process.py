@@ -1,7 +1,8 @@
 """The JVM of this process: whether it is still there and, if not, why it ended.
 
 When it ends, whatever is being asked of it fails: a refused connection, an empty answer, a broken stream of
-rows. `told` says once what happened instead, with the exit status and the last words of Java's own logs.
+rows. `reporting_java_end` raises one error in place of all those, with the exit status and the end of Java's
+logs.
 """
 
 from __future__ import annotations
@@ -22,18 +23,20 @@ from typing import Any, Final
 from keyfold.engine.polling import wait_until
 from keyfold.errors import JavaEnded
 
-# Sockets close a moment before the system knows the exit status.
+# Sockets close a moment before the system has the exit status.
 END_SECONDS: Final = 10.0
 _CLOSING_SECONDS: Final = 2.0
 # With -XX:+ExitOnOutOfMemoryError, and Spark's own code for it.
 _OUT_OF_MEMORY: Final = (3, 52)
-_TELLING: Final = re.compile(r"^.*(?:OutOfMemoryError|insufficient memory|fatal error|SIG[A-Z]+ \().*$", re.M)
+_ERROR_LINE: Final = re.compile(
+    r"^.*(?:OutOfMemoryError|insufficient memory|fatal error|SIG[A-Z]+ \().*$", re.M
+)
 _TAIL_BYTES: Final = 1 << 20
 _KILLED: Final = (
-    "if nobody killed it, the system did, for lack of memory, and `dmesg` says so: give Java less "
+    "if nobody killed it, the system ran out of memory and did; `dmesg` shows that. Give Java less memory "
     "(driver_memory), or the machine more"
 )
-_GOES_ON: Final = "the next start takes up the batch that was under way; nothing is lost or counted twice"
+_RETRIED: Final = "the next start retries the batch that was running; nothing is lost or counted twice"
 
 
 @dataclass(frozen=True)
@@ -48,9 +51,9 @@ class Launched:
         """Of one that is about to start."""
         return cls(memory, tuple((log, log.stat().st_size if log.exists() else 0) for log in logs))
 
-    def words(self) -> list[str]:
-        """The lines that tell why it ended, as it wrote them."""
-        return [line for log, begun in self.logs for line in telling(log, begun)]
+    def last_errors(self) -> list[str]:
+        """The lines of its logs that show why it ended."""
+        return [line for log, begun in self.logs for line in error_lines(log, begun)]
 
 
 _launched: Launched | None = None
@@ -69,14 +72,14 @@ class _Quiet(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
-        return error is None or "py4j" not in Path(record.pathname).parts or not lost(error)
+        return error is None or "py4j" not in Path(record.pathname).parts or not is_java_end(error)
 
 
 _QUIET: Final = _Quiet()
 
 
-def telling(log: Path, begun: int = 0) -> list[str]:
-    """The lines of a log that tell of an end, each once."""
+def error_lines(log: Path, begun: int = 0) -> list[str]:
+    """The lines of a log that show why a JVM ended, each once."""
     try:
         with log.open("rb") as file:
             size = file.seek(0, 2)
@@ -85,10 +88,10 @@ def telling(log: Path, begun: int = 0) -> list[str]:
             text = file.read().decode("utf-8", "replace")
     except OSError:
         return []
-    return list(dict.fromkeys(line.strip()[:300] for line in _TELLING.findall(text)))[-3:]
+    return list(dict.fromkeys(line.strip()[:300] for line in _ERROR_LINE.findall(text)))[-3:]
 
 
-def gone() -> bool:
+def has_ended() -> bool:
     """Whether there was a JVM and it has ended."""
     gateway = _gateway()
     if gateway is None:
@@ -105,24 +108,24 @@ def gone() -> bool:
 
 
 def ended(app: str | None = None) -> JavaEnded:
-    """What is said of the JVM when it has ended."""
+    """The error to raise when the JVM has ended."""
     status = getattr(getattr(_gateway(), "proc", None), "returncode", None)
-    words = _launched.words() if _launched else []
-    memory = [line for line in words if "OutOfMemoryError" in line]
+    lines = _launched.last_errors() if _launched else []
+    memory = [line for line in lines if "OutOfMemoryError" in line]
     if status in _OUT_OF_MEMORY or (status is None and memory):
         return _out_of_memory(app, memory)
-    hint = _GOES_ON + _logs()
+    hint = _RETRIED + _logs()
     if _signal(status) == signal.SIGKILL:
-        words, hint = [], f"{_KILLED}; {_GOES_ON}"
-    return JavaEnded(f"Java ended: {how(status)}", app=app, given="\n".join(words), hint=hint)
+        lines, hint = [], f"{_KILLED}; {_RETRIED}"
+    return JavaEnded(f"Java ended: {how(status)}", app=app, given="\n".join(lines), hint=hint)
 
 
-def _out_of_memory(app: str | None, words: list[str]) -> JavaEnded:
-    kind = re.search(r"OutOfMemoryError: ([^\n]+)", words[-1]) if words else None
-    said = f"java.lang.OutOfMemoryError: {kind[1].strip()}" if kind else "java.lang.OutOfMemoryError"
+def _out_of_memory(app: str | None, lines: list[str]) -> JavaEnded:
+    kind = re.search(r"OutOfMemoryError: ([^\n]+)", lines[-1]) if lines else None
+    error = f"java.lang.OutOfMemoryError: {kind[1].strip()}" if kind else "java.lang.OutOfMemoryError"
     given = f"driver_memory={_launched.memory}" if _launched else None
-    hint = f"more memory: --set driver_memory=8g, or KEYFOLD_DRIVER_MEMORY; {_GOES_ON}{_logs()}"
-    return JavaEnded(f"Java ended: it ran out of memory ({said})", app=app, given=given, hint=hint)
+    hint = f"more memory: --set driver_memory=8g, or KEYFOLD_DRIVER_MEMORY; {_RETRIED}{_logs()}"
+    return JavaEnded(f"Java ended: it ran out of memory ({error})", app=app, given=given, hint=hint)
 
 
 def how(status: int | None) -> str:
@@ -135,31 +138,31 @@ def how(status: int | None) -> str:
 
 def _logs() -> str:
     logs = [str(log) for log, _ in _launched.logs] if _launched else []
-    return f". All that it said is in {' and '.join(logs)}" if logs else ""
+    return f". Its logs are {' and '.join(logs)}" if logs else ""
 
 
 def _signal(status: int | None) -> signal.Signals | None:
-    """Java that handles a signal ends with 128 and its number."""
+    """The signal that ended a process; a JVM that handles one exits with 128 plus its number."""
     number = -status if status is not None and status < 0 else (status or 0) - 128
     return signal.Signals(number) if number in {s.value for s in signal.Signals} else None
 
 
 @contextmanager
-def told(app: str | None = None) -> Iterator[None]:
-    """Says that Java has ended, instead of what follows from it."""
+def reporting_java_end(app: str | None = None) -> Iterator[None]:
+    """Raises `JavaEnded` in place of the errors that follow from the end of the JVM."""
     try:
         yield
     except JavaEnded:
         raise
     except Exception as error:
-        if not lost(error):
+        if not is_java_end(error):
             raise
         raise ended(app) from error
 
 
-def lost(error: BaseException) -> bool:
+def is_java_end(error: BaseException) -> bool:
     """Whether an error is one of a JVM that has ended."""
-    return wait_until(gone, _CLOSING_SECONDS if _from_a_socket(error) else 0.0)
+    return wait_until(has_ended, _CLOSING_SECONDS if _from_a_socket(error) else 0.0)
 
 
 def _from_a_socket(error: BaseException | None) -> bool:
@@ -175,17 +178,17 @@ def _from_a_socket(error: BaseException | None) -> bool:
 def stop(spark: Any) -> None:
     """Stops a session; if Java has ended there is nothing left to stop."""
     try:
-        if not gone():
+        if not has_ended():
             spark.stop()
     except Exception:
-        if not gone():
+        if not has_ended():
             raise
     forget()
 
 
 def forget() -> None:
-    """After a JVM that has ended, lets PySpark start another one."""
-    if not gone():
+    """After a JVM that has ended, lets PySpark start another."""
+    if not has_ended():
         return
     from pyspark import SparkContext
     from pyspark.sql import SparkSession

@@ -1,15 +1,15 @@
-"""A place for what a JVM needs only while it lives: Spark's local files, RocksDB's, unpacked libraries.
+"""Temporary directories of JVMs: Spark's and RocksDB's local files, and unpacked libraries.
 
 ```
-<home>/.tmp/lock      held for a moment, while a place is made or places are cleared
+<home>/.tmp/lock      locked briefly, while a directory is created or old ones are removed
 <home>/.tmp/<name>/   one for each JVM that keyfold started
 ```
 
-A JVM that lives longer than a run, as in a notebook, where the home may be removed meanwhile, has it in a
-temporary directory instead.
+A JVM that outlives a run, as in a notebook, where the home may be removed meanwhile, has its directory in the
+system's temporary directory instead.
 
-Each place has a file that the JVM keeps locked. The system ends that lock with the process, however it ends,
-so that the next start knows what a killed one left, also after the clock was set or a pid was used again.
+Each directory has a file that the JVM keeps locked. The system releases that lock with the process, however
+it ends, so the next start knows what a killed one left, even if the clock was set or its pid was reused.
 """
 
 from __future__ import annotations
@@ -27,42 +27,42 @@ from typing import IO, Any, Final
 from keyfold import private
 
 _PREFIX: Final = "run-"
-_HELD: Final = "held"
-# Of directories that have nothing but one place, and how long one may take to get it.
+_LOCKED_FILE: Final = "held"
+# The prefix of temporary directories that have one such directory, and how long creating that may take.
 _OWN: Final = "keyfold-run-"
 _NEW_SECONDS: Final = 60.0
 
 
 class Scratch:
-    """A place of its own for one JVM."""
+    """The temporary directory of one JVM."""
 
     def __init__(self, home: Path | None) -> None:
-        """In a home, or without one in a temporary directory, which goes with it."""
+        """In a home; without one, in a directory of the system's, which is removed with it."""
         for places in _of_short_lived_homes():
             clear(places)
             _remove_unused(places.parent)
         self._whole = None if home else Path(tempfile.mkdtemp(prefix=_OWN))
         places = private.directory((home or self._whole or Path()) / ".tmp")
-        with _alone(places):
+        with _exclusive(places):
             _clear(places)
             self.path = Path(tempfile.mkdtemp(dir=places, prefix=_PREFIX))
-            self._file: IO[Any] = private.opened(self.path / _HELD, "a")
+            self._file: IO[Any] = private.opened(self.path / _LOCKED_FILE, "a")
             fcntl.flock(self._file, fcntl.LOCK_EX)
 
     def __enter__(self) -> Scratch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # The JVM, if there is one, goes on holding the place: its copy of the descriptor has the same lock.
+        # The JVM, if there is one, keeps the lock: its copy of the descriptor has it too.
         self._file.close()
 
     @property
     def inherited(self) -> dict[str, Any]:
-        """How a process must be started to hold the place."""
+        """How a process must be started to keep the directory locked."""
         return {"pass_fds": (self._file.fileno(),)}
 
     def leave_to(self, jvm: Any) -> None:
-        """Has the JVM remove the place when it ends in good order."""
+        """Has the JVM remove the directory when it shuts down."""
         jvm.org.apache.spark.util.ShutdownHookManager.registerShutdownDeleteDir(
             jvm.java.io.File(str(self._whole or self.path))
         )
@@ -74,15 +74,15 @@ class Scratch:
 
 
 def clear(places: Path) -> None:
-    """Removes the places of JVMs that have ended."""
-    with suppress(OSError), _alone(places):
+    """Removes the directories of JVMs that have ended."""
+    with suppress(OSError), _exclusive(places):
         _clear(places)
 
 
 def _clear(places: Path) -> None:
     for place in places.glob(f"{_PREFIX}*"):
-        # Without the file it was being made or removed by a process that was killed.
-        with suppress(FileNotFoundError), (place / _HELD).open("r") as file:
+        # Without the file, a process was killed while it created or removed the directory.
+        with suppress(FileNotFoundError), (place / _LOCKED_FILE).open("r") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except OSError:
@@ -91,8 +91,8 @@ def _clear(places: Path) -> None:
 
 
 @contextmanager
-def _alone(places: Path) -> Iterator[None]:
-    """A place that is just being made is not held yet."""
+def _exclusive(places: Path) -> Iterator[None]:
+    """Keeps others from removing a directory that is being created and is not locked yet."""
     with private.opened(places / "lock", "a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

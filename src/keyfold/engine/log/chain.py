@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -64,12 +65,12 @@ class Links:
         return bool(self._upto)
 
     def put(self, file: Path, batch: int) -> None:
-        """Gives a batch's changes to all readers that don't have them."""
+        """Links a batch's changes into the directories of all readers that don't have them."""
         for directory, upto in self._upto.items():
             if batch > upto:
                 reached(FaultPoint.READER_DUE, file=file, reader=directory)
-                link_durably(file, directory / file.name)
-                reached(FaultPoint.READER_GIVEN, file=file, reader=directory)
+                given = partial(reached, FaultPoint.READER_GIVEN, file=file, reader=directory)
+                link_durably(file, directory / file.name, linked=given)
                 self._upto[directory] = batch
 
 

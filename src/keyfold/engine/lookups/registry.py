@@ -69,18 +69,18 @@ class LoadedLookup:
                 f"lookup {name} has keys with several rows",
                 where=where,
                 given="; ".join(read.repeated()),
-                hint='correct the rows, or say which to take: duplicates="first" or "last"',
+                hint='correct the rows, or choose one with duplicates="first" or "last"',
             )
         if not read.rows() and self._status["rows"]:
             raise BadOption(
-                f"lookup {name} has no rows any more, which is taken for a file half written",
+                f"lookup {name} has no rows any more: its source may be incomplete",
                 where=where,
                 given=f"{self._status['rows']} rows before",
-                hint="restart the app if it is to have none",
+                hint="restart the app if the lookup is meant to be empty",
             )
         if read.unkeyed():
             raise BadOption(
-                f"no row of lookup {name} has a key: it seems to have other columns than the schema",
+                f"no row of lookup {name} has a key: its columns seem to differ from the schema",
                 where=where,
                 given=self.lookup.schema,
                 hint="correct the schema or the source",

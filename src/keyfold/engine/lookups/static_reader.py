@@ -113,7 +113,7 @@ def _declared(found: DataFrame, lookup: Lookup, schema: Any) -> DataFrame:
     if wrong:
         has = types.get(wrong[0].name.lower(), "no such column")
         raise BadOption(
-            f"lookup {lookup.name} has another schema: {wrong[0].name} is declared as "
+            f"lookup {lookup.name} has a different schema: {wrong[0].name} is declared as "
             f"{wrong[0].dataType.simpleString()}, and the source has {has}",
             where=place(lookup),
             given=_source(lookup),
@@ -123,14 +123,14 @@ def _declared(found: DataFrame, lookup: Lookup, schema: Any) -> DataFrame:
 
 
 def _refuse_empty(found: DataFrame, lookup: Lookup) -> None:
-    """A missing or empty file is taken for one that is being written, not for a lookup without rows."""
+    """Refuses a missing or empty file: it is more likely being written than meant to be empty."""
     plan: Any = found._jdf.queryExecution().optimizedPlan()
     if str(plan.stats().sizeInBytes()) == "0":
         raise BadOption(
-            f"lookup {lookup.name} can't be read: there is no file, or nothing in it",
+            f"lookup {lookup.name} can't be read: the file is missing or empty",
             where=place(lookup),
             given=_source(lookup),
-            hint="put the file there whole: write it under another name, then rename it",
+            hint="create the file atomically: write it under another name, then rename it",
         )
 
 

@@ -42,7 +42,7 @@ _ROWS_AT_ONCE: Final = 10_000
 def prepare(
     spark: SparkSession, spec: AppSpec, compiled: list[Compiled], place: AppHome, store: ViewStore
 ) -> dict[str, Links]:
-    """What each table's batches are to be given to."""
+    """Where the changes of each table go."""
     found = [(one, chain.readers(spec, one.spec.name)) for one in compiled]
     for one, uses in found:
         for use in uses:
@@ -66,31 +66,31 @@ def _check(upstream: Compiled, use: Use, place: AppHome) -> None:
         return
     begun = _number(home.begun())
     sent, left = chain.sent(use, place), _known(home).get(_key(use))
-    anew = f"`keyfold reset {table}`, after which it begins with the rows that {use.table} has now"
+    reset = f"`keyfold reset {table}`, after which it starts from the rows that {use.table} has now"
     if sent > begun:
         raise StateMismatch(
             f"{table} has read changes of {use.table} up to batch {sent}, whose state is at {begun}; "
             "nothing was changed",
             given=home.path,
-            hint=f"bring the checkpoint of {use.table} back; or {anew}",
+            hint=f"restore the checkpoint of {use.table}; or {reset}",
         )
     if left is not None and begun > left:
         raise StateMismatch(
-            f"{table} was left out of the app for a time, and has missed changes of {use.table}; "
+            f"{table} was not part of the app for some time, and has missed changes of {use.table}; "
             "nothing was changed",
             given=f"changes up to batch {left} of {begun}",
-            hint=anew,
+            hint=reset,
         )
 
 
 def _begin(compiled: Compiled, home: TableHome) -> None:
-    """Removes what an earlier life of a table left, and what a start that was cut short did."""
+    """Removes the files of a table's earlier state, and of a start that was interrupted."""
     if home.begun() is not None:
         return
     for file in chain.files(home.changes).values():
         file.unlink()
     if chain.uses(compiled.spec):
-        # The log of what was seen may name files of a snapshot that is now taken anew.
+        # The source log may name files of a snapshot that is about to be written again.
         shutil.rmtree(home.checkpoint / "sources", ignore_errors=True)
     for use in chain.uses(compiled.spec):
         for file in chain.files(use.directory(home)).values():
@@ -98,7 +98,7 @@ def _begin(compiled: Compiled, home: TableHome) -> None:
 
 
 def _upto(spark: SparkSession, upstream: Compiled, use: Use, place: AppHome, store: ViewStore) -> int:
-    """The newest batch that a use has been given, by a snapshot if it begins now."""
+    """The newest batch that a reader has; a snapshot of it is written if the reader starts now."""
     reader = place.table(use.reader)
     if reader.begun() is not None:
         return chain.sent(use, place)
@@ -142,19 +142,19 @@ def _operations(arrays: dict[str, pa.Array], n: int, closed: datetime | None) ->
 
 
 def _write(rows: Iterator[pa.RecordBatch], schema: ViewSchema, path: Path) -> None:
-    """Also if there are none: the file says from which batch on changes are to be given."""
+    """Writes a snapshot, even one without rows: its name tells after which batch changes follow."""
     private.directory(path.parent)
-    held = side_outputs.as_parquet(schema.arrow)
+    columns = side_outputs.as_parquet(schema.arrow)
     temporary = path.with_name(f".{path.name}")
     private.write(temporary, b"")
-    with pq.ParquetWriter(temporary, held) as writer:
+    with pq.ParquetWriter(temporary, columns) as writer:
         for batch in rows:
-            writer.write_batch(batch.cast(held))
+            writer.write_batch(batch.cast(columns))
     rename_durably(temporary, path)
 
 
 def _remember(home: TableHome, uses: list[Use]) -> None:
-    """Writes down who is given the changes from now on, and of others how far they got."""
+    """Records which tables read the changes from now on, and up to which batch former readers did."""
     known = _known(home)
     left = _number(home.committed())
     now: dict[str, Any] = {key: left if upto is None else upto for key, upto in known.items()}

@@ -1,4 +1,4 @@
-"""Which file of a table's checkpoint is damaged or missing; Spark often says only that one is."""
+"""Which file of a table's checkpoint is damaged or missing; Spark often reports only that one is."""
 
 from __future__ import annotations
 
@@ -52,16 +52,16 @@ def check(app: str, table: str, home: TableHome) -> None:
 def remedy(app: str, table: str, home: TableHome, found: Damage) -> str:
     """What to do about a damaged checkpoint."""
     readers = table_removal.with_readers(AppHome(home.path.parents[1]), table)[1:]
-    anew = f"it and {', '.join(readers)}, which read it, then start" if readers else "it then starts"
+    restarted = f"it and {', '.join(readers)}, which read it, then start" if readers else "it then starts"
     reset = (
-        f"or `keyfold reset {app}.{table}{' --with-readers' if readers else ''}`: {anew} from the first row "
-        "of the sources, and other tables stay as they are"
+        f"or `keyfold reset {app}.{table}{' --with-readers' if readers else ''}`: {restarted} from the "
+        "first row of the sources, and other tables stay as they are"
     )
     committed = home.committed()
     newest = None if committed is None else home.spark.commit_file(committed)
     if found.file == newest and found.how != _MISSING:
-        return f"remove the file: its batch then runs again, and counts once; {reset}"
-    return f"bring the file back from a backup of the home; {reset}"
+        return f"remove the file: its batch then runs again, and is counted once; {reset}"
+    return f"restore the file from a backup of the home; {reset}"
 
 
 def in_logs(checkpoint: SparkCheckpoint) -> Damage | None:

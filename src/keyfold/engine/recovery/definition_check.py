@@ -112,18 +112,18 @@ def _refuse_changes(app: str, old: dict[str, Any], compiled: Compiled, place: Ap
             where=compiled.spec.site,
             given="\n".join(changes),
             hint="go back to the old definition; or give the table a new name, which starts from the first "
-            f"row; or {_reset(app, compiled)}; or use another home (--home DIR). Now keyfold "
-            f"get, rows and rejected still read what is there ({place.path})",
+            f"row; or {_reset(app, compiled)}; or use another home (--home DIR). Until then "
+            f"keyfold get, rows and rejected still read what is there ({place.path})",
         )
 
 
 def _refuse_unknown(app: str, compiled: Compiled, place: AppHome) -> NoReturn:
-    """Refuses state without its definition: any definition would be taken for the right one."""
+    """Refuses state without its definition: any definition would be accepted as the right one."""
     raise HomeUnusable(
-        f"{compiled.name} has state, but {place.plan} does not say which definition wrote it; "
+        f"{compiled.name} has state, but {place.plan} does not record which definition wrote it; "
         "nothing was changed",
         given=place.table(compiled.spec.name).checkpoint,
-        hint=f"bring {place.plan.name} back as it was when the app last ran; or {_reset(app, compiled)}",
+        hint=f"restore {place.plan.name} as it was when the app last ran; or {_reset(app, compiled)}",
     )
 
 
@@ -132,9 +132,10 @@ def _refuse_lost_logs(app: str, compiled: Compiled, place: AppHome) -> None:
     missing = place.table(compiled.spec.name).spark.missing_log_entries(compiled.files.numbers())
     if missing:
         raise HomeUnusable(
-            f"{compiled.name} can't go on: files that say what it has read are gone; nothing was changed",
+            f"{compiled.name} can't continue: files that record what it has read are missing; "
+            "nothing was changed",
             given=", ".join(map(str, missing)),
-            hint=f"bring them back; or {_reset(app, compiled)}",
+            hint=f"restore them from a backup of the home; or {_reset(app, compiled)}",
         )
 
 
@@ -143,12 +144,12 @@ def _reset(app: str, compiled: Compiled) -> str:
 
 
 def _refuse_other_case(app: str, compiled: Compiled, tables: dict[str, Any]) -> None:
-    """Refuses a name that differs in case alone: it would be another state with the same view."""
+    """Refuses a name that differs only in case: it would have a state of its own, but the same view."""
     name = compiled.spec.name
     for known in tables:
         if known.lower() == name.lower() and known != name:
             raise StateMismatch(
-                f"{app}.{name} differs from the table {known} on disk in upper and lower case alone",
+                f"{app}.{name} differs from the table {known} on disk only in upper and lower case",
                 where=compiled.spec.site,
                 given=name,
                 hint=f"{known}, or another name",

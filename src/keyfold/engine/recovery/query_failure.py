@@ -1,4 +1,4 @@
-"""Why a query failed, told without Java's stack trace."""
+"""Why a query failed, explained without Java's stack trace."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from keyfold.errors import KeyfoldError, QueryFailed
 from keyfold.views.sqlite import connections
 
 _DISK_FULL: Final = re.compile(r"No space left on device|disk is full|Disk quota exceeded", re.IGNORECASE)
-# Error classes that say only that something below them failed.
+# Error classes that only wrap another error.
 _WRAPPERS: Final = ("[STREAM_FAILED]", "[FOREACH_BATCH_USER_FUNCTION_ERROR]", "[TASK_WRITE_FAILED]")
 
 
@@ -51,7 +51,7 @@ class _Failure:
 
 
 def failed(app: str, table: str, batch: int | None, error: Any, home: Path) -> QueryFailed:
-    """The reason why a query stopped; the first explanation that fits is given."""
+    """The reason why a query stopped; the first explanation that fits is used."""
     failure = _Failure(app, table, batch, error, home)
     for explain in (_bad_row, _disk_full, _damaged_views, _damaged_state, _input_file):
         if (found := explain(failure)) is not None:
@@ -59,8 +59,8 @@ def failed(app: str, table: str, batch: int | None, error: Any, home: Path) -> Q
     return failure.explained(
         f"the query of table {table} stopped: {_cause(error, failure.text)}",
         given=_fragment(failure.text),
-        hint="the next start takes this batch up again; nothing is lost or counted twice. "
-        f"Spark's own words are in {home / 'spark.log'}",
+        hint="start the app again: the batch is retried, and nothing is lost or counted twice. "
+        f"Spark's log is {home / 'spark.log'}",
     )
 
 
@@ -83,7 +83,7 @@ def _bad_row(failure: _Failure) -> QueryFailed | None:
     return failure.explained(
         f"a row can't be used, and on_error is 'fail': {bad[1]}",
         given=bad[2],
-        hint="correct the row, or let on_error='reject' keep it aside",
+        hint="correct the row, or declare on_error='reject' to send such rows to the rejected rows",
     )
 
 
@@ -92,7 +92,7 @@ def _disk_full(failure: _Failure) -> QueryFailed | None:
         return None
     return failure.explained(
         f"no space left on the disk of {failure.home}",
-        hint="free some and start again; the batch is taken up again, nothing is lost or counted twice",
+        hint="free some space and start again: the batch is retried, and nothing is lost or counted twice",
     )
 
 
@@ -133,7 +133,7 @@ def _input_file(failure: _Failure) -> QueryFailed | None:
     what, given, hint = about
     if given.startswith(f"{failure.place.path}/"):
         table = f"{failure.app}.{failure.table}"
-        hint = f"bring it back from a backup of the home; or `keyfold reset {table}`"
+        hint = f"restore it from a backup of the home; or `keyfold reset {table}`"
     return failure.explained(what, given=given, hint=hint)
 
 
@@ -149,15 +149,16 @@ def _about_file(text: str, innermost: str) -> tuple[str, str, str] | None:
         return (
             "input files of this batch are missing",
             "\n".join(_local_path(name) for name in names),
-            "bring them back and start again: the batch goes on with them. To go on without them, keyfold "
-            "run APP.py --set missing_files=skip, which lists them with the rejected rows",
+            "restore the files and start again: the batch then reads them. To continue without them, use "
+            "keyfold run APP.py --set missing_files=skip, which lists them with the rejected rows",
         )
     if unread and kind in ("FILE_NOT_EXIST", "NO_HINT", "CANNOT_READ_FILE_FOOTER"):
         return (
             f"an input file can't be read: {plain(innermost)}",
             _local_path(unread[2]),
-            "replace it by a good file of the same name and start again: the batch goes on with it, nothing "
-            "is lost or counted twice. Or take it away, and go on without it by --set missing_files=skip",
+            "replace it with a readable file of the same name and start again: the batch then reads that "
+            "file, and nothing is lost or counted twice. To continue without it, remove it and use --set "
+            "missing_files=skip",
         )
     return None
 
@@ -179,11 +180,11 @@ def _cause(error: Any, text: str) -> str:
         return f"{type(error).__name__}: {error}"
     worker = re.findall(r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)+(\S[^\n]*)", text)
     if worker:
-        return f"a Python function of the app's raised {worker[-1]}"
-    # To Spark the kernel is a StatefulProcessor; errors that a row is to blame for never get here.
+        return f"a Python function of the app raised {worker[-1]}"
+    # To Spark the kernel is a StatefulProcessor. Rows that cause an error are rejected, and never get here.
     own = re.search(r"\[TRANSFORM_WITH_STATE_USER_FUNCTION_ERROR\].*? Reason: ([^\n]+)", text)
     if own:
-        return f"keyfold's kernel or its state store failed, no row is at fault: {own[1].rstrip('.')}"
+        return f"keyfold's kernel or its state store failed, not because of a row: {own[1].rstrip('.')}"
     found = re.findall(r"\[([A-Z][A-Z_.0-9]+)\] ([^\n]+)", text)
     inner = [sentence for name, sentence in found if f"[{name}]" not in _WRAPPERS]
     return plain(inner[-1]) if inner else plain(text)

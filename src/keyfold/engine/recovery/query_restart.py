@@ -2,7 +2,7 @@
 
 At the first batch of a query with a processor Spark starts a Python worker and gives it ten seconds to
 connect back, which is fixed in Spark's code (`PythonWorkerFactory.createSimpleWorker`). A machine under load
-may need longer. Nothing of the batch has been done by then, so it is taken up as it was planned.
+may need longer. Nothing of the batch has been done by then, so it is retried as planned.
 """
 
 from __future__ import annotations

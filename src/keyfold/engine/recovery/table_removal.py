@@ -62,7 +62,7 @@ def remove(place: AppHome, what: What, names: Iterable[str], why: str | None = N
 
 
 def finish(place: AppHome) -> str | None:
-    """Carries out a recorded removal, perhaps once more; the caller holds the home.
+    """Carries out a recorded removal, if need be again from its start; the caller holds the home.
 
     Returns why the view could not be removed; that is no error, since a damaged view is of no use.
     """
@@ -118,7 +118,7 @@ def size(place: AppHome, table: str) -> int:
 
 
 def _audit(place: AppHome, entry: dict[str, Any]) -> None:
-    """Adds the line, unless an earlier try did."""
+    """Adds the line, unless an earlier attempt did."""
     line = json.dumps(entry, ensure_ascii=False)
     append_durably(place.path / "audit.jsonl", line, unless=entry["id"])
 
@@ -132,7 +132,7 @@ def _remove_directory(path: Path) -> None:
         raise HomeUnusable(
             f"{error.filename or path} can't be removed: {error.strerror}",
             given=path,
-            hint="mend that and start again, or repeat the command: what is left is removed then",
+            hint="correct that, then start again or repeat the command, which removes what is left",
         ) from None
 
 

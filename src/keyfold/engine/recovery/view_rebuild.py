@@ -46,11 +46,11 @@ def align(spark: SparkSession, store: ViewStore, compiled: Compiled, place: AppH
     position = store.position(name)
     at = -1 if position is None else position.batch
     if at > (-1 if state is None else state) + 1 or (at >= 0 and home.begun() is None):
-        has = "is gone" if home.begun() is None else f"is at batch {-1 if state is None else state}"
+        has = "is missing" if home.begun() is None else f"is at batch {-1 if state is None else state}"
         raise HomeUnusable(
             f"the view of {compiled.name} is at batch {at}, and its checkpoint {has}; nothing was changed",
             given=home.checkpoint,
-            hint="bring back the checkpoint that belongs to the view; or `keyfold reset "
+            hint="restore the checkpoint that belongs to the view; or `keyfold reset "
             f"{compiled.name}`, after which it starts from the first row",
         )
     if state is not None and at < state:
@@ -99,14 +99,14 @@ def _loss(table: str, before: Position | None, batch: int, lost: int | None) -> 
         rows = "1 row of a closed window is" if lost == 1 else f"{lost:,} rows of closed windows are"
     if before is None:
         was = "missing"
-        more = ". A copy of views.db, put in its place before a start, brings back what was closed by then"
+        more = ". A backup of views.db, restored before a start, has the windows that were closed by then"
     else:
         was = f"at batch {before.batch}, before that"
         more = ", and so are windows that opened and closed in between"
     return (
         f"{table}: the view was {was}, and has been rebuilt from the state of batch {batch}. "
         f"State has no closed windows: {rows} missing{more}. "
-        'With keep="7 days" a table keeps closed windows in state for so long.'
+        'With keep="7 days" a table keeps closed windows in state for that time.'
     )
 
 
@@ -116,10 +116,9 @@ def from_state(
     """The table's rows as of a batch, without those of closed windows that are not kept."""
     if compiled.rebuilt is None:
         raise HomeUnusable(
-            f"the view of {compiled.name} is behind its state, "
-            f"{_opaque(compiled)}, so that it can't be made again",
+            f"the view of {compiled.name} is behind its state, {_opaque(compiled)}, so it can't be rebuilt",
             given=f"{home.path}, batch {batch}",
-            hint="bring views.db back; or go on without views; or `keyfold reset "
+            hint="restore views.db from a backup; or run without views; or `keyfold reset "
             f"{compiled.name}`, after which it starts from the first row",
         )
     wanted = compiled.view.arrow
@@ -131,8 +130,8 @@ def from_state(
 
 def _opaque(compiled: Compiled) -> str:
     if compiled.spec.pattern is not None:
-        return "which has partial matches, and not those that were found"
-    return "of which only its processor knows what it means"
+        return "which has partial matches but not the completed ones"
+    return "which only its processor can interpret"
 
 
 def _state(spark: SparkSession, home: TableHome, batch: int, kept: bool) -> DataFrame:

@@ -21,7 +21,7 @@ from keyfold.plan.nodes import Connector, Source
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# Options under which Spark would drop rows in silence, and why they can't be set.
+# Options with which Spark would silently drop rows, and why they can't be set.
 _REFUSED: Final = {
     "mode": "rows that don't parse are always kept as rejected",
     "columnnameofcorruptrecord": "it is keyfold's own",
@@ -130,7 +130,7 @@ def reader_of(spark: SparkSession, connector: Connector) -> Any:
 
 
 def load(reader: Any, source: Source, path: str | None) -> DataFrame:
-    """Loads a stream; what Spark says against it names the stream."""
+    """Loads a stream; if Spark refuses to, the error names the stream."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RowOrigin:
-    """What the kernel needs to explain why a row does not parse, and to say where it stands."""
+    """What the kernel needs to explain why a row does not parse, and where it was read."""
 
     format: str | None = None
     """The text format; None if rows are not text."""
@@ -71,7 +71,7 @@ class StreamSource(Protocol):
         """
 
     def origin(self, source: nodes.Source) -> RowOrigin:
-        """What the kernel is told about rows that do not parse."""
+        """What the kernel needs to report rows that do not parse."""
 
     def available(self, connector: nodes.Connector) -> int | None:
         """How many units of input exist now, read or not: files, or offsets. None if it can't be known."""

@@ -131,11 +131,13 @@ def _refuse_different(
             "nothing was changed",
             where=site,
             given=f"{moved}: {_some(other)}",
-            hint=f"point {stream} back; or give the new files names of their own; or read them by another "
-            "table, or in another home (keyfold run APP.py --home DIR)",
+            hint=f"point {stream} to the old directory again; or give the new files other names; or read "
+            "them with another table, or in another home (keyfold run APP.py --home DIR)",
         )
     if other:
-        _LOG.warning("%s: files with names that were already read stay unread: %s", table, _some(other))
+        _LOG.warning(
+            "%s: files are not read, because files with their names already were: %s", table, _some(other)
+        )
 
 
 def _refuse_read_again(

@@ -44,7 +44,8 @@ class CsvFormat(SparkFormat):
 
         spark = frame.sparkSession
         return DataFrame(
-            kernel(spark).checkCsvHeaders(frame._jdf, reject, source.name, dict(source.connector.options)), spark
+            kernel(spark).checkCsvHeaders(frame._jdf, reject, source.name, dict(source.connector.options)),
+            spark,
         )
 
 

@@ -1,8 +1,8 @@
 """Advances event time for tables whose streams are idle.
 
 Spark's watermark advances with rows alone. Once a table has received nothing from a stream for its `idle`, a
-row that has nothing but a time is put where it reads: the clock's time less `idle`, so that event time goes
-on from where it stopped, at the pace of the clock.
+row with nothing but a time is written to a directory that it reads: the clock's time less `idle`, so that
+event time continues from where it stopped, at the pace of the clock.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class IdleTable:
         return self._query.isActive and (never or self._advanced_at[stream] != self._home.committed())
 
     def _observe(self) -> float:
-        """Takes in Spark's progress reports; returns up to when they tell which streams had rows.
+        """Takes in Spark's progress reports; returns the time up to which they show which streams had rows.
 
         A batch that is running may contain rows of any stream.
         """

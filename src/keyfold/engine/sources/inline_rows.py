@@ -33,7 +33,7 @@ def check(spec: AppSpec, place: AppHome) -> None:
                 f"the rows of stream {stream.name} were changed after they were folded; nothing was changed",
                 where=stream.site,
                 given=f"row {differs + 1} was {written[differs]}",
-                hint="rows may only be added at the end; or start from scratch in another home (--home DIR)",
+                hint="add rows at the end only; or start from scratch in another home (--home DIR)",
             )
 
 

@@ -1,4 +1,4 @@
-"""Input files that disappeared before they were read: a batch waits for them, or is told to skip them.
+"""Input files that disappeared before they were read: a batch needs them, or is set to skip them.
 
 A file that a batch was planned with is part of it: Spark's own source would run the batch again without a
 file that has disappeared meanwhile, and never look for it again. With the setting `missing_files=skip` a
@@ -91,10 +91,10 @@ def _is_new(found: MissingFile, checkpoint: SparkCheckpoint) -> bool:
 def _refuse_published(table: str, site: object, batch: int, missing: list[MissingFile]) -> None:
     """Rows that reached the view or another table can't be retracted there."""
     raise HomeUnusable(
-        f"{table} can't go on without files of batch {batch}: their rows are already in the "
+        f"{table} can't continue without files of batch {batch}: their rows are already in the "
         "view or in other tables; nothing was changed",
         where=site,
         given="\n".join(found.path for found in missing),
-        hint=f"bring them back; or `keyfold reset {table}`, after which it starts from the "
+        hint=f"restore them; or `keyfold reset {table}`, after which it starts from the "
         "first row that its sources still have",
     )

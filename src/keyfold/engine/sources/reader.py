@@ -53,7 +53,9 @@ def with_event_time(frame: DataFrame, column: str, future_ms: int | None) -> Dat
     from pyspark.sql.classic.column import Column
 
     given = F.col(f"`{column}`")
-    usable: Any = Column(kernel(frame.sparkSession).validEventTime(given._jc, -1 if future_ms is None else future_ms))
+    usable: Any = Column(
+        kernel(frame.sparkSession).validEventTime(given._jc, -1 if future_ms is None else future_ms)
+    )
     if CONTROL in frame.columns:
         usable = F.when(F.col(CONTROL), given).otherwise(usable)
     return frame.withColumns({GIVEN: given, TIME: usable})

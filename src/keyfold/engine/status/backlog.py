@@ -84,9 +84,9 @@ class Backlog:
                 return 0
             # Without control rows and replays, which are files of the home.
             lines = sum(1 for line in content.split(b"\n")[1:] if line and OF_HOME not in line)
-            given = chain.logged(content)
-            self._lines[entry] = lines + len(given)
-            for use, batch, _ in given:
+            changes_read = chain.logged(content)
+            self._lines[entry] = lines + len(changes_read)
+            for use, batch, _ in changes_read:
                 self._of_tables.add(entry.parent)
                 self._newest[use] = max(batch, self._newest.get(use, -1))
         return self._lines[entry]

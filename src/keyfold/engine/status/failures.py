@@ -40,7 +40,7 @@ class Failures:
         with self._lock:
             try:
                 if None not in self._found and not self.stopped:
-                    with process.told(self._app):
+                    with process.reporting_java_end(self._app):
                         self._poll()
             except JavaEnded as ended:
                 self._found[None] = datetime.now(UTC), ended

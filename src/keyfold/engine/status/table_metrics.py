@@ -91,11 +91,11 @@ class TableMonitor:
         if rows or not self._progress:
             self._progress = report
         if "addBatch" in (report.get("durationMs") or {}):
-            self._judge(batch, self._rows[batch] / self._reads)
+            self._record_rejection(batch, self._rows[batch] / self._reads)
         while len(self._rows) > 100:
             del self._rows[min(self._rows)]
 
-    def _judge(self, batch: int, rows: float) -> None:
+    def _record_rejection(self, batch: int, rows: float) -> None:
         """Records a batch in which nearly all rows were rejected for one reason."""
         for found in list(self._hook.run.refusals):
             # A file whose only line was taken for a header has no rows.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 
 from keyfold import private
@@ -26,9 +27,13 @@ def rename_durably(temporary: Path, target: Path) -> None:
     sync(target.parent)
 
 
-def link_durably(file: Path, target: Path) -> None:
-    """Gives a file a second name, which is on disk when this returns."""
+def link_durably(file: Path, target: Path, *, linked: Callable[[], None] = lambda: None) -> None:
+    """Adds a hard link to a file, which is on disk when this returns.
+
+    `linked` is called when the link exists but may not survive a power cut yet.
+    """
     os.link(file, target)
+    linked()
     sync(target.parent)
 
 

@@ -131,14 +131,14 @@ class AppHome:
         try:
             found = json.loads(self.plan.read_text("utf-8"))
             if not isinstance(found, dict) or not isinstance(found.get("tables"), dict):
-                raise ValueError("it names no tables")
+                raise ValueError("it has no tables")
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
             raise HomeUnusable(
                 f"{self.plan} can't be read: {error}",
                 given=self.path,
-                hint="it records which definitions wrote the state: bring it back as it was when the app "
+                hint="it records which definitions wrote the state: restore it as it was when the app "
                 "last ran; or start from scratch in another home (keyfold run APP.py --home DIR)",
             ) from None
         return found
@@ -202,7 +202,7 @@ def find(home: Path, name: str, *, table: bool = True) -> tuple[AppHome, str]:
         )
     if not app and len(known) > 1:
         hint = f"one of {', '.join(f'{a}.{part}' for a in known)}"
-        raise QueryError("the home has several apps; say which", given=name, hint=hint)
+        raise QueryError("the home has several apps, and the name does not say which", given=name, hint=hint)
     app = app or known[0]
     if app not in known:
         raise QueryError(

@@ -39,7 +39,7 @@ class Lock:
         except OSError:
             owner = _read(file).get("python", {}).get("pid")
             file.close()
-            raise _held(self._path.parent, owner) from None
+            raise _locked(self._path.parent, owner) from None
         _end_orphan(_read(file).get("jvm"))
         self._file = file
         _HELD.add(self)
@@ -67,13 +67,13 @@ class Lock:
         self._file.flush()
 
 
-def _held(place: Path, owner: int | None) -> HomeLocked:
+def _locked(place: Path, owner: int | None) -> HomeLocked:
     if owner == os.getpid():
         return HomeLocked(
-            f"this process runs {place.name} already",
+            f"this process already runs {place.name}",
             given=place,
-            hint="go on with the handle that the first start returned, or call its stop() before the next; "
-            "`with app.start() as handle:` does so by itself",
+            hint="use the handle that the first start returned, or call its stop() before the next start; "
+            "`with app.start() as handle:` does that at its end",
         )
     what, given = f"another process holds {place}", f"pid {'?' if owner is None else owner}"
     return HomeLocked(what, given=given, hint="stop it, or use another home (--home DIR)")

@@ -139,14 +139,14 @@ class SparkCheckpoint:
         return missing
 
     def skipped(self, source: int) -> list[dict[str, Any]]:
-        """The files that a source has been told to leave out."""
+        """The files that a source skips."""
         try:
             return list(json.loads(self._skipped(source).read_text("utf-8")))
         except FileNotFoundError:
             return []
 
     def skip(self, source: int, rows: list[dict[str, Any]]) -> None:
-        """Tells a source to leave out more files, from its next batch on."""
+        """Makes a source skip more files, from its next batch on."""
         replace_file(self._skipped(source), json.dumps([*self.skipped(source), *rows]).encode())
 
     def relocate(self) -> None:
