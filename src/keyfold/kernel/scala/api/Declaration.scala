@@ -4,7 +4,7 @@ import org.apache.spark.sql.Column
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, ColumnScope, EvaluateAll, Fingerprint}
 import org.apache.spark.sql.keyfold.expressions.InternalColumns
-import org.apache.spark.sql.keyfold.expressions.{RetractableAggregates, UserFold}
+import org.apache.spark.sql.keyfold.expressions.{RetractableAggregates, SparkAggregates, UserFold}
 import org.apache.spark.sql.keyfold.pattern.PatternDeclaration
 import org.apache.spark.sql.keyfold.rows.{RowGate, RowOrigin, SideOutputSettings}
 import org.apache.spark.sql.keyfold.state.TopN
@@ -89,11 +89,11 @@ case class Declaration(
     val retraction = weight.filterNot(_ => recomputesAggregates)
     val aggregates = columns.collect { case AggregateColumn(name, aggregate) => name -> aggregate }
     val shared =
-      if (aggregates.isEmpty) None else Some(AggregateFold.aggregates(scope, keys, aggregates, retraction))
+      if (aggregates.isEmpty) None else Some(SparkAggregates(scope, keys, aggregates, retraction))
     val own = columns.collect {
-      case FoldColumn(fold) => AggregateFold.own(scope, keyColumns, fold, retraction)
+      case FoldColumn(fold) => fold.analyzed(scope, keyColumns, retraction)
     }
-    val all = AggregateFold.distinctNames((shared ++ own).reduce(_ ++ _)).copy(keys = keyColumns)
+    val all = (shared ++ own).reduce(_ ++ _).withDistinctNames.copy(keys = keyColumns)
     all.copy(result = columns.map(c => all.result.find(_.name == c.name).get))
   }
 

@@ -8,8 +8,8 @@ import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.util.UnsafeRowUtils
 import org.apache.spark.sql.functions.col
-import org.apache.spark.sql.keyfold.expressions.{AggregateFold, ColumnScope, EvaluateAll, InternalColumns}
-import org.apache.spark.sql.keyfold.expressions.{RefusedException, UserFold, ValidKey}
+import org.apache.spark.sql.keyfold.expressions.{ColumnScope, EvaluateAll, InternalColumns}
+import org.apache.spark.sql.keyfold.expressions.{RefusedException, SparkAggregates, UserFold, ValidKey}
 import org.apache.spark.sql.keyfold.pattern.{Automaton, PatternDeclaration}
 import org.apache.spark.sql.keyfold.physical.{KernelStrategy, PartitionStepNode}
 import org.apache.spark.sql.keyfold.rows.BehindWatermark
@@ -70,7 +70,7 @@ class TableDeclaration(df: DataFrame, input: InputSettings) {
   // Columns
 
   def aggregate(name: String, column: Column): Unit = {
-    val fold = AggregateFold.aggregates(declared.scope, declared.keys, Seq(name -> column))
+    val fold = SparkAggregates(declared.scope, declared.keys, Seq(name -> column))
     TableDeclaration.requireStorable(fold.schema)
     add(AggregateColumn(name, column))
   }
@@ -87,7 +87,7 @@ class TableDeclaration(df: DataFrame, input: InputSettings) {
     def optional(parts: java.util.List[Column]) = Option(parts).map(_.asScala.toSeq)
     val fold = UserFold(name, fields.asScala.toSeq, zero.asScala.toSeq, update.asScala.toSeq, optional(merge),
       optional(retract), result)
-    val analyzed = AggregateFold.own(declared.scope, declared.keyColumns, fold, declared.weight)
+    val analyzed = fold.analyzed(declared.scope, declared.keyColumns, declared.weight)
     TableDeclaration.requireStorable(analyzed.schema)
     add(FoldColumn(fold))
   }

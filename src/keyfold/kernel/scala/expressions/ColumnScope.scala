@@ -18,33 +18,47 @@ import org.apache.spark.sql.{Column, Row}
  * Spark's analyzer resolves what the user wrote against `seen`; `inSource` then rewrites it onto the source
  * row, so that any chain of where and select costs one evaluation and no copy.
  */
-case class ColumnScope(spark: SparkSession, source: Seq[Attribute], seen: Seq[Attribute], exprs: Seq[Expression], now: Option[Attribute]) {
+case class ColumnScope(
+    spark: SparkSession,
+    source: Seq[Attribute],
+    seen: Seq[Attribute],
+    exprs: Seq[Expression],
+    now: Option[Attribute]) {
   private val relation = LocalRelation(seen)
   private val meaning = AttributeMap(seen.zip(exprs))
 
   def frame: Dataset[Row] = Dataset.ofRows(spark, relation)
 
-  def inSource(e: Expression): Expression = e.transform { case a: AttributeReference if meaning.contains(a) => meaning(a) }
+  def inSource(e: Expression): Expression =
+    e.transform { case a: AttributeReference if meaning.contains(a) => meaning(a) }
 
   def where(c: Column): Expression = frame.where(c).queryExecution.analyzed match {
-    case f @ Filter(_, `relation`) => ColumnScope.plain(ColumnScope.ready(f, spark).asInstanceOf[Filter].condition, now)
+    case f @ Filter(_, `relation`) =>
+      ColumnScope.plain(ColumnScope.ready(f, spark).asInstanceOf[Filter].condition, now)
     case other => throw new RefusedException(s"not a condition on one row: ${other.nodeName}")
   }
 
   def select(cs: Seq[Column]): ColumnScope = {
-    val named = ColumnScope.flat(ColumnScope.ready(frame.select(cs: _*).queryExecution.analyzed, spark), relation).map(e => ColumnScope.plain(e, now).asInstanceOf[NamedExpression])
-    val twice = named.groupBy(_.name.toLowerCase).collectFirst { case (_, same) if same.size > 1 => same.head.name }
-    twice.foreach(n => throw new RefusedException(s"two columns are called $n"))
+    val analyzed = ColumnScope.ready(frame.select(cs: _*).queryExecution.analyzed, spark)
+    val named = ColumnScope.flat(analyzed, relation)
+      .map(e => ColumnScope.plain(e, now).asInstanceOf[NamedExpression])
+    val repeated =
+      named.groupBy(_.name.toLowerCase).collectFirst { case (_, same) if same.size > 1 => same.head.name }
+    repeated.foreach(n => throw new RefusedException(s"two columns are called $n"))
     to(named.map(n => (n.name, inSource(ColumnScope.unalias(n)))))
   }
 
   /** What is written after ORDER BY in SQL. */
   def order(by: String): Seq[SortOrder] = {
-    val written = spark.sessionState.sqlParser.parsePlan(s"SELECT * FROM rows ORDER BY $by").collectFirst { case s: Sort => s.order }
-    val columns = written.getOrElse(throw new RefusedException(s"$by is no order of rows; write it as after ORDER BY in SQL")).map(ExpressionUtils.column(_))
-    frame.sort(columns: _*).queryExecution.analyzed match {
-      case s @ Sort(_, _, `relation`, _) => ColumnScope.ready(s, spark).asInstanceOf[Sort].order.map(o => ColumnScope.plain(o, now).asInstanceOf[SortOrder])
-      case other => throw new RefusedException(s"not an order of rows by what each of them has: ${other.nodeName}")
+    val parsed = spark.sessionState.sqlParser.parsePlan(s"SELECT * FROM rows ORDER BY $by")
+    val written = parsed.collectFirst { case s: Sort => s.order }.getOrElse(
+      throw new RefusedException(s"$by is no order of rows; write it as after ORDER BY in SQL"))
+    frame.sort(written.map(ExpressionUtils.column(_)): _*).queryExecution.analyzed match {
+      case s @ Sort(_, _, `relation`, _) =>
+        val orders = ColumnScope.ready(s, spark).asInstanceOf[Sort].order
+        orders.map(o => ColumnScope.plain(o, now).asInstanceOf[SortOrder])
+      case other =>
+        throw new RefusedException(s"not an order of rows by what each of them has: ${other.nodeName}")
     }
   }
 
@@ -67,8 +81,11 @@ object ColumnScope {
     ColumnScope(spark, source, visible.map(_.newInstance()), visible, now)
   }
 
-  /** Spark's state store writes its schema down in Avro, which has no word for some types. */
-  def storable(t: DataType): Boolean = try { SchemaConverters.toAvroTypeWithDefaults(new StructType().add("x", t)); true } catch { case NonFatal(_) => false }
+  /** Spark's state store records its schema in Avro, which some types have no equivalent in. */
+  def storable(t: DataType): Boolean = try {
+    SchemaConverters.toAvroTypeWithDefaults(new StructType().add("x", t))
+    true
+  } catch { case NonFatal(_) => false }
 
   def unalias(e: Expression): Expression = e match { case Alias(c, _) => c; case other => other }
 
@@ -91,9 +108,14 @@ object ColumnScope {
       val under = AttributeMap(flat(below, base).map(n => n.toAttribute -> unalias(n)))
       list.map {
         case a: Attribute => Alias(under(a), a.name)()
-        case n => n.transform { case a: AttributeReference if under.contains(a) => under(a) }.asInstanceOf[NamedExpression]
+        case n =>
+          val flattened = n.transform { case a: AttributeReference if under.contains(a) => under(a) }
+          flattened.asInstanceOf[NamedExpression]
       }
-    case other => throw new RefusedException(s"${other.nodeName} makes other rows out of a row, or needs more than one; here an expression is about one row: an aggregate is a column of .by(...).table(...), anything else goes into .transform(...)")
+    case other => throw new RefusedException(
+      s"${other.nodeName} makes other rows out of a row, or needs more than one; here an expression is " +
+        "about one row: an aggregate is a column of .by(...).table(...), anything else goes into " +
+        ".transform(...)")
   }
 
   /**
@@ -103,11 +125,12 @@ object ColumnScope {
   def plain(e: Expression, now: Option[Attribute]): Expression = {
     lazy val clock = now.getOrElse(throw new RefusedException(InternalColumns.NeedsClock))
     e.foreach {
-      case s: SubqueryExpression => throw new RefusedException(s"a subquery can't run on each row; use .transform(...) for it")
-      case u: PythonUDF => throw new RefusedException(s"${u.name} is a Python function, which the kernel can't call; use .transform(...) for it")
-      case n: Nondeterministic => throw new RefusedException(s"${n.prettyName}() gives another value when a batch is replayed after a crash, so totals would not be exact")
-      case x if !x.deterministic && x.children.forall(_.deterministic) =>
-        throw new RefusedException(s"${x.prettyName}() gives another value when a batch is replayed after a crash, so totals would not be exact")
+      case _: SubqueryExpression =>
+        throw new RefusedException("a subquery can't run on each row; use .transform(...) for it")
+      case u: PythonUDF => throw new RefusedException(
+        s"${u.name} is a Python function, which the kernel can't call; use .transform(...) for it")
+      case n: Nondeterministic => throw notRepeatable(n)
+      case x if !x.deterministic && x.children.forall(_.deterministic) => throw notRepeatable(x)
       case _ =>
     }
     e.transform {
@@ -117,15 +140,20 @@ object ColumnScope {
     }
   }
 
+  private def notRepeatable(e: Expression) = new RefusedException(
+    s"${e.prettyName}() gives another value when a batch is replayed after a crash, so totals would not be exact")
+
   /** The aggregate that `groupBy(keys).agg(columns)` means to Spark. */
-  def aggregate(lens: ColumnScope, keys: Seq[String], columns: Seq[(String, Column)]): Aggregate = {
+  def aggregate(scope: ColumnScope, keys: Seq[String], columns: Seq[(String, Column)]): Aggregate = {
     import org.apache.spark.sql.functions.col
     val named = columns.map { case (n, c) => c.as(n) }
-    val plan = lens.frame.groupBy(keys.map(k => col(s"`$k`")): _*).agg(named.head, named.tail: _*).queryExecution.analyzed
-    // Nothing above it either: a window function or a generator would be lost with what is there.
-    ready(plan, lens.spark) match {
+    val grouped = scope.frame.groupBy(keys.map(k => col(s"`$k`")): _*)
+    val plan = grouped.agg(named.head, named.tail: _*).queryExecution.analyzed
+    // A node above it would be lost, and a window function or a generator with it.
+    ready(plan, scope.spark) match {
       case a: Aggregate if a.child.isInstanceOf[LocalRelation] => a
-      case other => throw new RefusedException(s"this is no aggregate over the rows of a key alone (Spark makes a ${other.nodeName} of it)")
+      case other => throw new RefusedException(
+        s"this is no aggregate over the rows of a key alone (Spark makes a ${other.nodeName} of it)")
     }
   }
 }

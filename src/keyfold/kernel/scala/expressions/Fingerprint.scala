@@ -44,11 +44,11 @@ class Fingerprint(scope: ColumnScope) {
 
   def fold(fold: UserFold, keys: Seq[String]): String = {
     val keyColumns = keys.map(k => scope.seen.find(_.name.equalsIgnoreCase(k)).get)
-    val analyzed = AggregateFold.own(scope, keyColumns, fold)
+    val analyzed = fold.analyzed(scope, keyColumns)
     val text = parts(fold, analyzed)(_)
     val retract = fold.retract.map { r =>
       // Analyzed as an update, which is what a retraction is.
-      val retracting = AggregateFold.own(scope, keyColumns, fold.copy(update = r))
+      val retracting = fold.copy(update = r).analyzed(scope, keyColumns)
       s" retract(${parts(fold, retracting)(retracting.update)})"
     }
     s"fold zero(${text(analyzed.zero)}) update(${text(analyzed.update)}) " +

@@ -13,12 +13,17 @@ class FoldEvaluator(f: AggregateFold, prefix: Int) {
   def this(f: AggregateFold) = this(f, f.keys.length)
   private val width = f.state.length
   private val types: Array[DataType] = f.state.map(_.dataType).toArray
-  private def bound[T <: Expression](e: T, to: Seq[Attribute]): T = BindReferences.bindReference(e, AttributeSeq(to))
+  private def bound[T <: Expression](e: T, to: Seq[Attribute]): T =
+    BindReferences.bindReference(e, AttributeSeq(to))
 
   // Fixed-width fields are updated in place in one byte array; anything else needs objects.
   val flat: Boolean = f.flat
-  private val updaters = f.coded.map(c => bound(c.fn: ImperativeAggregate, f.in).withNewMutableAggBufferOffset(c.at)).toArray
-  private val mergers = f.coded.map(c => c.fn.withNewMutableAggBufferOffset(c.at).withNewInputAggBufferOffset(prefix + c.at)).toArray
+  private val updaters = f.coded.map { c =>
+    bound(c.fn: ImperativeAggregate, f.in).withNewMutableAggBufferOffset(c.at)
+  }.toArray
+  private val mergers = f.coded.map { c =>
+    c.fn.withNewMutableAggBufferOffset(c.at).withNewInputAggBufferOffset(prefix + c.at)
+  }.toArray
   private val filters = f.coded.map(c => c.filter.map(new UserPredicate(_, f.in)).orNull).toArray
   private val offsets = f.coded.map(_.at).toArray
   private val typed = updaters.zip(offsets).collect { case (t: TypedImperativeAggregate[_], at) => (t, at) }
@@ -31,7 +36,10 @@ class FoldEvaluator(f: AggregateFold, prefix: Int) {
 
   private val zeroRow = UnsafeProjection.create(f.zero).apply(InternalRow.empty).copy()
   private val updating = new UserExpression(f.update, f.state ++ f.in)
-  private val merging = f.merge.map(new UserExpression(_, f.state ++ Seq.fill(prefix)(AttributeReference("before", NullType)()) ++ f.right)).orNull
+  private val merging = f.merge.map { merge =>
+    val columnsBefore = Seq.fill(prefix)(AttributeReference("before", NullType)())
+    new UserExpression(merge, f.state ++ columnsBefore ++ f.right)
+  }.orNull
   private val expressed = f.update.indices.filter(f.update(_) != NoOp).toArray
   private val joined = new JoinedRow
 
@@ -74,7 +82,10 @@ class FoldEvaluator(f: AggregateFold, prefix: Int) {
   def stored(b: InternalRow): InternalRow = if (typed.isEmpty) b else {
     val c = new GenericInternalRow(b.asInstanceOf[GenericInternalRow].values.clone())
     // Spark hands out the bytes it will write the next buffer into.
-    typed.foreach { case (t, at) => t.serializeAggregateBufferInPlace(c); c.update(at, Option(c.getBinary(at)).map(_.clone()).orNull) }
+    typed.foreach { case (t, at) =>
+      t.serializeAggregateBufferInPlace(c)
+      c.update(at, Option(c.getBinary(at)).map(_.clone()).orNull)
+    }
     c
   }
 
@@ -82,7 +93,9 @@ class FoldEvaluator(f: AggregateFold, prefix: Int) {
     if (updaters.length == 0) updating.into(b, joined(b, row))
     else {
       probe(row)
-      codedFirst(b, updating(joined(b, row)))(i => if (filters(i) == null || filters(i)(row)) updaters(i).update(b, row))
+      codedFirst(b, updating(joined(b, row))) { i =>
+        if (filters(i) == null || filters(i)(row)) updaters(i).update(b, row)
+      }
     }
   }
 
@@ -104,7 +117,8 @@ class FoldEvaluator(f: AggregateFold, prefix: Int) {
     var i = 0
     while (i < updaters.length) {
       try act(i) catch {
-        case NonFatal(e) if i > 0 => throw SparkException.internalError(s"an aggregate failed: ${RowError.reason(e)}", e)
+        case NonFatal(e) if i > 0 =>
+          throw SparkException.internalError(s"an aggregate failed: ${RowError.reason(e)}", e)
         case e: Throwable => throw RowError.of(e)
       }
       i += 1
@@ -114,7 +128,8 @@ class FoldEvaluator(f: AggregateFold, prefix: Int) {
 
   /** Folds another state in: `row` has `prefix` columns, then the state's. */
   def merge(b: InternalRow, row: InternalRow): Unit = {
-    if (mergers.length == 0) merging.into(b, joined(b, row)) else codedFirst(b, merging(joined(b, row)))(i => mergers(i).merge(b, row))
+    if (mergers.length == 0) merging.into(b, joined(b, row))
+    else codedFirst(b, merging(joined(b, row)))(i => mergers(i).merge(b, row))
   }
 
   /** The results of the imperative functions, each at its place in `results`. */

@@ -12,7 +12,8 @@ case class WholeRow(dataType: DataType = ObjectType(classOf[InternalRow])) exten
   override def nullable: Boolean = false
   override def eval(row: InternalRow): Any = row
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode =
-    ev.copy(code = code"final InternalRow ${ev.value} = (InternalRow) ${ctx.INPUT_ROW};", isNull = FalseLiteral)
+    ev.copy(
+      code = code"final InternalRow ${ev.value} = (InternalRow) ${ctx.INPUT_ROW};", isNull = FalseLiteral)
 }
 
 /** A value handed on under another data type, unchanged. */
@@ -22,7 +23,8 @@ case class Retyped(child: Expression, dataType: DataType) extends UnaryExpressio
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
     val inner = child.genCode(ctx)
     val java = CodeGenerator.javaType(dataType)
-    ev.copy(code = inner.code + code"final $java ${ev.value} = ($java) ${inner.value};", isNull = FalseLiteral)
+    ev.copy(
+      code = inner.code + code"final $java ${ev.value} = ($java) ${inner.value};", isNull = FalseLiteral)
   }
   override protected def withNewChildInternal(c: Expression): Expression = copy(child = c)
 }
@@ -38,6 +40,8 @@ object InternalRowEncoder {
       Seq(Literal(f.name), GetStructField(struct, i, Some(f.name)))
     }
     new ExpressionEncoder[InternalRow](
-      RowEncoder.encoderFor(schema).asInstanceOf[AgnosticEncoder[InternalRow]], CreateNamedStruct(fields), WholeRow())
+      RowEncoder.encoderFor(schema).asInstanceOf[AgnosticEncoder[InternalRow]],
+      CreateNamedStruct(fields),
+      WholeRow())
   }
 }

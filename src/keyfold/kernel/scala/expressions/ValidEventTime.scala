@@ -16,7 +16,9 @@ case class ValidEventTime(time: Expression, clock: Expression, ahead: Option[Lon
   override def right: Expression = clock
   override def dataType: DataType = TimestampType
   override def nullable: Boolean = true
-  private def limit: Long = ahead.fold(ValidEventTime.Newest)(a => math.min(ValidEventTime.Newest, clock.eval().asInstanceOf[Long] + a))
+  private def limit: Long = ahead.fold(ValidEventTime.Newest) { a =>
+    math.min(ValidEventTime.Newest, clock.eval().asInstanceOf[Long] + a)
+  }
   override def eval(row: InternalRow): Any = {
     val t = time.eval(row)
     if (t == null || t.asInstanceOf[Long] < ValidEventTime.Oldest || t.asInstanceOf[Long] > limit) null else t
@@ -25,10 +27,12 @@ case class ValidEventTime(time: Expression, clock: Expression, ahead: Option[Lon
     val t = time.genCode(ctx)
     val most = ctx.addReferenceObj("limit", new LatestTime(limit), classOf[LatestTime].getName)
     ev.copy(code = t.code + code"""
-      final boolean ${ev.isNull} = ${t.isNull} || ${t.value} < ${ValidEventTime.Oldest}L || ${t.value} > $most.micros();
+      final boolean ${ev.isNull} =
+        ${t.isNull} || ${t.value} < ${ValidEventTime.Oldest}L || ${t.value} > $most.micros();
       final long ${ev.value} = ${t.value};""")
   }
-  override protected def withNewChildrenInternal(t: Expression, c: Expression): Expression = copy(time = t, clock = c)
+  override protected def withNewChildrenInternal(t: Expression, c: Expression): Expression =
+    copy(time = t, clock = c)
 }
 
 class LatestTime(val micros: Long) extends Serializable
