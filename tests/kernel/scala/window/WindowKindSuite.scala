@@ -1,7 +1,8 @@
 package org.apache.spark.sql.keyfold.window
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.{AttributeReference, AttributeSeq, BindReferences}
+import org.apache.spark.sql.catalyst.expressions.{Expression, Literal}
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, InternalColumns, RefusedException}
 import org.apache.spark.sql.keyfold.rows.{LateRowHandling, Lateness, NeverLate}
 import org.apache.spark.sql.types._
