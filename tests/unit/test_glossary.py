@@ -36,16 +36,6 @@ CODE = sorted(
 UNTRANSLATED: set[str] = {
     "src/keyfold/kernel/scala/expressions/AggregateFold.scala",
     "src/keyfold/kernel/scala/expressions/RetractableAggregates.scala",
-    "src/keyfold/kernel/scala/rows/KeyedRows.scala",
-    "src/keyfold/kernel/scala/rows/LatenessCheck.scala",
-    "src/keyfold/kernel/scala/rows/PartialAggregation.scala",
-    "src/keyfold/kernel/scala/rows/RowGate.scala",
-    "src/keyfold/kernel/scala/rows/SideOutput.scala",
-    "src/keyfold/kernel/scala/state/KeyedProcessor.scala",
-    "src/keyfold/kernel/scala/state/RecomputedAggregateProcessor.scala",
-    "src/keyfold/kernel/scala/state/RetractableRowsProcessor.scala",
-    "src/keyfold/kernel/scala/state/RunningAggregateProcessor.scala",
-    "src/keyfold/kernel/scala/state/TopNProcessor.scala",
 }
 
 
