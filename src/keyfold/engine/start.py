@@ -196,7 +196,7 @@ def _query(
 ) -> StreamingQuery:
     settings = {
         "spark.sql.shuffle.partitions": str(partitions),
-        # In processing time nothing is due without rows, but Spark would run empty batches for ever.
+        # In processing time nothing is due without rows, but Spark would run empty batches forever.
         "spark.sql.streaming.noDataMicroBatches.enabled": str(compiled.event_time).lower(),
     }
     if spec.snapshot_every is not None:

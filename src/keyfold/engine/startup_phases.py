@@ -1,4 +1,4 @@
-"""The phases of a start, for whoever shows its progress."""
+"""The phases of a start, for displays of its progress."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """What each batch of a table does, in an order that survives a crash at any point.
 
-First the files beside the table (late, rejected and duplicate rows, changes), then the changes go to the
-tables that read them, then view rows and position in one transaction, then sinks; Spark commits the batch
-after that. A batch that runs again writes the same files, finds the changes that other tables already have,
-finds its id in the view and leaves the view as it is, and writes to the sinks again. The plan runs once,
-however many outputs there are.
+First come the table's files (late, rejected and duplicate rows, changes), then the changes go to the tables
+that read them, then view rows and position are committed in one transaction, then sinks are written; Spark
+commits the batch after that. A batch that runs again writes the same files, skips the tables that have its
+changes, leaves a view that has its id as it is, and writes to the sinks again. The plan runs once, however
+many outputs there are.
 """
 
 from __future__ import annotations

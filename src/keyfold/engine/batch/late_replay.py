@@ -1,7 +1,7 @@
 """Late rows of a table: read back with the windows they missed, and sent to be folded after all.
 
 A replay writes one file per late batch into the directory that the table reads beside its streams. The file
-is there whole or not at all and is never written again, which is what makes a replay happen once.
+appears complete or not at all and is never written again: that is why a replay happens once.
 """
 
 from __future__ import annotations
@@ -131,9 +131,9 @@ def replay(
 ) -> Replayed:
     """Sends the late rows of all batches, or of some, that have not been sent and whose windows are kept.
 
-    A window is kept for so long after its end, by the watermark of now; without a watermark all are. Batches
-    after `upto` are under way: a row that they fold from a replay may be late in them once more, by a
-    watermark that is not known here yet, and must not be sent twice.
+    A window is kept for `keep_ms` after its end, by the present watermark; without a watermark all are.
+    Batches after `upto` are still running: a row that they fold from a replay may be late in them again, by
+    a watermark that is not known here yet, and must not be sent twice.
     """
     expired_before = None if watermark is None else epoch.to_micros(watermark) - keep_ms * 1000
     done = Replayed()

@@ -171,7 +171,7 @@ def _waits_for_event_time(spec: TableSpec, pipeline: Any) -> bool:
     """Whether something may be due as event time passes, so that Spark must run batches without rows."""
     ends = spec.ttl_ms or closes(spec.window) or spec.pattern is not None
     timed = bool(ends and pipeline.hasEventTime()) or bool(waiting(spec, timed=True))
-    # In processing time something is always due: Spark would run empty batches for ever.
+    # In processing time something is always due: Spark would run empty batches forever.
     return timed and not waiting(spec, timed=False)
 
 

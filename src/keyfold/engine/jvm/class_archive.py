@@ -4,7 +4,7 @@ Java calls it a dynamic class data sharing (CDS) archive. It saves a quarter of 
 a machine has it written by a process in the background (`archive_writer`); later starts use it.
 
 An archive belongs to one JVM and one set of jars. Its name has a hash of both; the JVM compares them again,
-and goes on without the archive when they differ. It is code, so it is only used when it and its directory
+and starts without the archive if they differ. It is code, so it is only used when it and its directory
 belong to this user and nobody else can write them.
 """
 
@@ -116,7 +116,7 @@ def _jars(kernel: Path) -> list[Path]:
 
 
 def usable(archive: Path) -> bool:
-    """Whether the file is there, and only this user can have written it."""
+    """Whether the file exists, and only this user can have written it."""
     try:
         found, place = archive.lstat(), archive.parent.stat()
     except OSError:

@@ -95,7 +95,7 @@ class Launch:
         return gateway
 
     def discard(self) -> None:
-        """Ends a JVM that is not going to be used: it would wait for ever."""
+        """Ends a JVM that is not going to be used: it would wait forever."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -145,7 +145,7 @@ class Launch:
         except (PySparkRuntimeError, Py4JError, ConnectionError) as error:
             raise self._ended(_status(error)) from None
         except BaseException:
-            # Interrupted while it starts, the JVM would wait for ever for a connection.
+            # Interrupted while it starts, the JVM would wait forever for a connection.
             for child in psutil.Process().children():
                 if child.pid not in before:
                     child.kill()

@@ -113,7 +113,7 @@ def _refuse_changes(app: str, old: dict[str, Any], compiled: Compiled, place: Ap
             given="\n".join(changes),
             hint="go back to the old definition; or give the table a new name, which starts from the first "
             f"row; or {_reset(app, compiled)}; or use another home (--home DIR). Until then "
-            f"keyfold get, rows and rejected still read what is there ({place.path})",
+            f"keyfold get, rows and rejected still read the stored tables ({place.path})",
         )
 
 

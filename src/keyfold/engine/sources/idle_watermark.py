@@ -48,7 +48,7 @@ class IdleWatermarks:
     def _watch(self) -> None:
         while not self._stopped.wait(_POLL_SECONDS):
             for table in self._tables:
-                with suppress(Exception):  # the query is stopping; whoever waits for it reports failures
+                with suppress(Exception):  # the query is stopping; its failures are reported elsewhere
                     table.poll()
 
 

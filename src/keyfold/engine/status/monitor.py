@@ -92,7 +92,7 @@ class Monitor:
 
     def _watch(self) -> None:
         while not self._closed.wait(SAMPLE_SECONDS):
-            with suppress(Exception):  # the query is stopping; whoever waits for it reports failures
+            with suppress(Exception):  # the query is stopping; its failures are reported elsewhere
                 self.sample()
                 self._write()
 

@@ -98,7 +98,7 @@ class TableMonitor:
     def _record_rejection(self, batch: int, rows: float) -> None:
         """Records a batch in which nearly all rows were rejected for one reason."""
         for found in list(self._hook.run.refusals):
-            # A file whose only line was taken for a header has no rows.
+            # A file whose only line was read as its header has no rows.
             share = min(1.0, found.most / max(rows, found.rejected))
             if found.batch == batch and share >= (NEARLY_ALL if found.most >= FEW else 1):
                 self._rejecting = {

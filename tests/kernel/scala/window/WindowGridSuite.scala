@@ -1,13 +1,17 @@
 package org.apache.spark.sql.keyfold.window
 
+import java.time.format.DateTimeFormatter
 import java.time.{Duration, Instant, ZoneId, ZonedDateTime}
 
 import scala.util.Random
 
-/** Windows and panes against what their definition says: the k-th window is [start, end), and panes are cut at every start and end. */
+/** The k-th window is [start, end), and panes are cut at every start and end of a window. */
 class WindowGridSuite extends munit.FunSuite {
   private val Minute = 60L * 1000 * 1000
-  private def micros(text: String): Long = { val i = Instant.parse(text); i.getEpochSecond * 1000000L + i.getNano / 1000 }
+  private def micros(text: String): Long = {
+    val i = Instant.parse(text)
+    i.getEpochSecond * 1000000L + i.getNano / 1000
+  }
 
   test("a time is in the windows that begin at or before it and end after it, before 1970 too") {
     val chance = new Random(1)
@@ -40,7 +44,8 @@ class WindowGridSuite extends munit.FunSuite {
       val noon = micros(s"${day}T12:00:00Z")
       val k = days.first(noon)
       assertEquals(k, days.last(noon))
-      val midnight = ZonedDateTime.parse(s"${day}T00:00:00", java.time.format.DateTimeFormatter.ISO_LOCAL_DATE_TIME.withZone(ZoneId.of(zone)))
+      val local = DateTimeFormatter.ISO_LOCAL_DATE_TIME.withZone(ZoneId.of(zone))
+      val midnight = ZonedDateTime.parse(s"${day}T00:00:00", local)
       assertEquals(days.start(k), midnight.toEpochSecond * 1000000L)
       assertEquals(Duration.ofNanos((days.end(k) - days.start(k)) * 1000).toHours, hours)
     }

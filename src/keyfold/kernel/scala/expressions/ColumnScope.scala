@@ -141,7 +141,8 @@ object ColumnScope {
   }
 
   private def notRepeatable(e: Expression) = new RefusedException(
-    s"${e.prettyName}() gives another value when a batch is replayed after a crash, so totals would not be exact")
+    s"${e.prettyName}() gives another value when a batch is replayed after a crash, " +
+      "so totals would not be exact")
 
   /** The aggregate that `groupBy(keys).agg(columns)` means to Spark. */
   def aggregate(scope: ColumnScope, keys: Seq[String], columns: Seq[(String, Column)]): Aggregate = {

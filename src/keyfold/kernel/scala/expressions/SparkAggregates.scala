@@ -83,8 +83,10 @@ object SparkAggregates {
       }
     }
 
-    def result(output: NamedExpression): NamedExpression =
-      Alias(ColumnScope.unalias(output).transformUp { case x: AggregateExpression => value(x) }, output.name)()
+    def result(output: NamedExpression): NamedExpression = {
+      val values = ColumnScope.unalias(output).transformUp { case x: AggregateExpression => value(x) }
+      Alias(values, output.name)()
+    }
 
     private def value(x: AggregateExpression): Expression = {
       val (part, at) = parts.zip(starts).collectFirst {
