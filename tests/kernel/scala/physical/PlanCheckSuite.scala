@@ -27,7 +27,8 @@ class PlanCheckSuite extends munit.FunSuite {
   test("a plan that ends too early is named by its last node") {
     val empty = WatermarkPropagationExec(scan)
     assertEquals(
-      PlanCheck.shape(empty), Some("plans LocalTableScan below WatermarkPropagationExec, where keyfold needs " +
-        "UnwrapExec: it turns emitted objects into rows"))
+      PlanCheck.shape(empty),
+      Some("plans LocalTableScan below WatermarkPropagationExec, where keyfold needs UnwrapExec: " +
+        "it turns emitted objects into rows"))
   }
 }
