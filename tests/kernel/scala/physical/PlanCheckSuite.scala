@@ -28,7 +28,7 @@ class PlanCheckSuite extends munit.FunSuite {
     val empty = WatermarkPropagationExec(scan)
     assertEquals(
       PlanCheck.shape(empty),
-      Some("plans LocalTableScan below WatermarkPropagationExec, where keyfold needs " +
-        "UnwrapExec: it turns emitted objects into rows"))
+      Some("plans LocalTableScan below WatermarkPropagationExec, where keyfold needs UnwrapExec: " +
+        "it turns emitted objects into rows"))
   }
 }

@@ -9,9 +9,10 @@ import org.apache.spark.sql.catalyst.plans.logical.{
   Aggregate, Filter, LocalRelation, LogicalPlan, Project, Sort
 }
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
-import org.apache.spark.sql.classic.{Dataset, ExpressionUtils, SparkSession}
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.keyfold.spark.SparkDatasets
 import org.apache.spark.sql.types._
-import org.apache.spark.sql.{Column, Row}
+import org.apache.spark.sql.{Column, DataFrame}
 
 /**
  * The columns a user sees at one point of a stream, each as an expression over the source's own columns.
@@ -27,19 +28,19 @@ case class ColumnScope(
   private val relation = LocalRelation(seen)
   private val meaning = AttributeMap(seen.zip(exprs))
 
-  def frame: Dataset[Row] = Dataset.ofRows(spark, relation)
+  def frame: DataFrame = SparkDatasets.frame(spark, relation)
 
   def inSource(e: Expression): Expression =
     e.transform { case a: AttributeReference if meaning.contains(a) => meaning(a) }
 
-  def where(c: Column): Expression = frame.where(c).queryExecution.analyzed match {
+  def where(c: Column): Expression = SparkDatasets.analyzed(frame.where(c)) match {
     case f @ Filter(_, `relation`) =>
       ColumnScope.plain(ColumnScope.ready(f, spark).asInstanceOf[Filter].condition, now)
     case other => throw new RefusedException(s"not a condition on one row: ${other.nodeName}")
   }
 
   def select(cs: Seq[Column]): ColumnScope = {
-    val analyzed = ColumnScope.ready(frame.select(cs: _*).queryExecution.analyzed, spark)
+    val analyzed = ColumnScope.ready(SparkDatasets.analyzed(frame.select(cs: _*)), spark)
     val named = ColumnScope.flat(analyzed, relation)
       .map(e => ColumnScope.plain(e, now).asInstanceOf[NamedExpression])
     val repeated =
@@ -53,7 +54,7 @@ case class ColumnScope(
     val parsed = spark.sessionState.sqlParser.parsePlan(s"SELECT * FROM rows ORDER BY $by")
     val written = parsed.collectFirst { case s: Sort => s.order }.getOrElse(
       throw new RefusedException(s"$by is no order of rows; write it as after ORDER BY in SQL"))
-    frame.sort(written.map(ExpressionUtils.column(_)): _*).queryExecution.analyzed match {
+    SparkDatasets.analyzed(frame.sort(written.map(SparkDatasets.column): _*)) match {
       case s @ Sort(_, _, `relation`, _) =>
         val orders = ColumnScope.ready(s, spark).asInstanceOf[Sort].order
         orders.map(o => ColumnScope.plain(o, now).asInstanceOf[SortOrder])
@@ -149,7 +150,7 @@ object ColumnScope {
     import org.apache.spark.sql.functions.col
     val named = columns.map { case (n, c) => c.as(n) }
     val grouped = scope.frame.groupBy(keys.map(k => col(s"`$k`")): _*)
-    val plan = grouped.agg(named.head, named.tail: _*).queryExecution.analyzed
+    val plan = SparkDatasets.analyzed(grouped.agg(named.head, named.tail: _*))
     // A node above it would be lost, and a window function or a generator with it.
     ready(plan, scope.spark) match {
       case a: Aggregate if a.child.isInstanceOf[LocalRelation] => a

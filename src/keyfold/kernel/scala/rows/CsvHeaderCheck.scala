@@ -5,15 +5,14 @@ import scala.collection.mutable
 import com.univocity.parsers.csv.CsvParser
 import org.apache.hadoop.fs.Path
 
-import org.apache.spark.deploy.SparkHadoopUtil
 import org.apache.spark.paths.SparkPath
-import org.apache.spark.rdd.InputFileBlockHolder
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.csv.CSVOptions
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, JoinedRow}
-import org.apache.spark.sql.execution.datasources.{CodecStreams, PartitionedFile}
+import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.keyfold.io.SourceDirectory
 import org.apache.spark.sql.keyfold.physical.PartitionStep
+import org.apache.spark.sql.keyfold.spark.SparkInputFiles
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
@@ -46,7 +45,7 @@ private class CsvHeaders(h: CsvHeaderCheck) {
 
   /** Whether the row that is read just now is of a file whose header is right. */
   def fits(): Boolean = {
-    val file = InputFileBlockHolder.getInputFilePath
+    val file = SparkInputFiles.currentUrl
     if (file ne last) {
       last = file
       wrong = seen.getOrElseUpdate(file.toString, look(file.toString))
@@ -101,8 +100,7 @@ private class CsvHeaders(h: CsvHeaderCheck) {
 
   /** The first lines from the header on, which Spark looks for after empty lines and comments. */
   private def first(url: String): Seq[String] = {
-    val path = SparkPath.fromUrlString(url).toPath
-    val in = CodecStreams.createInputStreamWithCloseResource(SparkHadoopUtil.get.conf, path)
+    val in = SparkInputFiles.open(url)
     try {
       val reader = new java.io.BufferedReader(new java.io.InputStreamReader(in, options.charset))
       val all = Iterator.continually(reader.readLine()).takeWhile(_ != null).map(_.stripPrefix("\uFEFF"))

@@ -3,24 +3,17 @@ package org.apache.spark.sql.keyfold.rows
 import org.apache.hadoop.io.Text
 import org.apache.hadoop.util.LineReader
 
-import org.apache.spark.deploy.SparkHadoopUtil
 import org.apache.spark.paths.SparkPath
-import org.apache.spark.sql.execution.datasources.CodecStreams
+import org.apache.spark.sql.keyfold.spark.SparkInputFiles
 import org.apache.spark.sql.types._
 
 /**
- * Where lines stand in a file, or in a part of one, that are asked for in the order in which it has them:
- * by their number, or in a part that does not begin the file by their first byte. The file is read once
- * more, as far as there are such lines.
+ * Finds lines in a file, or in a part of one that starts at the byte `from`, asked for in the file's order:
+ * by number or, in a part other than the first, by first byte. The file is read a second time, up to the
+ * last line asked for.
  */
 class InputLines(url: String, from: Long) {
-  private val path = SparkPath.fromUrlString(url).toPath
-  private val conf = SparkHadoopUtil.get.conf
-  private val in = if (from == 0) CodecStreams.createInputStreamWithCloseResource(conf, path) else {
-    val file = path.getFileSystem(conf).open(path)
-    file.seek(from)
-    file
-  }
+  private val in = if (from == 0) SparkInputFiles.open(url) else SparkInputFiles.openAt(url, from)
   private val (reader, line) = (new LineReader(in), new Text)
   // The line that a part begins in, or with, belongs to the part before.
   private var (at, number, lost) = (if (from == 0) 0L else from + reader.readLine(line), 0L, false)

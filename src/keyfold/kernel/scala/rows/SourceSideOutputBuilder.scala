@@ -2,8 +2,8 @@ package org.apache.spark.sql.keyfold.rows
 
 import java.io.IOException
 
-import org.apache.spark.rdd.InputFileBlockHolder
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.keyfold.spark.SparkInputFiles
 import org.apache.spark.unsafe.types.UTF8String
 
 /** The side outputs of a source's rows: also why a text does not parse, and in which file and line it is. */
@@ -22,7 +22,7 @@ class SourceSideOutputBuilder(gate: RowGate)
   }
 
   override protected def location(): Option[RowLocation] = {
-    val url = if (gate.origin.files) InputFileBlockHolder.getInputFilePath else UTF8String.EMPTY_UTF8
+    val url = if (gate.origin.files) SparkInputFiles.currentUrl else UTF8String.EMPTY_UTF8
     if (url ne fileOf) {
       fileOf = url
       file = if (url.numBytes == 0) None else Some(RowLocation(InputFile.shown(url.toString)))
@@ -31,14 +31,14 @@ class SourceSideOutputBuilder(gate: RowGate)
   }
 
   private def inLine(location: RowLocation, raw: String): RowLocation = if (!failure.lined) location else {
-    val url = InputFileBlockHolder.getInputFilePath
+    val url = SparkInputFiles.currentUrl
     // The file is read a second time; if that fails the row is rejected without its line.
     try {
       if (url ne linesOf) {
         if (lines != null) lines.close()
         linesOf = url
         lines = null
-        lines = new InputLines(url.toString, InputFileBlockHolder.getStartOffset)
+        lines = new InputLines(url.toString, SparkInputFiles.currentOffset)
       }
       if (lines == null) location else lines.find(location, raw)
     } catch { case _: IOException => lines = null; location }

@@ -25,8 +25,15 @@ object SparkInputFiles {
   def currentOffset: Long = InputFileBlockHolder.getStartOffset
 
   /** Opens a file by its URL, decompressed as its extension says; it is closed when the task ends. */
-  def open(url: String): InputStream = {
-    val path = SparkPath.fromUrlString(url).toPath
-    CodecStreams.createInputStreamWithCloseResource(SparkHadoopUtil.get.conf, path)
+  def open(url: String): InputStream =
+    CodecStreams.createInputStreamWithCloseResource(SparkHadoopUtil.get.conf, path(url))
+
+  /** Opens a file by its URL at a byte. */
+  def openAt(url: String, offset: Long): InputStream = {
+    val file = path(url).getFileSystem(SparkHadoopUtil.get.conf).open(path(url))
+    file.seek(offset)
+    file
   }
+
+  private def path(url: String) = SparkPath.fromUrlString(url).toPath
 }
