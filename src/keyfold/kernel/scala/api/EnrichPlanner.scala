@@ -17,7 +17,7 @@ import org.apache.spark.sql.DataFrame
 /**
  * How a stream is enriched. `keepRows`, `keepValues`: whether rows without a value, or values without a row,
  * go on. `waitMs`: how long a row waits for a value. `follow`: rows are kept, for `keepMs` or for good, and
- * retracted and emitted anew when their value changes. Lengths below zero are none.
+ * retracted and emitted again when their value changes. Lengths below zero are none.
  */
 case class EnrichOptions(
     keepRows: Boolean, keepValues: Boolean, waitMs: Long, follow: Boolean, keepMs: Long) {

@@ -97,7 +97,7 @@ class ArrivalEnrichProcessor(
     from + duration
   }
 
-  /** Joined rows follow their value: when it changes, they are retracted and emitted anew. */
+  /** Joined rows follow their value: when it changes, they are retracted and emitted again. */
   private def follow(
       key: InternalRow,
       streamRows: ArrayBuffer[InternalRow],

@@ -28,7 +28,7 @@ sealed trait WindowKind extends Serializable {
    */
   def panes: Option[PaneAssigner]
 
-  /** Which rows are late, as far as it can be told before the shuffle. */
+  /** Which rows are late, as far as that is known before the shuffle. */
   def lateness: LatenessRule
 
   /**
