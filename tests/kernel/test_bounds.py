@@ -120,5 +120,5 @@ def test_a_key_that_is_no_text_is_rejected() -> None:
     with drive(bytes_as_text) as d:
         d.push("events", [{"b": b"\xff\xfe"}, {"b": b"fine"}, {"b": b"\xff\xfe"}])
         assert [r["k"] for r in d.rows("t")] == ["fine"]
-        assert {r["reason"] for r in d.rejected("t")} == {"key k is no UTF-8 text"}
+        assert {r["reason"] for r in d.rejected("t")} == {"key k is not valid UTF-8"}
         assert len(d.rejected("t")) == 2

@@ -114,7 +114,7 @@ def test_a_file_whose_header_is_wrong_is_rejected_once_however_it_is_read(tmp_pa
             assert (line["raw"], line["byte"]) == ("late,us,many", good.index("late"))
             assert bare["reason"] == (
                 "the header of bare.csv is 0,eu,0, but the schema has id,region,amount: the whole file is "
-                "rejected; if it has no header, say header=False"
+                "rejected; if it has no header, set header=False"
             )
             assert (bare["file"], bare["rows"]) == (str(inbox / "bare.csv"), 4999)
             assert bare["raw"] == "\n".join(lines[:5])
@@ -155,7 +155,7 @@ def test_a_wrong_header_moves_no_time_closes_no_window_and_stops_a_strict_table(
         assert watermark.isoformat() == "2026-01-01T08:00:01+00:00"
     (inbox / "good.csv").unlink()
     strict = started(app("strict", on_error="fail"), tmp_path / "home")
-    with strict, pytest.raises(QueryFailed, match=r"header of bare\.csv is a,2026.*say header=False"):
+    with strict, pytest.raises(QueryFailed, match=r"header of bare\.csv is a,2026.*set header=False"):
         strict.drain()
 
 
@@ -223,7 +223,7 @@ def test_csv_bytes_that_are_no_text_are_rejected_and_make_no_key(tmp_path: Path)
         handle.drain()
         assert [(r["k"], r["total"]) for r in handle.table("t").rows()] == [("café", 3)]
         reasons = [r["reason"] for r in handle.rejected("rows")]
-        assert reasons == ["bytes that are no text in the file's encoding"] * 2
+        assert reasons == ["bytes that are invalid in the file's encoding"] * 2
 
 
 def test_relative_paths_are_meant_from_where_python_is(

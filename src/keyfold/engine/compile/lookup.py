@@ -24,7 +24,7 @@ def lookup_join(context: Context, node: nodes.LookupJoin) -> Any:
     names = _names(node, list(mine), theirs.names, where)
     loaded = context.lookups.register(lookup, node.on)
     with explained(context.spark, f"lookup {lookup.name}", where, f"on {', '.join(node.on)}"):
-        java = loaded.kernel.looked(before._jdf, theirs.json(), list(node.on), names, node.how == "inner")
+        java = loaded.kernel.join(before._jdf, theirs.json(), list(node.on), names, node.how == "inner")
     columns = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in theirs.fields)
     context.meaning[f"{context.stages}:lookup:{lookup.name}"] = (
         f"{node.how} on {', '.join(node.on)}: {columns}"

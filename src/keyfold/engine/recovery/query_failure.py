@@ -77,7 +77,7 @@ def of_table(app: str, table: str, home: TableHome) -> Iterator[None]:
 
 
 def _bad_row(failure: _Failure) -> QueryFailed | None:
-    bad = re.search(r"\[KEYFOLD_BAD_ROW\] (.*?); row: (.*)", failure.text)
+    bad = re.search(r"\[KEYFOLD_REJECTED_ROW\] (.*?); row: (.*)", failure.text)
     if bad is None:
         return None
     return failure.explained(

@@ -109,7 +109,7 @@ SOURCES: Final[dict[str, StreamSource]] = {
     "rate": SparkSource(endless=True, fixed_schema=True),
     "spark": SparkSource(),
 }
-"""The source of each kind of connector."""
+"""Sources by kind."""
 
 
 def source_of(source: Source, feeds: Mapping[str, Path]) -> StreamSource:

@@ -47,10 +47,10 @@ class RowStepSuite extends munit.FunSuite {
     assertEquals(decided(row(null, x = 0), positive), (Admission.Filtered, null))
     assertEquals(decided(row(null, time = null)), (Admission.Diverted, "event time is null"))
     assertEquals(decided(row(null, time = 1L)), (Admission.Diverted, "key k is null"))
-    val garbled = UTF8String.fromBytes(Array[Byte](-1, 65))
-    assertEquals(decided(row(garbled, time = 1L)), (Admission.Diverted, "key k is no UTF-8 text"))
-    assertEquals(decided(row(garbled)), (Admission.Diverted, "key k is no UTF-8 text"))
-    assert(decided(row("a", time = Late - 1))._2.startsWith("older than what can still be waited for"))
+    val invalidText = UTF8String.fromBytes(Array[Byte](-1, 65))
+    assertEquals(decided(row(invalidText, time = 1L)), (Admission.Diverted, "key k is not valid UTF-8"))
+    assertEquals(decided(row(invalidText)), (Admission.Diverted, "key k is not valid UTF-8"))
+    assert(decided(row("a", time = Late - 1))._2.startsWith("behind the watermark of a step before the table"))
     assertEquals(decided(row("a", time = Late)), (Admission.Admitted, null))
   }
 

@@ -93,6 +93,6 @@ class SideOutputSuite extends munit.FunSuite {
     val row = InternalRow(UTF8String.fromString("a"))
     assertEquals(SideOutput.raw(builder(keep = true).rejected(row, "bad")), "{\"k\":\"a\"}")
     val error = intercept[SparkException](builder(keep = false).rejected(row, "bad"))
-    assertEquals(error.getMessage, "[KEYFOLD_BAD_ROW] bad; row: {\"k\":\"a\"}")
+    assertEquals(error.getMessage, "[KEYFOLD_REJECTED_ROW] bad; row: {\"k\":\"a\"}")
   }
 }

@@ -53,13 +53,13 @@ case class ColumnScope(
   def order(by: String): Seq[SortOrder] = {
     val parsed = spark.sessionState.sqlParser.parsePlan(s"SELECT * FROM rows ORDER BY $by")
     val written = parsed.collectFirst { case s: Sort => s.order }.getOrElse(
-      throw new RefusedException(s"$by is no order of rows; write it as after ORDER BY in SQL"))
+      throw new RefusedException(s"not an ORDER BY clause: $by"))
     SparkDatasets.analyzed(frame.sort(written.map(SparkDatasets.column): _*)) match {
       case s @ Sort(_, _, `relation`, _) =>
         val orders = ColumnScope.ready(s, spark).asInstanceOf[Sort].order
         orders.map(o => ColumnScope.plain(o, now).asInstanceOf[SortOrder])
       case other =>
-        throw new RefusedException(s"not an order of rows by what each of them has: ${other.nodeName}")
+        throw new RefusedException(s"ORDER BY must use columns of the row, not ${other.nodeName}")
     }
   }
 
@@ -114,9 +114,8 @@ object ColumnScope {
           flattened.asInstanceOf[NamedExpression]
       }
     case other => throw new RefusedException(
-      s"${other.nodeName} makes other rows out of a row, or needs more than one; here an expression is " +
-        "about one row: an aggregate is a column of .by(...).table(...), anything else goes into " +
-        ".transform(...)")
+      s"${other.nodeName} is not allowed here: the expression must be evaluated on one row; an aggregate " +
+        "is a column of .by(...).table(...), anything else goes into .transform(...)")
   }
 
   /**
@@ -155,7 +154,7 @@ object ColumnScope {
     ready(plan, scope.spark) match {
       case a: Aggregate if a.child.isInstanceOf[LocalRelation] => a
       case other => throw new RefusedException(
-        s"this is no aggregate over the rows of a key alone (Spark makes a ${other.nodeName} of it)")
+        s"not an aggregate over the rows of a key (Spark plans it as ${other.nodeName})")
     }
   }
 }

@@ -47,7 +47,7 @@ private class RetractableAggregates(weight: Expression) {
         else Cast(Divide(all, Cast(n, DecimalType.LongDecimal)), a.dataType)
       }
     case x: AggregateExpression =>
-      throw new RefusedException(s"${x.aggregateFunction.prettyName} can't retract a row")
+      throw new RefusedException(s"${x.aggregateFunction.prettyName} can't be retracted")
   }
 
   private def sum(of: Expression, filter: Option[Expression]): Expression =

@@ -7,15 +7,15 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * The same as a condition, where rows go on as they are: true if a key can be one; if not, the row is
- * rejected with the reason.
+ * True if a key is valid: not null and, if text, valid UTF-8. Otherwise throws the reason, for which the row
+ * is rejected. For operators that are not the kernel's.
  */
 case class ValidKey(child: Expression, name: String) extends UnaryExpression with CodegenFallback {
   override def dataType: DataType = BooleanType
   override def nullable: Boolean = false
   override def eval(row: InternalRow): Any = child.eval(row) match {
     case null => throw new IllegalArgumentException(ValidKey.missing(name))
-    case text: UTF8String if !text.isValid => throw new IllegalArgumentException(ValidKey.garbled(name))
+    case text: UTF8String if !text.isValid => throw new IllegalArgumentException(ValidKey.invalidText(name))
     case _ => true
   }
   override protected def withNewChildInternal(c: Expression): Expression = copy(child = c)
@@ -23,5 +23,5 @@ case class ValidKey(child: Expression, name: String) extends UnaryExpression wit
 
 object ValidKey {
   def missing(name: String): String = s"key $name is null"
-  def garbled(name: String): String = s"key $name is no UTF-8 text"
+  def invalidText(name: String): String = s"key $name is not valid UTF-8"
 }

@@ -70,7 +70,7 @@ class LookupTable {
    * Joins each row with the lookup's row of the same key. `schema`: the lookup's columns, as JSON; `on`:
    * columns of both; `names`: the names that the lookup's other columns get.
    */
-  def looked(
+  def join(
       df: DataFrame,
       schema: String,
       on: JavaList[String],

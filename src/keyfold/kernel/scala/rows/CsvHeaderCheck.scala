@@ -16,12 +16,10 @@ import org.apache.spark.sql.keyfold.spark.SparkInputFiles
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * Spark fills CSV columns by position, so that a file whose header names other columns would be read into
- * the wrong ones, and of a file without a header it would drop the first line. Such a file is rejected as a
- * whole: rows in, and out come those of the other files, with nothing in `_kf_side`; then, for each file
- * that is rejected, one row with nothing but its text in `_kf_side`. A file that is read in several
- * partitions is told of by the one that begins it; the others say how many rows of it they left out, for
- * Python to add up.
+ * Rejects CSV files whose header does not match the schema: Spark fills columns by position and would read
+ * wrong values, or drop the first line of a file without a header. Rows of other files pass with a null side
+ * output; each rejected file becomes one side output. If a file is split, the task with its beginning gives
+ * the reason, and the others only count their rows.
  */
 case class CsvHeaderCheck(
     columns: Seq[String], width: Int, origin: RowOrigin, keep: Boolean, zone: String, base: String,
@@ -56,7 +54,7 @@ private class CsvHeaders(h: CsvHeaderCheck) {
 
   /** Asked for when all rows have been read. A file without any may still be one line that is no header. */
   def rejected: Iterator[InternalRow] = {
-    // Nothing may be left out without a word, should Spark ever plan a scan in another way.
+    // Fail rather than lose rows, should Spark plan scans in another way.
     if (h.files.isEmpty && seen.valuesIterator.exists(_ != null))
       throw new IllegalStateException("it is not known which files this task reads")
     h.files.iterator.map(_.urlEncodedPath).distinct.flatMap { url =>
@@ -88,7 +86,7 @@ private class CsvHeaders(h: CsvHeaderCheck) {
       val (name, header) = (new Path(url).getName, CsvHeaders.short(found.mkString(",")))
       if (same) null
       else new Wrong(s"the header of $name is $header, but the schema has ${expected.mkString(",")}: " +
-        "the whole file is rejected; if it has no header, say header=False", lines)
+        "the whole file is rejected; if it has no header, set header=False", lines)
     }.orNull
   }
 

@@ -11,10 +11,10 @@ final class KeyValidation(keys: Seq[Expression]) {
   private val texts = keys.indices.filter(keys(_).dataType.isInstanceOf[StringType]).toArray
 
   /** Which key column is not valid UTF-8, as a reason, or null: no reader could ask for such a key. */
-  def garbled(row: InternalRow): String = {
+  def invalidText(row: InternalRow): String = {
     var i = 0
     while (i < texts.length) {
-      if (!row.getUTF8String(texts(i)).isValid) return ValidKey.garbled(names(texts(i)))
+      if (!row.getUTF8String(texts(i)).isValid) return ValidKey.invalidText(names(texts(i)))
       i += 1
     }
     null

@@ -65,8 +65,8 @@ final class RowAdmission(gate: RowGate, check: Option[LatenessCheck], keys: Seq[
 
   /** Whether the key of an admitted row is valid text. The answer is the same for all rows of a key. */
   def decideText(row: InternalRow, keyed: InternalRow): Admission = {
-    val garbled = keyValidation.garbled(keyed)
-    if (garbled == null) Admitted else reject(row, garbled)
+    val invalidText = keyValidation.invalidText(keyed)
+    if (invalidText == null) Admitted else reject(row, invalidText)
   }
 
   /** `late` is null for a replayed row. */

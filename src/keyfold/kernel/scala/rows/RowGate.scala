@@ -40,7 +40,7 @@ final class RowGateEvaluator(gate: RowGate, partition: Int) {
   def sideOutput(row: InternalRow): InternalRow =
     if (side >= 0 && !row.isNullAt(side)) SideOutput.of(row, side)
     else if (raw >= 0 && !row.isNullAt(raw)) sideOutputs.unparsed(row, row.getString(raw))
-    else if (isUndecoded(row)) sideOutputs.rejected(row, "bytes that are no text in the file's encoding")
+    else if (isUndecoded(row)) sideOutputs.rejected(row, "bytes that are invalid in the file's encoding")
     else null
 
   // Spark's CSV reader replaces what it can't decode by U+FFFD, so that different texts become equal.

@@ -56,8 +56,8 @@ class SideOutputBuilder(row: Expression, input: Seq[Attribute], settings: SideOu
     val closed = if (missed == 1) "its window is" else s"$missed of its windows are"
     lazy val now = s"the watermark is ${EventTime.text(watermark)}"
     val reason =
-      if (watermark == EventTime.NoWatermark) "older than what is kept of its key"
-      else if (missed == 0) s"older than what can still be waited for, $now"
+      if (watermark == EventTime.NoWatermark) "older than the rows that its key still has in state"
+      else if (missed == 0) s"behind the watermark of a step before the table, $now"
       else s"$closed closed since ${EventTime.text(lastEnd)}, $now"
     SideOutput.late(reason, exact(row).getString(0), stream, time, watermark, missed, windows, lastEnd)
   }
@@ -76,5 +76,5 @@ object SideOutputBuilder {
     CreateNamedStruct(columns.flatMap(c => Seq(Literal(c.name), c)))
 
   def badRow(reason: String, raw: String): SparkException =
-    new SparkException(s"[KEYFOLD_BAD_ROW] $reason; row: $raw")
+    new SparkException(s"[KEYFOLD_REJECTED_ROW] $reason; row: $raw")
 }

@@ -32,8 +32,8 @@ class KeptWindows(handle: StatefulProcessorHandle, stateSchema: StructType, keep
   def remove(w: WindowState): Unit = corrections(TimerTicks.of(w.end)) = Correction(w, removed = true)
 
   /** The corrections so far, to return to if a replayed row is rejected. */
-  def savepoint(): LinkedHashMap[Long, Correction] = corrections.clone()
-  def rollback(to: LinkedHashMap[Long, Correction]): Unit = corrections = to
+  def pendingCorrections(): LinkedHashMap[Long, Correction] = corrections.clone()
+  def restoreCorrections(to: LinkedHashMap[Long, Correction]): Unit = corrections = to
 
   /** The corrections of the batch by tick; from here on, only what is stored is read. */
   def takeCorrections(): LinkedHashMap[Long, Correction] = {

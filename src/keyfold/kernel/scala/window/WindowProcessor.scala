@@ -88,12 +88,12 @@ abstract class WindowProcessor(
    */
   private def atomically(rows: Array[InternalRow])(act: => Unit): Unit = {
     val (before, emitted) = (open.clone(), out.length)
-    val corrections = if (kept == null) null else kept.savepoint()
+    val corrections = if (kept == null) null else kept.pendingCorrections()
     try act catch {
       case e: RowError =>
         open = before
         out.dropRightInPlace(out.length - emitted)
-        if (kept != null) kept.rollback(corrections)
+        if (kept != null) kept.restoreCorrections(corrections)
         rows.foreach(reject(_, e))
     }
   }
