@@ -18,7 +18,7 @@ from keyfold.plan.ddl import columns
 from keyfold.plan.nodes import Connector, Duplicates, Lookup
 from keyfold.plan.validate import arguments
 
-FORMATS: Final = ("json", "csv", "parquet")
+FILE_FORMATS: Final = ("json", "csv", "parquet")
 # Formats that Spark can only read as a stream.
 _ENDLESS: Final = frozenset({"rate", "rate-micro-batch", "socket"})
 
@@ -31,7 +31,7 @@ def files(path: str | os.PathLike[str], format: str = "json", **options: object)
     `header=False` for files without a header; otherwise a file with another header, or without one, is
     rejected as a whole.
     """
-    checked = arguments.one_of(format, FORMATS, "the format of kf.files", call_site())
+    checked = arguments.one_of(format, FILE_FORMATS, "the format of kf.files", call_site())
     return Connector("files", checked, _path(path, "kf.files"), _options(options))
 
 

@@ -1,4 +1,4 @@
-"""Sinks: where a table's changes go beside its view, by kind of connector."""
+"""Sinks: where a table's changes go beside its view."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SparkSink:
 
 
 SINKS: Final[dict[str, Callable[[Connector], Sink]]] = {"files": SparkSink, "spark": SparkSink}
-"""How to open the sink of each kind of connector."""
+"""How a sink is opened, by kind."""
 
 
 def open_sink(connector: Connector) -> Sink:

@@ -1,4 +1,4 @@
-"""Sources by connector kind: files, rows of a declaration, generated rows, and whatever Spark can stream."""
+"""The sources: files, rows of a declaration, generated rows, and whatever Spark can stream."""
 
 from __future__ import annotations
 

@@ -50,7 +50,8 @@ class RowStepSuite extends munit.FunSuite {
     val invalidText = UTF8String.fromBytes(Array[Byte](-1, 65))
     assertEquals(decided(row(invalidText, time = 1L)), (Admission.Diverted, "key k is not valid UTF-8"))
     assertEquals(decided(row(invalidText)), (Admission.Diverted, "key k is not valid UTF-8"))
-    assert(decided(row("a", time = Late - 1))._2.startsWith("behind the watermark of a step before the table"))
+    val (_, reason) = decided(row("a", time = Late - 1))
+    assert(reason.startsWith("behind the watermark of a step before the table"))
     assertEquals(decided(row("a", time = Late)), (Admission.Admitted, null))
   }
 
