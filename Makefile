@@ -13,7 +13,7 @@ FOUND = $(shell find tests -mindepth 2 -name 'test_*.py' | cut -d/ -f1,2 | sort 
 SUITES = $(filter-out $(PLAIN),$(FOUND)) $(wildcard tests/test_*.py)
 # Directories whose tests mostly wait for Spark: two processes share their files. tests/process is not one of them: beside another
 # JVM, the Python workers that Spark starts time out.
-PAIRED := tests/engine tests/docs
+PAIRED := tests/cli tests/docs tests/engine
 
 .PHONY: help setup check test test-long format bench bench-cli chaos docs demo wheel clean
 
