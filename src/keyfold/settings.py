@@ -45,8 +45,8 @@ class Settings(BaseSettings):
     )
     class_archive: bool = Field(
         True,
-        description="Whether starts use an archive of Java's classes, which the first good run has written "
-        "in the background.",
+        description="Whether starts use an archive of Java's classes, which a background process writes "
+        "after the first successful run.",
     )
     jvm_launcher: Literal["direct", "spark-submit"] = Field(
         "direct",

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from keyfold.engine.storage.layout import wait_until
+from keyfold.engine.polling import wait_until
 from tests.cli.conftest import write
 from tests.cli.test_run import ENVIRONMENT, KEYFOLD
 from tests.cli.test_start import alive
@@ -52,7 +52,7 @@ class Dev:
 
     @property
     def home(self) -> Path:
-        return Path(re.findall(r"shop runs in (.*)/shop: ", self.errors.read_text())[-1])
+        return Path(re.findall(r"shop is running in (.*)/shop: ", self.errors.read_text())[-1])
 
     def n(self) -> object:
         """The one row's value, as another process reads it."""
@@ -86,11 +86,12 @@ def test_an_edited_app_starts_again_in_the_same_jvm(dev: Dev) -> None:
     assert dev.java() == [java]
 
     write(dev.where / "shop.py", APP + "\nno python")
-    dev.until("is no Python")
+    dev.until("is not Python")
     assert dev.n() == ["6"], "the old app goes on"
     write(dev.where / "shop.py", APP.replace("n=COUNTED", 'n="sum(lost)"'))
-    dev.until("keyfold: waiting until shop.py changes")
+    dev.until("keyfold: shop goes on as it was; waiting until shop.py changes", 2)
     assert "lost" in dev.errors.read_text()
+    assert dev.n() == ["6"], "what only Spark can refuse does not stop the old app either"
     write(dev.where / "shop.py", APP.replace("n=COUNTED", 'n="max(v)"'))
     dev.until("keyfold: up in", 3)
     assert dev.n() == ["5"]

@@ -14,7 +14,7 @@ import pytest
 
 from keyfold.engine.jvm import class_archive
 from keyfold.engine.jvm.command import JAVA_OPTIONS, java_command, needs_spark_submit
-from keyfold.engine.storage.layout import wait_until
+from keyfold.engine.polling import wait_until
 from keyfold.kernel import build
 from keyfold.settings import load
 from tests.cli.conftest import Result, write

@@ -5,16 +5,20 @@ from __future__ import annotations
 import shutil
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.cli import output, run_loop
+from keyfold.cli.app_check import empty_feeds, findings_of
 from keyfold.cli.app_loader import Loaded, beside, by_value, load
 from keyfold.cli.main import Interrupted, text_of
 from keyfold.cli.signals import Stopping
 from keyfold.cli.source_files import SourceFiles
+from keyfold.errors import HomeLocked
 
 if TYPE_CHECKING:
     from keyfold.engine.handle import Handle
+    from keyfold.plan.nodes import AppSpec
 
 _LOOK_SECONDS: Final = 0.1
 
@@ -30,6 +34,7 @@ class Development:
         self._files = SourceFiles(self._loaded.path)
         self._changed: Loaded | None = None
         self._spark: Any = None
+        self._running = False
 
     def run(self) -> None:
         """Returns after a signal."""
@@ -54,15 +59,18 @@ class Development:
         spec = self._loaded.app.spec()
         try:
             handle = run_loop.started(spec, name, self._home, {}, stopping, self._send_modules)
-            self._spark = handle.spark
+            self._spark, self._running = handle.spark, True
             output.say(f"up in {time.monotonic() - begun:.1f} s; starts again when {name} changes")
+            if not self._keep:
+                output.say(f"read its tables with: keyfold rows {spec.name}.TABLE --home {self._home}")
             run_loop.waited(handle, stopping, over=self._reload)
-        except Interrupted:
+        except (Interrupted, HomeLocked):
             raise
         except Exception as error:
             output.error(text_of(error))
-            output.say(f"waiting until {name} changes")
+            output.say(f"nothing is running; waiting until {name} changes")
         finally:
+            self._running = False
             self._stop(handle)
 
     def _send_modules(self) -> None:
@@ -80,12 +88,38 @@ class Development:
             shutil.rmtree(self._home / self._loaded.app.spec().name, ignore_errors=True)
 
     def _reload(self) -> bool:
-        """Whether the files have changed and hold an app; if they hold none, says why."""
+        """Whether the files have changed and hold an app that Spark accepts; if not, says why."""
         if self._changed is None and self._files.changed():
             self._files.unload()
-            try:
-                self._changed = load(self._target)
-            except Exception as error:
-                output.error(text_of(error))
+            if errors := self._load_changed():
+                for error in errors:
+                    output.error(text_of(error))
+                state = (
+                    f"{self._loaded.app.name} goes on as it was" if self._running else "nothing is running"
+                )
+                output.say(f"{state}; waiting until {self._loaded.path.name} changes")
             self._files.note()
         return self._changed is not None
+
+    def _load_changed(self) -> list[Exception]:
+        """Loads the changed app, unless it has errors. The app that runs is not touched."""
+        try:
+            loaded = load(self._target)
+            errors = self._refusals(loaded.app.spec()) if self._running else []
+        except Exception as error:
+            return [error]
+        if not errors:
+            self._changed = loaded
+        return errors
+
+    def _refusals(self, spec: AppSpec) -> list[Exception]:
+        """What Spark, or the state that is kept, refuses of an app."""
+        from keyfold.engine.storage.layout import AppHome
+
+        place = AppHome(self._home.resolve() / spec.name)
+        stored = place.read_plan() if self._keep else None
+        with TemporaryDirectory(prefix="keyfold-check-", ignore_cleanup_errors=True) as directory:
+            kept = place if self._keep else AppHome(Path(directory) / spec.name)
+            feeds = empty_feeds(spec, Path(directory) / "feeds")
+            found = findings_of(self._spark, spec, feeds, stored, kept)
+        return [finding.error for finding in found if finding.error is not None]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import keyfold as kf
-from keyfold.cli.commands.check import _findings
+from keyfold.cli.app_check import findings_of
 from keyfold.engine import start
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import HomeUnusable, KeyfoldError
@@ -37,7 +37,7 @@ def refused(app: kf.App, home: Path, match: str) -> str:
     before = {file: file.read_bytes() for file in place.path.rglob("*") if file.is_file()}
     with pytest.raises(HomeUnusable, match=match) as error:
         total(app, home)
-    (found,) = _findings(shared_session(), app.spec(), {}, place.read_plan(), place)
+    (found,) = findings_of(shared_session(), app.spec(), {}, place.read_plan(), place)
     assert isinstance(found.error, KeyfoldError)
     assert (str(found.error), found.state) == (str(error.value), "differs")
     after = {file: file.read_bytes() for file in place.path.rglob("*") if file.is_file()}

@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from keyfold.cli.app_check import Finding, empty_feeds, findings_of
 from keyfold.cli.options import AppFile, Home, Json
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from keyfold.cli.app_loader import Loaded
-    from keyfold.engine.compile.table import Analysis
     from keyfold.engine.storage.layout import AppHome
-    from keyfold.plan.nodes import AppSpec
-
-
-@dataclass(frozen=True)
-class Finding:
-    """The result for one table: its schema and fingerprint, and its error."""
-
-    table: str
-    state: str | None = None
-    fingerprint: str | None = None
-    keys: tuple[tuple[str, str], ...] = ()
-    columns: tuple[tuple[str, str], ...] = ()
-    error: Exception | None = None
 
 
 def command(app: AppFile, home: Home = None, json: Json = False) -> None:
@@ -73,75 +57,11 @@ def _examined(loaded: Loaded, home: str | None) -> tuple[AppHome, list[Finding]]
         spark = session.own_session(settings.model_copy(update={"home": Path(directory)}))
         try:
             with process.reporting_java_end(spec.name):
-                return place, _findings(spark, spec, _feeds(spec, Path(directory) / "feeds"), stored, place)
+                return place, findings_of(
+                    spark, spec, empty_feeds(spec, Path(directory) / "feeds"), stored, place
+                )
         finally:
             process.stop(spark)
-
-
-def _feeds(spec: AppSpec, directory: Path) -> dict[str, Path]:
-    """Empty directories for streams of inline rows: analysis needs a path, not the rows."""
-    feeds = {s.name: directory / s.name for s in spec.streams if s.connector.kind == "rows"}
-    for feed in feeds.values():
-        feed.mkdir(parents=True)
-    return feeds
-
-
-def _findings(
-    spark: SparkSession, spec: AppSpec, feeds: dict[str, Path], stored: dict[str, Any] | None, place: AppHome
-) -> list[Finding]:
-    from keyfold.engine import session
-    from keyfold.engine.compile.table import Analysis, analyze
-    from keyfold.engine.compile.upstream import Upstream
-    from keyfold.engine.jvm import process
-    from keyfold.engine.lookups.registry import Lookups
-
-    # An error is reported for its table, and the other tables are checked all the same.
-    sides = Lookups(spark, session.kernel(spark))
-    upstream = Upstream(spec, {})
-    analyzed: dict[str, Analysis | Exception] = {}
-    for table in spec.tables:
-        try:
-            analyzed[table.name] = analyze(spark, table, feeds, sides, upstream)
-        except Exception as error:
-            if process.is_java_end(error):
-                raise
-            analyzed[table.name] = error
-    good = [found for found in analyzed.values() if isinstance(found, Analysis)]
-    return [
-        Finding(name, error=found) if isinstance(found, Exception) else _finding(found, good, stored, place)
-        for name, found in analyzed.items()
-    ]
-
-
-def _finding(
-    analysis: Analysis, others: list[Analysis], stored: dict[str, Any] | None, place: AppHome
-) -> Finding:
-    from keyfold.engine.compile.table import build
-    from keyfold.engine.jvm import process
-    from keyfold.engine.recovery import damage, definition_check
-
-    table = analysis.spec
-    found = Finding(table.name)
-    try:
-        compiled = build(analysis, others)
-        found = Finding(
-            table.name,
-            state="differs" if _has_state(table.name, stored, place) else "new",
-            fingerprint=definition_check.fingerprint(definition_check.meaning_of(compiled)),
-            keys=tuple((column.name, str(column.type)) for column in compiled.view.keys),
-            columns=tuple((column.name, str(column.type)) for column in compiled.view.columns),
-        )
-        definition_check.check(table.app, stored, compiled, place)
-        damage.check(table.app, table.name, place.table(table.name))
-    except Exception as error:
-        if process.is_java_end(error):
-            raise
-        return replace(found, error=error)
-    return replace(found, state="fits") if found.state == "differs" else found
-
-
-def _has_state(table: str, stored: dict[str, Any] | None, place: AppHome) -> bool:
-    return table in ((stored or {}).get("tables") or {}) or place.table(table).begun() is not None
 
 
 def _document(app: str, place: AppHome, findings: list[Finding]) -> dict[str, Any]:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Annotated
+from tempfile import TemporaryDirectory, gettempdir
+from typing import Annotated, Final
 
+import psutil
 import typer
 
 from keyfold.cli.options import AppFile
+
+_PREFIX: Final = "keyfold-dev-"
 
 
 def command(
@@ -29,7 +34,8 @@ def command(
     """Run an app while you write it, until Ctrl-C.
 
     When its file or a module beside it changes, the app starts again within seconds, since Java stays up. If
-    the new file has an error, the error is shown and the old app goes on.
+    the new file has an error, a column that does not exist included, the error is shown and the old app goes
+    on.
 
     Without --home each start reads all input again, into a temporary directory.
 
@@ -49,5 +55,15 @@ def _place(home: str | None) -> Iterator[Path]:
     if home is not None:
         yield Path(home).expanduser()
         return
-    with TemporaryDirectory(prefix="keyfold-dev-", ignore_cleanup_errors=True) as directory:
+    _remove_left()
+    with TemporaryDirectory(prefix=f"{_PREFIX}{os.getpid()}-", ignore_cleanup_errors=True) as directory:
         yield Path(directory)
+
+
+def _remove_left() -> None:
+    """Removes what killed processes of this user left behind."""
+    for left in Path(gettempdir()).glob(f"{_PREFIX}*-*"):
+        pid = left.name.removeprefix(_PREFIX).split("-")[0]
+        with suppress(OSError):
+            if pid.isdigit() and not psutil.pid_exists(int(pid)) and left.stat().st_uid == os.getuid():
+                shutil.rmtree(left, ignore_errors=True)
