@@ -82,7 +82,7 @@ def _with_event_time(rows: DataFrame, after: DataFrame, node: nodes.Transform, w
     if dict(after.dtypes)[kept] != "timestamp":
         raise BadExpression(
             "the function of transform changed the type of "
-            f" the stream's time {kept}, which must be a timestamp",
+            f"the stream's time {kept}, which must be a timestamp",
             where=where,
             given=f"{kept} {dict(after.dtypes)[kept]}",
             hint="leave the column as it is and add another, or drop it: tables then order rows by arrival",
