@@ -28,22 +28,22 @@ app = kf.App("shop")
 orders = app.stream("orders", kf.files("in"), schema="k string, x int, at timestamp", time="at")
 orders.by("k").tumbling("1 minute").table("totals", n="count(*)", total="sum(x)", keep="1 day")
 """
-KEEPS = "kept.updateValue("
+KEEPS = "stored.updateValue("
 FAILS = 'if (new java.io.File("fails").exists) throw new NullPointerException("the store is broken"); '
 
 
 def with_a_fault(place: Path) -> None:
     """A kernel whose state store fails to keep closed windows while there is a file `fails`."""
-    source = (build.SOURCES / "scala" / "window" / "WindowProcessor.scala").read_text()
+    source = (build.SOURCES / "scala" / "window" / "KeptWindows.scala").read_text()
     assert source.count(KEEPS) == 1
-    (place / "WindowProcessor.scala").write_text(source.replace(KEEPS, FAILS + KEEPS))
+    (place / "KeptWindows.scala").write_text(source.replace(KEEPS, FAILS + KEEPS))
     kernel, classes = build.kernel_jar(), place / "classes"
     jars = Path(pyspark.__file__).parent / "jars"
     with zipfile.ZipFile(kernel) as jar:
         jar.extractall(classes)
     compiler = ["-cp", f"{jars}/*:{kernel}", "scala.tools.nsc.Main", "-usejavacp", "-nowarn"]
     subprocess.run(
-        [build.java(), "-Xss8m", *compiler, "-d", str(classes), str(place / "WindowProcessor.scala")],
+        [build.java(), "-Xss8m", *compiler, "-d", str(classes), str(place / "KeptWindows.scala")],
         check=True,
     )
     shutil.make_archive(str(place / "kernel"), "zip", classes)
