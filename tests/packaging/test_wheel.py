@@ -97,8 +97,14 @@ class Place:
     cache: Path
 
     def keyfold(self, *words: str, cwd: Path | None = None) -> str:
-        # No jar may be built here: the wheel's is to be used.
-        return run(self.bin / "keyfold", *words, cwd=cwd or self.work, KEYFOLD_KERNEL_DIR=str(self.cache))
+        # No jar may be built here: the wheel's is to be used. The class archive would be written here too.
+        return run(
+            self.bin / "keyfold",
+            *words,
+            cwd=cwd or self.work,
+            KEYFOLD_KERNEL_DIR=str(self.cache),
+            KEYFOLD_CLASS_ARCHIVE="false",
+        )
 
 
 @pytest.fixture(scope="session")
