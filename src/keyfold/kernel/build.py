@@ -23,7 +23,7 @@ from keyfold.errors import JavaMissing, KernelBuildFailed
 
 SOURCES = Path(__file__).parent
 LOWEST_JAVA = 17
-# The compiler is gone before Java's optimising compiler has paid for itself: without it, less than half of the time.
+# The compiler is gone before Java's optimising compiler has paid for itself: half of the time without it.
 COMPILER_OPTIONS = ("-Xss8m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
