@@ -11,7 +11,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from typing import Annotated, Final
 
-import psutil
 import typer
 
 from keyfold.cli.options import AppFile, Json
@@ -66,6 +65,8 @@ def _place(home: str | None) -> Iterator[Path]:
 
 def _remove_left() -> None:
     """Removes what killed processes of this user left behind."""
+    import psutil
+
     for left in Path(gettempdir()).glob(f"{_PREFIX}*-*"):
         pid = left.name.removeprefix(_PREFIX).split("-")[0]
         with suppress(OSError):

@@ -163,20 +163,22 @@ def _from_a_socket(error: BaseException | None) -> bool:
 
 @contextmanager
 def ending_java() -> Iterator[None]:
-    """For a command that needs Java no longer than this: ends the JVM, and waits until it is gone.
+    """For a command that needs Java no longer than this: ends the JVM that it started, and waits for that.
 
     A JVM stops its session and removes its temporary files when its input is closed. Left to the end of this
     process, that happens after it, and whoever then looks into the home finds files that are about to go.
     """
+    before = _gateway()
     try:
         yield
     finally:
-        _end()
+        if _gateway() is not before:
+            _end()
 
 
 def _end() -> None:
     process = getattr(_gateway(), "proc", None)
-    if process is None:  # no JVM, or one that started this process
+    if process is None:
         return
     with suppress(OSError):
         process.stdin.close()
