@@ -1,0 +1,68 @@
+"""Storage on any file system that Spark can write, through the kernel: HDFS, S3 and others."""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from keyfold.engine.storage.contract import checked
+from keyfold.fault_points import FaultPoint, reached
+
+T = TypeVar("T")
+
+
+class SparkStorage:
+    """Files below a URI, with the credentials, settings and guarantees of a Spark session.
+
+    `kernel`: the kernel's entry point in the session's JVM.
+    """
+
+    def __init__(self, kernel: Any, spark: Any, root: str) -> None:
+        self.root = root.rstrip("/")
+        self._files = self._call("", lambda: kernel.files(spark._jsparkSession, self.root))
+
+    def __repr__(self) -> str:
+        return f"<storage {self.root}>"
+
+    def read(self, name: str) -> bytes:
+        found = self._call(name, lambda: self._files.read(checked(name)))
+        if found is None:
+            raise FileNotFoundError(errno.ENOENT, "No such file", self.uri(name))
+        return bytes(found)
+
+    def list(self, name: str = "") -> list[str]:
+        return sorted(json.loads(self._call(name, lambda: self._files.list(checked(name, root=True)))))
+
+    def put(self, name: str, content: bytes, *, durable: bool = True) -> None:
+        reached(FaultPoint.STORAGE_SENDING, name=name)
+        self._call(name, lambda: self._files.put(checked(name), content, durable))
+        reached(FaultPoint.STORAGE_NAMED, name=name)
+
+    def put_new(self, name: str, content: bytes) -> bool:
+        reached(FaultPoint.STORAGE_SENDING, name=name)
+        done = bool(self._call(name, lambda: self._files.putNew(checked(name), content)))
+        if done:
+            reached(FaultPoint.STORAGE_NAMED, name=name)
+        return done
+
+    def delete(self, name: str) -> None:
+        self._call(name, lambda: self._files.delete(checked(name)))
+
+    def uri(self, name: str = "") -> str:
+        return f"{self.root}/{checked(name)}" if name else self.root
+
+    def _call(self, name: str, call: Callable[[], T]) -> T:
+        """Calls the kernel; an exception of Java's becomes an `OSError` with its text."""
+        from py4j.protocol import Py4JError, Py4JJavaError
+
+        try:
+            return call()
+        except Py4JJavaError as error:
+            text = str(error.java_exception.toString()).partition("\n")[0]
+        except Py4JError as error:
+            text = f"Java has ended, or does not answer: {error}"
+        denied = "AccessControlException" in text or "AccessDenied" in text
+        kind = PermissionError if denied else OSError
+        raise kind(errno.EACCES if denied else errno.EIO, text, self.uri(name)) from None

@@ -1,0 +1,33 @@
+"""Storage on HDFS: a NameNode and a DataNode on loopback."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import pytest
+
+from keyfold.engine import session
+from keyfold.engine.storage.remote import SparkStorage
+from tests.storage.contract import StorageContract
+
+pytestmark = pytest.mark.jvm
+roots = count()
+
+
+class TestSparkStorageOnHdfs(StorageContract):
+    @pytest.fixture
+    def storage(self, spark: Any, hdfs: str) -> SparkStorage:
+        return SparkStorage(session.kernel(spark), spark, f"{hdfs}/contract/{next(roots)}")
+
+
+def test_an_hdfs_that_does_not_answer_is_an_error_with_its_address(spark: Any) -> None:
+    spark.conf.set("ipc.client.connect.max.retries", "1")
+    spark.conf.set("ipc.client.connect.retry.interval", "10")
+    try:
+        storage = SparkStorage(session.kernel(spark), spark, "hdfs://127.0.0.1:9/x")
+        with pytest.raises(OSError, match=r"127\.0\.0\.1:9"):
+            storage.list()
+    finally:
+        spark.conf.unset("ipc.client.connect.max.retries")
+        spark.conf.unset("ipc.client.connect.retry.interval")
