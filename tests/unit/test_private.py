@@ -15,7 +15,7 @@ from keyfold.engine.batch import rejected_rows, side_outputs
 from keyfold.engine.session import log_settings
 from keyfold.engine.sources import json_rows
 from keyfold.engine.storage import layout as homes
-from keyfold.engine.storage import lease as locks
+from keyfold.engine.storage.lease import Lease
 from keyfold.settings import load
 from keyfold.views.contract import Column, ViewSchema
 from keyfold.views.stores import open_store
@@ -45,7 +45,7 @@ def test_all_that_python_writes_into_a_home_is_private(tmp_path: Path) -> None:
     home = tmp_path / "deep" / "home"
     log_settings(load(home=home))
     place = homes.app_home(home, "shop")
-    lock = locks.Lock(place).take()
+    lease = Lease(place).take()
     table = place.table("t")
     place.write_plan({})
     place.write_status({"tables": {}})
@@ -64,7 +64,7 @@ def test_all_that_python_writes_into_a_home_is_private(tmp_path: Path) -> None:
         assert {path.name for path in place.path.glob("views.db*")} >= {"views.db", "views.db-wal"}
         assert open_to_others(tmp_path / "deep") == {}
     store.close()
-    lock.release()
+    lease.release()
 
 
 def test_an_app_that_others_could_read_is_made_private_when_it_is_started(tmp_path: Path) -> None:

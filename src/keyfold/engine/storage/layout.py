@@ -3,7 +3,7 @@
 ```
 <home>/spark.log  java.log  log4j2.properties
 <home>/.tmp/<run>/         temporary files of a JVM
-<home>/<app>/lock          pids of the Python process and its JVM
+<home>/<app>/lease/<epoch>.json  which process may write, and its heartbeat
 <home>/<app>/app.json      plan and fingerprints of the running definition
 <home>/<app>/views.db      views
 <home>/<app>/status.json   metrics of a running app, or its last ones
@@ -25,7 +25,9 @@ from pathlib import Path
 from typing import Any
 
 from keyfold import private
+from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.files import replace_file
+from keyfold.engine.storage.local import LocalStorage
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
 from keyfold.errors import HomeUnusable, QueryError, did_you_mean
 
@@ -103,6 +105,12 @@ class AppHome:
     """The directory of one app in a home."""
 
     path: Path
+    remote: Storage | None = None
+
+    @property
+    def storage(self) -> Storage:
+        """Where the app's durable files are."""
+        return self.remote or LocalStorage(self.path)
 
     @property
     def views(self) -> Path:
@@ -115,10 +123,6 @@ class AppHome:
     @property
     def status(self) -> Path:
         return self.path / "status.json"
-
-    @property
-    def lock(self) -> Path:
-        return self.path / "lock"
 
     def table(self, name: str) -> TableHome:
         return TableHome(self.path / "tables" / name)
