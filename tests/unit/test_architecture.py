@@ -152,7 +152,7 @@ def test_durable_writes_are_in_the_storage_package_alone() -> None:
 
 def test_the_formats_of_sparks_logs_are_known_to_the_storage_package_alone() -> None:
     words = re.compile(
-        r"sources/\[0-9|\"(offsets|commits)\"|/ \"sources\"|batchWatermarkMs|logOffset|_metadata/v2"
+        r"sources/\[0-9|/ \"(offsets|commits|sources)\"|batchWatermarkMs|logOffset|_metadata/v2"
     )
     found = {
         path

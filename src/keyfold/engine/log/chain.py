@@ -12,13 +12,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 from keyfold.engine.storage.files import link_durably
 from keyfold.engine.storage.layout import AppHome, TableHome
-from keyfold.fault_points import FaultPoint, reached
 from keyfold.plan import nodes
 from keyfold.plan.nodes import AppSpec, TableSpec
 
@@ -68,9 +66,7 @@ class Links:
         """Links a batch's changes into the directories of all readers that don't have them."""
         for directory, upto in self._upto.items():
             if batch > upto:
-                reached(FaultPoint.READER_DUE, file=file, reader=directory)
-                given = partial(reached, FaultPoint.READER_GIVEN, file=file, reader=directory)
-                link_durably(file, directory / file.name, linked=given)
+                link_durably(file, directory / file.name)
                 self._upto[directory] = batch
 
 

@@ -20,11 +20,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from keyfold import private
-from keyfold.engine.batch import side_outputs
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.log import chain
 from keyfold.engine.log.chain import Links, Use
-from keyfold.engine.recovery.view_rebuild import from_state
+from keyfold.engine.recovery.state_rows import from_state
 from keyfold.engine.storage.files import rename_durably, replace_file
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.errors import StateMismatch
@@ -87,8 +86,6 @@ def _begin(compiled: Compiled, home: TableHome) -> None:
     """Removes the files of a table's earlier state, and of a start that was interrupted."""
     if home.begun() is not None:
         return
-    for file in chain.files(home.changes).values():
-        file.unlink()
     if chain.uses(compiled.spec):
         # The source log may name files of a snapshot that is about to be written again.
         shutil.rmtree(home.checkpoint / "sources", ignore_errors=True)
@@ -144,7 +141,7 @@ def _operations(arrays: dict[str, pa.Array], n: int, closed: datetime | None) ->
 def _write(rows: Iterator[pa.RecordBatch], schema: ViewSchema, path: Path) -> None:
     """Writes a snapshot, even one without rows: its name tells after which batch changes follow."""
     private.directory(path.parent)
-    columns = side_outputs.as_parquet(schema.arrow)
+    columns = as_parquet(schema.arrow)
     temporary = path.with_name(f".{path.name}")
     private.write(temporary, b"")
     with pq.ParquetWriter(temporary, columns) as writer:
@@ -181,3 +178,21 @@ def _directory(use: Use, place: AppHome) -> Path:
 
 def _number(batch: int | None) -> int:
     return -1 if batch is None else batch
+
+
+def as_parquet(schema: pa.Schema) -> pa.Schema:
+    """The schema with types that Spark reads from Parquet, which has no time of day in nanoseconds."""
+    import pyarrow as pa
+
+    def readable(kind: pa.DataType) -> pa.DataType:
+        if pa.types.is_time64(kind):
+            return pa.time64("us")
+        if pa.types.is_list(kind):
+            return pa.list_(readable(kind.value_type))
+        if pa.types.is_map(kind):
+            return pa.map_(readable(kind.key_type), readable(kind.item_type))
+        if pa.types.is_struct(kind):
+            return pa.struct([(field.name, readable(field.type)) for field in kind])
+        return kind
+
+    return pa.schema([(field.name, readable(field.type)) for field in schema])

@@ -8,9 +8,9 @@
 <home>/<app>/views.db      views
 <home>/<app>/status.json   metrics of a running app, or its last ones
 <home>/<app>/streams/<s>/  rows of kf.rows
-<home>/<app>/tables/<t>/   checkpoint/  late/  rejected/  changes/
+<home>/<app>/tables/<t>/   checkpoint/  log/ (changes and side outputs, batch by batch)  sinks/ (positions)
 <home>/<app>/tables/<t>/   side/ (replayed late rows)  control/ (rows that only advance event time)
-<home>/<app>/tables/<t>/   removed/ (duplicates)  readers.json (the tables that read its changes)
+<home>/<app>/tables/<t>/   readers.json (the tables that read its changes)
 <home>/<app>/tables/<t>/   from/<n>-<table>/ (changes of other tables, until they are read)
 ```
 """
@@ -48,20 +48,12 @@ class TableHome:
         return f"file://{self.checkpoint}"
 
     @property
-    def rejected(self) -> Path:
-        return self.path / "rejected"
+    def log(self) -> Path:
+        return self.path / "log"
 
     @property
-    def late(self) -> Path:
-        return self.path / "late"
-
-    @property
-    def changes(self) -> Path:
-        return self.path / "changes"
-
-    @property
-    def removed(self) -> Path:
-        return self.path / "removed"
+    def sinks(self) -> Path:
+        return self.path / "sinks"
 
     @property
     def incoming(self) -> Path:
@@ -94,8 +86,7 @@ class TableHome:
 
     def sweep(self) -> None:
         """Removes the temporary files of a killed process."""
-        rows = (self.late, self.rejected, self.removed)
-        for directory in (*rows, self.changes, self.incoming, self.side, self.control):
+        for directory in (self.incoming, self.side, self.control, self.sinks):
             for file in directory.rglob(".*"):
                 file.unlink(missing_ok=True)
 
