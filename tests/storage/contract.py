@@ -115,6 +115,23 @@ class StorageContract:
             with pytest.raises(ValueError, match="not a name below the root"):
                 use(name)
 
+    def test_a_directory_is_a_storage_of_its_own(self, storage: Storage) -> None:
+        below = storage.below("a/b")
+        assert below.list() == []
+        assert below.put_new("c/d", b"x")
+        assert storage.read("a/b/c/d") == b"x"
+        assert below.uri("c") == storage.uri("a/b/c")
+
+    def test_a_file_is_fetched_to_the_local_disk(self, storage: Storage) -> None:
+        content = bytes(range(256)) * 1000
+        storage.put("d/part-0.parquet", content)
+        with storage.fetched("d/part-0.parquet") as path:
+            assert path.name == "part-0.parquet"
+            assert path.read_bytes() == content
+        with pytest.raises(FileNotFoundError), storage.fetched("d/none"):
+            pass
+        assert storage.list("d") == ["part-0.parquet"]
+
     def test_a_uri_has_its_scheme(self, storage: Storage) -> None:
         scheme, _, rest = storage.uri().partition(":")
         assert scheme in ("file", "hdfs", "s3a")

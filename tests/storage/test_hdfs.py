@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from keyfold.engine import session
+from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.remote import SparkStorage
 from tests.storage.contract import StorageContract
+from tests.storage.lease_contract import LeaseContract
 
 pytestmark = pytest.mark.jvm
 roots = count()
@@ -19,6 +22,14 @@ class TestSparkStorageOnHdfs(StorageContract):
     @pytest.fixture
     def storage(self, spark: Any, hdfs: str) -> SparkStorage:
         return SparkStorage(session.kernel(spark), spark, f"{hdfs}/contract/{next(roots)}")
+
+
+class TestLeaseOnHdfs(LeaseContract):
+    @pytest.fixture
+    def home(self, spark: Any, hdfs: str) -> AppHome:
+        return AppHome(
+            Path("shop"), SparkStorage(session.kernel(spark), spark, f"{hdfs}/lease/{next(roots)}")
+        )
 
 
 def test_an_hdfs_that_does_not_answer_is_an_error_with_its_address(spark: Any) -> None:

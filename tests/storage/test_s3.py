@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from keyfold.engine import session
+from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.remote import SparkStorage
 from tests.storage.contract import StorageContract
+from tests.storage.lease_contract import LeaseContract
+from tests.storage.lossy import lossy
 
 pytestmark = pytest.mark.jvm
 roots = count()
@@ -19,6 +23,22 @@ class TestSparkStorageOnS3(StorageContract):
     @pytest.fixture
     def storage(self, spark: Any, s3: str) -> SparkStorage:
         return SparkStorage(session.kernel(spark), spark, f"{s3}/contract/{next(roots)}")
+
+
+class TestLeaseOnS3(LeaseContract):
+    @pytest.fixture
+    def home(self, spark: Any, s3: str) -> AppHome:
+        return AppHome(Path("shop"), SparkStorage(session.kernel(spark), spark, f"{s3}/lease/{next(roots)}"))
+
+
+def test_an_upload_whose_answer_was_lost_counts(spark: Any, s3: str) -> None:
+    """The first request succeeds without an answer, and its repetition is refused."""
+    with lossy(spark, s3) as address:
+        storage = SparkStorage(session.kernel(spark), spark, f"s3a://lossy/{next(roots)}")
+        assert storage.put_new("f", b"mine")
+        assert address.lost == 1
+        assert not storage.put_new("f", b"other")
+        assert storage.read("f") == b"mine"
 
 
 def test_a_bucket_without_conditional_uploads_is_refused(spark: Any, s3: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Protocol
 
 
@@ -37,6 +39,14 @@ class Storage(Protocol):
 
     def uri(self, name: str = "") -> str:
         """The path of a file or directory for Spark, with its scheme."""
+        ...
+
+    def below(self, name: str) -> Storage:
+        """A directory as a storage of its own."""
+        ...
+
+    def fetched(self, name: str) -> AbstractContextManager[Path]:
+        """A file as one on the local disk, for readers that need a path; or `FileNotFoundError`."""
         ...
 
 

@@ -70,6 +70,16 @@ class LocalStorage:
         # Spark does not decode percent-encoded paths.
         return f"file://{self._path(name, root=True)}"
 
+    def below(self, name: str) -> LocalStorage:
+        return LocalStorage(self._path(name))
+
+    @contextmanager
+    def fetched(self, name: str) -> Iterator[Path]:
+        path = self._path(name)
+        if not path.is_file():
+            raise FileNotFoundError(errno.ENOENT, "No such file", str(path))
+        yield path
+
     def _path(self, name: str, *, root: bool = False) -> Path:
         return self.root / checked(name, root=root)
 

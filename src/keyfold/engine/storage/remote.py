@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import errno
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from keyfold.engine.storage.contract import checked
@@ -20,7 +23,7 @@ class SparkStorage:
     """
 
     def __init__(self, kernel: Any, spark: Any, root: str) -> None:
-        self.root = root.rstrip("/")
+        self.root, self._kernel, self._spark = root.rstrip("/"), kernel, spark
         self._files = self._call("", lambda: kernel.files(spark._jsparkSession, self.root))
 
     def __repr__(self) -> str:
@@ -29,7 +32,7 @@ class SparkStorage:
     def read(self, name: str) -> bytes:
         found = self._call(name, lambda: self._files.read(checked(name)))
         if found is None:
-            raise FileNotFoundError(errno.ENOENT, "No such file", self.uri(name))
+            raise self._missing(name)
         return bytes(found)
 
     def list(self, name: str = "") -> list[str]:
@@ -52,6 +55,20 @@ class SparkStorage:
 
     def uri(self, name: str = "") -> str:
         return f"{self.root}/{checked(name)}" if name else self.root
+
+    def below(self, name: str) -> SparkStorage:
+        return SparkStorage(self._kernel, self._spark, self.uri(checked(name)))
+
+    @contextmanager
+    def fetched(self, name: str) -> Iterator[Path]:
+        with TemporaryDirectory(prefix="keyfold-fetched-") as directory:
+            path = Path(directory) / checked(name).rpartition("/")[2]
+            if not self._call(name, lambda: self._files.download(name, str(path))):
+                raise self._missing(name)
+            yield path
+
+    def _missing(self, name: str) -> FileNotFoundError:
+        return FileNotFoundError(errno.ENOENT, "No such file", self.uri(name))
 
     def _call(self, name: str, call: Callable[[], T]) -> T:
         """Calls the kernel; an exception of Java's becomes an `OSError` with its text."""

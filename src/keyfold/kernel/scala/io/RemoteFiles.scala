@@ -2,6 +2,7 @@ package org.apache.spark.sql.execution.keyfold.io
 
 import java.io.{FileNotFoundException, IOException}
 import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.file.{Files, Paths}
 import java.util.UUID
 
 import scala.util.{Try, Using}
@@ -46,6 +47,13 @@ class RemoteFiles(session: SparkSession, root: String) {
   def read(name: String): Array[Byte] =
     try Using.resource(system.open(path(name)))(_.readAllBytes())
     catch { case _: FileNotFoundException => null }
+
+  /** Copies a file to a new one on the local disk; false if there is none. */
+  def download(name: String, target: String): Boolean =
+    try {
+      Using.resource(system.open(path(name)))(Files.copy(_, Paths.get(target)))
+      true
+    } catch { case _: FileNotFoundException => false }
 
   /** The names in a directory as JSON, without hidden ones; none if there is no such directory. */
   def list(name: String): String = {
