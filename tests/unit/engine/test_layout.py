@@ -9,6 +9,7 @@ import pytest
 
 from keyfold.engine.storage import files
 from keyfold.engine.storage import layout as homes
+from keyfold.engine.storage.stored_file import StoredFile
 from keyfold.errors import HomeUnusable, QueryError
 
 
@@ -121,7 +122,7 @@ def test_a_source_that_is_read_twice_has_one_log(tmp_path: Path) -> None:
     (home.checkpoint / "offsets" / "0").write_text('v1\n{}\n{"logOffset":0}\n{"logOffset":0}\n')
     (home.checkpoint / "sources" / "0" / "0").touch()
     assert home.spark.missing_log_entries([0, 0]) == []
-    assert home.spark.missing_log_entries([0, 1]) == [home.checkpoint / "sources" / "1" / "0"]
+    assert home.spark.missing_log_entries([0, 1]) == [StoredFile(home.spark.storage, "sources/1/0")]
 
 
 def test_what_spark_says_of_the_state_is_of_where_the_home_is_now(tmp_path: Path) -> None:

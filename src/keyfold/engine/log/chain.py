@@ -75,7 +75,7 @@ def read_log(home: TableHome, number: int) -> dict[int, tuple[int, int]]:
     was, and its place in that source's log."""
     found: dict[int, tuple[int, int]] = {}
     for log in home.spark.source_logs():
-        for entry in log.glob("[0-9]*"):
+        for entry in home.spark.log_entries(log).values():
             for use, batch, at in logged(entry.read_bytes()):
                 if use == number:
                     found[batch] = int(log.name), at

@@ -119,14 +119,10 @@ def _damaged_state(failure: _Failure) -> QueryFailed | None:
     if found is None:
         return None
     return failure.explained(
-        f"the state of {app}.{table} is damaged: {_below(found.file, failure.place.path)} {found.how}",
+        f"the state of {app}.{table} is damaged: tables/{table}/checkpoint/{found.file.path} {found.how}",
         given=found.file,
         hint=damage.remedy(app, table, home, found),
     )
-
-
-def _below(file: Path, directory: Path) -> Path:
-    return file.relative_to(directory) if file.is_relative_to(directory) else file
 
 
 def _input_file(failure: _Failure) -> QueryFailed | None:

@@ -41,6 +41,10 @@ class Storage(Protocol):
         """The path of a file or directory for Spark, with its scheme."""
         ...
 
+    def flush(self, name: str) -> None:
+        """Makes a file that Spark wrote survive a power cut, as far as that is up to this process."""
+        ...
+
     def below(self, name: str) -> Storage:
         """A directory as a storage of its own."""
         ...

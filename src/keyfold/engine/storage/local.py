@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -20,11 +21,11 @@ from keyfold.fault_points import FaultPoint, reached
 _NO_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
+@dataclass(frozen=True, repr=False)
 class LocalStorage:
     """Files below a directory."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    root: Path
 
     def __repr__(self) -> str:
         return f"<storage {self.root}>"
@@ -68,7 +69,13 @@ class LocalStorage:
 
     def uri(self, name: str = "") -> str:
         # Spark does not decode percent-encoded paths.
-        return f"file://{self._path(name, root=True)}"
+        return f"file://{self._path(name, root=True).absolute()}"
+
+    def flush(self, name: str) -> None:
+        path = self._path(name)
+        if path.exists():
+            sync(path)
+            sync(path.parent)
 
     def below(self, name: str) -> LocalStorage:
         return LocalStorage(self._path(name))

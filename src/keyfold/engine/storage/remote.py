@@ -6,6 +6,7 @@ import errno
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -23,49 +24,64 @@ class SparkStorage:
     """
 
     def __init__(self, kernel: Any, spark: Any, root: str) -> None:
-        self.root, self._kernel, self._spark = root.rstrip("/"), kernel, spark
+        self.root, self._prefix = root.rstrip("/"), ""
         self._files = self._call("", lambda: kernel.files(spark._jsparkSession, self.root))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SparkStorage) and other.root == self.root
+
+    def __hash__(self) -> int:
+        return hash(self.root)
 
     def __repr__(self) -> str:
         return f"<storage {self.root}>"
 
     def read(self, name: str) -> bytes:
-        found = self._call(name, lambda: self._files.read(checked(name)))
+        found = self._call(name, lambda: self._files.read(self._name(name)))
         if found is None:
             raise self._missing(name)
         return bytes(found)
 
     def list(self, name: str = "") -> list[str]:
-        return sorted(json.loads(self._call(name, lambda: self._files.list(checked(name, root=True)))))
+        return sorted(json.loads(self._call(name, lambda: self._files.list(self._name(name, root=True)))))
 
     def put(self, name: str, content: bytes, *, durable: bool = True) -> None:
         reached(FaultPoint.STORAGE_SENDING, name=name)
-        self._call(name, lambda: self._files.put(checked(name), content, durable))
+        self._call(name, lambda: self._files.put(self._name(name), content, durable))
         reached(FaultPoint.STORAGE_NAMED, name=name)
 
     def put_new(self, name: str, content: bytes) -> bool:
         reached(FaultPoint.STORAGE_SENDING, name=name)
-        done = bool(self._call(name, lambda: self._files.putNew(checked(name), content)))
+        done = bool(self._call(name, lambda: self._files.putNew(self._name(name), content)))
         if done:
             reached(FaultPoint.STORAGE_NAMED, name=name)
         return done
 
     def delete(self, name: str) -> None:
-        self._call(name, lambda: self._files.delete(checked(name)))
+        self._call(name, lambda: self._files.delete(self._name(name)))
 
     def uri(self, name: str = "") -> str:
         return f"{self.root}/{checked(name)}" if name else self.root
 
+    def flush(self, name: str) -> None:
+        """Nothing: Spark's file has been closed, and is where the file system keeps its files."""
+
     def below(self, name: str) -> SparkStorage:
-        return SparkStorage(self._kernel, self._spark, self.uri(checked(name)))
+        found = copy(self)
+        found.root, found._prefix = self.uri(checked(name)), f"{self._name(name)}/"
+        return found
 
     @contextmanager
     def fetched(self, name: str) -> Iterator[Path]:
         with TemporaryDirectory(prefix="keyfold-fetched-") as directory:
             path = Path(directory) / checked(name).rpartition("/")[2]
-            if not self._call(name, lambda: self._files.download(name, str(path))):
+            if not self._call(name, lambda: self._files.download(self._name(name), str(path))):
                 raise self._missing(name)
             yield path
+
+    def _name(self, name: str, *, root: bool = False) -> str:
+        """A name below the root of the kernel's files, of which this storage may be a part."""
+        return f"{self._prefix}{checked(name, root=root)}".rstrip("/")
 
     def _missing(self, name: str) -> FileNotFoundError:
         return FileNotFoundError(errno.ENOENT, "No such file", self.uri(name))
