@@ -1,1 +1,1 @@
-"""Storage on HDFS and S3, each of which runs here on loopback, and through Spark on a local disk."""
+"""Storage on HDFS and S3, which run here on loopback."""

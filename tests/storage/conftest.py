@@ -21,7 +21,7 @@ from keyfold.settings import load
 from tests.conftest import LONG, missing
 from tests.jars import SPARK, fetched
 
-# S3 needs 640 MB of Amazon's client: `make test-long` alone fetches it.
+# S3 needs 680 MB of Amazon's client: `make test-long` alone fetches it.
 collect_ignore = [] if LONG else ["test_s3.py"]
 
 MINICLUSTER = {
@@ -32,7 +32,8 @@ MINICLUSTER = {
 }
 S3A = {
     "org.apache.hadoop:hadoop-aws:3.5.0": "66bd9eefb938b1a1",
-    "software.amazon.awssdk:bundle:2.29.52": "62638f33045690c6",
+    "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.3.1": "4959a9747cbb479c",
+    "software.amazon.awssdk:bundle:2.35.4": "db4b55f24ad1b4e7",
 }
 MOTO = "moto[s3,server]==5.2.5"
 # Of Spark's jars, what a NameNode needs beside its own.

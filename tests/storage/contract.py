@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
+from threading import Barrier, Event
 
 import pytest
 
@@ -39,6 +39,21 @@ class StorageContract:
         storage.put("f", b"third", durable=False)
         assert storage.read("f") == b"third"
         assert storage.list() == ["f"]
+
+    def test_a_file_is_read_whole_while_it_is_replaced(self, storage: Storage) -> None:
+        contents = [letter * 10_000 for letter in (b"a", b"b")]
+        storage.put("f", contents[0])
+        replaced = Event()
+
+        def replace() -> None:
+            for turn in range(20):
+                storage.put("f", contents[turn % 2], durable=False)
+            replaced.set()
+
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(replace)
+            while not replaced.is_set():
+                assert storage.read("f") in contents
 
     def test_put_new_writes_a_name_once(self, storage: Storage) -> None:
         assert storage.put_new("log/1.json", b"first") is True

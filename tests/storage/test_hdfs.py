@@ -32,6 +32,15 @@ class TestLeaseOnHdfs(LeaseContract):
         )
 
 
+def test_nothing_is_left_of_writes_that_lost(spark: Any, hdfs: str) -> None:
+    storage = SparkStorage(session.kernel(spark), spark, f"{hdfs}/lost")
+    storage.put_new("f", b"first")
+    storage.put_new("f", b"second")
+    place = spark._jvm.org.apache.hadoop.fs.Path(storage.uri())
+    found = place.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).listStatus(place)
+    assert [status.getPath().getName() for status in found] == ["f"]
+
+
 def test_an_hdfs_that_does_not_answer_is_an_error_with_its_address(spark: Any) -> None:
     spark.conf.set("ipc.client.connect.max.retries", "1")
     spark.conf.set("ipc.client.connect.retry.interval", "10")

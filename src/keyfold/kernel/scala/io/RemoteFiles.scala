@@ -1,15 +1,15 @@
 package org.apache.spark.sql.execution.keyfold.io
 
-import java.io.{FileNotFoundException, IOException}
+import java.io.{FileNotFoundException, IOException, InputStream}
 import java.nio.charset.StandardCharsets.UTF_8
-import java.nio.file.{Files, Paths}
+import java.nio.file.{Files, Paths, StandardCopyOption}
 import java.util.UUID
 
 import scala.util.{Try, Using}
 
 import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.hadoop.fs.Path.getPathWithoutSchemeAndAuthority
-import org.apache.hadoop.fs.{FSDataOutputStream, FileAlreadyExistsException, Path}
+import org.apache.hadoop.fs.{FSDataOutputStream, FileAlreadyExistsException, FileStatus, Path}
 
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.RenameHelperMethods
@@ -44,21 +44,25 @@ class RemoteFiles(session: SparkSession, root: String) {
   private lazy val replaces = manager.isInstanceOf[FileContextBasedCheckpointFileManager]
 
   /** The content of a file; null if there is none. */
-  def read(name: String): Array[Byte] =
-    try Using.resource(system.open(path(name)))(_.readAllBytes())
-    catch { case _: FileNotFoundException => null }
+  def read(name: String): Array[Byte] = opened(path(name))(_.readAllBytes()).orNull
 
   /** Copies a file to a new one on the local disk; false if there is none. */
   def download(name: String, target: String): Boolean =
-    try {
-      Using.resource(system.open(path(name)))(Files.copy(_, Paths.get(target)))
-      true
-    } catch { case _: FileNotFoundException => false }
+    opened(path(name))(Files.copy(_, Paths.get(target), StandardCopyOption.REPLACE_EXISTING)).isDefined
+
+  /** Reads a file, if it exists. S3 refuses the rest of one that is replaced meanwhile: it is read again. */
+  private def opened[A](file: Path, attempts: Int = 3)(read: InputStream => A): Option[A] =
+    try Some(Using.resource(system.open(file))(read))
+    catch {
+      case _: FileNotFoundException => None
+      case _: IOException if uploads && attempts > 1 => opened(file, attempts - 1)(read)
+    }
 
   /** The names in a directory as JSON, without hidden ones; none if there is no such directory. */
   def list(name: String): String = {
     val directory = getPathWithoutSchemeAndAuthority(system.makeQualified(path(name)))
-    val found = try system.listStatus(path(name)) catch { case _: FileNotFoundException => Array.empty }
+    val found = try system.listStatus(path(name))
+      catch { case _: FileNotFoundException => Array.empty[FileStatus] }
     // Asked for a file, a file system lists that file.
     val inside = found.map(_.getPath).filter(p => getPathWithoutSchemeAndAuthority(p.getParent) == directory)
     new ObjectMapper().writeValueAsString(inside.map(_.getName).filterNot(_.startsWith(".")))
