@@ -54,7 +54,7 @@ class Handle:
         self.feeds = feeds
         self._lookups = lookups
         self._lock: Lock | None = lock
-        self._failures = Failures(spec.name, home.path.parent, self.queries, self.hooks)
+        self._failures = Failures(spec.name, home.path.parent, self.queries, self.hooks, self.followers)
         self._monitor = Monitor(spec.name, home, self._failures.documents, lookups.status)
         self._idle: IdleWatermarks | None = None
 
@@ -110,7 +110,11 @@ class Handle:
                     raise
                 raise QueryFailed("the query was stopped", app=self.spec.name, table=name) from None
         for follower in self.followers:
-            follower.wait_for(sys.maxsize)
+            try:
+                follower.wait_for(sys.maxsize)
+            except Exception:
+                self._failures.raise_first()
+                raise
 
     def _refuse_endless(self) -> None:
         for stream in self.spec.streams:
