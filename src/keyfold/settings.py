@@ -26,6 +26,9 @@ class Settings(BaseSettings):
         Path(".keyfold"), description="Directory of all state: checkpoints, views, side outputs."
     )
     views: Literal["sqlite", "none"] = Field("sqlite", description='The view store; "none" turns views off.')
+    view_lag: int = Field(
+        2, ge=0, description="How many batches a view or a sink may be behind before its table waits for it."
+    )
     master: str | None = Field(
         None, description="Spark master of the session that keyfold creates; local[*] if not set."
     )

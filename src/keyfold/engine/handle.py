@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from keyfold.engine.batch import late_replay, side_outputs
+from keyfold.engine.batch import late_replay
 from keyfold.engine.batch.hook import BatchHook
+from keyfold.engine.followers.follower import Follower
 from keyfold.engine.jvm import process
 from keyfold.engine.live_table import LiveTable
+from keyfold.engine.log import side_outputs
+from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.lookups.registry import Lookups
 from keyfold.engine.polling import wait_until
 from keyfold.engine.sources.connectors import SOURCES
@@ -46,6 +50,7 @@ class Handle:
         self.spec, self.spark, self.home, self.store = spec, spark, home, store
         self.queries: dict[str, StreamingQuery] = {}
         self.hooks: dict[str, BatchHook] = {}
+        self.followers: list[Follower] = []
         self.feeds = feeds
         self._lookups = lookups
         self._lock: Lock | None = lock
@@ -78,7 +83,7 @@ class Handle:
     def rejected(self, name: str) -> list[dict[str, Any]]:
         """Rows of a stream or table that could not be used, with reason and raw text."""
         tables = tables_of(self.spec, name)
-        found = [side_outputs.read_rejected(self.home.table(t)) for t in tables]
+        found = [side_outputs.rejected(TableLog(self.home.table(t).log)) for t in tables]
         return found[0] if name in (t.name for t in self.spec.tables) else side_outputs.of_stream(name, found)
 
     def late(self, table: str) -> list[dict[str, Any]]:
@@ -90,7 +95,7 @@ class Handle:
     def removed(self, table: str) -> list[dict[str, Any]]:
         """Duplicates that `distinct(..., removed=True)` kept, with raw text; the status counts them all."""
         self.table(table)  # for its error, if there is no such table
-        return side_outputs.read_removed(self.home.table(table))
+        return side_outputs.duplicates(TableLog(self.home.table(table).log))
 
     def drain(self) -> None:
         """Processes all input that is available now, then returns."""
@@ -104,6 +109,8 @@ class Handle:
                 if query.isActive:
                     raise
                 raise QueryFailed("the query was stopped", app=self.spec.name, table=name) from None
+        for follower in self.followers:
+            follower.wait_for(sys.maxsize)
 
     def _refuse_endless(self) -> None:
         for stream in self.spec.streams:
@@ -169,6 +176,8 @@ class Handle:
                 if not self._failures.java_ended():
                     with suppress(JavaEnded), process.reporting_java_end(self.spec.name):
                         _stop(query, self.hooks[name], seconds)
+            for follower in self.followers:
+                follower.close(seconds)
         finally:
             self._monitor.close()
             self.store.close()

@@ -87,7 +87,9 @@ def test_how_far_a_reader_is_and_what_is_left_is_known_without_spark(tmp_path: P
             assert (row["changes"], row["totals"]) == [(1, 0), (2, 1), (3, 4)][n - 1]
             (use,) = readers.readers(app, "sums")
             assert readers.read_upto(handle.home, use) == n - 1
-            assert handle.status()["tables"]["log"]["files_left"] is None, "kf.rows has no files of the user's"
+            assert handle.status()["tables"]["log"]["files_left"] is None, (
+                "kf.rows has no files of the user's"
+            )
 
 
 # Where a batch of a table or of its reader dies.
@@ -324,7 +326,7 @@ def test_a_damaged_log_stops_its_reader_with_the_file_and_the_way_out(tmp_path: 
     content = part.read_bytes()
     part.write_bytes(content[:-1])
     with (
-        pytest.raises(QueryFailed, match="the log of damaged.sums is damaged") as failed,
+        pytest.raises(QueryFailed, match=r"the log of damaged\.sums is damaged") as failed,
         drive(chained("damaged", "log"), home=tmp_path),
     ):
         pass

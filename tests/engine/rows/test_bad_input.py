@@ -299,9 +299,10 @@ def test_a_home_is_held_by_one_process_and_a_dead_owners_lock_is_taken_over(
         assert d.rows("t") == [{"region": "eu", "n": 1}]
 
 
-def test_a_full_disk_loses_nothing() -> None:
+@pytest.mark.parametrize("step", [FaultPoint.BATCH_BEGUN, FaultPoint.PARTS_WRITTEN])
+def test_a_full_disk_loses_nothing(step: FaultPoint) -> None:
     def full(point: FaultPoint, _: dict[str, Any]) -> None:
-        if point == FaultPoint.CHANGELOG_COMPUTED:
+        if point == step:
             raise OSError(28, "No space left on device")
 
     with drive(counting()) as d:

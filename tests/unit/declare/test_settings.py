@@ -19,6 +19,7 @@ def test_the_defaults():
     assert made.model_dump() == {
         "home": Path(".keyfold"),
         "views": "sqlite",
+        "view_lag": 2,
         "master": None,
         "spark": {},
         "driver_memory": "4g",

@@ -37,7 +37,9 @@ def planned(home: TableHome, batch: int, *offsets: object, committed: bool = Tru
 
 
 def snapshot(home: TableHome, batch: int) -> None:
-    (USE.directory(home) / readers.SNAPSHOT).write_text(json.dumps({"layout": 1, "batch": batch, "parts": []}))
+    (USE.directory(home) / readers.SNAPSHOT).write_text(
+        json.dumps({"layout": 1, "batch": batch, "parts": []})
+    )
 
 
 @pytest.fixture
@@ -53,7 +55,7 @@ def test_a_table_enriched_as_of_event_time_is_not_read_by_its_changes() -> None:
         Use("reader", 0, "names"),
         *(Use("reader", n, "sums", previous=True) for n in (2, 3)),
     ]
-    app = AppSpec("app", (), (reader(node),))
+    app = AppSpec("app", streams=(), tables=(reader(node),))
     assert [use.number for use in readers.readers(app, "sums")] == [2, 3]
 
 

@@ -1,6 +1,6 @@
 """The tables that read a table's log: which they are, and how far each has read.
 
-Each use of a table has a directory in the home of the table that reads, `inputs/<n>-<table>`. `use.json` in it
+Each use of a table has a directory in the home of the table that reads, `inputs/<n>-<table>`. Its `use.json`
 says where Spark's offset log has the use's offset, which is the newest batch that was read; a reader that
 began later than the table has a snapshot there until its first batches are committed.
 """

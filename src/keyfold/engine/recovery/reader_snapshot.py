@@ -111,7 +111,7 @@ def _from_state(
     if batch < 0:
         return None
     rows = iter(()) if committed is None else from_state(spark, upstream, home, committed)
-    later = [m for m in log.after(-1 if committed is None else committed)]
+    later = log.after(-1 if committed is None else committed)
     changed = [found for m in later for found in changes(log, m, upstream.view)]
     return batch, overlaid(rows, changed, [key.name for key in upstream.view.keys]) if changed else rows
 

@@ -8,10 +8,9 @@
 <home>/<app>/views.db      views
 <home>/<app>/status.json   metrics of a running app, or its last ones
 <home>/<app>/streams/<s>/  rows of kf.rows
-<home>/<app>/tables/<t>/   checkpoint/  late/  rejected/  changes/
+<home>/<app>/tables/<t>/   checkpoint/  log/ (changes and side outputs, batch by batch)  sinks/ (positions)
 <home>/<app>/tables/<t>/   side/ (replayed late rows)  control/ (rows that only advance event time)
-<home>/<app>/tables/<t>/   removed/ (duplicates)  readers.json (the tables that read its changes)
-<home>/<app>/tables/<t>/   from/<n>-<table>/ (changes of other tables, until they are read)
+<home>/<app>/tables/<t>/   inputs/<n>-<table>/ (of each use of another table: the snapshot it begins with)
 ```
 """
 
@@ -46,28 +45,21 @@ class TableHome:
         return f"file://{self.checkpoint}"
 
     @property
-    def rejected(self) -> Path:
-        return self.path / "rejected"
+    def log(self) -> Path:
+        return self.path / "log"
 
     @property
-    def late(self) -> Path:
-        return self.path / "late"
+    def log_url(self) -> str:
+        """For Spark, as `checkpoint_url`."""
+        return f"file://{self.log}"
 
     @property
-    def changes(self) -> Path:
-        return self.path / "changes"
+    def sinks(self) -> Path:
+        return self.path / "sinks"
 
     @property
-    def removed(self) -> Path:
-        return self.path / "removed"
-
-    @property
-    def incoming(self) -> Path:
-        return self.path / "from"
-
-    @property
-    def readers(self) -> Path:
-        return self.path / "readers.json"
+    def inputs(self) -> Path:
+        return self.path / "inputs"
 
     @property
     def side(self) -> Path:
@@ -92,8 +84,7 @@ class TableHome:
 
     def sweep(self) -> None:
         """Removes the temporary files of a killed process."""
-        rows = (self.late, self.rejected, self.removed)
-        for directory in (*rows, self.changes, self.incoming, self.side, self.control):
+        for directory in (self.inputs, self.side, self.control, self.sinks):
             for file in directory.rglob(".*"):
                 file.unlink(missing_ok=True)
 

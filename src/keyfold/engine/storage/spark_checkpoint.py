@@ -91,6 +91,10 @@ class SparkCheckpoint:
         except (OverflowError, ValueError, OSError):
             return None
 
+    def offsets(self, batch: int) -> list[Any]:
+        """The offset of each source up to which a batch reads."""
+        return self._offsets(batch)[1:]
+
     def state_codec(self) -> str | None:
         """The compression codec of the state's changelog files."""
         try:

@@ -12,6 +12,7 @@ import org.apache.spark.sql.execution.keyfold.log.{LogStream, PublishedBatches}
 import org.apache.spark.sql.execution.keyfold.lookup.LookupTable
 import org.apache.spark.sql.keyfold.expressions.{ColumnScope, InternalColumns, ValidEventTime}
 import org.apache.spark.sql.keyfold.join.StreamJoin
+import org.apache.spark.sql.keyfold.log.LogWriter
 import org.apache.spark.sql.keyfold.physical.{KernelStrategy, PartitionStepNode, PlanCheck}
 import org.apache.spark.sql.keyfold.physical.SortByKeyAndTime
 import org.apache.spark.sql.keyfold.physical.WatermarkPropagation
@@ -85,6 +86,14 @@ object KernelApi {
    * The plan of a table whose stateful operator is not the kernel's, with the watermark passed to its steps.
    */
   def propagateWatermark(df: DataFrame): DataFrame = frame(df, WatermarkPropagation(plan(df)))
+
+  // The log
+
+  /**
+   * Runs a batch and writes its rows as parts below a directory; the parts and the counts of rows, as JSON.
+   */
+  def writeLog(df: DataFrame, directory: String, keepChanges: Boolean): String =
+    json(LogWriter.write(df, directory, keepChanges).asJava)
 
   // Sources
 
