@@ -15,7 +15,7 @@ from keyfold.engine.followers.follower import Follower
 from keyfold.engine.log import manifest as manifests
 from keyfold.engine.log import retention
 from keyfold.engine.log.manifest import Manifest, Part, Reason
-from keyfold.engine.log.retention import Totals, counted, prune, totals
+from keyfold.engine.log.retention import Totals, counted, prune, prune_side_outputs, totals
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.storage.files import create_durably
 from keyfold.errors import HomeUnusable
@@ -132,6 +132,16 @@ class TestRetention:
         assert [batch.to_pylist()[0]["raw"] for batch in log.rows(found, "rejected")] == ["{}"]
         assert not (log.directory / found.of_kind("change")[0].path).exists()
         assert counted(log)["rejected"] == 1
+
+    def test_side_outputs_go_when_asked_for_and_stay_counted(self, log: TableLog) -> None:
+        for batch in range(6):
+            publish(log, batch, {"rejected": [REJECTED]}, at=datetime.now(UTC) - timedelta(hours=6 - batch))
+        prune(log, read_upto=5)
+        (part,) = (log.find(0) or pytest.fail("it is there")).parts
+        assert prune_side_outputs(log, timedelta(hours=5.5)) == (1, part.bytes)
+        assert log.batches() == [1, 2, 3, 4, 5]
+        assert prune_side_outputs(log)[0] == 3, "the newest stay"
+        assert counted(log)["rejected"] == 6
 
     def test_a_kill_before_files_are_removed_counts_no_batch_twice(self, log: TableLog) -> None:
         for batch in range(6):

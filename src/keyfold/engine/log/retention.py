@@ -82,12 +82,33 @@ def prune(log: TableLog, read_upto: int, history: timedelta | None = None) -> in
     return upto
 
 
+def prune_side_outputs(log: TableLog, age: timedelta | None = None) -> tuple[int, int]:
+    """Removes the side outputs of batches whose changes are gone and that are older than `age`.
+
+    Returns of how many batches, and how many bytes.
+    """
+    known, batches, size = totals(log), 0, 0
+    over = datetime.now(UTC) - (age or timedelta())
+    for manifest in log.after(-1):
+        if manifest.batch > known.upto:
+            break
+        if manifest.at <= over:
+            batches += 1
+            size += sum(part.bytes for part in manifest.parts if part.kind != "change")
+            _remove_whole(log, manifest)
+    return batches, size
+
+
 def _remove(log: TableLog, manifest: Manifest) -> None:
     """Removes a manifest and its parts, or the changes alone where it has side outputs."""
     if any(part.kind != "change" for part in manifest.parts):
         for part in manifest.of_kind("change"):
             (log.directory / part.path).unlink(missing_ok=True)
         return
+    _remove_whole(log, manifest)
+
+
+def _remove_whole(log: TableLog, manifest: Manifest) -> None:
     log.file(manifest.batch).unlink(missing_ok=True)
     for directory in {(log.directory / Path(part.path)).parent for part in manifest.parts}:
         rmtree(directory, ignore_errors=True)
