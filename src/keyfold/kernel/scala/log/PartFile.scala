@@ -30,7 +30,7 @@ class PartFile(uri: String) extends OutputFile {
   override def getPath: String = uri
 
   override def create(blockSizeHint: Long): PositionOutputStream = {
-    val (out, close) = PartFile.local(uri).fold(remote)(local)
+    val (out, finish) = PartFile.local(uri).fold(remote)(local)
     new PositionOutputStream {
       override def getPos: Long = written
       override def write(b: Int): Unit = { out.write(b); sum.update(b); written += 1 }
@@ -40,7 +40,7 @@ class PartFile(uri: String) extends OutputFile {
         written += length
       }
       override def flush(): Unit = out.flush()
-      override def close(): Unit = close()
+      override def close(): Unit = finish()
     }
   }
 
