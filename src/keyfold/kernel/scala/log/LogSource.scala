@@ -1,14 +1,16 @@
 package org.apache.spark.sql.execution.keyfold.log
 
-import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
+import org.apache.spark.sql.catalyst.util.{CaseInsensitiveMap, QuotingUtils}
 import org.apache.spark.sql.classic.{DataFrame, Dataset, SparkSession}
 import org.apache.spark.sql.connector.read.streaming.{Offset => ConnectorOffset, _}
 import org.apache.spark.sql.errors.QueryExecutionErrors
 import org.apache.spark.sql.execution.datasources.{FileFormat, HadoopFsRelation, LogicalRelation}
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.streaming.runtime.LongOffset
 import org.apache.spark.sql.execution.streaming.{Offset, Source}
+import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.keyfold.expressions.InternalColumns
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.types.{LongType, StructType}
 
 /**
  * A streaming source of a table's changes, from the manifests of its log. The offset is the newest batch of
@@ -24,6 +26,7 @@ class LogSource(
     options: CaseInsensitiveMap[String]) extends SupportsAdmissionControl with Source {
   override val schema: StructType = LogSource.schema(columns)
 
+  private val inParts = columns.add(LogSource.RowIndex, LongType)
   private val unread = new UnreadBatches(log)
   private val limits = LogSource.limits(options)
   // Whatever the session's settings: every part is read, or the batch fails.
@@ -47,10 +50,10 @@ class LogSource(
     val last = LogSource.number(end)
     val files = new ChangeFiles(
       log, begun ++ unread.between(after, last), begun.map(_.bytes).sum + unread.knownBytes(after, last))
-    val parts = HadoopFsRelation(files, files.partitionSchema, columns, None, format, readOptions)(session)
+    val parts = HadoopFsRelation(files, files.partitionSchema, inParts, None, format, readOptions)(session)
     val frame = Dataset.ofRows(session, LogicalRelation(parts, isStreaming = true))
-    val position = frame.metadataColumn("_metadata").getField("row_index").as(InternalColumns.Position)
-    frame.select(frame.columns.toSeq.map(frame.col) :+ position: _*)
+    frame.withColumnRenamed(LogSource.RowIndex, InternalColumns.Position)
+      .select(schema.fieldNames.map(name => col(QuotingUtils.quoteIdentifier(name))).toSeq: _*)
   }
 
   /**
@@ -75,8 +78,14 @@ object LogSource {
   /** How Spark's progress reports describe such a source, with the log in brackets. */
   val Name = "LogSource"
 
+  /**
+   * The column in which Spark's Parquet reader returns a row's position in its file. As a field of
+   * `_metadata` it would come with all other facts about the file, for every row, whether it is used or not.
+   */
+  private val RowIndex = ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME
+
   def schema(columns: StructType): StructType =
-    columns.add(InternalColumns.Batch, "bigint").add(InternalColumns.Position, "bigint")
+    columns.add(InternalColumns.Batch, LongType).add(InternalColumns.Position, LongType)
 
   private def limits(options: CaseInsensitiveMap[String]): LogLimits = {
     val default = LogLimits()
