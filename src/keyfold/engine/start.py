@@ -162,7 +162,7 @@ class _Start:
         home = self.place.table(name)
         home.sweep()
         log, kernel = TableLog(home.log), session.kernel(self.spark)
-        writer = LogWriter(kernel, log, table.name)
+        writer = LogWriter(kernel, log, name)
         writer.sweep()
         followers = self._followers(handle, table, log)
         uses = readers.readers(self.spec, name)

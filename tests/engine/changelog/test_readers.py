@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ import pytest
 import keyfold as kf
 from keyfold.engine import start
 from keyfold.engine.log import changes, readers, retention
+from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
-from keyfold.errors import BadExpression, QueryFailed, StateMismatch
+from keyfold.errors import BadExpression, HomeUnusable, QueryFailed, StateMismatch
 from keyfold.fault_points import FaultPoint, Handler, handled_by
 from keyfold.testing import Driver, drive, shared_session
 
@@ -87,9 +89,7 @@ def test_how_far_a_reader_is_and_what_is_left_is_known_without_spark(tmp_path: P
             assert (row["changes"], row["totals"]) == [(1, 0), (2, 1), (3, 4)][n - 1]
             (use,) = readers.readers(app, "sums")
             assert readers.read_upto(handle.home, use) == n - 1
-            assert handle.status()["tables"]["log"]["files_left"] is None, (
-                "kf.rows has no files of the user's"
-            )
+            assert handle.status()["tables"]["log"]["files_left"] == 0
 
 
 # Where a batch of a table or of its reader dies.
@@ -210,9 +210,9 @@ def test_a_batch_whose_changes_nobody_kept_is_published_again_for_its_first_read
         handle.drain()
     with running("log") as handle:
         handle.drain()
-        hook = handle.hooks["log"]
-        found = list(changes.rows(hook.log, hook.schema))
-        assert [(c["k"], c["changes"], c["totals"]) for c in found] == [("a", 1, 3)]
+        sums, log = handle.hooks["sums"], handle.hooks["log"]
+        assert [(c["k"], c["total"]) for c in changes.rows(sums.log, sums.schema)] == [("a", 3)]
+        assert log.counts["change"] == 1
 
 
 @pytest.mark.parametrize("point", [FaultPoint.SNAPSHOT_WRITTEN, FaultPoint.SNAPSHOT_RECORDED])
@@ -307,7 +307,7 @@ def test_a_reader_that_was_left_out_goes_on_if_the_log_has_all_that_it_needs(tmp
     with drive(declared(enriched=False), home=tmp_path) as d:
         for _ in range(12):
             d.push("rows", [{"k": "a", "x": 1}])
-    assert retention.prune(sums, 4) == 3
+    assert retention.prune(sums, 4) == 4
     with (
         pytest.raises(StateMismatch, match="has missed changes of sums"),
         drive(declared(enriched=True), home=tmp_path),
@@ -315,28 +315,50 @@ def test_a_reader_that_was_left_out_goes_on_if_the_log_has_all_that_it_needs(tmp
         pass
 
 
-def test_a_damaged_log_stops_its_reader_with_the_file_and_the_way_out(tmp_path: Path) -> None:
-    with drive(chained("damaged", "log"), home=tmp_path) as d:
+def cut_short(place: AppHome, batch: int) -> Path:
+    """Damages the changes of a batch of sums."""
+    (part,) = place.table("sums").log.glob(f"data/{batch}-*/part-change*")
+    part.write_bytes(part.read_bytes()[:-1])
+    return part
+
+
+def test_a_log_that_is_damaged_while_it_is_read_is_named_with_the_way_out(tmp_path: Path) -> None:
+    cut: list[Path] = []
+
+    def damage(point: FaultPoint, facts: dict[str, Any]) -> None:
+        if point == FaultPoint.BATCH_PUBLISHED and facts == {"table": "sums", "batch": 1}:
+            cut.append(cut_short(d.handle.home, 1))
+
+    with drive(chained("damaged", "log"), home=tmp_path, views="none") as d:
+        d.push("rows", [{"k": "a", "x": 1}])
+        with handled_by(damage), pytest.raises(QueryFailed, match="the log of damaged") as failed:
+            d.push("rows", [{"k": "a", "x": 2}])
+        assert failed.value.table == "log"
+        text = str(failed.value)
+        assert re.search(
+            r"the log of damaged\.sums is damaged: tables/sums/log/data/1-\w+/\S+ has \d+ bytes", text
+        )
+        assert str(cut[0]) in text
+        assert "`keyfold reset damaged.log`, after which it starts from the rows that sums has now" in text
+
+
+def test_a_log_that_is_damaged_at_a_start_is_named_and_read_once_it_is_restored(tmp_path: Path) -> None:
+    with drive(chained("cut", "log"), home=tmp_path) as d:
         d.push("rows", [{"k": "a", "x": 1}])
         d.handle.queries["log"].stop()
+        d.push("rows", [{"k": "a", "x": 2}])
         place = d.handle.home
-        with pytest.raises(QueryFailed):
-            d.push("rows", [{"k": "a", "x": 2}])
-    (part,) = place.table("sums").log.glob("data/1-*/*.parquet")
-    content = part.read_bytes()
-    part.write_bytes(content[:-1])
+        (part,) = place.table("sums").log.glob("data/1-*/part-change*")
+        content = part.read_bytes()
+    cut_short(place, 1)
     with (
-        pytest.raises(QueryFailed, match=r"the log of damaged\.sums is damaged") as failed,
-        drive(chained("damaged", "log"), home=tmp_path),
+        pytest.raises(HomeUnusable, match="is damaged: it has") as refused,
+        drive(chained("cut", "log"), home=tmp_path),
     ):
         pass
-    assert failed.value.table == "log"
-    assert f"{part.relative_to(place.path)} has {len(content) - 1} bytes" in str(failed.value)
-    assert "`keyfold reset damaged.log`, after which it starts from the rows that sums has now" in str(
-        failed.value
-    )
+    assert str(part) in str(refused.value)
     part.write_bytes(content)
-    with drive(chained("damaged", "log"), home=tmp_path) as d:
+    with drive(chained("cut", "log"), home=tmp_path) as d:
         assert d.rows("log") == seen(("a", [1, 3]))
 
 

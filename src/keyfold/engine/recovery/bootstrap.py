@@ -101,12 +101,10 @@ def _usable(log: TableLog, use: Use, manifest: Manifest) -> bool:
 
     While no table reads a log, changes may only be counted, and rows before changes are left out.
     """
-    import pyarrow.parquet as pq
-
     if not _whole(manifest):
         return False
     parts = manifest.of_kind("change")
-    return not (use.previous and parts) or PREVIOUS in pq.read_schema(log.directory / parts[0].path).names
+    return not (use.previous and parts) or PREVIOUS in log.columns(parts[0])
 
 
 def _whole(manifest: Manifest) -> bool:
