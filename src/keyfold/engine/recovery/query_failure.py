@@ -14,7 +14,7 @@ from keyfold.engine.recovery import damage
 from keyfold.engine.spark_errors import messages, plain
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.errors import KeyfoldError, QueryFailed
-from keyfold.views.sqlite import connections
+from keyfold.views.stores import damage_advice
 
 _DISK_FULL: Final = re.compile(r"No space left on device|disk is full|Disk quota exceeded", re.IGNORECASE)
 # Error classes that only wrap another error.
@@ -97,12 +97,13 @@ def _disk_full(failure: _Failure) -> QueryFailed | None:
 
 
 def _damaged_views(failure: _Failure) -> QueryFailed | None:
-    if not connections.damaged(failure.text):
+    advice = damage_advice(failure.text)
+    if advice is None:
         return None
     return failure.explained(
         f"the views of {failure.app} are damaged: {plain(failure.text)}",
         given=failure.place.views,
-        hint=connections.RECOVERY,
+        hint=advice,
     )
 
 
