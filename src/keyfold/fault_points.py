@@ -28,6 +28,11 @@ class FaultPoint(StrEnum):
     FILES_REMOVED = "files removed"  # () of one table
     VIEWS_REMOVED = "views removed"  # ()
     DEFINITION_REMOVED = "definition removed"  # ()
+    LEASE_FREE = "lease free"  # (epoch) nobody holds the home, and the next epoch is about to begin
+    STORAGE_WRITTEN = "storage written"  # (name) on a local disk, under a temporary name
+    STORAGE_FLUSHED = "storage flushed"  # (name) on a local disk, about to get its name
+    STORAGE_SENDING = "storage sending"  # (name) about to be written to a remote file system
+    STORAGE_NAMED = "storage named"  # (name) whole under its name; a local directory is not flushed yet
 
 
 Handler = Callable[[FaultPoint, dict[str, Any]], None]

@@ -40,6 +40,12 @@ class Settings(BaseSettings):
     driver_memory: str = Field(
         "4g", description="Memory of the JVM that keyfold starts, in Spark's notation."
     )
+    lease_seconds: float = Field(
+        15.0,
+        gt=0,
+        description="How long the lease on an app's home lasts without a heartbeat. A process on another "
+        "host takes the home over after this time; the heartbeat comes three times as often.",
+    )
     missing_files: Literal["fail", "skip"] = Field(
         "fail",
         description='What happens to a batch whose input files are missing: "fail" stops its table until '

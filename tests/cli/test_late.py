@@ -11,7 +11,7 @@ import pytest
 
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.storage.layout import AppHome, TableHome
-from keyfold.engine.storage.lease import Lock
+from keyfold.engine.storage.lease import Lease
 from tests.cli.conftest import AT, TOTALS, Cli, make_app
 from tests.cli.test_windows import PER_HOUR, hours
 from tests.log_files import publish
@@ -173,12 +173,12 @@ class TestReplay:
         assert second.startswith("1 late row skipped: late in a step before the windows (distinct,")
 
     def test_an_app_that_runs_folds_them_within_seconds(self, cli: Cli, place: AppHome) -> None:
-        lock = Lock(place).take()
+        lease = Lease(place).take()
         try:
             found = cli("late", "replay", "per_hour", *home(place), "--batch", 3)
             assert found.out == "2 late rows replayed, folded within seconds\n"
         finally:
-            lock.release()
+            lease.release()
         assert list(sent(place)) == ["replay-000000000003.json"]
 
     def test_as_json(self, cli: Cli, place: AppHome) -> None:

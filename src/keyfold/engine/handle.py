@@ -23,7 +23,7 @@ from keyfold.engine.status.failures import Failures
 from keyfold.engine.status.monitor import Monitor
 from keyfold.engine.status.table_metrics import reported
 from keyfold.engine.storage.layout import AppHome
-from keyfold.engine.storage.lease import Lock
+from keyfold.engine.storage.lease import Lease
 from keyfold.errors import BadOption, JavaEnded, QueryError, QueryFailed, did_you_mean
 from keyfold.plan import formats, nodes
 from keyfold.plan.nodes import AppSpec
@@ -42,7 +42,7 @@ class Handle:
         spec: AppSpec,
         spark: SparkSession,
         home: AppHome,
-        lock: Lock,
+        lease: Lease,
         store: ViewStore,
         lookups: Lookups,
         feeds: Collection[str] = (),
@@ -53,7 +53,7 @@ class Handle:
         self.followers: list[Follower] = []
         self.feeds = feeds
         self._lookups = lookups
-        self._lock: Lock | None = lock
+        self._lease: Lease | None = lease
         self._failures = Failures(spec.name, home.path.parent, self.queries, self.hooks, self.followers)
         self._monitor = Monitor(spec.name, home, self._failures.documents, lookups.status)
         self._idle: IdleWatermarks | None = None
@@ -65,8 +65,8 @@ class Handle:
         self.stop()
 
     def __repr__(self) -> str:
-        failed = [] if self._lock is None else [n for n, q in self.queries.items() if _failed(q)]
-        state = "stopped" if self._lock is None else "failed" if failed else "running"
+        failed = [] if self._lease is None else [n for n, q in self.queries.items() if _failed(q)]
+        state = "stopped" if self._lease is None else "failed" if failed else "running"
         tables = ", ".join(f"{t.name} (failed)" if t.name in failed else t.name for t in self.spec.tables)
         return f"<app {self.spec.name}, {state}: {tables}; {self.home.path}>"
 
@@ -187,9 +187,9 @@ class Handle:
         finally:
             self._monitor.close()
             self.store.close()
-            if self._lock is not None:
-                self._lock.release()
-                self._lock = None
+            if self._lease is not None:
+                self._lease.release()
+                self._lease = None
             self._failures.stopped = True
         if self._failures.java_ended() and not self._failures.raised:
             self._failures.raise_first()

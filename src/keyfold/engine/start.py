@@ -32,7 +32,8 @@ from keyfold.engine.sources import inline_rows, missing_files
 from keyfold.engine.startup_phases import Tell, brief
 from keyfold.engine.status.monitor import record_failure
 from keyfold.engine.storage.layout import AppHome, TableHome, app_home
-from keyfold.engine.storage.lease import Lock, jvm_pid
+from keyfold.engine.storage.lease import Lease
+from keyfold.engine.storage.processes import jvm_pid
 from keyfold.errors import RunError
 from keyfold.plan.nodes import AppSpec, TableSpec
 from keyfold.plan.validate import arguments
@@ -71,7 +72,7 @@ def start(
     place = app_home(wanted.home, spec.name)
     if spark is None:
         process.forget()
-    lock = Lock(place).take()
+    lease = Lease(place, seconds=wanted.lease_seconds).take()
     try:
         table_removal.finish(place)
         with process.reporting_java_end(spec.name):
@@ -80,12 +81,12 @@ def start(
                 if spark is None
                 else session.users_session(spark, wanted)
             )
-            lock.holds_jvm(jvm_pid(own.sparkContext._gateway))
-            return _Start(spec, own, place, lock, wanted).run(feeds or {}, changelog, tell)
+            lease.holds_jvm(jvm_pid(own.sparkContext._gateway))
+            return _Start(spec, own, place, lease, wanted).run(feeds or {}, changelog, tell)
     except BaseException as error:
         if isinstance(error, RunError):
             record_failure(place, error)
-        lock.release()
+        lease.release()
         raise
 
 
@@ -93,9 +94,9 @@ class _Start:
     """One start of an app, step by step."""
 
     def __init__(
-        self, spec: AppSpec, spark: SparkSession, place: AppHome, lock: Lock, settings: Settings
+        self, spec: AppSpec, spark: SparkSession, place: AppHome, lease: Lease, settings: Settings
     ) -> None:
-        self.spec, self.spark, self.place, self.lock, self.settings = spec, spark, place, lock, settings
+        self.spec, self.spark, self.place, self.lease, self.settings = spec, spark, place, lease, settings
         self.stored = place.read_plan()
         self.lookups = Lookups(spark, session.kernel(spark))
 
@@ -104,7 +105,7 @@ class _Start:
         tell("tables")
         tables = self._compiled(feeds)
         store = self._open_views()
-        handle = Handle(self.spec, self.spark, self.place, self.lock, store, self.lookups, frozenset(feeds))
+        handle = Handle(self.spec, self.spark, self.place, self.lease, store, self.lookups, frozenset(feeds))
         try:
             tell("views")
             self._aligned(tables, store)
@@ -162,7 +163,7 @@ class _Start:
         home = self.place.table(name)
         home.sweep()
         log, kernel = TableLog(home.log), session.kernel(self.spark)
-        writer = LogWriter(kernel, log, name)
+        writer = LogWriter(kernel, log, name, self.lease)
         writer.sweep()
         followers = self._followers(handle, table, log)
         uses = readers.readers(self.spec, name)

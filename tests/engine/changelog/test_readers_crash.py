@@ -19,11 +19,11 @@ import json, os, signal, sys
 from pathlib import Path
 
 import keyfold as kf
-from keyfold.engine.storage import lease as lock
+from keyfold.engine.storage import lease_takeover
 from keyfold.fault_points import FaultPoint, handled_by
 
 inbox, place, point, number = sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
-lock.ORPHAN_SECONDS = 2.0
+lease_takeover.ORPHAN_SECONDS = 2.0
 
 
 def at_batch(facts):

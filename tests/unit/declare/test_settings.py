@@ -23,6 +23,7 @@ def test_the_defaults():
         "master": None,
         "spark": {},
         "driver_memory": "4g",
+        "lease_seconds": 15.0,
         "missing_files": "fail",
         "kernel_dir": None,
         "class_archive": True,

@@ -17,6 +17,7 @@ from keyfold import private
 from keyfold.engine.log.manifest import Manifest, Part, Reason
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.storage.files import create_durably, sync
+from keyfold.engine.storage.lease import Lease
 from keyfold.errors import HomeLocked
 from keyfold.fault_points import FaultPoint, reached
 
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
 
 
 class LogWriter:
-    """Writes one table's log; `epoch` is the number of the right to do so."""
+    """Writes one table's log, as long as this process holds the lease."""
 
-    def __init__(self, kernel: Any, log: TableLog, table: str, epoch: int = 0) -> None:
-        self._kernel, self._log, self._table, self._epoch = kernel, log, table, epoch
+    def __init__(self, kernel: Any, log: TableLog, table: str, lease: Lease) -> None:
+        self._kernel, self._log, self._table, self._lease = kernel, log, table, lease
         private.directory(log.directory / "data")
 
     def publish(
@@ -53,9 +54,11 @@ class LogWriter:
             parts.append(self._skipped_part(directory, skipped))
             written["counts"]["rejected"] += len(skipped)
         reached(FaultPoint.PARTS_WRITTEN, table=self._table, batch=batch)
+        # Whoever was suspended while tasks ran, and was taken over, publishes nothing.
+        self._lease.check()
         manifest = Manifest(
             batch=batch,
-            epoch=self._epoch,
+            epoch=self._lease.epoch,
             at=datetime.now(UTC),
             watermark=watermark,
             counts=written["counts"],

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 from keyfold.engine.recovery import damage
 from keyfold.engine.spark_errors import messages, plain
 from keyfold.engine.storage.layout import AppHome, TableHome
-from keyfold.errors import KeyfoldError, QueryFailed
+from keyfold.errors import KeyfoldError, LeaseLost, QueryFailed, RunError
 from keyfold.views.stores import damage_advice
 
 _DISK_FULL: Final = re.compile(r"No space left on device|disk is full|Disk quota exceeded", re.IGNORECASE)
@@ -50,8 +50,11 @@ class _Failure:
         return QueryFailed(what, app=self.app, table=self.table, batch=self.batch, given=given, hint=hint)
 
 
-def failed(app: str, table: str, batch: int | None, error: Any, home: Path) -> QueryFailed:
+def failed(app: str, table: str, batch: int | None, error: Any, home: Path) -> RunError:
     """The reason why a query stopped; the first explanation that fits is used."""
+    if isinstance(error, LeaseLost):
+        # It says all there is, and concerns the whole app.
+        return LeaseLost(error.what, app=app, table=table, batch=batch, given=error.given, hint=error.hint)
     failure = _Failure(app, table, batch, error, home)
     for explain in (_bad_row, _disk_full, _damaged_views, _upstream_log, _damaged_state, _input_file):
         if (found := explain(failure)) is not None:
@@ -147,7 +150,7 @@ def _damaged_state(failure: _Failure) -> QueryFailed | None:
     if found is None:
         return None
     return failure.explained(
-        f"the state of {app}.{table} is damaged: {_below(found.file, failure.place.path)} {found.how}",
+        f"the state of {app}.{table} is damaged: tables/{table}/checkpoint/{found.file.path} {found.how}",
         given=found.file,
         hint=damage.remedy(app, table, home, found),
     )

@@ -7,7 +7,6 @@ their logs and in Spark's offsets.
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Final
 
 from keyfold.engine.log import readers
@@ -16,6 +15,7 @@ from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.sources.connectors import SOURCES
 from keyfold.engine.sources.file_names import OF_HOME
 from keyfold.engine.storage.layout import AppHome, TableHome
+from keyfold.engine.storage.stored_file import StoredFile
 from keyfold.plan import nodes
 from keyfold.plan.nodes import TableSpec
 
@@ -30,7 +30,7 @@ class Backlog:
         self._place = AppHome(home.path.parents[1])
         self._uses = readers.uses(spec)
         self._connectors = [source.connector for source in nodes.sources(spec.input)]
-        self._lines: dict[Path, int] = {}
+        self._lines: dict[StoredFile, int] = {}
         self._has_changes: dict[tuple[str, int], bool] = {}
         self._found: int | None = 0
         self._count_after = 0.0
@@ -69,7 +69,7 @@ class Backlog:
             self._count_after = time.monotonic() + (time.monotonic() - begun) / COUNTING_SHARE
         return self._found
 
-    def _read(self, log: Path) -> tuple[int, int]:
+    def _read(self, log: StoredFile) -> tuple[int, int]:
         """The files in a source's log, and those of its newest entry if the running batch wrote it."""
         # A compacted entry contains all before it.
         entries = self._home.spark.log_entries(log)
@@ -84,7 +84,7 @@ class Backlog:
         under_way = not entries[newest].suffix and self._home.spark.is_after_last_commit(entries[newest])
         return total, self._count(entries[newest]) if under_way else 0
 
-    def _count(self, entry: Path) -> int:
+    def _count(self, entry: StoredFile) -> int:
         # Entries are immutable, so each is read once.
         if entry not in self._lines:
             try:

@@ -3,7 +3,7 @@
 ```
 <home>/spark.log  java.log  log4j2.properties
 <home>/.tmp/<run>/         temporary files of a JVM
-<home>/<app>/lock          pids of the Python process and its JVM
+<home>/<app>/lease/<epoch>.json  which process may write, and its heartbeat
 <home>/<app>/app.json      plan and fingerprints of the running definition
 <home>/<app>/views.db      views
 <home>/<app>/status.json   metrics of a running app, or its last ones
@@ -24,16 +24,25 @@ from pathlib import Path
 from typing import Any
 
 from keyfold import private
+from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.files import replace_file
+from keyfold.engine.storage.local import LocalStorage
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
+from keyfold.engine.storage.stored_file import StoredFile
 from keyfold.errors import HomeUnusable, QueryError, did_you_mean
 
 
 @dataclass(frozen=True)
 class TableHome:
-    """The directory of one table."""
+    """The directory of one table; `remote` is where its durable files are if that is not `path`."""
 
     path: Path
+    remote: Storage | None = None
+
+    @property
+    def storage(self) -> Storage:
+        """Where the table's durable files are."""
+        return self.remote or LocalStorage(self.path)
 
     @property
     def checkpoint(self) -> Path:
@@ -41,8 +50,8 @@ class TableHome:
 
     @property
     def checkpoint_url(self) -> str:
-        """For Spark, which does not decode percent-encoded paths."""
-        return f"file://{self.checkpoint}"
+        """The checkpoint for Spark."""
+        return self.storage.uri("checkpoint")
 
     @property
     def log(self) -> Path:
@@ -72,7 +81,7 @@ class TableHome:
     @property
     def spark(self) -> SparkCheckpoint:
         """What Spark has written to the checkpoint."""
-        return SparkCheckpoint(self.checkpoint)
+        return SparkCheckpoint(self.storage.below("checkpoint"))
 
     def begun(self) -> int | None:
         """The newest batch that Spark has planned."""
@@ -91,9 +100,15 @@ class TableHome:
 
 @dataclass(frozen=True)
 class AppHome:
-    """The directory of one app in a home."""
+    """The directory of one app in a home; `remote` is where its durable files are if that is not `path`."""
 
     path: Path
+    remote: Storage | None = None
+
+    @property
+    def storage(self) -> Storage:
+        """Where the app's durable files are."""
+        return self.remote or LocalStorage(self.path)
 
     @property
     def views(self) -> Path:
@@ -107,12 +122,9 @@ class AppHome:
     def status(self) -> Path:
         return self.path / "status.json"
 
-    @property
-    def lock(self) -> Path:
-        return self.path / "lock"
-
     def table(self, name: str) -> TableHome:
-        return TableHome(self.path / "tables" / name)
+        remote = None if self.remote is None else self.remote.below(f"tables/{name}")
+        return TableHome(self.path / "tables" / name, remote)
 
     def stream(self, name: str) -> Path:
         return self.path / "streams" / name
@@ -120,15 +132,15 @@ class AppHome:
     def read_plan(self) -> dict[str, Any] | None:
         """What the last start of the app recorded; None before the first."""
         try:
-            found = json.loads(self.plan.read_text("utf-8"))
+            found = json.loads(self.storage.read("app.json"))
             if not isinstance(found, dict) or not isinstance(found.get("tables"), dict):
                 raise ValueError("it has no tables")
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
             raise HomeUnusable(
-                f"{self.plan} can't be read: {error}",
-                given=self.path,
+                f"{StoredFile(self.storage, 'app.json')} can't be read: {error}",
+                given=self.storage.uri().removeprefix("file://"),
                 hint="it records which definitions wrote the state: restore it as it was when the app "
                 "last ran; or start from scratch in another home (keyfold run APP.py --home DIR)",
             ) from None
@@ -136,7 +148,7 @@ class AppHome:
 
     def write_plan(self, plan: Mapping[str, Any]) -> None:
         """Records the plan of the app that starts."""
-        replace_file(self.plan, json.dumps(plan, indent=1, ensure_ascii=False).encode())
+        self.storage.put("app.json", json.dumps(plan, indent=1, ensure_ascii=False).encode())
 
     def read_status(self) -> dict[str, Any]:
         """The newest status of the app; empty if there is none that can be read.

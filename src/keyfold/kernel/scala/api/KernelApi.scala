@@ -7,7 +7,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan}
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.execution.keyfold.io.WatchedFileSource
+import org.apache.spark.sql.execution.keyfold.io.{RemoteFiles, WatchedFileSource}
 import org.apache.spark.sql.execution.keyfold.log.{LogStream, PublishedBatches}
 import org.apache.spark.sql.execution.keyfold.lookup.LookupTable
 import org.apache.spark.sql.keyfold.expressions.{ColumnScope, InternalColumns, ValidEventTime}
@@ -28,6 +28,10 @@ import org.apache.spark.sql.{Column, DataFrame, SparkSession => AnySession}
 object KernelApi {
   /** How this Spark differs from what the kernel relies on, in words for the user; empty if it does not. */
   def selfCheck(session: AnySession): String = PlanCheck.problem(session).getOrElse("")
+
+  /** Small files below a directory of any file system, for keyfold's own storage. */
+  def files(session: AnySession, root: String): RemoteFiles =
+    new RemoteFiles(session.asInstanceOf[SparkSession], root)
 
   // Tables, and steps of streams
 
