@@ -18,6 +18,8 @@ class FaultPoint(StrEnum):
     VIEW_COMMITTED = "view committed"  # (table, batch) in the view's own thread
     SINK_WRITTEN = "sink written"  # (table, batch) its position is not recorded yet
     BATCH_DONE = "batch done"  # (table, batch) all that is left is Spark's commit
+    SNAPSHOT_WRITTEN = "snapshot written"  # (table, batch) for a table that begins to read another
+    SNAPSHOT_RECORDED = "snapshot recorded"  # (table, batch)
     REPLAY_WRITTEN = "replay written"  # (file) late rows to be replayed, under a temporary name
     REPLAY_DURABLE = "replay durable"  # (file) about to get its name
     REMOVAL_REQUESTED = "removal requested"  # () nothing has been written

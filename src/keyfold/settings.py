@@ -12,6 +12,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from keyfold.errors import BadOption, did_you_mean
 from keyfold.masking import masked, shown
 
+# In place of the settings library's own words.
+_REASONS = {"bool_parsing": "must be true or false", "bool_type": "must be true or false"}
 _MEMORY = re.compile(r"[1-9][0-9]*[kmgt]b?", re.IGNORECASE)
 
 
@@ -116,5 +118,5 @@ def _invalid(error: ValidationError, given: dict[str, Any]) -> BadOption:
     first = error.errors()[0]
     name = str(first["loc"][0])
     where = "argument of start" if name in given else f"KEYFOLD_{name.upper()}"
-    why = first["msg"].removeprefix("Value error, ")
+    why = _REASONS.get(first["type"]) or first["msg"].removeprefix("Value error, ")
     return BadOption(f"setting {name!r}: {why}", where=where, given=masked(str(first["input"])))

@@ -25,7 +25,7 @@ from keyfold.engine.status.table_metrics import reported
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease
 from keyfold.errors import BadOption, JavaEnded, QueryError, QueryFailed, did_you_mean
-from keyfold.plan import nodes
+from keyfold.plan import formats, nodes
 from keyfold.plan.nodes import AppSpec
 from keyfold.views.contract import ViewStore
 
@@ -54,7 +54,7 @@ class Handle:
         self.feeds = feeds
         self._lookups = lookups
         self._lease: Lease | None = lease
-        self._failures = Failures(spec.name, home.path.parent, self.queries, self.hooks)
+        self._failures = Failures(spec.name, home.path.parent, self.queries, self.hooks, self.followers)
         self._monitor = Monitor(spec.name, home, self._failures.documents, lookups.status)
         self._idle: IdleWatermarks | None = None
 
@@ -110,15 +110,21 @@ class Handle:
                     raise
                 raise QueryFailed("the query was stopped", app=self.spec.name, table=name) from None
         for follower in self.followers:
-            follower.wait_for(sys.maxsize)
+            try:
+                follower.wait_for(sys.maxsize)
+            except Exception:
+                self._failures.raise_first()
+                raise
 
     def _refuse_endless(self) -> None:
         for stream in self.spec.streams:
-            if SOURCES[stream.connector.kind].endless and stream.name not in self.feeds:
+            source = stream.connector
+            endless = formats.never_ends(source.format) or SOURCES[source.kind].endless
+            if endless and stream.name not in self.feeds:
                 raise BadOption(
                     f"stream {stream.name} never ends, so it can't be drained",
                     where=stream.site,
-                    given=f"kf.{stream.connector.kind}(...)",
+                    given=f"kf.{source.kind}(...)",
                     hint="run it for some time instead: keyfold run APP.py --for 30s, or handle.wait(30)",
                 )
 

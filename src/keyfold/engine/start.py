@@ -15,11 +15,12 @@ from keyfold.engine.batch.hook import BatchHook
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.compile.table import compile_app
 from keyfold.engine.followers.follower import Follower
+from keyfold.engine.followers.readers import TablesThatRead
 from keyfold.engine.followers.sink import SinkFollower, open_sink
 from keyfold.engine.followers.view import ViewFollower
 from keyfold.engine.handle import Handle
 from keyfold.engine.jvm import process
-from keyfold.engine.log import chain, retention
+from keyfold.engine.log import readers, retention
 from keyfold.engine.log.log_writer import LogWriter
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.lookups.registry import Lookups
@@ -161,18 +162,19 @@ class _Start:
         name = table.spec.name
         home = self.place.table(name)
         home.sweep()
-        log = TableLog(home.log)
-        writer = LogWriter(session.kernel(self.spark), log, table.name, self.lease)
+        log, kernel = TableLog(home.log), session.kernel(self.spark)
+        writer = LogWriter(kernel, log, name, self.lease)
         writer.sweep()
         followers = self._followers(handle, table, log)
-        read = bool(followers or chain.readers(self.spec, name) or changelog)
+        uses = readers.readers(self.spec, name)
+        read = bool(followers or uses or changelog)
         hook = BatchHook(
             table.spec,
             home,
             table.view,
             writer,
             changes=read,
-            followers=followers,
+            followers=[*followers, *([TablesThatRead(kernel, home.log_url)] if uses else [])],
             lag=self.settings.view_lag,
         )
         handle.hooks[name] = hook
@@ -185,9 +187,9 @@ class _Start:
 
     def _prune(self, table: TableSpec, log: TableLog, followers: Sequence[Follower]) -> None:
         """Removes the batches of a log that everybody has read and whose history is over."""
-        if chain.readers(self.spec, table.name):
-            return
-        read_upto = min((follower.position for follower in followers), default=sys.maxsize)
+        positions = [follower.position for follower in followers]
+        positions += [readers.kept_after(self.place, use) for use in readers.readers(self.spec, table.name)]
+        read_upto = min(positions, default=sys.maxsize)
         history = None if table.history_ms is None else timedelta(milliseconds=table.history_ms)
         retention.prune(log, read_upto, history)
 

@@ -88,6 +88,14 @@ def test_memory_needs_a_unit(memory):
         load(driver_memory=memory)
 
 
+def test_a_boolean_is_true_or_false(monkeypatch):
+    monkeypatch.setenv("KEYFOLD_CLASS_ARCHIVE", "maybe")
+    with pytest.raises(
+        BadOption, match=r"(?s)'class_archive': must be true or false.*_ARCHIVE.*given: maybe"
+    ):
+        load()
+
+
 def test_an_unknown_setting_is_refused_and_the_nearest_suggested():
     with pytest.raises(BadOption, match=r"(?s)unknown setting 'veiws'.*did you mean 'views'"):
         load(veiws="none")

@@ -160,7 +160,7 @@ class Noting(Follower):
     """Notes the batches that it applies, after calling `before`."""
 
     def __init__(self, log: TableLog, position: int = -1, before: Callable[[Manifest], None] | None = None):
-        super().__init__("noting", log, position)
+        super().__init__("noting", "t", log, position)
         self.applied: list[int] = []
         self._before = before or (lambda _: None)
 

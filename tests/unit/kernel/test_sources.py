@@ -21,8 +21,8 @@ ORDER = [
 # What Spark reserves for its own code in `sql.execution` is reached from there.
 PREFIXES = ("org.apache.spark.sql.keyfold.", "org.apache.spark.sql.execution.keyfold.")
 
-# The adapters are in `spark`; nodes of a plan are Spark's own classes by nature; `io` implements Spark's file
-# source, whose interfaces these files extend.
+# The adapters are in `spark`; nodes of a plan are Spark's own classes by nature; `io` and `log` have sources,
+# which extend Spark's interfaces.
 PRIVATE_API = re.compile(
     r"import org\.apache\.spark\.(?:"
     r"sql\.classic\.\{?[^\n]*\b(?:Dataset|ExpressionUtils)\b"
@@ -30,7 +30,7 @@ PRIVATE_API = re.compile(
     r"|exchange\.Exchange|datasources\.PartitionedFile\b)"
     r"|deploy\.|rdd\.InputFileBlockHolder|util\.collection\.|sql\.catalyst\.planning\.)"
 )
-ADAPTERS = {"spark", "io"}
+ADAPTERS = {"spark", "io", "log"}
 
 
 def name(path: Path) -> str:

@@ -123,8 +123,11 @@ class BatchHook:
             self.idle.set()
 
     def _run(self, frame: DataFrame, batch: int) -> None:
-        if self.log.file(batch).exists():
+        published = self.log.find(batch)
+        if published is not None:
             self._writer.run_again(frame)
+            # The attempt that published it may have died before anybody was told.
+            self._offer(published)
             return
         spark = self.home.spark
         spark.sync_plan(batch)
@@ -138,7 +141,10 @@ class BatchHook:
         )
         self.counts.update(manifest.counts)
         self.run.add(manifest)
-        for follower in self.followers:
-            follower.offer(manifest)
+        self._offer(manifest)
         if batch % _PRUNE_EVERY == 0:
             self._prune()
+
+    def _offer(self, manifest: Manifest) -> None:
+        for follower in self.followers:
+            follower.offer(manifest)

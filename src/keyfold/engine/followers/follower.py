@@ -17,11 +17,12 @@ class Follower(ABC):
     follower that fails stops at its position, and raises its error to those who wait for it.
     """
 
-    def __init__(self, name: str, log: TableLog, position: int) -> None:
-        self.name, self.log, self.position = name, log, position
+    def __init__(self, name: str, table: str, log: TableLog, position: int) -> None:
+        self.name, self.table, self.log, self.position = name, table, log, position
         self._condition = threading.Condition()
         self._due = deque(log.after(position))
-        self._error: Exception | None = None
+        self.error: Exception | None = None
+        """What stopped it."""
         self._closed = False
         self._thread = threading.Thread(target=self._follow, name=f"keyfold-{name}", daemon=True)
 
@@ -41,14 +42,20 @@ class Follower(ABC):
 
     def check(self) -> None:
         """Raises the error that stopped the follower, if there is one."""
-        if self._error is not None:
-            raise self._error
+        if self.error is not None:
+            raise self.error
+
+    @property
+    def due(self) -> int | None:
+        """The next batch to be applied, if one is published."""
+        with self._condition:
+            return self._due[0].batch if self._due else None
 
     def wait_for(self, batch: int, seconds: float | None = None) -> bool:
         """Waits until the follower has a batch, or has all that was published; raises its error."""
         with self._condition:
             done = self._condition.wait_for(
-                lambda: self.position >= batch or not self._due or self._error is not None, seconds
+                lambda: self.position >= batch or not self._due or self.error is not None, seconds
             )
         self.check()
         return done
@@ -73,7 +80,7 @@ class Follower(ABC):
                     self.apply(manifest)
             except Exception as error:
                 with self._condition:
-                    self._error = error
+                    self.error = error
                     self._condition.notify_all()
                 return
             with self._condition:

@@ -60,9 +60,10 @@ class SinkFollower(Follower):
     def __init__(
         self, spark: SparkSession, home: TableHome, table: str, number: int, sink: Sink, begin: int
     ) -> None:
-        self._spark, self._sink, self._table = spark, sink, table
+        self._spark, self._sink = spark, sink
         self._file = home.sinks / f"{number}.json"
-        super().__init__(f"sink-{table}-{number}", TableLog(home.log), _position(self._file, begin))
+        position = _position(self._file, begin)
+        super().__init__(f"sink-{table}-{number}", table, TableLog(home.log), position)
 
     def apply(self, manifest: Manifest) -> None:
         parts = manifest.of_kind("change")
@@ -72,7 +73,7 @@ class SinkFollower(Follower):
             files = [f"file://{self.log.directory / part.path}" for part in parts]
             found = self._spark.read.parquet(*files).withColumn("_batch", F.lit(manifest.batch))
             self._sink.write(found.drop(PREVIOUS), manifest.batch)
-            reached(FaultPoint.SINK_WRITTEN, table=self._table, batch=manifest.batch)
+            reached(FaultPoint.SINK_WRITTEN, table=self.table, batch=manifest.batch)
         replace_file(self._file, json.dumps({"batch": manifest.batch}).encode())
 
 

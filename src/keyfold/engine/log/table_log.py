@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +13,7 @@ from keyfold.engine.log.manifest import Kind, Manifest, Part
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 _ROWS_AT_ONCE: Final = 20_000
 _BYTES_AT_ONCE: Final = 1 << 20
@@ -59,6 +61,16 @@ class TableLog:
 
     def part_rows(self, part: Part, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """The rows of a part, a bounded number at a time."""
+        with self._opened(part) as file:
+            yield from file.iter_batches(_ROWS_AT_ONCE, columns=columns)
+
+    def columns(self, part: Part) -> list[str]:
+        """The names of the columns of a part."""
+        with self._opened(part) as file:
+            return list(file.schema_arrow.names)
+
+    @contextmanager
+    def _opened(self, part: Part) -> Iterator[pq.ParquetFile]:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -68,7 +80,7 @@ class TableLog:
             if size != part.bytes:
                 raise manifests.damaged(path, f"it has {size:,} bytes, and had {part.bytes:,}")
             with pq.ParquetFile(path) as file:
-                yield from file.iter_batches(_ROWS_AT_ONCE, columns=columns)
+                yield file
         except FileNotFoundError:
             raise manifests.damaged(path, "the file is missing") from None
         except pa.ArrowException as error:

@@ -34,7 +34,7 @@ def tables(place: AppHome) -> list[str]:
 
 def readers(place: AppHome, table: str) -> list[str]:
     """The tables that have folded rows of another one; only its changelog can retract them."""
-    found = (path.parent.parent.name for path in (place.path / "tables").glob(f"*/from/*-{table}"))
+    found = (path.parent.parent.name for path in (place.path / "tables").glob(f"*/inputs/*-{table}"))
     return sorted({name for name in found if place.table(name).begun() is not None})
 
 

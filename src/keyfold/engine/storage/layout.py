@@ -10,8 +10,7 @@
 <home>/<app>/streams/<s>/  rows of kf.rows
 <home>/<app>/tables/<t>/   checkpoint/  log/ (changes and side outputs, batch by batch)  sinks/ (positions)
 <home>/<app>/tables/<t>/   side/ (replayed late rows)  control/ (rows that only advance event time)
-<home>/<app>/tables/<t>/   readers.json (the tables that read its changes)
-<home>/<app>/tables/<t>/   from/<n>-<table>/ (changes of other tables, until they are read)
+<home>/<app>/tables/<t>/   inputs/<n>-<table>/ (of each use of another table: the snapshot it begins with)
 ```
 """
 
@@ -59,16 +58,17 @@ class TableHome:
         return self.path / "log"
 
     @property
+    def log_url(self) -> str:
+        """For Spark, as `checkpoint_url`."""
+        return f"file://{self.log}"
+
+    @property
     def sinks(self) -> Path:
         return self.path / "sinks"
 
     @property
-    def incoming(self) -> Path:
-        return self.path / "from"
-
-    @property
-    def readers(self) -> Path:
-        return self.path / "readers.json"
+    def inputs(self) -> Path:
+        return self.path / "inputs"
 
     @property
     def side(self) -> Path:
@@ -93,7 +93,7 @@ class TableHome:
 
     def sweep(self) -> None:
         """Removes the temporary files of a killed process."""
-        for directory in (self.incoming, self.side, self.control, self.sinks):
+        for directory in (self.inputs, self.side, self.control, self.sinks):
             for file in directory.rglob(".*"):
                 file.unlink(missing_ok=True)
 

@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan}
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.keyfold.io.{RemoteFiles, WatchedFileSource}
+import org.apache.spark.sql.execution.keyfold.log.{LogStream, PublishedBatches}
 import org.apache.spark.sql.execution.keyfold.lookup.LookupTable
 import org.apache.spark.sql.keyfold.expressions.{ColumnScope, InternalColumns, ValidEventTime}
 import org.apache.spark.sql.keyfold.join.StreamJoin
@@ -128,9 +129,34 @@ object KernelApi {
    * after. A source that a plan reads twice has two positions.
    */
   def sourceNumbers(df: DataFrame): Array[Int] = {
-    val leaves = plan(df).collect { case leaf: LeafNode if leaf.isStreaming => leaf }
+    val leaves = streams(df)
     leaves.map(leaves.distinct.indexOf(_)).toArray
   }
+
+  // Logs, which are known by the URIs of their directories
+
+  /**
+   * The changes of a table, with their batch and position, as a stream; `schema` is JSON. `LogStream` says
+   * what the other arguments are.
+   */
+  def logChanges(
+      session: AnySession,
+      log: String,
+      snapshot: String,
+      use: Int,
+      schema: String,
+      options: java.util.Map[String, String]): DataFrame =
+    LogStream.changes(session, log, snapshot, use, StructType.fromString(schema), options.asScala.toMap)
+
+  /** For each position in Spark's offset log, the use of a table that it belongs to; -1 for other sources. */
+  def logUses(df: DataFrame): Array[Int] =
+    streams(df).map(LogStream.useOf(_).getOrElse(-1)).toArray
+
+  /** Tells the tables that read a log of a batch whose manifest is in place. */
+  def published(log: String, batch: Long): Unit = PublishedBatches.publish(new Path(log), batch)
+
+  /** Forgets which batches of a log were published, before the queries of an app start. */
+  def forgetPublished(log: String): Unit = PublishedBatches.forget(new Path(log))
 
   /** The files that a stream could read now, as JSON: name, size and modification time. */
   def listFiles(df: DataFrame, stream: String): String = {
@@ -169,6 +195,10 @@ object KernelApi {
 
   private def directory(df: DataFrame, stream: String) =
     WatchedFileSource.directories(df).find(_.stream == stream).get
+
+  /** The leaves of a plan that are streams, in the order of Spark's offset log. */
+  private def streams(df: DataFrame): Seq[LogicalPlan] =
+    plan(df).collect { case leaf: LeafNode if leaf.isStreaming => leaf }
 
   private def shown(file: Path) = if (file.toUri.getScheme == "file") file.toUri.getPath else file.toString
 

@@ -14,8 +14,7 @@ import org.apache.spark.sql.types._
 case class KeyedRows(
     gate: RowGate, keys: Seq[Expression], reads: Seq[Expression], time: Option[Expression],
     lateness: Option[LatenessCheck] = None, bare: Boolean = false) extends PartitionStep {
-  override def at(watermark: Long): PartitionStep =
-    copy(lateness = lateness.map(_.copy(watermark = watermark)))
+  override def at(watermarkMs: Option[Long]): PartitionStep = copy(lateness = lateness.map(_.at(watermarkMs)))
 
   def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] =
     new KeyedRowIterator(this, partition, rows)

@@ -12,6 +12,7 @@ import org.apache.parquet.io.OutputFile
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.datasources.parquet.{ParquetOptions, ParquetUtils, ParquetWriteSupport}
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 
 /** Writes rows of a schema as Spark's Parquet format does; tasks and the driver use it alike. */
@@ -30,6 +31,9 @@ object SparkParquet {
     val (conf, job) = (session.sessionState.conf, Job.getInstance(new Configuration(false)))
     val written = storable(schema)
     ParquetUtils.prepareWrite(conf, job, written, new ParquetOptions(Map.empty[String, String], conf))
+    // Spark's default is a type of nanoseconds that other readers can't represent before 1677 and after 2262.
+    job.getConfiguration.set(
+      SQLConf.PARQUET_OUTPUT_TIMESTAMP_TYPE.key, SQLConf.ParquetOutputTimestampType.TIMESTAMP_MICROS.toString)
     new SparkParquet(written, job.getConfiguration.asScala.map(e => e.getKey -> e.getValue).toMap)
   }
 
