@@ -34,6 +34,8 @@ STREAMING: dict[str, str] = {
     # Of two attempts of a task, the one that the commit log names wrote the state that counts.
     f"{_STORE}.checkpointFormatVersion": "2",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "true",
+    # One store for both sides of a join, from which expired rows are removed without a scan.
+    "spark.sql.streaming.join.stateFormatVersion": "4",
     # An idle query looks for new input this often.
     "spark.sql.streaming.pollingDelay": "50ms",
     # Progress reports are kept for status; a few are enough.
