@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.keyfold.expressions.InternalColumns
-import org.apache.spark.sql.keyfold.spark.SparkDatasets
+import org.apache.spark.sql.keyfold.spark.{SparkDatasets, SparkStatePartitions}
 import org.apache.spark.sql.types._
 
 /**
@@ -29,7 +29,7 @@ case class SortByKeyAndTimeExec(keys: Seq[Attribute], by: Seq[Attribute], child:
   private val order = (keys ++ by).map(SortOrder(_, Ascending))
   override def outputOrdering: Seq[SortOrder] = order
   override def requiredChildDistribution: Seq[Distribution] =
-    StatefulOpClusteredDistribution(keys, conf.numShufflePartitions) :: Nil
+    SparkStatePartitions.by(keys, conf) :: Nil
   // Spark's planner then adds the sort itself, below this node.
   override def requiredChildOrdering: Seq[Seq[SortOrder]] = order :: Nil
   override protected def doExecute(): RDD[InternalRow] = child.execute()
