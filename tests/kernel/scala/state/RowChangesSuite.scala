@@ -12,7 +12,8 @@ class RowChangesSuite extends munit.FunSuite {
   private val layout = RetractionLayout(weightAt = 0, idAt = 1, changeAt = 2, retainedIdAt = 0)
   private def bytes(id: String): Array[Byte] = id.getBytes("UTF-8")
   private def id(of: String): ByteBuffer = ByteBuffer.wrap(bytes(of))
-  private def row(id: String, change: Long, value: Double): InternalRow = InternalRow(1, bytes(id), change, value)
+  private def row(id: String, change: Long, value: Double): InternalRow =
+    InternalRow(1, bytes(id), change, value)
   private def retraction(id: String, change: Long, value: Double): InternalRow =
     InternalRow(-1, bytes(id), change, value)
   private def changes(rows: InternalRow*) = new RowChanges(rows, layout)

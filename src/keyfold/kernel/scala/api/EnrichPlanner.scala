@@ -35,9 +35,9 @@ class EnrichPlanner(spark: SparkSession) {
 
   /**
    * With the table's newest row. `both`: rows and values with the columns of `EnrichLayout`, of which the
-   * first `keys` are the key. `names`: the columns of the result, those of the row, without its id, and then those
-   * of the value. `on`: where in the row the key's columns are, which for a value without a row are filled from the
-   * key.
+   * first `keys` are the key. `names`: the columns of the result, those of the row, without its id, and then
+   * those of the value. `on`: where in the row the key's columns are, which for a value without a row are
+   * filled from the key.
    */
   def byArrival(
       both: DataFrame, keys: Int, options: EnrichOptions, timed: Boolean, names: Seq[String], on: Seq[Int])

@@ -1,10 +1,12 @@
 package org.apache.spark.sql.keyfold.enrich
 
 import java.nio.ByteBuffer
+import java.util.Comparator
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.{InternalColumns, RowId}
+import org.apache.spark.sql.keyfold.physical.OrderStamp
 import org.apache.spark.sql.keyfold.rows.SideOutput
 import org.apache.spark.sql.keyfold.state.IdentifiedRows
 import org.apache.spark.sql.types._
@@ -44,6 +46,8 @@ case class EnrichLayout(keys: Int, row: StructType, value: StructType) extends I
   def timeOrNull(shuffled: InternalRow): Any = if (hasTime(shuffled)) time(shuffled) else null
   def order(shuffled: InternalRow): Long = shuffled.getLong(orderIndex)
   override def weight(shuffled: InternalRow): Int = shuffled.getInt(weightIndex)
+  /** Rows of the table that have an event time, in the order in which they are folded. */
+  def byTimeAndArrival: Comparator[InternalRow] = OrderStamp.order(timeIndex, orderIndex)
   /** Null if the row has none. */
   def sideOutput(shuffled: InternalRow): InternalRow = SideOutput.of(shuffled, sideOutputIndex)
 
