@@ -152,7 +152,10 @@ class _Start:
         self.place.write_plan(_merged(self.stored, plan))
 
     def _partitions(self, table: Compiled) -> int:
-        """The number of state partitions, which the table's first start fixes."""
+        """The number of state partitions: that of the checkpoint or, before its first batch, of the plan."""
+        fixed = self.place.table(table.spec.name).spark.partitions()
+        if fixed is not None:
+            return fixed
         known = ((self.stored or {}).get("tables") or {}).get(table.spec.name)
         if known is not None:
             return int(known["partitions"])
