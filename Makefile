@@ -6,16 +6,19 @@ BIN := .venv/bin
 STAMP := .venv/.keyfold-setup
 PYTEST := $(BIN)/python -m pytest
 
-# Directories whose tests start no JVM; every other directory with tests in it gets a process, and so a JVM, of its own.
+# Directories whose tests start no JVM.
 PLAIN := $(wildcard tests/unit tests/views)
 CODE := $(wildcard src tests bench chaos examples tools/*.py hatch_build.py)
-FOUND = $(shell find tests -mindepth 2 -name 'test_*.py' | cut -d/ -f1,2 | sort -u)
-SUITES = $(filter-out $(PLAIN),$(FOUND)) $(wildcard tests/test_*.py)
-# Directories whose tests mostly wait for Spark: two processes share their files. tests/process is not one of them: beside another
-# JVM, the Python workers that Spark starts time out.
-PAIRED := tests/cli tests/docs tests/engine
+FOUND = $(shell find tests -mindepth 2 -name 'test_*.py' | cut -d/ -f1,2 | sort -u) $(wildcard tests/test_*.py)
+# Directories with a JVM, or two, of their own: two processes share their tests, and one that has nothing left
+# takes over some of the other's, since single tests take from a tenth of a second to minutes.
+SHARED := tests/cli tests/docs tests/engine
+# Beside another JVM, the Python workers that Spark starts time out.
+ALONE := tests/process
+# The others start processes of their own: two at a time, each file in one.
+OTHERS = $(filter-out $(PLAIN) $(SHARED) $(ALONE),$(FOUND))
 
-.PHONY: help setup check test test-long format bench bench-cli chaos docs demo wheel clean
+.PHONY: help setup compiled check test test-long format bench bench-cli chaos docs demo wheel clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,20 +29,23 @@ $(STAMP): pyproject.toml uv.lock tools/setup.sh
 	@tools/setup.sh
 	@touch $@
 
+# keyfold's own modules, which setup does not compile. The tests start hundreds of processes.
+compiled: $(STAMP)
+	@$(BIN)/python -m compileall -q src tests
+
 check: $(STAMP) ## format, lint, types, and the tests that need no JVM
 	$(BIN)/ruff format --check --quiet $(CODE)
 	$(BIN)/ruff check --quiet $(CODE)
 	$(BIN)/mypy
 	$(PYTEST) -q $(PLAIN)
 
-test: check ## check, then every other directory of tests, each in a process or two of its own
+test: check compiled ## check, then every other directory of tests, in two processes where that is faster
 	@failed=; \
-	for suite in $(SUITES); do \
-	    echo "== $$suite"; \
-	    case " $(PAIRED) " in *" $$suite "*) pair="-n 2 --dist loadfile" ;; *) pair= ;; esac; \
-	    $(PYTEST) -q $$pair $$suite || failed="$$failed $$suite"; \
-	done; \
-	if [ "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
+	run() { echo "== $$*"; $(PYTEST) -q "$$@" || failed="$$failed $$*;"; }; \
+	for suite in $(SHARED); do run -n 2 --dist worksteal $$suite; done; \
+	run -n 2 --dist loadfile $(OTHERS); \
+	for suite in $(ALONE); do run $$suite; done; \
+	if [ "$$failed" ]; then echo "failed: $$failed" >&2; exit 1; fi
 
 test-long: ## as test, with five times as many property tests on new random examples; takes hours
 	KEYFOLD_TEST_LONG=1 $(MAKE) test

@@ -54,7 +54,8 @@ get_python() {
 make_venv() {
     uv=$(find_uv)
     python=$(find_python) || python=$(get_python)
-    UV_PROJECT_ENVIRONMENT="$PWD/.venv" "$uv" sync --frozen --all-extras --quiet --python "$python"
+    # Compiled, as pip does it: where PYTHONDONTWRITEBYTECODE is set, every process would compile all it imports.
+    UV_PROJECT_ENVIRONMENT="$PWD/.venv" "$uv" sync --frozen --all-extras --quiet --compile-bytecode --python "$python"
 }
 
 java_version() {

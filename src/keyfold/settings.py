@@ -12,6 +12,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from keyfold.errors import BadOption, did_you_mean
 from keyfold.masking import masked, shown
 
+# In place of the settings library's own words.
+_REASONS = {"bool_parsing": "must be true or false", "bool_type": "must be true or false"}
 _MEMORY = re.compile(r"[1-9][0-9]*[kmgt]b?", re.IGNORECASE)
 
 
@@ -26,6 +28,9 @@ class Settings(BaseSettings):
         Path(".keyfold"), description="Directory of all state: checkpoints, views, side outputs."
     )
     views: Literal["sqlite", "none"] = Field("sqlite", description='The view store; "none" turns views off.')
+    view_lag: int = Field(
+        2, ge=0, description="How many batches a view or a sink may be behind before its table waits for it."
+    )
     master: str | None = Field(
         None, description="Spark master of the session that keyfold creates; local[*] if not set."
     )
@@ -34,6 +39,12 @@ class Settings(BaseSettings):
     )
     driver_memory: str = Field(
         "4g", description="Memory of the JVM that keyfold starts, in Spark's notation."
+    )
+    lease_seconds: float = Field(
+        15.0,
+        gt=0,
+        description="How long the lease on an app's home lasts without a heartbeat. A process on another "
+        "host takes the home over after this time; the heartbeat comes three times as often.",
     )
     missing_files: Literal["fail", "skip"] = Field(
         "fail",
@@ -107,5 +118,5 @@ def _invalid(error: ValidationError, given: dict[str, Any]) -> BadOption:
     first = error.errors()[0]
     name = str(first["loc"][0])
     where = "argument of start" if name in given else f"KEYFOLD_{name.upper()}"
-    why = first["msg"].removeprefix("Value error, ")
+    why = _REASONS.get(first["type"]) or first["msg"].removeprefix("Value error, ")
     return BadOption(f"setting {name!r}: {why}", where=where, given=masked(str(first["input"])))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -36,11 +37,12 @@ class Dev:
         self.where, self.errors = where, where / "stderr.txt"
         with self.errors.open("w") as errors:
             self.process = subprocess.Popen(
-                [*KEYFOLD, "dev", "shop.py"],
+                [*KEYFOLD, "dev", "shop.py", "--json"],
                 cwd=where,
                 env=ENVIRONMENT,
-                stdout=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
                 stderr=errors,
+                text=True,
             )
 
     def until(self, text: str, times: int = 1) -> None:
@@ -72,7 +74,7 @@ def dev(tmp_path: Path) -> Iterator[Dev]:
     yield started
     if started.process.poll() is None:
         started.process.kill()
-    started.process.wait()
+    started.process.communicate()
 
 
 def test_an_edited_app_starts_again_in_the_same_jvm(dev: Dev) -> None:
@@ -99,7 +101,11 @@ def test_an_edited_app_starts_again_in_the_same_jvm(dev: Dev) -> None:
 
     home = dev.home
     os.kill(dev.process.pid, signal.SIGINT)
-    assert dev.process.wait(120) == 0
-    assert wait_until(lambda: not alive(java), 60)
+    out, _ = dev.process.communicate(timeout=120)
+    assert dev.process.returncode == 0
+    assert not alive(java)
     assert not home.exists()
+    last = json.loads(out)
+    assert (last["app"], last["starts"], last["ended"]) == ("shop", 3, "signal")
+    assert last["tables"]["totals"]["keys"] == 1
     assert "Traceback" not in dev.errors.read_text()

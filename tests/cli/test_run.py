@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -69,10 +70,22 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return app_in(tmp_path_factory.mktemp("run") / "shop")
 
 
+@dataclass(frozen=True)
+class Drained(Result):
+    """What `keyfold run --drain` said, and the temporary files that were there when it had ended."""
+
+    left: list[str]
+
+
 @pytest.fixture(scope="module")
-def drained(shop: Path) -> Result:
-    """What `keyfold run --drain` said of it."""
-    return keyfold(shop, "run", "shop.py", "--drain", "--json")
+def drained(shop: Path) -> Drained:
+    done = keyfold(shop, "run", "shop.py", "--drain", "--json")
+    return Drained(done.code, done.out, done.err, [path.name for path in temporary_files(shop)])
+
+
+def temporary_files(where: Path) -> list[Path]:
+    """All that is left of the temporary directories of runs; the lock on them stays."""
+    return [path for path in (where / ".keyfold" / ".tmp").rglob("*") if path.name != "lock"]
 
 
 @pytest.fixture
@@ -96,6 +109,9 @@ class TestDrained:
         totals = drained.json["tables"]["totals"]
         assert (totals["batch"], totals["keys"], totals["rejected"]) == (0, 2, 2)
         assert totals["running"] is False
+
+    def test_its_temporary_files_end_with_it(self, drained: Drained) -> None:
+        assert drained.left == []
 
     def test_progress_and_the_apps_words_are_on_stderr(self, drained: Result) -> None:
         assert "the app's own words" in drained.err
@@ -248,6 +264,33 @@ def test_a_signal_before_the_app_is_up(tmp_path: Path, running: list[Running]) -
     assert ended.code == 130
     assert json.loads(ended.out)["error"]["kind"] == "Interrupted"
     assert "Traceback" not in ended.err
+    assert temporary_files(where) == []
+
+
+WAITING = """
+import os, signal, threading
+import keyfold as kf
+
+def interrupted(df):
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    df.sparkSession._jvm.java.lang.Thread.sleep(120_000)
+    return df
+
+app = kf.App("shop")
+orders = app.stream("orders", kf.rows([{"k": "a"}]), schema="k string")
+orders.transform(interrupted).by("k").table("totals", n="count(*)")
+"""
+
+
+def test_an_interrupt_while_java_is_at_work_prints_no_trace(tmp_path: Path) -> None:
+    write(tmp_path / "shop.py", WAITING)
+    ended = keyfold(tmp_path, "run", "shop.py")
+    assert ended.code == 130
+    assert ended.err.splitlines() == [
+        "keyfold: starting shop of shop.py",
+        "stopped during the start; no row was processed",
+    ]
+    assert temporary_files(tmp_path) == []
 
 
 def test_a_query_that_fails_ends_the_run_with_its_reason(tmp_path: Path) -> None:

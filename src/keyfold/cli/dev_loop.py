@@ -35,22 +35,23 @@ class Development:
         self._changed: Loaded | None = None
         self._spark: Any = None
         self._running = False
+        self._starts = 0
+        self._status: dict[str, Any] = {}
 
-    def run(self) -> None:
-        """Returns after a signal."""
+    def run(self) -> dict[str, Any]:
+        """Returns after a signal: the last status of the app that ran last, and how often one was started."""
         from keyfold.engine.jvm import class_archive, process
 
-        with Stopping() as stopping, output.warnings_said():
-            try:
-                while not stopping.asked.is_set():
-                    self._run_once(stopping)
-                    while not self._reload() and not stopping.asked.wait(_LOOK_SECONDS):
-                        pass
-                    self._loaded, self._changed = self._changed or self._loaded, None
-            finally:
-                if self._spark is not None:
-                    process.stop(self._spark)
+        with Stopping() as stopping, output.warnings_said(), process.ending_java():
+            while not stopping.asked.is_set():
+                self._run_once(stopping)
+                while not self._reload() and not stopping.asked.wait(_LOOK_SECONDS):
+                    pass
+                self._loaded, self._changed = self._changed or self._loaded, None
         class_archive.write_missing()
+        spec = self._loaded.app.spec()
+        none = {"app": spec.name, "home": str(self._home.resolve() / spec.name), "tables": {}}
+        return {**(self._status or none), "starts": self._starts, "ended": "signal"}
 
     def _run_once(self, stopping: Stopping) -> None:
         """Runs the app until a changed one is loaded, or this one fails."""
@@ -60,6 +61,7 @@ class Development:
         try:
             handle = run_loop.started(spec, name, self._home, {}, stopping, self._send_modules)
             self._spark, self._running = handle.spark, True
+            self._starts += 1
             output.say(f"up in {time.monotonic() - begun:.1f} s; starts again when {name} changes")
             if not self._keep:
                 output.say(f"read its tables with: keyfold rows {spec.name}.TABLE --home {self._home}")
@@ -82,6 +84,7 @@ class Development:
         try:
             if handle is not None:
                 handle.stop()
+                self._status = handle.status()
         except Exception as error:
             output.error(text_of(error))
         if not self._keep:

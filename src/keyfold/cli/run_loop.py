@@ -45,7 +45,7 @@ def lived(
     """
     from keyfold.engine.jvm import class_archive, process
 
-    with Stopping() as stopping, output.warnings_said():
+    with Stopping() as stopping, output.warnings_said(), process.ending_java():
         handle = started(spec, file, home, settings or {}, stopping, loading)
         try:
             if meanwhile:
@@ -58,10 +58,7 @@ def lived(
             handle.wait(0)
             status = handle.status()
         finally:
-            try:
-                handle.stop()
-            finally:
-                process.stop(handle.spark)
+            handle.stop()
     class_archive.write_missing()
     return ended, status, stopping.number
 

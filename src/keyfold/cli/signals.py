@@ -22,7 +22,12 @@ class Stopping:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Stopping:
-        self._listen()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            before = signal.getsignal(number)
+            # nohup ignores it on purpose.
+            if number != signal.SIGHUP or before != signal.SIG_IGN:
+                self._before[number] = before
+                signal.signal(number, self._received)
         return self
 
     def __exit__(
@@ -33,17 +38,7 @@ class Stopping:
 
     def up(self) -> None:
         """From now on a signal lets the current batch finish."""
-        # Again, since PySpark installs its own handler when it starts its JVM.
-        self._listen()
         self._starting = False
-
-    def _listen(self) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            before = signal.getsignal(number)
-            # nohup ignores it on purpose.
-            if number != signal.SIGHUP or before != signal.SIG_IGN:
-                self._before.setdefault(number, before)
-                signal.signal(number, self._received)
 
     def _received(self, number: int, frame: FrameType | None) -> None:
         again = self.asked.is_set()

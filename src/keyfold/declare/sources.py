@@ -12,15 +12,11 @@ from typing import Any, Final, NoReturn, cast
 
 from keyfold.errors import BadOption
 from keyfold.masking import shown
-from keyfold.plan import durations
+from keyfold.plan import durations, formats
 from keyfold.plan.call_site import call_site, location
 from keyfold.plan.ddl import columns
 from keyfold.plan.nodes import Connector, Duplicates, Lookup
 from keyfold.plan.validate import arguments
-
-FILE_FORMATS: Final = ("json", "csv", "parquet")
-# Formats that Spark can only read as a stream.
-_ENDLESS: Final = frozenset({"rate", "rate-micro-batch", "socket"})
 
 
 def files(path: str | os.PathLike[str], format: str = "json", **options: object) -> Connector:
@@ -31,7 +27,7 @@ def files(path: str | os.PathLike[str], format: str = "json", **options: object)
     `header=False` for files without a header; otherwise a file with another header, or without one, is
     rejected as a whole.
     """
-    checked = arguments.one_of(format, FILE_FORMATS, "the format of kf.files", call_site())
+    checked = arguments.one_of(format, formats.FILES, "the format of kf.files", call_site())
     return Connector("files", checked, _path(path, "kf.files"), _options(options))
 
 
@@ -121,7 +117,7 @@ def _bounded(source: object, where: object) -> Connector:
     """The source, if it is bounded."""
     advice = 'kf.files("prices.csv", format="csv"), kf.rows([...]) or kf.spark("delta", "path")'
     checked = arguments.instance(source, Connector, "lookup takes a source", advice, where)
-    if checked.kind == "rate" or checked.format.lower() in _ENDLESS:
+    if formats.only_streamed(checked.format):
         problem = "a lookup needs a bounded source, since it is read as a whole"
         raise BadOption(problem, where=where, given=checked.format, hint=advice)
     return checked

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,10 +105,24 @@ def own_session(
     wanted = _jvm_up(settings, extra or {}, tell, alone)
     from pyspark.sql import SparkSession
 
-    spark = SparkSession.builder.config(map={**wanted}).getOrCreate()
+    with _own_interrupts() if alone else nullcontext():
+        spark = SparkSession.builder.config(map={**wanted}).getOrCreate()
     if "spark.sql.shuffle.partitions" not in wanted:
         spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
     return checked(spark)
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Leaves Ctrl-C to the command: PySpark's handler, meant for notebooks, calls Java to cancel jobs, which
+    fails with a trace if the signal comes during another call.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

@@ -34,6 +34,13 @@ STORES: Final[dict[str, Opener]] = {"sqlite": _sqlite, "none": _none}
 """What opens a store, by the scheme of its URL."""
 
 
+def damage_advice(error: str) -> str | None:
+    """What to do about a damaged store, if the text of an error of one of them says that it is."""
+    from keyfold.views.sqlite import connections
+
+    return connections.RECOVERY if connections.damaged(error) else None
+
+
 def open_store(url: str | os.PathLike[str], *, read_only: bool) -> ViewStore:
     """The store at a URL: `sqlite:///srv/views.db`, a plain path (SQLite), or `none`.
 

@@ -19,9 +19,11 @@ def test_the_defaults():
     assert made.model_dump() == {
         "home": Path(".keyfold"),
         "views": "sqlite",
+        "view_lag": 2,
         "master": None,
         "spark": {},
         "driver_memory": "4g",
+        "lease_seconds": 15.0,
         "missing_files": "fail",
         "kernel_dir": None,
         "class_archive": True,
@@ -84,6 +86,14 @@ def test_a_home_that_is_not_local_is_refused(home):
 def test_memory_needs_a_unit(memory):
     with pytest.raises(BadOption, match="driver_memory"):
         load(driver_memory=memory)
+
+
+def test_a_boolean_is_true_or_false(monkeypatch):
+    monkeypatch.setenv("KEYFOLD_CLASS_ARCHIVE", "maybe")
+    with pytest.raises(
+        BadOption, match=r"(?s)'class_archive': must be true or false.*_ARCHIVE.*given: maybe"
+    ):
+        load()
 
 
 def test_an_unknown_setting_is_refused_and_the_nearest_suggested():

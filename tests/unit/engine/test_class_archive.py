@@ -47,6 +47,7 @@ def archive(java: str, kernel: Path, settings: Settings) -> Path:
     assert settings.kernel_dir is not None
     path = settings.kernel_dir / class_archive.archive_name(java, kernel)
     path.write_bytes(b"archive")
+    path.with_suffix(class_archive.SIZE).write_text("7")
     path.chmod(0o600)
     return path
 
@@ -75,6 +76,23 @@ def test_another_kernel_or_another_java_has_another_archive(
     assert class_archive.find(java, kernel, settings) is None
 
 
+def test_an_archive_that_is_not_complete_is_not_used_and_doctor_says_so(
+    java: str, kernel: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(class_archive, "java", lambda: java)
+    monkeypatch.setattr(class_archive, "find_jar", lambda _: kernel)
+    written = archive(java, kernel, settings)
+    assert class_archive.condition(settings) == (f"0 MB, {written.parent}", False)
+    written.write_bytes(b"arch")
+    assert class_archive.find(java, kernel, settings) is None
+    wrong = (f"incomplete, or not private to this user: {written}", True)
+    assert class_archive.condition(settings) == wrong
+    written.write_bytes(b"archive")
+    assert class_archive.find(java, kernel, settings) == written
+    written.with_suffix(class_archive.SIZE).unlink()
+    assert class_archive.condition(settings) == wrong
+
+
 def test_an_archive_that_somebody_else_may_have_written_is_not_used(
     java: str, kernel: Path, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,6 +104,7 @@ def test_an_archive_that_somebody_else_may_have_written_is_not_used(
         path.chmod(tight)
     link = written.with_name("link.jsa")
     link.symlink_to(written)
+    link.with_suffix(class_archive.SIZE).write_text(str(link.lstat().st_size))
     assert not class_archive.usable(link)
     monkeypatch.setattr(os, "getuid", lambda: written.stat().st_uid + 1)
     assert class_archive.find(java, kernel, settings) is None
@@ -114,12 +133,15 @@ def test_only_the_archives_used_last_are_kept(settings: Settings) -> None:
     for number in range(4):
         file = place / f"{class_archive.PREFIX}{number}{class_archive.SUFFIX}"
         file.write_bytes(b"")
+        file.with_suffix(class_archive.SIZE).write_text("0")
         os.utime(file, (number, number))
     (place / "keyfold-kernel.jar").write_bytes(b"")
     archive_writer.prune(place)
     assert sorted(path.name for path in place.iterdir()) == [
         "keyfold-classes-2.jsa",
+        "keyfold-classes-2.size",
         "keyfold-classes-3.jsa",
+        "keyfold-classes-3.size",
         "keyfold-kernel.jar",
     ]
 

@@ -24,9 +24,9 @@ def test_each_condition_is_told_with_the_line_of_its_step() -> None:
     def at(what: str, expression: Any, site: Any, act: Any) -> None:
         lines[what] = spec.site.line - site.line
 
-    pipeline = MagicMock()
+    declaration = MagicMock()
     context: Any = SimpleNamespace(spark=None, meaning={}, where=lambda what, site: "", at=at)
-    pattern.declare(context, pipeline, spec, spec.pattern)
+    pattern.declare(context, declaration, spec, spec.pattern)
     assert lines == {"step a": 3, "no n": 2, "step b": 1, "until kind = 'u'": 1, "returns n": 0}
-    declared = json.loads(pipeline.pattern.call_args.args[0])
+    declared = json.loads(declaration.pattern.call_args.args[0])
     assert sorted(declared) == ["conditions", "initial", "positions", "steps", "transitions"]

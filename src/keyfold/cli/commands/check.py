@@ -52,16 +52,15 @@ def _examined(loaded: Loaded, home: str | None) -> tuple[AppHome, list[Finding]]
     place = AppHome(settings.home.resolve() / spec.name)
     stored = place.read_plan()
     for_workers(loaded)
-    with TemporaryDirectory(prefix="keyfold-check-", ignore_cleanup_errors=True) as directory:
+    with (
+        TemporaryDirectory(prefix="keyfold-check-", ignore_cleanup_errors=True) as directory,
+        process.ending_java(),
+        process.reporting_java_end(spec.name),
+    ):
         # Spark logs to the home of its settings, which must not be the one that is checked.
         spark = session.own_session(settings.model_copy(update={"home": Path(directory)}))
-        try:
-            with process.reporting_java_end(spec.name):
-                return place, findings_of(
-                    spark, spec, empty_feeds(spec, Path(directory) / "feeds"), stored, place
-                )
-        finally:
-            process.stop(spark)
+        feeds = empty_feeds(spec, Path(directory) / "feeds")
+        return place, findings_of(spark, spec, feeds, stored, place)
 
 
 def _document(app: str, place: AppHome, findings: list[Finding]) -> dict[str, Any]:

@@ -11,10 +11,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from typing import Annotated, Final
 
-import psutil
 import typer
 
-from keyfold.cli.options import AppFile
+from keyfold.cli.options import AppFile, Json
 
 _PREFIX: Final = "keyfold-dev-"
 
@@ -30,6 +29,7 @@ def command(
             show_default=False,
         ),
     ] = None,
+    json: Json = False,
 ) -> None:
     """Run an app while you write it, until Ctrl-C.
 
@@ -37,7 +37,8 @@ def command(
     the new file has an error, a column that does not exist included, the error is shown and the old app goes
     on.
 
-    Without --home each start reads all input again, into a temporary directory.
+    Without --home each start reads all input again, into a temporary directory. With --json the last
+    status is printed at the end.
 
     Example: keyfold dev shop.py
     """
@@ -47,7 +48,9 @@ def command(
     # A compiled file is known by the second it was made in, and two edits may be in one second.
     sys.dont_write_bytecode = True
     with output.only_results(), _place(home) as place:
-        Development(app, place, keep=home is not None).run()
+        ended = Development(app, place, keep=home is not None).run()
+    if json:
+        output.json_document(ended)
 
 
 @contextmanager
@@ -62,6 +65,8 @@ def _place(home: str | None) -> Iterator[Path]:
 
 def _remove_left() -> None:
     """Removes what killed processes of this user left behind."""
+    import psutil
+
     for left in Path(gettempdir()).glob(f"{_PREFIX}*-*"):
         pid = left.name.removeprefix(_PREFIX).split("-")[0]
         with suppress(OSError):

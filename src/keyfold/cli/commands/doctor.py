@@ -123,10 +123,10 @@ def _class_archive() -> Finding:
     from keyfold.engine.jvm.class_archive import condition
     from keyfold.settings import load
 
-    found, failed = condition(load())
+    found, wrong = condition(load())
     # Only a slower start follows from a missing one.
-    do = "starts take longer without it; a run on another day tries again" if failed else None
-    return Finding("class archive", None if failed else True, found, do)
+    do = "starts take longer without it; a later run has it written again" if wrong else None
+    return Finding("class archive", None if wrong else True, found, do)
 
 
 def _writable(home: Path) -> Finding:

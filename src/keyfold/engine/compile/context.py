@@ -91,7 +91,7 @@ class Context:
         return self.spec.on_error == "reject"
 
     def rows(self, node: nodes.Node) -> Any:
-        """The kernel's pipeline at a node."""
+        """The kernel's `TableDeclaration` at a node."""
         step = self._steps.get(type(node))
         if step is None:
             raise BadExpression(
@@ -108,7 +108,7 @@ class Context:
     def begin(
         self, node: nodes.Node, frame: DataFrame, stream: str | None = None, origin: RowOrigin = NOT_TEXT
     ) -> Any:
-        """A pipeline of the kernel on a DataFrame; `stream` is that of its rows, if there is only one."""
+        """A `TableDeclaration` on a DataFrame; `stream` is that of its rows, if there is only one."""
         from pyspark.sql import functions as F
 
         self.stages += 1
@@ -119,17 +119,17 @@ class Context:
         options = dict(origin.options)
         return self.api.declare(frame._jdf, self.reject, stream, origin.format, options, origin.files)
 
-    def end(self, pipeline: Any, late: str = "") -> DataFrame:
-        """The rows of a pipeline as a DataFrame, for an operator of Spark's.
+    def end(self, declaration: Any, late: str = "") -> DataFrame:
+        """The declared rows as a DataFrame, for an operator of Spark's.
 
         `late`: rows "below" the watermark, or "upto" it, go to the side output.
         """
-        self.record_meaning(pipeline)
-        return self.frame(pipeline.rows(late))
+        self.record_meaning(declaration)
+        return self.frame(declaration.rows(late))
 
-    def record_meaning(self, pipeline: Any) -> None:
+    def record_meaning(self, declaration: Any) -> None:
         """Adds the meaning of the stage that ends here to that of the table."""
-        for part, text in json.loads(pipeline.fingerprints()).items():
+        for part, text in json.loads(declaration.fingerprints()).items():
             self.meaning[f"{self.stages}:{part}"] = text
 
     def frame(self, java: Any) -> DataFrame:

@@ -55,12 +55,12 @@ def _as_of_event_time(context: Context, node: nodes.Enrich) -> Any:
     own = visible(rows.columns)
     on = _key_columns(context, node, rows, own, table)
     stream = rows.select(*_keys(rows, on), _struct(own).alias("row"), F.col(TIME), F.col(SIDE_OUTPUT))
-    declaration = context.upstream.table(node.table)
-    joined = keyed_state.declared(context, declaration).enrichAsOf(
+    spec = context.upstream.table(node.table)
+    joined = keyed_state.declared(context, spec).enrichAsOf(
         stream._jdf,
         node.how == "left",
         _or_never(node.wait_ms),
-        declaration.ttl_ms or 0,
+        spec.ttl_ms or 0,
         own + _table_names(context, node, own, table.columns),
     )
     return context.begin(node, context.frame(joined))

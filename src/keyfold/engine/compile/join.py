@@ -25,10 +25,10 @@ ONE_SIDED = ("left_semi", "left_anti")
 
 @dataclass(frozen=True)
 class Side:
-    """One of the joined streams: its name in conditions and clashes, its pipeline and its columns."""
+    """One of the joined streams: its name in conditions and clashes, its declaration and its columns."""
 
     name: str
-    pipeline: Any
+    declaration: Any
     frame: DataFrame
 
     @property
@@ -38,7 +38,7 @@ class Side:
 
 
 def joined(context: Context, node: nodes.Join) -> Any:
-    """The pipeline of the joined stream."""
+    """The declaration of the joined stream."""
     left, right = (_side(context, side) for side in (node.left, node.right))
     where = context.where("join", node.site)
     for side in (left, right):
@@ -48,15 +48,15 @@ def joined(context: Context, node: nodes.Join) -> Any:
         join = context.api.join(left.frame._jdf, right.frame._jdf, left.name, right.name)
         _match(join, left, right, node, where)
         ready = [_computed(side, join.computes(i)) for i, side in enumerate((left, right))]
-        ends = [context.end(pipeline, "upto")._jdf for pipeline in ready]
+        ends = [context.end(declaration, "upto")._jdf for declaration in ready]
         frame = join.joined(*ends, node.before_ms, node.after_ms, node.how, *names)
     context.meaning[f"{context.stages}:join"] = f"{node.how} {phrases.near_words(node)} on {join.meaning()}"
     return context.begin(node, context.frame(frame))
 
 
 def _side(context: Context, node: nodes.Node) -> Side:
-    pipeline = context.rows(node)
-    return Side(nodes.name_of(node).replace("+", "_"), pipeline, context.frame(pipeline.rows("")))
+    declaration = context.rows(node)
+    return Side(nodes.name_of(node).replace("+", "_"), declaration, context.frame(declaration.rows("")))
 
 
 def _refuse_timeless(side: Side, where: str) -> None:
@@ -98,16 +98,16 @@ def _match(join: Any, left: Side, right: Side, node: nodes.Join, where: str) -> 
 
 
 def _computed(side: Side, expressions: Iterable[Any]) -> Any:
-    """The side's pipeline, which rejects rows on which the condition's expressions over this side fail."""
+    """The side's declaration, which rejects rows on which the condition's expressions over this side fail."""
     from pyspark.sql import functions as F
 
     own = [F.col(f"`{c}`")._jc for c in side.columns]
     # The values are computed to see whether that fails, and then left out again.
     made = [e.alias(computed(i)) for i, e in enumerate(expressions)]
     if made:
-        side.pipeline.select(own + made)
-        side.pipeline.select(own)
-    return side.pipeline
+        side.declaration.select(own + made)
+        side.declaration.select(own)
+    return side.declaration
 
 
 def _names(left: Side, right: Side, node: nodes.Join, where: str) -> list[list[str | None]]:

@@ -16,50 +16,50 @@ from keyfold.plan.table_keys import closes
 
 
 def declared(context: Context, spec: TableSpec) -> Any:
-    """The kernel's pipeline of a table: its rows, then each item of its declaration."""
-    pipeline = context.rows(spec.input)
+    """The kernel's `TableDeclaration` of a table: its rows, then each item that the user declared."""
+    declaration = context.rows(spec.input)
     if spec.window is not None:
-        _window(context, pipeline, spec.window)
+        _window(context, declaration, spec.window)
     for name, expression in spec.keys:
-        context.at(f"key {name}", expression, spec.site, partial(pipeline.key, name))
-    declare = pipeline.aggregate if spec.top is None else pipeline.selectColumn
+        context.at(f"key {name}", expression, spec.site, partial(declaration.key, name))
+    declare = declaration.aggregate if spec.top is None else declaration.selectColumn
     for name, definition in spec.columns:
         if isinstance(definition, FoldSpec):
-            _fold(context, pipeline, name, definition)
+            _fold(context, declaration, name, definition)
         else:
             context.at(f"column {name}", definition, spec.site, partial(declare, name))
     if spec.top is not None:
-        _top(context, pipeline, spec.top)
+        _top(context, declaration, spec.top)
     if spec.pattern is not None:
-        pattern.declare(context, pipeline, spec, spec.pattern)
-    return pipeline
+        pattern.declare(context, declaration, spec, spec.pattern)
+    return declaration
 
 
-def _top(context: Context, pipeline: Any, top: TopSpec) -> None:
+def _top(context: Context, declaration: Any, top: TopSpec) -> None:
     with explained(context.spark, "top", context.where("top", top.site), top.order or "latest"):
-        pipeline.topN(top.n, top.order)
+        declaration.topN(top.n, top.order)
 
 
-def _window(context: Context, pipeline: Any, window: WindowSpec) -> None:
+def _window(context: Context, declaration: Any, window: WindowSpec) -> None:
     """Declares the table's windows; lengths are in milliseconds, zero where there is none."""
     spec = context.spec
     where = context.where(window.kind, window.site)
     with explained(context.spark, window.kind, where, phrases.window_words(window)):
         if window.kind in ("tumbling", "sliding"):
-            pipeline.timeWindow(
+            declaration.timeWindow(
                 window.size_ms, window.every_ms or window.size_ms, window.offset_ms, window.zone
             )
         elif window.kind == "session" and window.gap is not None:
-            pipeline.sessionWindowBy(column(window.gap)._jc)
+            declaration.sessionWindowBy(column(window.gap)._jc)
         elif window.kind == "session":
-            pipeline.sessionWindow(window.size_ms)
+            declaration.sessionWindow(window.size_ms)
         else:
-            pipeline.rollingWindow(window.size_ms or 0, window.rows or 0, window.every_ms or 0)
+            declaration.rollingWindow(window.size_ms or 0, window.rows or 0, window.every_ms or 0)
         if closes(window):
-            pipeline.windowEmission(spec.emit == "changes", spec.keep_ms or 0)
+            declaration.windowEmission(spec.emit == "changes", spec.keep_ms or 0)
 
 
-def _fold(context: Context, pipeline: Any, name: str, spec: FoldSpec) -> None:
+def _fold(context: Context, declaration: Any, name: str, spec: FoldSpec) -> None:
     def columns(named: nodes.Named) -> list[Any]:
         # In the order of `zero`, whatever the order of `update` and `merge`.
         by_name = dict(named)
@@ -84,6 +84,6 @@ def _fold(context: Context, pipeline: Any, name: str, spec: FoldSpec) -> None:
     ):
         fields = [n for n, _ in spec.zero]
         merge, retract = (None if part is None else columns(part) for part in (spec.merge, spec.retract))
-        pipeline.fold(
+        declaration.fold(
             name, fields, columns(spec.zero), columns(spec.update), merge, retract, column(spec.result)._jc
         )

@@ -14,7 +14,7 @@ from keyfold.plan import nodes
 
 
 def lookup_join(context: Context, node: nodes.LookupJoin) -> Any:
-    """The kernel's pipeline on the joined rows."""
+    """The kernel's declaration on the joined rows."""
     lookup = node.lookup
     before = context.end(context.rows(node.input))
     where = context.where(f"lookup {lookup.name}", node.site)

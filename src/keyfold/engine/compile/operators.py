@@ -30,20 +30,20 @@ def _source(context: Context, node: nodes.Source) -> Any:
 
 
 def _where(context: Context, node: nodes.Where) -> Any:
-    pipeline = context.rows(node.input)
-    context.at("where", node.condition, node.site, pipeline.where)
-    return pipeline
+    declaration = context.rows(node.input)
+    context.at("where", node.condition, node.site, declaration.where)
+    return declaration
 
 
 def _select(context: Context, node: nodes.Select) -> Any:
-    pipeline = context.rows(node.input)
+    declaration = context.rows(node.input)
     where = context.where("select", node.site)
     shown = ", ".join(
         phrases.expr_words(e) if n is None else f"{n}={phrases.expr_words(e)!r}" for n, e in node.items
     )
     with explained(context.spark, "select", where, shown):
-        pipeline.select([(column(e) if n is None else column(e).alias(n))._jc for n, e in node.items])
-    return pipeline
+        declaration.select([(column(e) if n is None else column(e).alias(n))._jc for n, e in node.items])
+    return declaration
 
 
 def _transform(context: Context, node: nodes.Transform) -> Any:
@@ -120,11 +120,11 @@ def _union(context: Context, node: nodes.Union) -> Any:
 
 
 def _distinct(context: Context, node: nodes.Distinct) -> Any:
-    pipeline = context.rows(node.input)
-    context.record_meaning(pipeline)
+    declaration = context.rows(node.input)
+    context.record_meaning(declaration)
     step = phrases.step_words(node)
     with explained(context.spark, "distinct", context.where("distinct", node.site), ", ".join(node.columns)):
-        kept = pipeline.dedup(list(node.columns), node.within_ms, node.removed, step)
+        kept = declaration.dedup(list(node.columns), node.within_ms, node.removed, step)
     context.meaning[f"{context.stages}:distinct"] = step
     return context.begin(node, context.frame(kept))
 

@@ -22,13 +22,13 @@ from keyfold.plan.pattern.syntax import PatternSpec
 _traces: Final[ContextVar[dict[str, Any] | None]] = ContextVar("traces", default=None)
 
 
-def declare(context: Context, pipeline: Any, spec: TableSpec, pattern: PatternSpec) -> None:
-    """Declares the pattern to the pipeline of the table's rows, item by item."""
+def declare(context: Context, declaration: Any, spec: TableSpec, pattern: PatternSpec) -> None:
+    """Adds the pattern to the declaration of the table's rows, item by item."""
     made = automaton(pattern)
     shown = phrases.pattern_words(pattern)
     whole = partial(explained, context.spark, "pattern", context.where("pattern", pattern.site), shown)
     with whole():
-        kernel = pipeline.pattern(json.dumps(made.plain()))
+        kernel = declaration.pattern(json.dumps(made.plain()))
     for condition in made.conditions:
         with _hinted(condition.expression, made.steps):
             _condition(context, kernel, condition, pattern)

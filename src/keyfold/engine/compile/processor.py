@@ -29,9 +29,9 @@ def processed(context: Context, spec: TableSpec) -> Compiled:
     process = spec.process
     assert process is not None
     output = _output(context, process)
-    pipeline = context.rows(spec.input)
-    _keys(context, pipeline)
-    rows, timed = context.end(pipeline, "below"), bool(pipeline.hasEventTime())
+    declaration = context.rows(spec.input)
+    _keys(context, declaration)
+    rows, timed = context.end(declaration, "below"), bool(declaration.hasEventTime())
     previous = context.upstream.retracted(spec.name)
     found = _run(context, rows, process, output, timed, previous)
     changes = context.frame(context.api.propagateWatermark(_changes(found, spec, process)._jdf))
@@ -60,11 +60,11 @@ def _output(context: Context, process: ProcessSpec) -> Any:
     return schema
 
 
-def _keys(context: Context, pipeline: Any) -> None:
+def _keys(context: Context, declaration: Any) -> None:
     spec = context.spec
     for name, expression in spec.keys:
-        context.at(f"key {name}", expression, spec.site, partial(pipeline.key, name))
-    pipeline.requireKeys()
+        context.at(f"key {name}", expression, spec.site, partial(declaration.key, name))
+    declaration.requireKeys()
 
 
 def _run(

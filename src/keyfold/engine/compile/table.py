@@ -1,7 +1,8 @@
 """Compiles a table's declaration into a Spark plan.
 
-Each node is compiled by the function of its type in `STEPS`. The kernel's pipeline takes the declaration item
-by item and analyzes each at once, so that an error is about that item.
+Each node is compiled by the function of its type in `STEPS`. The kernel's `TableDeclaration` (in Python:
+`declaration`) takes what the user declared item by item, and analyzes each at once, so that an error is about
+that item.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Analysis:
 
     spec: TableSpec
     context: Context
-    pipeline: Any
+    declaration: Any
     processed: Compiled | None = None
     """The table, if a processor keeps its state and not the kernel."""
 
@@ -81,7 +82,7 @@ class Analysis:
         from pyspark.sql.types import StructType
 
         found: Any = (
-            StructType.fromJson(json.loads(self.pipeline.changelogSchema(self.spec.ttl_ms or 0)))
+            StructType.fromJson(json.loads(self.declaration.changelogSchema(self.spec.ttl_ms or 0)))
             if self.processed is None
             else StructType(self.processed.changes.schema.fields[:-1])
         )
@@ -119,33 +120,33 @@ def _analyzed(context: Context) -> Analysis:
     spec = context.spec
     if spec.process is not None:
         return Analysis(spec, context, None, processor.processed(context, spec))
-    pipeline = declared(context, spec)
+    declaration = declared(context, spec)
     if context.upstream.retracted(spec.name):
-        pipeline.emitPreviousRows()
-    return Analysis(spec, context, pipeline)
+        declaration.emitPreviousRows()
+    return Analysis(spec, context, declaration)
 
 
 def build(analysis: Analysis, all_tables: list[Analysis]) -> Compiled:
     """The table's plan."""
     if analysis.processed is not None:
         return analysis.processed
-    spec, pipeline = analysis.spec, analysis.pipeline
+    spec, declaration = analysis.spec, analysis.declaration
     ttl = spec.ttl_ms or 0
-    changes = analysis.context.frame(pipeline.changelog(ttl, _used_columns(analysis, all_tables)))
+    changes = analysis.context.frame(declaration.changelog(ttl, _used_columns(analysis, all_tables)))
     fields = json.loads(changes.schema.json())["fields"]
     types = tuple((f["name"], json.dumps(f["type"])) for f in fields)
-    meaning = {**analysis.context.meaning, **json.loads(pipeline.fingerprints())}
+    meaning = {**analysis.context.meaning, **json.loads(declaration.fingerprints())}
 
     def rebuilt(state: DataFrame, kept: bool) -> DataFrame:
-        return _sendable(analysis.context.frame(pipeline.rowsFromState(state._jdf, ttl, kept)), types)
+        return _sendable(analysis.context.frame(declaration.rowsFromState(state._jdf, ttl, kept)), types)
 
     return Compiled(
         spec,
         _sendable(changes, types),
         meaning,
-        pipeline.stateSchema(ttl),
+        declaration.stateSchema(ttl),
         _view(spec, fields),
-        _waits_for_event_time(spec, pipeline),
+        _waits_for_event_time(spec, declaration),
         None if spec.pattern else rebuilt,
     )
 
@@ -155,7 +156,7 @@ def _used_columns(analysis: Analysis, all_tables: list[Analysis]) -> list[str] |
     stream = analysis.columnar
     if stream is None:
         return None
-    return list({n for a in all_tables if a.columnar == stream for n in a.pipeline.sourceColumns()})
+    return list({n for a in all_tables if a.columnar == stream for n in a.declaration.sourceColumns()})
 
 
 def _view(spec: TableSpec, fields: list[dict[str, Any]]) -> ViewSchema:
@@ -167,10 +168,10 @@ def _view(spec: TableSpec, fields: list[dict[str, Any]]) -> ViewSchema:
     return replace(view, order=(*(key.name for key in view.keys[:-1]), "started", "ended"))
 
 
-def _waits_for_event_time(spec: TableSpec, pipeline: Any) -> bool:
+def _waits_for_event_time(spec: TableSpec, declaration: Any) -> bool:
     """Whether something may be due as event time passes, so that Spark must run batches without rows."""
     ends = spec.ttl_ms or closes(spec.window) or spec.pattern is not None
-    timed = bool(ends and pipeline.hasEventTime()) or bool(waiting(spec, timed=True))
+    timed = bool(ends and declaration.hasEventTime()) or bool(waiting(spec, timed=True))
     # In processing time something is always due: Spark would run empty batches forever.
     return timed and not waiting(spec, timed=False)
 

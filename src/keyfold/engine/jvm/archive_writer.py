@@ -138,6 +138,7 @@ def _publish(made: Path, target: Path) -> None:
     made.chmod(private.FILE)
     with made.open("rb") as file:
         os.fsync(file.fileno())
+    private.write(target.with_suffix(class_archive.SIZE), str(made.stat().st_size).encode())
     os.replace(made, target)
 
 
@@ -148,6 +149,7 @@ def prune(place: Path) -> None:
     notes = [path for path in found if path.suffix == class_archive.FAILED]
     for path in (*archives[class_archive.KEPT :], *notes):
         path.unlink(missing_ok=True)
+        path.with_suffix(class_archive.SIZE).unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,9 @@ Java calls it a dynamic class data sharing (CDS) archive. It saves a quarter of 
 a machine has it written by a process in the background (`archive_writer`); later starts use it.
 
 An archive belongs to one JVM and one set of jars. Its name has a hash of both; the JVM compares them again,
-and starts without the archive if they differ. It is code, so it is only used when it and its directory
-belong to this user and nobody else can write them.
+and starts without the archive if they differ. On a truncated one the JVM crashes, so a note beside the
+archive has its size. It is code, so it is only used when it and its directory belong to this user and nobody
+else can write them.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from keyfold.settings import Settings
 PREFIX: Final = "keyfold-classes-"
 SUFFIX: Final = ".jsa"
 FAILED: Final = ".failed"
+SIZE: Final = ".size"
 # A failure may be a full disk or a shutdown: worth another attempt, but not at each run.
 _RETRY_SECONDS: Final = 24 * 3600.0
 # Two environments may be used in turn; an archive has about 180 MB.
@@ -50,6 +52,11 @@ class Archive:
     path: Path
     written: bool
     failed: str | None
+
+    @property
+    def damaged(self) -> bool:
+        """Whether there is a file that can't be used."""
+        return not self.written and self.path.exists()
 
 
 def find(java: str, kernel: Path, settings: Settings) -> Path | None:
@@ -76,11 +83,12 @@ def describe(java: str, kernel: Path, settings: Settings) -> Archive:
     for place in places:
         if (failed := _failure(place / name)) is not None:
             return Archive(place / name, False, failed)
-    return Archive(places[0] / name, False, None)
+    there = [place for place in places if (place / name).exists()]
+    return Archive((there or places)[0] / name, False, None)
 
 
 def condition(settings: Settings) -> tuple[str, bool]:
-    """What `keyfold doctor` shows of the archive, and whether writing it has failed."""
+    """What `keyfold doctor` shows of the archive, and whether something is wrong with it."""
     kernel = find_jar(settings.kernel_dir)
     if not settings.class_archive:
         return "turned off (class_archive)", False
@@ -92,6 +100,8 @@ def condition(settings: Settings) -> tuple[str, bool]:
         return f"{found.path.stat().st_size // 1_000_000} MB, {found.path.parent}", False
     if found and found.failed:
         return f"could not be written: {found.failed}", True
+    if found and found.damaged:
+        return f"incomplete, or not private to this user: {found.path}", True
     return "none yet; the first good run has it written in the background", False
 
 
@@ -116,15 +126,15 @@ def _jars(kernel: Path) -> list[Path]:
 
 
 def usable(archive: Path) -> bool:
-    """Whether the file exists, and only this user can have written it."""
+    """Whether the file exists, is complete, and only this user can have written it."""
     try:
         found, place = archive.lstat(), archive.parent.stat()
-    except OSError:
+        complete = archive.with_suffix(SIZE).read_text() == str(found.st_size)
+    except (OSError, UnicodeDecodeError):
         return False
     own = found.st_uid == place.st_uid == os.getuid()
-    return (
-        own and archive.is_file() and not archive.is_symlink() and not (found.st_mode | place.st_mode) & 0o022
-    )
+    private = archive.is_file() and not archive.is_symlink() and not (found.st_mode | place.st_mode) & 0o022
+    return complete and own and private
 
 
 def _failure(archive: Path) -> str | None:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from keyfold import private
-from keyfold.engine.jvm import class_archive
+from keyfold.engine.jvm import class_archive, py4j_log
 from keyfold.engine.jvm.command import (
     JAVA_OPTIONS,
     MEMORY,
@@ -84,6 +84,7 @@ class Launch:
 
     def gateway(self) -> Any:
         """Waits until the JVM is up, and connects PySpark to it."""
+        py4j_log.quiet()
         try:
             gateway = self._connected() if self._process else self._through_spark_submit()
         except BaseException:

@@ -7,7 +7,6 @@ logs.
 
 from __future__ import annotations
 
-import logging
 import re
 import signal
 import socket
@@ -63,19 +62,6 @@ def remember(launched: Launched) -> None:
     """Called with the JVM that was just started."""
     global _launched
     _launched = launched
-    for name in ("", "py4j.clientserver", "py4j.java_gateway"):
-        logging.getLogger(name).addFilter(_QUIET)
-
-
-class _Quiet(logging.Filter):
-    """Leaves out the traces that Py4J logs for each call into a JVM that has ended."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        error = record.exc_info[1] if record.exc_info else None
-        return error is None or "py4j" not in Path(record.pathname).parts or not is_java_end(error)
-
-
-_QUIET: Final = _Quiet()
 
 
 def error_lines(log: Path, begun: int = 0) -> list[str]:
@@ -175,14 +161,29 @@ def _from_a_socket(error: BaseException | None) -> bool:
     return False
 
 
-def stop(spark: Any) -> None:
-    """Stops a session; if Java has ended there is nothing left to stop."""
+@contextmanager
+def ending_java() -> Iterator[None]:
+    """For a command that needs Java no longer than this: ends the JVM that it started, and waits for that.
+
+    A JVM stops its session and removes its temporary files when its input is closed. Left to the end of this
+    process, that happens after it, and whoever then looks into the home finds files that are about to go.
+    """
+    before = _gateway()
     try:
-        if not has_ended():
-            spark.stop()
-    except Exception:
-        if not has_ended():
-            raise
+        yield
+    finally:
+        if _gateway() is not before:
+            _end()
+
+
+def _end() -> None:
+    process = getattr(_gateway(), "proc", None)
+    if process is None:
+        return
+    with suppress(OSError):
+        process.stdin.close()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(END_SECONDS)
     forget()
 
 

@@ -86,7 +86,7 @@ class FedSource:
 class SparkSource:
     """Any source that Spark can stream, under the name of its format."""
 
-    endless: bool = False
+    endless = False
     fixed_schema: bool = False
     """Whether Spark refuses a schema, because the source has but one."""
 
@@ -106,7 +106,7 @@ class SparkSource:
 SOURCES: Final[dict[str, StreamSource]] = {
     "files": FileSource(),
     "rows": FileSource(user=False),
-    "rate": SparkSource(endless=True, fixed_schema=True),
+    "rate": SparkSource(fixed_schema=True),
     "spark": SparkSource(),
 }
 """Sources by kind."""

@@ -62,7 +62,9 @@ class StreamSource(Protocol):
 
     @property
     def endless(self) -> bool:
-        """Whether input never runs out, so that the stream can't be drained."""
+        """Whether input never runs out, so that the stream can't be drained; for Spark's own formats,
+        `plan.formats` knows.
+        """
 
     def open(self, spark: SparkSession, source: nodes.Source, *, reject: bool) -> DataFrame:
         """The stream: the user's columns and, for text formats, `internal_columns.RAW`.

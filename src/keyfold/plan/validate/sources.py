@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple, NoReturn
 
 from keyfold.errors import BadOption
-from keyfold.plan import ddl, durations
+from keyfold.plan import ddl, durations, formats
 from keyfold.plan.nodes import Connector, TableSpec
 from keyfold.plan.validate import arguments
 
@@ -13,8 +13,6 @@ RATE_SCHEMA: Final = "timestamp timestamp, value bigint"
 FUTURE: Final = "1 day"
 """How far ahead of the clock event times may be by default."""
 FUTURE_MS: Final = durations.millis(FUTURE)
-# Formats that Spark streams only with a schema; others (delta, socket, kafka, text) bring their own.
-_NEEDS_SCHEMA: Final = frozenset({"json", "csv", "parquet", "orc", "avro", "xml"})
 
 
 def stream_schema(
@@ -24,7 +22,7 @@ def stream_schema(
     if source.kind == "rate":
         return _rate(given, where)
     if given is None:
-        if source.kind != "spark" or source.format.lower() in _NEEDS_SCHEMA:
+        if source.kind != "spark" or formats.needs_schema(source.format):
             kind = "rows" if source.kind == "rows" else f"{source.format} files"
             hint = "schema='id string, amount double, at timestamp'"
             raise BadOption(f"a stream of {kind} needs a schema", where=where, hint=hint)

@@ -50,9 +50,9 @@ class DataType(ABC):
     @abstractmethod
     def __str__(self) -> str: ...
 
-    @abstractmethod
     def to_json(self) -> Any:
-        """The type as Spark writes it in JSON."""
+        """The type as Spark writes it in JSON; for most types, their short name."""
+        return str(self)
 
     @property
     def arrow(self) -> pa.DataType:

@@ -76,9 +76,6 @@ class Exact(DataType):
     def __str__(self) -> str:
         return f"decimal({self.precision},{self.scale})"
 
-    def to_json(self) -> str:
-        return str(self)
-
     @property
     def arrow(self) -> pa.DataType:
         return pa.decimal128(self.precision, self.scale)

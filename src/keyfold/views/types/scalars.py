@@ -22,9 +22,6 @@ class Void(DataType):
     def __str__(self) -> str:
         return "void"
 
-    def to_json(self) -> str:
-        return "void"
-
     def to_canonical(self, value: Any) -> Any:
         raise ValueError("a column of type void holds only nulls")
 
@@ -37,9 +34,6 @@ class Text(DataType):
     arrow_name = "string"
 
     def __str__(self) -> str:
-        return "string"
-
-    def to_json(self) -> str:
         return "string"
 
     def to_canonical(self, value: Any) -> str:
@@ -62,9 +56,6 @@ class Binary(DataType):
     def __str__(self) -> str:
         return "binary"
 
-    def to_json(self) -> str:
-        return "binary"
-
     def to_canonical(self, value: Any) -> bytes:
         if isinstance(value, bytes | bytearray | memoryview):
             return bytes(value)
@@ -84,9 +75,6 @@ class Boolean(DataType):
     def __str__(self) -> str:
         return "boolean"
 
-    def to_json(self) -> str:
-        return "boolean"
-
     def to_canonical(self, value: Any) -> bool:
         word = value.strip().lower() if isinstance(value, str) else value
         if word in ("true", "false") or isinstance(word, bool):
@@ -103,9 +91,6 @@ class Floating(DataType):
 
     def __str__(self) -> str:
         return "float" if self.single else "double"
-
-    def to_json(self) -> str:
-        return str(self)
 
     @property
     def arrow(self) -> pa.DataType:

@@ -23,9 +23,6 @@ class Timestamp(DataType):
     def __str__(self) -> str:
         return "timestamp" if self.zoned else "timestamp_ntz"
 
-    def to_json(self) -> str:
-        return str(self)
-
     @property
     def arrow(self) -> pa.DataType:
         return pa.timestamp("us", tz="UTC" if self.zoned else None)
@@ -52,9 +49,6 @@ class Date(DataType):
     def __str__(self) -> str:
         return "date"
 
-    def to_json(self) -> str:
-        return "date"
-
     def to_python(self, value: int) -> date | str:
         return epoch.from_days(value)
 
@@ -78,9 +72,6 @@ class Clock(DataType):
     def __str__(self) -> str:
         return f"time({self.precision})"
 
-    def to_json(self) -> str:
-        return str(self)
-
     def to_python(self, value: int) -> time:
         return epoch.nanos_clock(value)
 
@@ -101,9 +92,6 @@ class DayTime(DataType):
 
     def __str__(self) -> str:
         return f"interval {self.fields}"
-
-    def to_json(self) -> str:
-        return str(self)
 
     def to_python(self, value: int) -> timedelta:
         return timedelta(microseconds=value)

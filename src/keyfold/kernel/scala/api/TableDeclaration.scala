@@ -6,10 +6,10 @@ import scala.util.control.NonFatal
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
-import org.apache.spark.sql.catalyst.util.UnsafeRowUtils
 import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.keyfold.expressions.{ColumnScope, EvaluateAll, InternalColumns}
-import org.apache.spark.sql.keyfold.expressions.{RefusedException, SparkAggregates, UserFold, ValidKey}
+import org.apache.spark.sql.keyfold.expressions.{RefusedException, SparkAggregates, StorableTypes, UserFold,
+  ValidKey}
 import org.apache.spark.sql.keyfold.pattern.{Automaton, PatternDeclaration}
 import org.apache.spark.sql.keyfold.physical.{KernelStrategy, PartitionStepNode}
 import org.apache.spark.sql.keyfold.rows.BehindWatermark
@@ -17,7 +17,6 @@ import org.apache.spark.sql.keyfold.spark.SparkDatasets
 import org.apache.spark.sql.keyfold.state.{StateToRows, TopN}
 import org.apache.spark.sql.keyfold.window.{ClosingWindow, ConstantGap, GapPerRow, RollingWindow}
 import org.apache.spark.sql.keyfold.window.{SessionWindow, TimeWindow, WindowEmission, WindowGrid, WindowKind}
-import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame}
 
 /**
@@ -56,7 +55,7 @@ class TableDeclaration(df: DataFrame, input: InputSettings) {
     val before = if (declared.keys.isEmpty) declared.scope else declared.streamScope
     // Keys are compared by their bytes, and 0.0 and -0.0 have different ones.
     val e = NormalizeFloatingNumbers.normalize(before.select(Seq(column.as(name))).exprs.head)
-    TableDeclaration.requireGroupable(name, e.dataType)
+    StorableTypes.requireGroupable(name, e.dataType)
     declared = declared.copy(
       scope = declared.scope.withColumn(name, e), streamScope = before, keys = declared.keys :+ name)
   }
@@ -71,7 +70,7 @@ class TableDeclaration(df: DataFrame, input: InputSettings) {
 
   def aggregate(name: String, column: Column): Unit = {
     val fold = SparkAggregates(declared.scope, declared.keys, Seq(name -> column))
-    TableDeclaration.requireStorable(fold.schema)
+    StorableTypes.require(fold.schema)
     add(AggregateColumn(name, column))
   }
 
@@ -88,7 +87,7 @@ class TableDeclaration(df: DataFrame, input: InputSettings) {
     val fold = UserFold(name, fields.asScala.toSeq, zero.asScala.toSeq, update.asScala.toSeq, optional(merge),
       optional(retract), result)
     val analyzed = fold.analyzed(declared.scope, declared.keyColumns, declared.weight)
-    TableDeclaration.requireStorable(analyzed.schema)
+    StorableTypes.require(analyzed.schema)
     add(FoldColumn(fold))
   }
 
@@ -97,7 +96,7 @@ class TableDeclaration(df: DataFrame, input: InputSettings) {
   /** A column of a top-N table; without any it has all columns of the stream. */
   def selectColumn(name: String, column: Column): Unit = {
     val e = declared.scope.select(Seq(column.as(name))).exprs.head
-    TableDeclaration.requireStorable(new StructType().add(name, e.dataType))
+    StorableTypes.require(e.dataType)
     declared = declared.copy(selectedColumns = declared.selectedColumns :+ (name -> e))
   }
 
@@ -243,21 +242,6 @@ class TableDeclaration(df: DataFrame, input: InputSettings) {
 }
 
 object TableDeclaration {
-  private def requireStorable(schema: StructType): Unit =
-    schema.find(f => !ColumnScope.storable(f.dataType)).foreach { f =>
-      throw new RefusedException(
-        s"${f.dataType.sql} can't be kept in state; turn it into a number or a text first")
-    }
-
-  private def requireGroupable(name: String, dataType: DataType): Unit = {
-    if (!UnsafeRowUtils.isBinaryStable(dataType)) throw new RefusedException(
-      s"$name has a collation (${dataType.sql}), under which equal texts have other bytes; " +
-        s"group by lower($name) or another plain text")
-    if (dataType.existsRecursively(_.isInstanceOf[MapType]))
-      throw new RefusedException(s"$name is a map, and maps have no equality to group by")
-    requireStorable(new StructType().add(name, dataType))
-  }
-
   private def requireZone(zone: String): Unit = try Option(zone).foreach(java.time.ZoneId.of) catch {
     case NonFatal(_) => throw new RefusedException(
       s"this Java knows no time zone $zone; take one that it knows, or a newer Java")

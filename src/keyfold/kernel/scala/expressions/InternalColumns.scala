@@ -28,6 +28,10 @@ object InternalColumns {
   val RowId = "_kf_id"
   /** In a change: the row before it. */
   val Prev = "_kf_prev"
+  /** Of a change that another table reads: the batch that made it. */
+  val Batch = "_kf_batch"
+  /** Of a change that another table reads: its position among the changes of its part. */
+  val Position = "_kf_position"
   /** The order in which a key's rows are folded: event time, then arrival. */
   val Order = "_kf_order"
   /** The whole input row, beside the columns that a fold reads. */

@@ -15,7 +15,8 @@ case class LookupJoin(
     layout: LookupLayout,
     inner: Boolean,
     side: Option[Broadcast[SparkHashedRelation]] = None) extends PartitionStep {
-  override def at(watermark: Long): PartitionStep = copy(table = null, side = Some(table.current(layout.on)))
+  override def at(watermarkMs: Option[Long]): PartitionStep =
+    copy(table = null, side = Some(table.current(layout.on)))
 
   def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = {
     val relation = side.get.value.readOnlyCopy()

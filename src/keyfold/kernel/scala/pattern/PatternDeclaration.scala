@@ -4,7 +4,8 @@ import org.apache.spark.sql.Column
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.{BooleanSimplification, ConstantFolding, NullPropagation}
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation}
-import org.apache.spark.sql.keyfold.expressions.{AggregateFold, ColumnScope, Fingerprint, RefusedException}
+import org.apache.spark.sql.keyfold.expressions.{AggregateFold, ColumnScope, Fingerprint, RefusedException,
+  StorableTypes}
 import org.apache.spark.sql.keyfold.state.RetainedRowsProcessor
 import org.apache.spark.sql.types._
 import org.apache.spark.util.CollectionAccumulator
@@ -25,6 +26,7 @@ class PatternDeclaration(
   }
   private val last = AttributeReference("last", rowStruct)()
   private val first = AttributeReference("first", rowStruct)()
+  private val matchColumns = steps ++ Seq(last, first)
   refuseAmbiguousSteps()
   ArrayFunctions.register(scope.spark)
 
@@ -54,9 +56,8 @@ class PatternDeclaration(
       ttl: Long,
       limitLabel: String): Unit = {
     def micros(ms: Long) = Some(ms * 1000).filter(_ >= 0)
-    if (ttl >= 0) returned.find(r => !ColumnScope.storable(r._2.dataType)).foreach { case (name, e) =>
-      throw new RefusedException(s"returns $name is of type ${e.dataType.sql}, which can't be kept in " +
-        "state, as matches with a ttl are; turn it into a number or a text first")
+    if (ttl >= 0) returned.foreach { case (name, e) =>
+      StorableTypes.require(e.dataType, s"returns $name", ", as matches with a ttl are")
     }
     val matching = MatchSettings(automaton, Automaton.bits(ofRow.map(_._2)), micros(within),
       SkipStrategy(skip, step), timeouts, limit, ordered = eventOrder || !hasEventTime)
@@ -144,11 +145,9 @@ class PatternDeclaration(
 
   /** The columns of a row that are read after it was matched. */
   private lazy val stored: Seq[Attribute] = {
-    val read = (returned.map(_._2) ++ dependent.map(_._1)).flatMap(columnsRead).toSet.map(row(_))
-    read.find(a => !ColumnScope.storable(a.dataType)).foreach { a =>
-      throw new RefusedException(s"column ${a.name} is of type ${a.dataType.sql}, which can't be kept in " +
-        "state; turn it into a number or a text first")
-    }
+    val columns = new ReadColumns(row, matchColumns)
+    val read = (returned.map(_._2) ++ dependent.map(_._1)).flatMap(columns(_)).toSet
+    read.foreach(a => StorableTypes.require(a.dataType, s"column ${a.name}"))
     // A condition may throw on a row in the state operator: the rejected row should then be complete.
     if (dependent.nonEmpty || trace.isDefined) row.filter(a => ColumnScope.storable(a.dataType))
     else row.filter(read)
@@ -160,20 +159,6 @@ class PatternDeclaration(
     Seq(Literal(a.name), value)
   })
 
-  private def isMatchColumn(e: Expression): Boolean = e match {
-    case a: Attribute => (steps ++ Seq(last, first)).exists(_.exprId == a.exprId)
-    case _ => false
-  }
-  private def columnsRead(e: Expression): Set[Int] = e match {
-    case GetArrayStructFields(a, _, i, _, _) if isMatchColumn(a) => Set(i)
-    case GetStructField(GetArrayItem(a, n, _), i, _) if isMatchColumn(a) => Set(i) ++ columnsRead(n)
-    case GetStructField(a, i, _) if isMatchColumn(a) => Set(i)
-    case Size(a, _) if isMatchColumn(a) => Set.empty
-    case a if isMatchColumn(a) => row.indices.toSet
-    case a: Attribute => row.indices.filter(row(_).exprId == a.exprId).toSet
-    case other => other.children.flatMap(columnsRead).toSet
-  }
-
   /** Expressions over the source that the pattern evaluates. */
   def reads: Seq[Expression] = declaredConditions.map(scope.inSource) :+ storedRow
 
@@ -182,7 +167,7 @@ class PatternDeclaration(
     val started = AttributeReference("started", TimestampType)()
     val ended = AttributeReference("ended", TimestampType)()
     val timedOut = AttributeReference("timed_out", BooleanType)()
-    val state = Seq(started, ended, timedOut) ++ (steps ++ Seq(last, first))
+    val state = Seq(started, ended, timedOut) ++ matchColumns
     val own = Seq(started, ended) ++ (if (settings.matching.timeouts) Seq(timedOut) else Nil)
     val matchId = AttributeReference("match_id", StringType, nullable = false)()
     AggregateFold(Nil, keys :+ matchId, state, state.map(_.newInstance().asInstanceOf[AttributeReference]),
@@ -192,7 +177,7 @@ class PatternDeclaration(
 
   /** The fingerprint of each part, however it was spelt. */
   def meaning(fingerprint: Fingerprint): Seq[(String, String)] = {
-    val names = (steps ++ Seq(last, first)).map(a => a.exprId -> s"match.${a.name}").toMap
+    val names = matchColumns.map(a => a.exprId -> s"match.${a.name}").toMap
     // The name of an `until` goes on with its text.
     def name(number: Int) = automaton.conditionNames(number).takeWhile(_ != ' ')
     val conditions = declaredConditions.zipWithIndex.map { case (c, i) =>

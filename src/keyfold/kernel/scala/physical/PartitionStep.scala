@@ -13,8 +13,8 @@ import org.apache.spark.{Partition, TaskContext}
 trait PartitionStep extends Serializable {
   def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow]
 
-  /** This step in a batch with this watermark, in microseconds; called on the driver, once per batch. */
-  def at(watermark: Long): PartitionStep = this
+  /** This step in a batch with this watermark of Spark's; called on the driver, once per batch. */
+  def at(watermarkMs: Option[Long]): PartitionStep = this
 
   /** Whether the step needs the order in which rows arrive. */
   def stampsArrival: Boolean = false
@@ -41,7 +41,7 @@ case class PartitionStepExec(step: PartitionStep, output: Seq[Attribute], child:
   override protected def stringArgs: Iterator[Any] = Iterator(output)
   override protected def otherCopyArgs: Seq[AnyRef] = watermark :: Nil
   override protected def doExecute(): RDD[InternalRow] =
-    new PartitionStepRDD(child.execute(), step.at(watermark.value), SparkPythonNodes.existIn(child))
+    new PartitionStepRDD(child.execute(), step.at(watermark.ms), SparkPythonNodes.existIn(child))
   override protected def withNewChildInternal(c: SparkPlan): PartitionStepExec = copy(child = c)(watermark)
 }
 

@@ -21,11 +21,11 @@ case class WatermarkPropagationExec(child: SparkPlan) extends UnaryExecNode {
   override def output: Seq[Attribute] = child.output
 
   override protected def doExecute(): RDD[InternalRow] = {
-    propagate(child, BatchWatermark.Unknown)
+    propagate(child, None)
     child.execute()
   }
 
-  private def propagate(plan: SparkPlan, watermark: Long): Unit = plan match {
+  private def propagate(plan: SparkPlan, watermark: Option[Long]): Unit = plan match {
     case SparkStatefulOperator(operator) =>
       operator.processor.foreach { case aware: BatchAware => aware.beginBatch(facts(operator)); case _ => }
       operator.plan.children.foreach(input => propagate(input, inputWatermark(operator, input)))
@@ -40,10 +40,8 @@ case class WatermarkPropagationExec(child: SparkPlan) extends UnaryExecNode {
   }
 
   /** Rows that another operator has just emitted may be older than the watermark that they waited for. */
-  private def inputWatermark(operator: SparkStatefulOperator, input: SparkPlan): Long = {
-    val ms = if (SparkStatefulOperator.existsIn(input)) operator.lateMs else operator.evictionMs
-    ms.fold(BatchWatermark.Unknown)(BatchWatermark.micros)
-  }
+  private def inputWatermark(operator: SparkStatefulOperator, input: SparkPlan): Option[Long] =
+    if (SparkStatefulOperator.existsIn(input)) operator.lateMs else operator.evictionMs
 
   override protected def withNewChildInternal(c: SparkPlan): WatermarkPropagationExec = copy(child = c)
 }

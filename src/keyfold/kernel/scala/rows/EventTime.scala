@@ -3,16 +3,15 @@ package org.apache.spark.sql.keyfold.rows
 import java.time.Instant
 import java.time.temporal.ChronoUnit
 
-import org.apache.spark.sql.keyfold.physical.BatchWatermark
 import org.apache.spark.sql.streaming.TimerValues
 
 /** Event times and watermarks, in microseconds since the epoch. */
 object EventTime {
-  /** The watermark of a query that has none yet. */
-  val NoWatermark: Long = BatchWatermark.Unknown
+  /** Before the first row with an event time, and in plans without a watermark: no row is late. */
+  val NoWatermark: Long = Long.MinValue
 
-  /** Spark's watermark in microseconds. */
-  def watermark(millis: Long): Long = BatchWatermark.micros(millis)
+  /** Spark's watermark, which is zero until there is one, in microseconds. */
+  def watermark(millis: Long): Long = if (millis <= 0) NoWatermark else millis * 1000
 
   /** Whether a timer fires in the batch that runs at `clock`. */
   def isDue(timerMillis: Long, clock: Long): Boolean =

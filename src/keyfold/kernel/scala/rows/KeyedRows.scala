@@ -17,8 +17,7 @@ case class KeyedRows(
     extends PartitionStep {
   override def stampsArrival: Boolean = true
   override def arriving(order: ArrivalOrder): PartitionStep = copy(order = Some(order))
-  override def at(watermark: Long): PartitionStep =
-    copy(lateness = lateness.map(_.copy(watermark = watermark)))
+  override def at(watermarkMs: Option[Long]): PartitionStep = copy(lateness = lateness.map(_.at(watermarkMs)))
 
   def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] =
     new KeyedRowIterator(this, partition, rows)

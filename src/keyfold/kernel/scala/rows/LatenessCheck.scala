@@ -10,7 +10,11 @@ import org.apache.spark.sql.keyfold.expressions.{InternalColumns, ValidEventTime
  */
 case class LatenessCheck(
     rule: Option[LatenessRule], source: Seq[Attribute], time: Option[Attribute],
-    watermark: Long = EventTime.NoWatermark)
+    watermark: Long = EventTime.NoWatermark) {
+  /** This check in a batch with this watermark of Spark's. */
+  def at(watermarkMs: Option[Long]): LatenessCheck =
+    copy(watermark = watermarkMs.fold(EventTime.NoWatermark)(EventTime.watermark))
+}
 
 final class LatenessEvaluator(check: LatenessCheck, sideOutputs: SideOutputBuilder) {
   private def indexOf(name: String): Int = check.source.indexWhere(_.name == name)

@@ -20,8 +20,7 @@ case class PartialAggregation(
     lateness: Option[LatenessCheck] = None) extends PartitionStep {
   def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] =
     new PartialAggregator(this, partition, rows)
-  override def at(watermark: Long): PartitionStep =
-    copy(lateness = lateness.map(_.copy(watermark = watermark)))
+  override def at(watermarkMs: Option[Long]): PartitionStep = copy(lateness = lateness.map(_.at(watermarkMs)))
 }
 
 object PartialAggregation {

@@ -12,7 +12,7 @@ import org.apache.spark.sql.keyfold.physical.PartitionStep
 case class StatelessStep(
     gate: RowGate, columns: Seq[Expression], internal: Seq[Expression], lateness: LatenessCheck)
     extends PartitionStep {
-  override def at(watermark: Long): PartitionStep = copy(lateness = lateness.copy(watermark = watermark))
+  override def at(watermarkMs: Option[Long]): PartitionStep = copy(lateness = lateness.at(watermarkMs))
 
   def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] =
     new StatelessRows(this, partition, rows)

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.keyfold.window
 
-import scala.collection.mutable.LinkedHashMap
+import scala.collection.mutable.{ArrayBuffer, LinkedHashMap}
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
@@ -35,11 +35,21 @@ class KeptWindows(handle: StatefulProcessorHandle, stateSchema: StructType, keep
   def pendingCorrections(): LinkedHashMap[Long, Correction] = corrections.clone()
   def restoreCorrections(to: LinkedHashMap[Long, Correction]): Unit = corrections = to
 
-  /** The corrections of the batch by tick; from here on, only what is stored is read. */
-  def takeCorrections(): LinkedHashMap[Long, Correction] = {
+  /** Stores the corrections of the batch, and adds what they change of the table to `out`. */
+  def applyCorrections(key: InternalRow, changes: WindowChanges, out: ArrayBuffer[InternalRow]): Unit = {
     val taken = corrections
+    // From here on, only what is stored is read.
     corrections = LinkedHashMap.empty
-    taken
+    // A window whose bounds change is deleted: a session may grow backwards and end where it did.
+    for ((tick, Correction(w, removed)) <- taken; old <- get(tick)) {
+      if (removed || old.start != w.start) out += changes.delete(key, old, closed = true)
+      if (removed) delete(tick)
+    }
+    for ((tick, Correction(w, removed)) <- taken if !removed) {
+      val old = get(tick).filter(_.start == w.start).map(_.state).orNull
+      out += changes.last(key, w, old, closed = true)
+      put(w)
+    }
   }
 
   /** Stores a window; the first at a tick registers the timer. */

@@ -10,9 +10,6 @@ import org.apache.spark.sql.keyfold.state.{KeyedProcessor, ShuffledRowLayout, St
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 
-/** A window by its bounds, in microseconds, and its state as it is stored. */
-case class WindowState(start: Long, end: Long, state: InternalRow)
-
 /**
  * Windows that close. All open windows of a key are one packed value, and one lazy timer per key waits for
  * the next window to end. Closed windows may be kept for replays (`KeptWindows`). States in lists are in
@@ -33,6 +30,7 @@ abstract class WindowProcessor(
   @transient protected var closed: Long = _
   protected val startAt: Int = fold.state.indexWhere(_.name == InternalColumns.Start)
   private val packing = StatePacking.of(fold)
+  @transient private lazy val changes = new WindowChanges(live, fold.previous)
 
   /** Closes the windows that end at or before the watermark. */
   protected def close(key: InternalRow, watermark: Long): Unit
@@ -72,7 +70,7 @@ abstract class WindowProcessor(
     val (replayed, current) = copies(rows).partition(missed(_).isDefined)
     if (current.nonEmpty) atomically(current)(add(key, current))
     replayed.foreach(r => atomically(Array(r))(replay(key, r, missed(r).get, watermark)))
-    if (replayed.nonEmpty) emitCorrections(key)
+    if (replayed.nonEmpty) kept.applyCorrections(key, changes, out)
     // A kept window may need the timer of the same tick: then timers are left to fire.
     store(oldTimer, watermark, deleteTimer = emission.keep.isEmpty)
     out.iterator
@@ -148,32 +146,13 @@ abstract class WindowProcessor(
     else if (oldTimer != TimerTicks.Never) state.clear()
   }
 
-  @transient private lazy val bounds = new GenericInternalRow(2)
-  @transient private lazy val joinedKey = new JoinedRow
-  /** The key of a table row: the user's key, then the window's bounds. The row is reused. */
-  protected def tableKey(key: InternalRow, start: Long, end: Long): InternalRow = {
-    bounds.update(0, start)
-    bounds.update(1, end)
-    joinedKey(key, bounds)
-  }
-
   protected def emitUpsert(
       key: InternalRow, start: Long, end: Long, stored: InternalRow, old: => InternalRow): Unit =
-    if (emission.changes) {
-      val previous = before(key, start, end, old)
-      out += live.upsert(tableKey(key, start, end), live.read(stored), previous).copy()
-    }
-
-  private def before(
-      key: InternalRow, start: Long, end: Long, old: => InternalRow, closed: Boolean = false): InternalRow =
-    if (!fold.previous) null
-    else live.before(tableKey(key, start, end), Option(old).map(live.read).orNull, closed)
+    if (emission.changes) out += changes.upsert(key, WindowState(start, end, stored), old)
 
   /** Deletes the table row of a window that has been emitted. */
-  protected def emitDelete(key: InternalRow, w: WindowState, closed: Boolean): Unit = {
-    val previous = before(key, w.start, w.end, w.state, closed)
-    out += live.delete(tableKey(key, w.start, w.end), previous).copy()
-  }
+  protected def emitDelete(key: InternalRow, w: WindowState, closed: Boolean): Unit =
+    out += changes.delete(key, w, closed)
 
   /**
    * Emits the final row of a window. If its value can't be computed, the window itself is rejected, since its
@@ -182,8 +161,7 @@ abstract class WindowProcessor(
   protected def emitFinal(key: InternalRow, start: Long, end: Long, watermark: Long)(
       stored: => InternalRow): Unit = try {
     val w = WindowState(start, end, stored)
-    val previous = before(key, start, end, if (emission.changes) w.state else null)
-    out += live.last(tableKey(key, start, end), live.read(w.state), previous).copy()
+    out += changes.last(key, w, if (emission.changes) w.state else null, closed = false)
     emission.keep.foreach { keep =>
       if (end + keep > watermark) kept.put(w) else emitDelete(key, w, closed = true)
     }
@@ -196,23 +174,8 @@ abstract class WindowProcessor(
   /** Gives a kept window a new state, to be emitted when all replayed rows of the batch are folded. */
   protected def correct(key: InternalRow, w: WindowState): Unit = {
     // Evaluated now, so that a row whose correction can't be emitted is rejected.
-    live.last(tableKey(key, w.start, w.end), live.read(w.state), null)
+    changes.last(key, w, null, closed = true)
     kept.replace(w)
-  }
-
-  private def emitCorrections(key: InternalRow): Unit = {
-    val corrections = kept.takeCorrections()
-    // A window whose bounds change is deleted: a session may grow backwards and end where it did.
-    for ((tick, Correction(w, removed)) <- corrections; old <- kept.get(tick)) {
-      if (removed || old.start != w.start) emitDelete(key, old, closed = true)
-      if (removed) kept.delete(tick)
-    }
-    for ((tick, Correction(w, removed)) <- corrections if !removed) {
-      val old = kept.get(tick).filter(_.start == w.start).map(_.state).orNull
-      val previous = before(key, w.start, w.end, old, closed = true)
-      out += live.last(tableKey(key, w.start, w.end), live.read(w.state), previous).copy()
-      kept.put(w)
-    }
   }
 
   /** A stored state, or null, with one more row, or one more partial state, as it is stored. */
@@ -239,6 +202,6 @@ abstract class WindowProcessor(
 
   override def shownKept(key: InternalRow, stored: InternalRow): Iterator[InternalRow] = {
     val w = KeptWindows.window(stored, fold.state.length)
-    Iterator.single(live.last(tableKey(key, w.start, w.end), live.read(w.state), null))
+    Iterator.single(changes.last(key, w, null, closed = true))
   }
 }

@@ -1,0 +1,26 @@
+"""What a declaration depends on of a format: whether `kf.files` reads it, needs a schema, or never ends."""
+
+from __future__ import annotations
+
+from typing import Final
+
+FILES: Final = ("json", "csv", "parquet")
+"""The formats of `kf.files`."""
+_NEED_SCHEMA: Final = frozenset({*FILES, "orc", "avro", "xml"})
+_GENERATED: Final = frozenset({"rate", "rate-micro-batch"})
+_ONLY_STREAMED: Final = frozenset({*_GENERATED, "socket"})
+
+
+def needs_schema(format: str) -> bool:
+    """Whether Spark streams it only with a schema; others (delta, socket, kafka, text) bring their own."""
+    return format.lower() in _NEED_SCHEMA
+
+
+def never_ends(format: str) -> bool:
+    """Whether there is always more input, so that a stream of it can't be drained."""
+    return format.lower() in _GENERATED
+
+
+def only_streamed(format: str) -> bool:
+    """Whether Spark can't read it as a whole."""
+    return format.lower() in _ONLY_STREAMED

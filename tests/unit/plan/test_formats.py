@@ -1,0 +1,37 @@
+"""The formats that declarations know, beside those that the engine has."""
+
+from __future__ import annotations
+
+import pytest
+
+import keyfold as kf
+from keyfold.engine.sources.formats import FORMATS
+from keyfold.plan import formats
+
+
+def test_kf_files_takes_formats_that_the_engine_has() -> None:
+    assert set(formats.FILES) <= set(FORMATS)
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS))
+def test_a_format_whose_schema_the_engine_hands_to_spark_needs_one(name: str) -> None:
+    assert formats.needs_schema(name)
+    assert formats.needs_schema(name.upper())
+    assert not formats.only_streamed(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "never_ends", "only_streamed"),
+    [
+        ("rate", True, True),
+        ("Rate-Micro-Batch", True, True),
+        ("socket", False, True),
+        ("delta", False, False),
+    ],
+)
+def test_what_never_ends_can_only_be_streamed(name: str, never_ends: bool, only_streamed: bool) -> None:
+    assert (formats.never_ends(name), formats.only_streamed(name)) == (never_ends, only_streamed)
+
+
+def test_kf_rate_never_ends() -> None:
+    assert formats.never_ends(kf.rate(5).format)
