@@ -14,7 +14,7 @@ import keyfold as kf
 from bench import data
 from bench.engines import AGGREGATES, SCHEMA
 from keyfold.engine import start
-from keyfold.engine.storage.lease import jvm_pid
+from keyfold.engine.storage.processes import jvm_pid
 
 TABLES, SECONDS = 8, 30
 

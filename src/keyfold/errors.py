@@ -13,6 +13,7 @@ KeyfoldError                    the base class
 ├── RunError                    a run failed; also a RuntimeError; has .app, .table, .batch
 │   ├── HomeLocked              a running process holds the home: another one, or this one
 │   ├── HomeUnusable            the home can't be read or written
+│   ├── LeaseLost               another process has taken the home over, or the lease can't be renewed
 │   ├── JavaMissing             no Java, or a version that is too old
 │   ├── JavaEnded               the JVM ended unexpectedly: killed, or out of memory
 │   ├── KernelBuildFailed       the kernel could not be compiled
@@ -124,6 +125,10 @@ class HomeLocked(RunError):
 
 class HomeUnusable(RunError):
     """The home can't be read or written."""
+
+
+class LeaseLost(RunError):
+    """Another process has taken the home over, or the lease can't be renewed; nothing more is written."""
 
 
 class JavaMissing(RunError):

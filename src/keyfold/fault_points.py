@@ -12,17 +12,14 @@ class FaultPoint(StrEnum):
     """Each name says what has just happened; the facts that a handler gets are in parentheses."""
 
     BATCH_BEGUN = "batch begun"  # (table, batch) nothing has been computed or written
-    BATCH_ROWS = "batch rows"  # (table, batch) some of the plan's output has arrived
-    SIDE_OUTPUTS_WRITTEN = "side outputs written"  # (table, batch) every task has committed its state
-    CHANGELOG_COMPUTED = "changelog computed"  # (table, batch) its file is not in place yet
-    CHANGELOG_WRITTEN = "changelog written"  # (table, batch)
-    READER_DUE = "reader due"  # (file, reader) about to hand the changes to one reader
-    READER_GIVEN = "reader given"  # (file, reader)
-    READERS_GIVEN = "readers given"  # (table, batch)
+    PARTS_WRITTEN = "parts written"  # (table, batch) every task has committed its state; nothing is published
+    BATCH_PUBLISHED = "batch published"  # (table, batch) its manifest is in place
     VIEW_WRITTEN = "view written"  # (table, batch) rows are in the open transaction, the position is not
-    VIEW_COMMITTED = "view committed"  # (table, batch)
-    SINK_WRITTEN = "sink written"  # (table, batch)
+    VIEW_COMMITTED = "view committed"  # (table, batch) in the view's own thread
+    SINK_WRITTEN = "sink written"  # (table, batch) its position is not recorded yet
     BATCH_DONE = "batch done"  # (table, batch) all that is left is Spark's commit
+    SNAPSHOT_WRITTEN = "snapshot written"  # (table, batch) for a table that begins to read another
+    SNAPSHOT_RECORDED = "snapshot recorded"  # (table, batch)
     REPLAY_WRITTEN = "replay written"  # (file) late rows to be replayed, under a temporary name
     REPLAY_DURABLE = "replay durable"  # (file) about to get its name
     REMOVAL_REQUESTED = "removal requested"  # () nothing has been written
@@ -31,6 +28,11 @@ class FaultPoint(StrEnum):
     FILES_REMOVED = "files removed"  # () of one table
     VIEWS_REMOVED = "views removed"  # ()
     DEFINITION_REMOVED = "definition removed"  # ()
+    LEASE_FREE = "lease free"  # (epoch) nobody holds the home, and the next epoch is about to begin
+    STORAGE_WRITTEN = "storage written"  # (name) on a local disk, under a temporary name
+    STORAGE_FLUSHED = "storage flushed"  # (name) on a local disk, about to get its name
+    STORAGE_SENDING = "storage sending"  # (name) about to be written to a remote file system
+    STORAGE_NAMED = "storage named"  # (name) whole under its name; a local directory is not flushed yet
 
 
 Handler = Callable[[FaultPoint, dict[str, Any]], None]

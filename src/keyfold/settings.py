@@ -28,6 +28,9 @@ class Settings(BaseSettings):
         Path(".keyfold"), description="Directory of all state: checkpoints, views, side outputs."
     )
     views: Literal["sqlite", "none"] = Field("sqlite", description='The view store; "none" turns views off.')
+    view_lag: int = Field(
+        2, ge=0, description="How many batches a view or a sink may be behind before its table waits for it."
+    )
     master: str | None = Field(
         None, description="Spark master of the session that keyfold creates; local[*] if not set."
     )
@@ -36,6 +39,12 @@ class Settings(BaseSettings):
     )
     driver_memory: str = Field(
         "4g", description="Memory of the JVM that keyfold starts, in Spark's notation."
+    )
+    lease_seconds: float = Field(
+        15.0,
+        gt=0,
+        description="How long the lease on an app's home lasts without a heartbeat. A process on another "
+        "host takes the home over after this time; the heartbeat comes three times as often.",
     )
     missing_files: Literal["fail", "skip"] = Field(
         "fail",

@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Any
 from keyfold import private
 from keyfold.declare import App
 from keyfold.engine import session, start
-from keyfold.engine.batch import side_outputs
 from keyfold.engine.handle import Handle
 from keyfold.engine.internal_columns import CONTROL
+from keyfold.engine.log import changes
 from keyfold.engine.sources.json_rows import encode, put
 from keyfold.errors import QueryError, did_you_mean
 from keyfold.plan.nodes import AppSpec, Source
@@ -141,9 +141,8 @@ class Driver:
         """The changes since the last call, each with `_op`."""
         self.handle.table(table)  # raises if the table doesn't exist
         hook = self.handle.hooks[table]
-        home = hook.home
-        found = list(side_outputs.read_changes(home, hook.schema, self._read.get(table, -1)))
-        self._read[table] = max((int(f.stem) for f in side_outputs.change_files(home)), default=-1)
+        found = list(changes.rows(hook.log, hook.schema, self._read.get(table, -1)))
+        self._read[table] = max(hook.log.batches(), default=-1)
         return [{k: v for k, v in row.items() if k != "_batch"} for row in found]
 
     def rejected(self, name: str) -> list[dict[str, Any]]:

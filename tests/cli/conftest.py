@@ -13,11 +13,12 @@ import pyarrow as pa
 import pytest
 
 from keyfold.cli.main import main
-from keyfold.engine.batch import rejected_rows
+from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.storage.layout import AppHome
 from keyfold.views.contract import Column, ViewSchema
 from keyfold.views.stores import open_store
 from keyfold.views.types.parse import parse
+from tests.log_files import publish
 
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -140,9 +141,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_app(place, ROWS)
     first, second = {"reason": "does not parse", "raw": '{"a'}, {"reason": "key a is null", "raw": "{}"}
     for table, batch, row in (("totals", 0, first), ("totals", 2, second), ("pairs", 0, first)):
-        file = rejected_rows.RejectedFile(place.table(table), batch)
-        file.write([row])
-        file.close()
+        publish(TableLog(place.table(table).log), batch, {"rejected": [{"kind": "rejected", **row}]})
     return home
 
 

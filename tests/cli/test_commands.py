@@ -12,6 +12,7 @@ import signal
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -22,9 +23,12 @@ from keyfold.cli import options
 from keyfold.cli.commands import doctor
 from keyfold.engine.polling import wait_until
 from keyfold.engine.storage.layout import AppHome
-from keyfold.engine.storage.lease import Lock, holder
+from keyfold.engine.storage.lease import Lease, current, holder
+from keyfold.engine.storage.lease_files import LeaseFiles
+from keyfold.engine.storage.processes import this_host
 from tests.cli.conftest import AT, Cli, write
 from tests.cli.test_figures import TABLE
+from tests.storage.lease_contract import record
 
 
 def test_rows_as_csv_have_every_row_and_values_as_in_json(home: Path, cli: Cli) -> None:
@@ -77,7 +81,7 @@ def test_status_tells_a_stopped_app_from_a_running_one(tmp_path: Path, cli: Cli)
     assert "shop is not running: stopped at 2026-01-01T12:00:00Z" in cli("status", "--home", tmp_path).out
     place.write_status({"app": "shop", "started": AT, "at": AT, "tables": {"totals": TABLE}})
 
-    lock = Lock(place).take()
+    lease = Lease(place).take()
     try:
         assert holder(place) == os.getpid()
         (status,) = cli("status", "shop", "--home", tmp_path, "--json").json
@@ -85,14 +89,14 @@ def test_status_tells_a_stopped_app_from_a_running_one(tmp_path: Path, cli: Cli)
         assert status["tables"]["totals"]["rows"] == 1_234_567
         assert status["tables"]["unstarted"] == {"running": False}
     finally:
-        lock.release()
+        lease.release()
     assert holder(place) is None
 
 
-def test_a_lock_that_a_killed_process_left_means_nothing(tmp_path: Path) -> None:
+def test_a_lease_that_a_killed_process_left_means_nothing(tmp_path: Path) -> None:
     place = AppHome(tmp_path / "shop")
-    place.path.mkdir()
-    place.lock.write_text(json.dumps({"python": {"pid": os.getpid(), "started": 1.0}}))
+    left = record(1, os.getpid(), host=this_host(), python={"pid": os.getpid(), "started": 1.0})
+    assert LeaseFiles(place.storage).create(left)
     assert holder(place) is None
 
 
@@ -257,16 +261,18 @@ def test_status_tells_how_old_the_figures_are_and_who_no_longer_writes_them(tmp_
     counted = {**TABLE, "keys_at": datetime.now(UTC) - timedelta(minutes=5)}
     place = app_with(tmp_path, {"totals": counted}, at=datetime.now(UTC) - timedelta(seconds=3))
     words = "import sys; from pathlib import Path; from keyfold.engine.storage import layout, lease\n"
-    code = (
-        f"{words}\nlease.Lock(layout.AppHome(Path(sys.argv[1]))).take(); print(flush=True); sys.stdin.read()"
-    )
+    # With a lease time in which no heartbeat comes during the test.
+    taking = "lease.Lease(layout.AppHome(Path(sys.argv[1])), seconds=3600).take()"
+    code = f"{words}\n{taking}; print(flush=True); sys.stdin.read()"
     command = [sys.executable, "-c", code, str(place.path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
             process.stdout.readline()
             assert "shop is starting, pid" in cli("status", "--home", tmp_path).out
-            os.utime(place.lock, (1.0, 1.0))
+            taken = current(place)
+            assert taken is not None
+            LeaseFiles(place.storage).write(replace(taken, since=AT.isoformat()))
             said = cli("status", "--home", tmp_path).out
             assert re.search(
                 r"shop is running, pid \d+, since 2026-01-01T12:00:00Z; status written \d\.\d s ago", said

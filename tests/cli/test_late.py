@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from keyfold.engine.batch import side_outputs
+from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.storage.layout import AppHome, TableHome
-from keyfold.engine.storage.lease import Lock
+from keyfold.engine.storage.lease import Lease
 from tests.cli.conftest import AT, TOTALS, Cli, make_app
 from tests.cli.test_windows import PER_HOUR, hours
+from tests.log_files import publish
 
 HOUR = timedelta(hours=1)
 NAMES = ("list", "show", "replay")
@@ -25,9 +26,9 @@ def micros(moment: datetime) -> int:
 
 def put(home: TableHome, batch: int, **ends: datetime) -> None:
     """Late rows of a batch whose watermark was `AT`, by their raw text and when their hour ended."""
-    file = side_outputs.LateFile(home, batch)
-    for raw, end in ends.items():
-        row: side_outputs.SideOutput = {
+    rows = [
+        {
+            "kind": "late",
             "reason": "closed",
             "raw": raw,
             "event_time": micros(end) - 1,
@@ -36,8 +37,9 @@ def put(home: TableHome, batch: int, **ends: datetime) -> None:
             "last_end": micros(end),
             "windows": [{"start": micros(end - HOUR), "end": micros(end)}],
         }
-        file.write([row])
-    file.close()
+        for raw, end in ends.items()
+    ]
+    publish(TableLog(home.log), batch, {"late": rows})
 
 
 @pytest.fixture
@@ -107,8 +109,8 @@ class TestShow:
         }
 
     def test_several_windows_are_counted_and_none_are_no_mistake(self, cli: Cli, place: AppHome) -> None:
-        file = side_outputs.LateFile(place.table("totals"), 0)
-        late: side_outputs.SideOutput = {
+        late = {
+            "kind": "late",
             "reason": "r",
             "raw": "x",
             "event_time": 0,
@@ -117,9 +119,8 @@ class TestShow:
             "last_end": 1,
             "windows": [{"start": 0, "end": 1_000_000}],
         }
-        file.write([late])
-        file.write([{**late, "raw": "y", "missed": 0, "windows": []}])
-        file.close()
+        rows = [late, {**late, "raw": "y", "missed": 0, "windows": []}]
+        publish(TableLog(place.table("totals").log), 0, {"late": rows})
         lines = cli("late", "show", "totals", *home(place)).out.splitlines()
         assert "1970-01-01T00:00:00Z/1970-01-01T00:00:01Z and 2 more" in lines[2]
         assert lines[3].split() == ["0", "1970-01-01T00:00:00Z", "-", "-", "y"]
@@ -154,34 +155,30 @@ class TestReplay:
     def test_a_row_that_was_late_before_a_distinct_is_not_said_to_have_expired(
         self, cli: Cli, place: AppHome
     ) -> None:
-        file = side_outputs.LateFile(place.table("per_hour"), 5)
         now = micros(AT)
-        file.write(
-            [
-                {
-                    "reason": "older",
-                    "raw": "e",
-                    "event_time": now - 1,
-                    "watermark": now,
-                    "missed": 0,
-                    "last_end": now - 1,
-                    "windows": [],
-                }
-            ]
-        )
-        file.close()
+        row = {
+            "kind": "late",
+            "reason": "older",
+            "raw": "e",
+            "event_time": now - 1,
+            "watermark": now,
+            "missed": 0,
+            "last_end": now - 1,
+            "windows": [],
+        }
+        publish(TableLog(place.table("per_hour").log), 5, {"late": [row]})
         found = cli("late", "replay", "per_hour", *home(place), "--batch", 5)
         first, second = found.out.splitlines()
         assert first == "0 late rows replayed"
         assert second.startswith("1 late row skipped: late in a step before the windows (distinct,")
 
     def test_an_app_that_runs_folds_them_within_seconds(self, cli: Cli, place: AppHome) -> None:
-        lock = Lock(place).take()
+        lease = Lease(place).take()
         try:
             found = cli("late", "replay", "per_hour", *home(place), "--batch", 3)
             assert found.out == "2 late rows replayed, folded within seconds\n"
         finally:
-            lock.release()
+            lease.release()
         assert list(sent(place)) == ["replay-000000000003.json"]
 
     def test_as_json(self, cli: Cli, place: AppHome) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from keyfold.engine.recovery import table_removal
 from keyfold.engine.storage.layout import AppHome
-from keyfold.engine.storage.lease import Lock
+from keyfold.engine.storage.lease import Lease
 from keyfold.fault_points import FaultPoint
 from keyfold.views.stores import open_store
 from tests.cli.conftest import KINDS, PAIRS, ROWS, TOTALS, Cli, make_app
@@ -31,7 +31,7 @@ def shop_in(home: Path) -> AppHome:
         (place.table(table).rejected).mkdir()
         (place.table(table).rejected / "0.json").write_text("{}")
         if read is not None:
-            (place.table(table).incoming / f"0-{read}").mkdir(parents=True)
+            (place.table(table).inputs / f"0-{read}").mkdir(parents=True)
     return place
 
 
@@ -124,12 +124,12 @@ def test_what_can_be_refused_is_refused_before_anything_is_removed(tmp_path: Pat
     unknown = cli("reset", "kindz", "--yes", "--home", tmp_path)
     assert unknown.code == 2
     assert "did you mean 'kinds'?" in unknown.err
-    lock = Lock(place).take()
+    lease = Lease(place).take()
     try:
         held = cli("drop", "kinds", "--yes", "--home", tmp_path, "--json")
         assert (held.code, held.json["error"]["kind"]) == (1, "HomeLocked")
     finally:
-        lock.release()
+        lease.release()
     assert left(place) == before
 
 

@@ -53,8 +53,6 @@ LATE = {("declare", "engine")}
 PROGRAMS = {"engine.jvm.archive_writer"}
 # Modules that write files which appear whole, outside the engine's storage package.
 WRITERS = {"kernel/build.py", "cli/export.py", "engine/jvm/archive_writer.py"}
-# Modules that know a path of Spark's checkpoint, outside the engine's storage package.
-LOG_READERS = {"engine/recovery/bootstrap.py"}
 
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if "template" not in path.parts)
 
@@ -152,14 +150,14 @@ def test_durable_writes_are_in_the_storage_package_alone() -> None:
 
 def test_the_formats_of_sparks_logs_are_known_to_the_storage_package_alone() -> None:
     words = re.compile(
-        r"sources/\[0-9|\"(offsets|commits)\"|/ \"sources\"|batchWatermarkMs|logOffset|_metadata/v2"
+        r"sources/\[0-9|/ \"(offsets|commits|sources)\"|batchWatermarkMs|logOffset|_metadata/v2"
     )
     found = {
         path
         for path in MODULES
         if not name_of(path).startswith("engine.storage") and words.search(path.read_text("utf-8"))
     }
-    assert {named(path) for path in found} == LOG_READERS
+    assert {named(path) for path in found} == set()
 
 
 def test_files_stay_small() -> None:

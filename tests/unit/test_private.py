@@ -7,15 +7,18 @@ import stat
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from keyfold.engine.batch import rejected_rows, side_outputs
+from keyfold.engine.log import retention, side_outputs
+from keyfold.engine.log.log_writer import LogWriter
+from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.session import log_settings
 from keyfold.engine.sources import json_rows
 from keyfold.engine.storage import layout as homes
-from keyfold.engine.storage import lease as locks
+from keyfold.engine.storage.lease import Lease
 from keyfold.settings import load
 from keyfold.views.contract import Column, ViewSchema
 from keyfold.views.stores import open_store
@@ -45,18 +48,18 @@ def test_all_that_python_writes_into_a_home_is_private(tmp_path: Path) -> None:
     home = tmp_path / "deep" / "home"
     log_settings(load(home=home))
     place = homes.app_home(home, "shop")
-    lock = locks.Lock(place).take()
+    lease = Lease(place).take()
     table = place.table("t")
     place.write_plan({})
     place.write_status({"tables": {}})
-    for kind in (rejected_rows.RejectedFile, side_outputs.LateFile, side_outputs.DuplicateFile):
-        file = kind(table, 0)
-        late = {"event_time": 0, "watermark": 0, "last_end": 0, "missed": 1, "windows": []}
-        file.write([{"reason": "x", "raw": "{}", "count": 1, **late}])
-        file.close()
-    changes = side_outputs.ChangeFile(table, 0, SCHEMA.arrow)
-    changes.write(pa.RecordBatch.from_arrays([["upsert"], ["a"], [1]], schema=SCHEMA.arrow))
-    changes.close()
+    log = TableLog(table.log)
+    kernel = SimpleNamespace(writeLog=lambda *_: '{"parts": [], "counts": {"rejected": 0}, "reasons": []}')
+    skipped = [{"reason": "the file is missing", "raw": "/a.json", "stream": "rows"}]
+    writer = LogWriter(kernel, log, "shop.t", lease)
+    frame: Any = SimpleNamespace(_jdf=None)
+    writer.publish(frame, 0, changes=True, watermark=None, offsets=[], skipped=skipped)
+    assert [row["raw"] for row in side_outputs.rejected(log)] == ["/a.json"]
+    retention.prune(log, 0)
     json_rows.put(place.stream("rows"), "one", "{}\n")
     store = open_store(place.views, read_only=False)
     store.create(SCHEMA)
@@ -64,7 +67,7 @@ def test_all_that_python_writes_into_a_home_is_private(tmp_path: Path) -> None:
         assert {path.name for path in place.path.glob("views.db*")} >= {"views.db", "views.db-wal"}
         assert open_to_others(tmp_path / "deep") == {}
     store.close()
-    lock.release()
+    lease.release()
 
 
 def test_an_app_that_others_could_read_is_made_private_when_it_is_started(tmp_path: Path) -> None:

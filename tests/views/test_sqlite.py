@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import sqlite3
 import subprocess
@@ -17,7 +18,6 @@ import pytest
 from keyfold.errors import BadName, HomeUnusable, QueryError, RunError
 from keyfold.views.contract import Column, ViewSchema
 from keyfold.views.sqlite import connections
-from keyfold.views.sqlite.spool import Spool
 from keyfold.views.sqlite.store import SqliteStore
 from keyfold.views.stores import open_store
 from keyfold.views.types.parse import parse
@@ -30,7 +30,9 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 import pyarrow as pa
+from keyfold.views.sqlite import writer as writing
 from keyfold.views.stores import open_store
+writing._GATHERED_BYTES = 1 << 20
 store = open_store(Path(sys.argv[1]), read_only=sys.argv[2] == "read")
 if sys.argv[2] == "read":
     for line in sys.stdin:
@@ -253,14 +255,19 @@ def test_a_directory_that_cannot_be_written_can_be_read(
     reading.close()
 
 
-def test_a_spool_gives_back_what_it_took_from_memory_and_file(tmp_path: Path) -> None:
-    for memory in (0, 3000, 10**9):
-        spool = Spool(SCHEMA.arrow, tmp_path, memory)
-        for n in range(5):
-            spool.add(rows(n))
-        assert [batch.column(2)[0].as_py() for batch in spool.drain()] == [0, 1, 2, 3, 4]
-        assert spool.size == 0
-    assert list(tmp_path.iterdir()) == []
+def test_many_changes_in_any_order_leave_the_last_one_of_each_key(store: SqliteStore) -> None:
+    last: dict[str, int | None] = {}
+    chance = random.Random(7)
+    with store.batch("t", 100, AT) as writer:
+        for _ in range(3):
+            keys = [f"k{chance.randrange(2000)}" for _ in range(3000)]
+            ops = [chance.choice(["upsert", "upsert", "delete"]) for _ in keys]
+            numbers = [chance.randrange(10**6) for _ in keys]
+            columns = [pa.array(ops), pa.array(keys), pa.array(numbers, SCHEMA.arrow.field(2).type)]
+            writer.apply(pa.RecordBatch.from_arrays(columns, schema=SCHEMA.arrow))
+            last |= {k: None if op == "delete" else n for k, op, n in zip(keys, ops, numbers, strict=True)}
+    found = {row["k"]: row[SCHEMA.columns[0].name] for row in store.scan("t") if row["_batch"] == 100}
+    assert found == {k: n for k, n in last.items() if n is not None}
 
 
 def test_a_damaged_view_is_told_with_a_way_out(path: Path) -> None:

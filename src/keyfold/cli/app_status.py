@@ -10,6 +10,7 @@ from keyfold.cli import column_widths, formatting, log_lines, output
 
 if TYPE_CHECKING:
     from keyfold.engine.storage.layout import AppHome
+    from keyfold.engine.storage.lease_files import LeaseRecord
 
 State = Literal["running", "starting", "suspended", "not responding", "failed", "killed", "stopped"]
 
@@ -24,16 +25,17 @@ _OPTIONAL: Final = ("watermark", "took", "state", "rows/s", "age", "behind")
 def status(place: AppHome) -> dict[str, Any]:
     """The last status that the app wrote, and whether it still holds."""
     from keyfold.engine.recovery import table_removal
-    from keyfold.engine.storage.lease import holder
+    from keyfold.engine.storage.lease import current
 
-    pid = holder(place)
+    lease = current(place)
+    pid = None if lease is None else int(lease.python["pid"])
     written = _written(place)
     plan = place.read_plan()
     # Without app.json: the tables that have files on disk.
     names = table_removal.tables(place) if plan is None else plan.get("tables", {})
     tables = {name: written["tables"].get(name) or _from_view(place, name) for name in names}
     seen = _time(written.get("at"))
-    state = _state(place, pid, written, any(table.get("running") for table in tables.values()))
+    state = _state(lease, written, any(table.get("running") for table in tables.values()))
     return {
         "app": place.path.name,
         "home": str(place.path),
@@ -57,14 +59,14 @@ def _written(place: AppHome) -> dict[str, Any]:
     return {"tables": {}, **place.read_status()}
 
 
-def _state(place: AppHome, pid: int | None, written: Mapping[str, Any], was_running: bool) -> State:
-    if pid is None:
+def _state(lease: LeaseRecord | None, written: Mapping[str, Any], was_running: bool) -> State:
+    if lease is None:
         return "failed" if written.get("failures") else "killed" if was_running else "stopped"
-    if _suspended(pid):
+    if _suspended(int(lease.python["pid"])):
         return "suspended"
     seen = _time(written.get("at"))
-    # The lease is written when a start begins, the first status when it is complete.
-    if seen is None or seen.timestamp() < place.lock.stat().st_mtime:
+    # The lease is taken when a start begins, the first status is written when it is complete.
+    if seen is None or seen < datetime.fromisoformat(lease.since):
         return "starting"
     return "not responding" if _age(seen) > _SILENT_SECONDS else "running"
 

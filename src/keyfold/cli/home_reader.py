@@ -49,23 +49,23 @@ def opened(name: str, home: str | None) -> Iterator[tuple[ViewStore, TableReader
 
 def rejected_rows(name: str, home: str | None) -> list[dict[str, Any]]:
     """The rejected rows of a table, or of a stream: of all tables that read it, each once."""
-    from keyfold.engine.batch import side_outputs
+    from keyfold.engine.log import side_outputs
+    from keyfold.engine.log.table_log import TableLog
     from keyfold.engine.storage.layout import find
 
     place, part = find(home_of(home), name)
     tables = _tables_and_streams(place)
     known = {known.lower(): known for known in tables}
     if part.lower() in known:
-        return _timed(side_outputs.read_rejected(place.table(known[part.lower()])))
+        return side_outputs.rejected(TableLog(place.table(known[part.lower()]).log))
     readers = [table for table, streams in tables.items() if part.lower() in streams]
     if not readers and part.lower() not in {stream.lower() for stream in _streams(place)}:
         names = [*tables, *_streams(place)]
         hint = did_you_mean(part, names, f"one of {', '.join(names)}")
         what = f"no stream or table {part} in app {place.path.name}"
         raise QueryError(what, reason="not_found", given=name, hint=hint)
-    return _timed(
-        side_outputs.of_stream(part, [side_outputs.read_rejected(place.table(table)) for table in readers])
-    )
+    found = [side_outputs.rejected(TableLog(place.table(table).log)) for table in readers]
+    return side_outputs.of_stream(part, found)
 
 
 def late_table(name: str, home: str | None) -> tuple[AppHome, str]:
@@ -95,11 +95,6 @@ def reached(place: AppHome, table: str) -> tuple[int | None, datetime | None]:
     ms = None if committed is None else home.spark.watermark_ms(committed)
     watermark = None if ms is None else from_micros(ms * 1000, zoned=True)
     return committed, watermark if isinstance(watermark, datetime) else None
-
-
-def _timed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows with `at` as a datetime, so that it is printed like other timestamps."""
-    return [{**row, "at": datetime.fromisoformat(row["at"])} if row.get("at") else row for row in rows]
 
 
 def _tables_and_streams(place: AppHome) -> dict[str, set[str]]:

@@ -16,6 +16,7 @@ from keyfold.cli.commands import (
     get,
     init,
     late,
+    log,
     pattern,
     rejected,
     reset,
@@ -62,6 +63,7 @@ app.command("demo")(demo.command)
 app.command("status")(status.command)
 app.command("rejected")(rejected.command)
 app.add_typer(late.app, name="late")
+app.add_typer(log.app, name="log")
 app.add_typer(pattern.app, name="pattern")
 app.command("reset")(reset.command)
 app.command("drop")(drop.command)

@@ -131,6 +131,7 @@ class KeyedStream:
         emit: Emit = "changes",
         keep: str | timedelta | None = None,
         idle: str | timedelta | None = None,
+        history: str | timedelta | None = None,
         partitions: int | None = None,
         on_error: OnError = "reject",
         help: str = "",
@@ -143,7 +144,8 @@ class KeyedStream:
         `on_error="fail"` a row that would be rejected stops the query. For tumbling, sliding and session
         windows: `emit="final"` emits each window once, when it closes; `keep` is how long a closed window
         accepts replays of late rows before it is deleted; after `idle` without rows the watermark follows the
-        clock, so that windows close. Joins take `idle` too.
+        clock, so that windows close. Joins take `idle` too. `history` is how long the table's changes stay in
+        its log: a lost view comes back from them, with closed windows.
         """
         site = call_site()
         where = self.app._table_location(name, site)
@@ -164,6 +166,7 @@ class KeyedStream:
             emit=options.emit,
             keep_ms=options.keep_ms,
             idle_ms=options.idle_ms,
+            history_ms=length(history, "history", where),
             top=self.ranked,
             site=site,
         )
@@ -177,6 +180,7 @@ class KeyedStream:
         output: str | None = None,
         mode: ProcessMode = "update",
         initial: Callable[..., Any] | None = None,
+        history: str | timedelta | None = None,
         partitions: int | None = None,
         on_error: OnError = "reject",
         help: str = "",
@@ -185,6 +189,7 @@ class KeyedStream:
 
         `processor` is the class, or a function that returns an instance; `mode` is Spark's output mode;
         `initial` is a function that returns the initial rows. `output` must contain the key columns.
+        `history` is how long the table's changes stay in its log.
         """
         site = call_site()
         where = self.app._table_location(name, site)
@@ -192,7 +197,14 @@ class KeyedStream:
         retraction.refuse_process(self.node, where)
         made = processor_checks.process(processor, output, mode, initial, self.keys, where)
         spec = TableSpec(
-            self.app.name, name, self.node, self.keys, (), process=replace(made, site=site), site=site
+            self.app.name,
+            name,
+            self.node,
+            self.keys,
+            (),
+            history_ms=length(history, "history", where),
+            process=replace(made, site=site),
+            site=site,
         )
         return self.app._declare(spec, partitions, on_error, help, where)
 
@@ -209,6 +221,7 @@ class KeyedStream:
         limit: int = 10_000,
         ttl: str | timedelta | None = None,
         idle: str | timedelta | None = None,
+        history: str | timedelta | None = None,
         partitions: int | None = None,
         on_error: OnError = "reject",
         help: str = "",
@@ -228,7 +241,7 @@ class KeyedStream:
         step's first or last row ("to_first(step)", "to_last(step)"), or none ("none"). Rows are buffered
         until the watermark has passed them, unless `order="arrival"`. With `timeouts` the table also has
         partial matches that have timed out, marked `timed_out`. A key has at most `limit` partial matches;
-        matches expire after `ttl`.
+        matches expire after `ttl`. `history` is how long the table's changes stay in its log.
         """
         site = call_site()
         where = self.app._table_location(name, site)
@@ -250,6 +263,7 @@ class KeyedStream:
             (),
             ttl_ms=length(ttl, "ttl", where),
             idle_ms=length(idle, "idle", where),
+            history_ms=length(history, "history", where),
             pattern=replace(made, site=site),
             site=site,
         )

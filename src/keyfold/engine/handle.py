@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from keyfold.engine.batch import late_replay, side_outputs
+from keyfold.engine.batch import late_replay
 from keyfold.engine.batch.hook import BatchHook
+from keyfold.engine.followers.follower import Follower
 from keyfold.engine.jvm import process
 from keyfold.engine.live_table import LiveTable
+from keyfold.engine.log import side_outputs
+from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.lookups.registry import Lookups
 from keyfold.engine.polling import wait_until
 from keyfold.engine.sources.connectors import SOURCES
@@ -19,7 +23,7 @@ from keyfold.engine.status.failures import Failures
 from keyfold.engine.status.monitor import Monitor
 from keyfold.engine.status.table_metrics import reported
 from keyfold.engine.storage.layout import AppHome
-from keyfold.engine.storage.lease import Lock
+from keyfold.engine.storage.lease import Lease
 from keyfold.errors import BadOption, JavaEnded, QueryError, QueryFailed, did_you_mean
 from keyfold.plan import formats, nodes
 from keyfold.plan.nodes import AppSpec
@@ -38,7 +42,7 @@ class Handle:
         spec: AppSpec,
         spark: SparkSession,
         home: AppHome,
-        lock: Lock,
+        lease: Lease,
         store: ViewStore,
         lookups: Lookups,
         feeds: Collection[str] = (),
@@ -46,10 +50,11 @@ class Handle:
         self.spec, self.spark, self.home, self.store = spec, spark, home, store
         self.queries: dict[str, StreamingQuery] = {}
         self.hooks: dict[str, BatchHook] = {}
+        self.followers: list[Follower] = []
         self.feeds = feeds
         self._lookups = lookups
-        self._lock: Lock | None = lock
-        self._failures = Failures(spec.name, home.path.parent, self.queries, self.hooks)
+        self._lease: Lease | None = lease
+        self._failures = Failures(spec.name, home.path.parent, self.queries, self.hooks, self.followers)
         self._monitor = Monitor(spec.name, home, self._failures.documents, lookups.status)
         self._idle: IdleWatermarks | None = None
 
@@ -60,8 +65,8 @@ class Handle:
         self.stop()
 
     def __repr__(self) -> str:
-        failed = [] if self._lock is None else [n for n, q in self.queries.items() if _failed(q)]
-        state = "stopped" if self._lock is None else "failed" if failed else "running"
+        failed = [] if self._lease is None else [n for n, q in self.queries.items() if _failed(q)]
+        state = "stopped" if self._lease is None else "failed" if failed else "running"
         tables = ", ".join(f"{t.name} (failed)" if t.name in failed else t.name for t in self.spec.tables)
         return f"<app {self.spec.name}, {state}: {tables}; {self.home.path}>"
 
@@ -78,7 +83,7 @@ class Handle:
     def rejected(self, name: str) -> list[dict[str, Any]]:
         """Rows of a stream or table that could not be used, with reason and raw text."""
         tables = tables_of(self.spec, name)
-        found = [side_outputs.read_rejected(self.home.table(t)) for t in tables]
+        found = [side_outputs.rejected(TableLog(self.home.table(t).log)) for t in tables]
         return found[0] if name in (t.name for t in self.spec.tables) else side_outputs.of_stream(name, found)
 
     def late(self, table: str) -> list[dict[str, Any]]:
@@ -90,7 +95,7 @@ class Handle:
     def removed(self, table: str) -> list[dict[str, Any]]:
         """Duplicates that `distinct(..., removed=True)` kept, with raw text; the status counts them all."""
         self.table(table)  # for its error, if there is no such table
-        return side_outputs.read_removed(self.home.table(table))
+        return side_outputs.duplicates(TableLog(self.home.table(table).log))
 
     def drain(self) -> None:
         """Processes all input that is available now, then returns."""
@@ -104,6 +109,12 @@ class Handle:
                 if query.isActive:
                     raise
                 raise QueryFailed("the query was stopped", app=self.spec.name, table=name) from None
+        for follower in self.followers:
+            try:
+                follower.wait_for(sys.maxsize)
+            except Exception:
+                self._failures.raise_first()
+                raise
 
     def _refuse_endless(self) -> None:
         for stream in self.spec.streams:
@@ -171,12 +182,14 @@ class Handle:
                 if not self._failures.java_ended():
                     with suppress(JavaEnded), process.reporting_java_end(self.spec.name):
                         _stop(query, self.hooks[name], seconds)
+            for follower in self.followers:
+                follower.close(seconds)
         finally:
             self._monitor.close()
             self.store.close()
-            if self._lock is not None:
-                self._lock.release()
-                self._lock = None
+            if self._lease is not None:
+                self._lease.release()
+                self._lease = None
             self._failures.stopped = True
         if self._failures.java_ended() and not self._failures.raised:
             self._failures.raise_first()

@@ -26,8 +26,14 @@ REPLAY: Final = "_kf_replay"
 """The watermark that a replayed late row was late by."""
 WEIGHT: Final = "_kf_weight"
 """1 for a row, -1 for its retraction."""
+ROW_ID: Final = "_kf_id"
+"""In a retracting stream: which row of which table a row comes from, and the place of its change."""
 PREVIOUS: Final = "_kf_prev"
 """The row before a change."""
+BATCH: Final = "_kf_batch"
+"""The batch of a change that another table reads."""
+POSITION: Final = "_kf_position"
+"""The position of a change, or of a lookup's row, in its file."""
 
 KERNEL: Final = {
     "Prefix": PREFIX,
@@ -40,14 +46,13 @@ KERNEL: Final = {
     "Now": NOW,
     "Replay": REPLAY,
     "Weight": WEIGHT,
+    "RowId": ROW_ID,
     "Prev": PREVIOUS,
+    "Batch": BATCH,
+    "Position": POSITION,
 }
 """The names that Python and the kernel share, by their names in InternalColumns.scala."""
 
-BATCH: Final = "_kf_batch"
-"""The batch of a change, where another table reads it."""
-POSITION: Final = "_kf_position"
-"""The position of a row in its file."""
 FILE: Final = "_kf_file"
 """The file of a lookup's row."""
 BLOCK: Final = "_kf_start"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -12,11 +14,15 @@ from keyfold.engine import session
 from keyfold.engine.batch.hook import BatchHook
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.compile.table import compile_app
-from keyfold.engine.followers.sink import open_sink
+from keyfold.engine.followers.follower import Follower
+from keyfold.engine.followers.readers import TablesThatRead
+from keyfold.engine.followers.sink import SinkFollower, open_sink
+from keyfold.engine.followers.view import ViewFollower
 from keyfold.engine.handle import Handle
 from keyfold.engine.jvm import process
-from keyfold.engine.log import chain
-from keyfold.engine.log.chain import Links
+from keyfold.engine.log import readers, retention
+from keyfold.engine.log.log_writer import LogWriter
+from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.lookups.registry import Lookups
 from keyfold.engine.recovery import bootstrap, damage, definition_check, table_removal
 from keyfold.engine.recovery.query_failure import of_table
@@ -25,8 +31,9 @@ from keyfold.engine.recovery.view_rebuild import align
 from keyfold.engine.sources import inline_rows, missing_files
 from keyfold.engine.startup_phases import Tell, brief
 from keyfold.engine.status.monitor import record_failure
-from keyfold.engine.storage.layout import AppHome, app_home
-from keyfold.engine.storage.lease import Lock, jvm_pid
+from keyfold.engine.storage.layout import AppHome, TableHome, app_home
+from keyfold.engine.storage.lease import Lease
+from keyfold.engine.storage.processes import jvm_pid
 from keyfold.errors import RunError
 from keyfold.plan.nodes import AppSpec, TableSpec
 from keyfold.plan.validate import arguments
@@ -65,7 +72,7 @@ def start(
     place = app_home(wanted.home, spec.name)
     if spark is None:
         process.forget()
-    lock = Lock(place).take()
+    lease = Lease(place, seconds=wanted.lease_seconds).take()
     try:
         table_removal.finish(place)
         with process.reporting_java_end(spec.name):
@@ -74,12 +81,12 @@ def start(
                 if spark is None
                 else session.users_session(spark, wanted)
             )
-            lock.holds_jvm(jvm_pid(own.sparkContext._gateway))
-            return _Start(spec, own, place, lock, wanted).run(feeds or {}, changelog, tell)
+            lease.holds_jvm(jvm_pid(own.sparkContext._gateway))
+            return _Start(spec, own, place, lease, wanted).run(feeds or {}, changelog, tell)
     except BaseException as error:
         if isinstance(error, RunError):
             record_failure(place, error)
-        lock.release()
+        lease.release()
         raise
 
 
@@ -87,9 +94,9 @@ class _Start:
     """One start of an app, step by step."""
 
     def __init__(
-        self, spec: AppSpec, spark: SparkSession, place: AppHome, lock: Lock, settings: Settings
+        self, spec: AppSpec, spark: SparkSession, place: AppHome, lease: Lease, settings: Settings
     ) -> None:
-        self.spec, self.spark, self.place, self.lock, self.settings = spec, spark, place, lock, settings
+        self.spec, self.spark, self.place, self.lease, self.settings = spec, spark, place, lease, settings
         self.stored = place.read_plan()
         self.lookups = Lookups(spark, session.kernel(spark))
 
@@ -98,13 +105,13 @@ class _Start:
         tell("tables")
         tables = self._compiled(feeds)
         store = self._open_views()
-        handle = Handle(self.spec, self.spark, self.place, self.lock, store, self.lookups, frozenset(feeds))
+        handle = Handle(self.spec, self.spark, self.place, self.lease, store, self.lookups, frozenset(feeds))
         try:
             tell("views")
-            links = self._aligned(tables, store)
+            self._aligned(tables, store)
             tell("queries")
             for table in tables:
-                self._start_query(handle, table, links[table.spec.name], changelog)
+                self._start_query(handle, table, changelog)
             handle._started()
         except BaseException:
             handle.stop()
@@ -130,54 +137,82 @@ class _Start:
         views = self.settings.views
         return open_store(self.place.views if views == "sqlite" else views, read_only=False)
 
-    def _aligned(self, tables: list[Compiled], store: ViewStore) -> dict[str, Links]:
-        """Aligns views, state and readers, and records the plan; returns where each table's changes go."""
+    def _aligned(self, tables: list[Compiled], store: ViewStore) -> None:
+        """Aligns views, state and readers, and records the plan."""
         for table in tables:
             home = self.place.table(table.spec.name)
             with of_table(self.spec.name, table.spec.name, home):
                 align(self.spark, store, table, self.place)
             if self.settings.missing_files == "skip":
-                published = _published(self.spec, table, self.place, store)
+                published = _published(home)
                 missing_files.skip(table.name, table.spec.site, table.files, home, published)
-        links = bootstrap.prepare(self.spark, self.spec, tables, self.place, store)
+        bootstrap.prepare(self.spark, self.spec, tables, self.place, store)
         partitions = {table.spec.name: self._partitions(table) for table in tables}
         plan = definition_check.plan_of(self.spec, tables, partitions)
         self.place.write_plan(_merged(self.stored, plan))
-        return links
 
     def _partitions(self, table: Compiled) -> int:
-        """The number of state partitions, which the table's first start fixes."""
+        """The number of state partitions: that of the checkpoint or, before its first batch, of the plan."""
+        fixed = self.place.table(table.spec.name).spark.partitions()
+        if fixed is not None:
+            return fixed
         known = ((self.stored or {}).get("tables") or {}).get(table.spec.name)
         if known is not None:
             return int(known["partitions"])
         return table.spec.partitions or int(self.spark.conf.get("spark.sql.shuffle.partitions") or 1)
 
-    def _start_query(self, handle: Handle, table: Compiled, links: Links, changelog: bool) -> None:
-        name, views = table.spec.name, self.settings.views != "none"
+    def _start_query(self, handle: Handle, table: Compiled, changelog: bool) -> None:
+        name = table.spec.name
         home = self.place.table(name)
         home.sweep()
-        sinks = [open_sink(connector).write for connector in table.spec.sinks]
+        log, kernel = TableLog(home.log), session.kernel(self.spark)
+        writer = LogWriter(kernel, log, name, self.lease)
+        writer.sweep()
+        followers = self._followers(handle, table, log)
+        uses = readers.readers(self.spec, name)
+        read = bool(followers or uses or changelog)
         hook = BatchHook(
             table.spec,
             home,
-            handle.store,
             table.view,
-            views=views,
-            changelog=changelog,
-            links=links,
-            sinks=sinks,
+            writer,
+            changes=read,
+            followers=[*followers, *([TablesThatRead(kernel, home.log_url)] if uses else [])],
+            lag=self.settings.view_lag,
         )
         handle.hooks[name] = hook
+        for follower in followers:
+            handle.followers.append(follower)
+            follower.start()
         begin = partial(_query, self.spark, self.spec, table, hook, self._partitions(table))
         with of_table(self.spec.name, name, home):
             handle.queries[name] = _begun(table.spec, hook, begin)
 
+    def _prune(self, table: TableSpec, log: TableLog, followers: Sequence[Follower]) -> None:
+        """Removes the batches of a log that everybody has read and whose history is over."""
+        positions = [follower.position for follower in followers]
+        positions += [readers.kept_after(self.place, use) for use in readers.readers(self.spec, table.name)]
+        read_upto = min(positions, default=sys.maxsize)
+        history = None if table.history_ms is None else timedelta(milliseconds=table.history_ms)
+        retention.prune(log, read_upto, history)
 
-def _published(spec: AppSpec, table: Compiled, place: AppHome, store: ViewStore) -> int:
-    """The newest batch of a table that its view or another table has; -1 if there is none."""
-    position = store.position(table.spec.name)
-    sent = (chain.sent(use, place) for use in chain.readers(spec, table.spec.name))
-    return max((-1 if position is None else position.batch, *sent))
+    def _followers(self, handle: Handle, table: Compiled, log: TableLog) -> list[Follower]:
+        """The view and the sinks of a table."""
+        found: list[Follower] = []
+        if self.settings.views != "none":
+            found.append(ViewFollower(log, handle.store, table.view))
+        newest = log.newest()
+        for number, connector in enumerate(table.spec.sinks):
+            home, begin = self.place.table(table.spec.name), -1 if newest is None else newest
+            sink = open_sink(connector)
+            found.append(SinkFollower(self.spark, home, table.spec.name, number, sink, begin))
+        return found
+
+
+def _published(home: TableHome) -> int:
+    """The newest batch of a table that followers may have seen; -1 if there is none."""
+    newest = TableLog(home.log).newest()
+    return -1 if newest is None else newest
 
 
 def _merged(stored: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:

@@ -299,6 +299,7 @@ class TableSpec:
     emit: Emit = "changes"
     keep_ms: int | None = None
     idle_ms: int | None = None
+    history_ms: int | None = None
     top: TopSpec | None = None
     process: ProcessSpec | None = None
     pattern: PatternSpec | None = None

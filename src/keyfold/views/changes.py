@@ -1,7 +1,8 @@
-"""Changes on their way into a store: checks of a record batch, and its columns as canonical values."""
+"""Changes on their way into a store: checks of a record batch, canonical values, and the order of keys."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from keyfold.errors import RunError
@@ -9,6 +10,7 @@ from keyfold.views import arrow as pa
 from keyfold.views.schema import ViewSchema
 
 _OPERATIONS: Final = ("upsert", "final", "delete")
+_FEWEST_TO_SORT: Final = 1000
 
 
 def canonical_schema(schema: ViewSchema) -> pa.Schema:
@@ -41,3 +43,17 @@ def canonical(changes: pa.RecordBatch, schema: ViewSchema, batch: int) -> pa.Rec
         for column, values in zip((*schema.keys, *schema.columns), changes.columns[1:], strict=True)
     ]
     return pa.RecordBatch.from_arrays([operations, *columns], schema=canonical_schema(schema))
+
+
+def by_key(batches: Sequence[pa.RecordBatch], schema: ViewSchema) -> list[pa.RecordBatch]:
+    """Changes in the order of their keys; those of one key stay in their own order."""
+    table = pa.Table.from_batches(batches)
+    if table.num_rows < _FEWEST_TO_SORT:
+        return list(batches)
+    keys = [(key.name, "ascending") for key in schema.keys]
+    try:
+        # The sort is stable.
+        order = pa.compute.sort_indices(table, sort_keys=keys)
+    except (pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        return list(batches)
+    return list(table.take(order).combine_chunks().to_batches())

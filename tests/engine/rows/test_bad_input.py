@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -16,7 +15,10 @@ import pytest
 
 import keyfold as kf
 from keyfold.engine import start
-from keyfold.engine.storage import lease as locks
+from keyfold.engine.storage import lease_takeover
+from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.lease_files import LeaseFiles
+from keyfold.engine.storage.processes import this_host
 from keyfold.errors import (
     BadApp,
     BadExpression,
@@ -29,6 +31,7 @@ from keyfold.errors import (
 )
 from keyfold.fault_points import FaultPoint, handled_by
 from keyfold.testing import drive, shared_session
+from tests.storage.lease_contract import record
 
 pytestmark = pytest.mark.jvm
 
@@ -255,18 +258,18 @@ HOLD = """
 import sys
 from pathlib import Path
 from keyfold.engine.storage.layout import app_home
-from keyfold.engine.storage.lease import Lock
-lock = Lock(app_home(Path(sys.argv[1]), "shop")).take()
-lock.holds_jvm(int(sys.argv[2]))
+from keyfold.engine.storage.lease import Lease
+lease = Lease(app_home(Path(sys.argv[1]), "shop")).take()
+lease.holds_jvm(int(sys.argv[2]))
 print("held", flush=True)
 sys.stdin.read()
 """
 
 
-def test_a_home_is_held_by_one_process_and_a_dead_owners_lock_is_taken_over(
+def test_a_home_is_held_by_one_process_and_a_dead_holders_lease_is_taken_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(locks, "ORPHAN_SECONDS", 0.2)
+    monkeypatch.setattr(lease_takeover, "ORPHAN_SECONDS", 0.2)
     idle = [sys.executable, "-c", "import sys; sys.stdin.read()"]
     with subprocess.Popen(idle, stdin=subprocess.PIPE) as jvm:
         command = [sys.executable, "-c", HOLD, str(tmp_path), str(jvm.pid)]
@@ -288,20 +291,22 @@ def test_a_home_is_held_by_one_process_and_a_dead_owners_lock_is_taken_over(
 
     # A pid that came round again belongs to somebody else.
     with subprocess.Popen(idle, stdin=subprocess.PIPE) as stranger:
-        lock = tmp_path / "shop" / "lock"
-        lock.write_text(json.dumps({"python": None, "jvm": {"pid": stranger.pid, "started": 1.0}}))
+        other = {"pid": stranger.pid, "started": 1.0}
+        files = LeaseFiles(AppHome(tmp_path / "shop").storage)
+        assert files.create(record(9, stranger.pid, host=this_host(), python=other, jvm=other))
         with drive(counting(), home=tmp_path) as d:
             assert d.rows("t") == [{"region": "eu", "n": 1}]
         assert stranger.poll() is None
         stranger.kill()
-    (tmp_path / "shop" / "lock").write_text("no json")
-    with drive(counting(), home=tmp_path) as d:
+    (tmp_path / "shop" / "lease" / "20.json").write_text("no json")
+    with drive(counting(), home=tmp_path, lease_seconds=0.5) as d:
         assert d.rows("t") == [{"region": "eu", "n": 1}]
 
 
-def test_a_full_disk_loses_nothing() -> None:
+@pytest.mark.parametrize("step", [FaultPoint.BATCH_BEGUN, FaultPoint.PARTS_WRITTEN])
+def test_a_full_disk_loses_nothing(step: FaultPoint) -> None:
     def full(point: FaultPoint, _: dict[str, Any]) -> None:
-        if point == FaultPoint.CHANGELOG_COMPUTED:
+        if point == step:
             raise OSError(28, "No space left on device")
 
     with drive(counting()) as d:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import keyfold as kf
-from keyfold.engine.batch import late_replay, side_outputs
+from keyfold.engine.batch import late_replay
+from keyfold.engine.log.changes import rows as changed_rows
 from keyfold.engine.polling import wait_until
 from keyfold.errors import QueryError
 from keyfold.testing import Driver, drive
@@ -445,7 +446,8 @@ def test_a_silent_stream_closes_its_windows_by_the_clock() -> None:
 
 def finals(d: Driver, table: str) -> set[str]:
     """Keys that have had a final, whoever has read the changes."""
-    found = side_outputs.read_changes(d.handle.home.table(table), d.handle.hooks[table].schema)
+    hook = d.handle.hooks[table]
+    found = changed_rows(hook.log, hook.schema)
     return {c["k"] for c in found if c["_op"] == "final"}
 
 

@@ -19,9 +19,11 @@ def test_the_defaults():
     assert made.model_dump() == {
         "home": Path(".keyfold"),
         "views": "sqlite",
+        "view_lag": 2,
         "master": None,
         "spark": {},
         "driver_memory": "4g",
+        "lease_seconds": 15.0,
         "missing_files": "fail",
         "kernel_dir": None,
         "class_archive": True,

@@ -11,13 +11,15 @@ from typing import Any, cast
 import pytest
 
 import keyfold as kf
-from keyfold.engine.batch import late_replay, side_outputs
+from keyfold.engine.batch import late_replay
 from keyfold.engine.handle import Handle
+from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.lookups.registry import Lookups
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.errors import QueryError, RunError
 from keyfold.fault_points import FaultPoint, handled_by
 from keyfold.views.none import NoViews
+from tests.log_files import publish
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -46,9 +48,7 @@ def said(raw: str, end: datetime, watermark: datetime | None, missed: int = 1, *
 
 
 def put(home: TableHome, batch: int, *rows: dict[str, Any]) -> None:
-    file = side_outputs.LateFile(home, batch)
-    file.write(rows)
-    file.close()
+    publish(TableLog(home.log), batch, {"late": rows})
 
 
 def sent(home: TableHome, batch: int) -> list[dict[str, Any]]:
@@ -73,21 +73,20 @@ class TestFiles:
     def test_a_row_says_how_late_it_was_and_what_it_missed(self, tmp_path: Path) -> None:
         home = TableHome(tmp_path)
         put(home, 3, said('{"id": 1}', START + MINUTE * 2, START + MINUTE * 3, missed=2))
-        (line,) = (home.late / "000000000003.jsonl").read_text("utf-8").splitlines()
-        row = json.loads(line)
-        assert datetime.fromisoformat(row.pop("at")).tzinfo is not None
+        (row,) = late_replay.read(home)
+        assert row.pop("at").tzinfo is not None
         assert row == {
             "batch": 3,
             "reason": "its window is closed",
             "raw": '{"id": 1}',
             "stream": "orders",
-            "time": "2026-01-01T00:01:00.500001Z",
-            "watermark": "2026-01-01T00:03:00.000000Z",
+            "time": START + MINUTE + timedelta(microseconds=500_001),
+            "watermark": START + MINUTE * 3,
             "late_by": 60.0,
             "missed": 2,
             "windows": [
-                {"window_start": "2026-01-01T00:00:00.000000Z", "window_end": "2026-01-01T00:01:00.000000Z"},
-                {"window_start": "2026-01-01T00:01:00.000000Z", "window_end": "2026-01-01T00:02:00.000000Z"},
+                {"window_start": START, "window_end": START + MINUTE},
+                {"window_start": START + MINUTE, "window_end": START + MINUTE * 2},
             ],
         }
 
@@ -100,12 +99,6 @@ class TestFiles:
         assert {first[name].tzinfo for name in ("at", "time", "watermark")} == {UTC}
         assert first["windows"][0]["window_end"].tzinfo is UTC
         assert [row["raw"] for row in late_replay.read(home, [12])] == ["c"]
-
-    def test_a_batch_that_runs_again_replaces_its_rows(self, home: TableHome) -> None:
-        put(home, 3, said("z", START + MINUTE, START + MINUTE * 90))
-        assert [row["raw"] for row in late_replay.read(home)] == ["z", "c"]
-        put(home, 3)
-        assert [row["raw"] for row in late_replay.read(home)] == ["c"]
 
     def test_without_a_watermark_nobody_knows_how_late(self, tmp_path: Path) -> None:
         home = TableHome(tmp_path)

@@ -1,109 +1,16 @@
-"""The home on disk: who holds it, what files appear whole, which app a name means."""
+"""The home on disk: what files appear whole, which app a name means."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
-import psutil
 import pytest
 
 from keyfold.engine.storage import files
 from keyfold.engine.storage import layout as homes
-from keyfold.engine.storage import lease as locks
-from keyfold.errors import HomeLocked, HomeUnusable, QueryError
-
-HOLD = """
-import sys, keyfold.engine.storage.layout as h, keyfold.engine.storage.lease as l
-from pathlib import Path
-lock = l.Lock(h.app_home(Path(sys.argv[1]), "shop")).take()
-print("held", flush=True)
-sys.stdin.read()
-"""
-
-
-def holder(home: Path) -> subprocess.Popen[str]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(home)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "held\n"
-    return process
-
-
-def test_a_home_is_held_by_one_process_at_a_time(tmp_path: Path) -> None:
-    with holder(tmp_path) as other:
-        with pytest.raises(HomeLocked, match=f"pid {other.pid}"):
-            locks.Lock(homes.app_home(tmp_path, "shop")).take()
-        locks.Lock(homes.app_home(tmp_path, "another")).take().release()
-        other.kill()
-    locks.Lock(homes.app_home(tmp_path, "shop")).take().release()
-
-
-def test_an_orphaned_jvm_is_ended_before_the_home_is_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(locks, "ORPHAN_SECONDS", 0.1)
-    place = homes.app_home(tmp_path, "shop")
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as orphan:
-        (place.path / "lock").write_text(json.dumps({"jvm": locks.identity(orphan.pid)}))
-        locks.Lock(place).take().release()
-        assert not psutil.pid_exists(orphan.pid)
-
-
-def test_a_process_that_only_has_the_orphans_pid_is_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(locks, "ORPHAN_SECONDS", 0.1)
-    place = homes.app_home(tmp_path, "shop")
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
-        known = locks.identity(other.pid)
-        began = next(name for name in ("ticks", "started") if name in known)
-        earlier = {**known, began: known[began] - 3600}
-        rebooted = {**known, **({"boot": "another"} if "boot" in known else earlier)}
-        for identity in (earlier, rebooted, {"pid": other.pid}):
-            (place.path / "lock").write_text(json.dumps({"jvm": identity}))
-            locks.Lock(place).take().release()
-            assert other.poll() is None
-        other.kill()
-
-
-def test_a_step_of_the_clock_does_not_hide_who_holds_a_home(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # What Linux shows after the clock was set: processes began at another time of day.
-    stepped = tmp_path / "proc"
-    stepped.mkdir()
-    for entry in Path("/proc").iterdir():
-        if entry.name != "stat":
-            (stepped / entry.name).symlink_to(entry)
-    lines = Path("/proc/stat").read_text().splitlines()
-    moved = [f"btime {int(line.split()[1]) + 3600}" if line.startswith("btime") else line for line in lines]
-    (stepped / "stat").write_text("\n".join(moved))
-    place = homes.app_home(tmp_path / "home", "shop")
-    with holder(tmp_path / "home") as other:
-        monkeypatch.setattr(psutil, "PROCFS_PATH", str(stepped))
-        monkeypatch.setattr(psutil._pslinux, "BOOT_TIME", None, raising=False)
-        (stepped / str(other.pid)).symlink_to(f"/proc/{other.pid}")
-        assert locks.holder(place) == other.pid
-        other.kill()
-
-
-def test_a_second_start_in_one_process_says_that_it_runs_there(tmp_path: Path) -> None:
-    place = homes.app_home(tmp_path, "shop")
-    held = locks.Lock(place).take()
-    with pytest.raises(HomeLocked, match="this process already runs shop") as refused:
-        locks.Lock(place).take()
-    assert "stop()" in str(refused.value)
-    held.release()
-
-
-def test_a_lock_file_with_nonsense_in_it_is_taken_over(tmp_path: Path) -> None:
-    place = homes.app_home(tmp_path, "shop")
-    (place.path / "lock").write_text("{not json")
-    locks.Lock(place).take().release()
+from keyfold.engine.storage.stored_file import StoredFile
+from keyfold.errors import HomeUnusable, QueryError
 
 
 def test_a_home_that_is_a_file_is_refused_with_advice(tmp_path: Path) -> None:
@@ -215,7 +122,7 @@ def test_a_source_that_is_read_twice_has_one_log(tmp_path: Path) -> None:
     (home.checkpoint / "offsets" / "0").write_text('v1\n{}\n{"logOffset":0}\n{"logOffset":0}\n')
     (home.checkpoint / "sources" / "0" / "0").touch()
     assert home.spark.missing_log_entries([0, 0]) == []
-    assert home.spark.missing_log_entries([0, 1]) == [home.checkpoint / "sources" / "1" / "0"]
+    assert home.spark.missing_log_entries([0, 1]) == [StoredFile(home.spark.storage, "sources/1/0")]
 
 
 def test_what_spark_says_of_the_state_is_of_where_the_home_is_now(tmp_path: Path) -> None:

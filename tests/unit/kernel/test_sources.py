@@ -15,14 +15,14 @@ ALL = [*SOURCES, *sorted(SUITES.rglob("*.scala"))]
 
 # A package may import those before it.
 ORDER = [
-    "spark", "expressions", "physical", "io", "lookup", "rows", "state", "window", "join", "enrich", "dedup",
-    "pattern", "api",
+    "spark", "expressions", "physical", "io", "lookup", "rows", "log", "state", "window", "join", "enrich",
+    "dedup", "pattern", "api",
 ]  # fmt: skip
 # What Spark reserves for its own code in `sql.execution` is reached from there.
 PREFIXES = ("org.apache.spark.sql.keyfold.", "org.apache.spark.sql.execution.keyfold.")
 
-# The adapters are in `spark`; nodes of a plan are Spark's own classes by nature; `io` implements Spark's file
-# source, whose interfaces these files extend.
+# The adapters are in `spark`; nodes of a plan are Spark's own classes by nature; `io` and `log` have sources,
+# which extend Spark's interfaces.
 PRIVATE_API = re.compile(
     r"import org\.apache\.spark\.(?:"
     r"sql\.classic\.\{?[^\n]*\b(?:Dataset|ExpressionUtils)\b"
@@ -30,7 +30,7 @@ PRIVATE_API = re.compile(
     r"|exchange\.Exchange|datasources\.PartitionedFile\b)"
     r"|deploy\.|rdd\.InputFileBlockHolder|util\.collection\.|sql\.catalyst\.planning\.)"
 )
-ADAPTERS = {"spark", "io"}
+ADAPTERS = {"spark", "io", "log"}
 
 
 def name(path: Path) -> str:

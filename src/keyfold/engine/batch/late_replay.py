@@ -15,7 +15,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from keyfold import private
-from keyfold.engine.batch.side_outputs import row_files, rows_in
+from keyfold.engine.log import side_outputs
+from keyfold.engine.log.manifest import Manifest
+from keyfold.engine.log.side_outputs import SideOutput
+from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.storage.files import link_durably, sync, temporary_beside
 from keyfold.engine.storage.layout import TableHome
 from keyfold.errors import QueryError, RunError, did_you_mean
@@ -41,28 +44,24 @@ def table_of(app: str, name: str, tables: Mapping[str, Collection[str]], streams
 
 
 def read(home: TableHome, batches: Collection[int] | None = None) -> Iterator[dict[str, Any]]:
-    """The late rows of a table, of all batches or some, oldest batch first, with their times as datetimes."""
-    return (_timed(row) for file in _files(home, batches) for row in rows_in(file))
+    """The late rows of a table, of all batches or some, oldest batch first."""
+    log, found = TableLog(home.log), _manifests(home, batches)
+    return side_outputs.late(log, {manifest.batch for manifest in found})
 
 
-def _timed(row: dict[str, Any]) -> dict[str, Any]:
-    moments = {name: _moment(row[name]) for name in ("at", "time", "watermark")}
-    windows = [{name: _moment(text) for name, text in window.items()} for window in row["windows"]]
-    return {**row, **moments, "windows": windows}
-
-
-def _moment(text: str | None) -> datetime | str | None:
-    return None if text is None else epoch.from_micros(epoch.parse_micros(text)[0], zoned=True)
-
-
-def _files(home: TableHome, batches: Collection[int] | None) -> list[Path]:
-    found = {int(file.stem): file for file in row_files(home.late)}
+def _manifests(home: TableHome, batches: Collection[int] | None) -> list[Manifest]:
+    """The batches that have late rows, or those of them that are asked for."""
+    found = {m.batch: m for m in TableLog(home.log).after(-1) if m.of_kind("late")}
     unknown = sorted(set(batches or ()) - set(found))
     if unknown:
         hint = f"batches with late rows: {_few(list(found))}" if found else "no batch has late rows"
         what = f"batch {unknown[0]} has no late rows"
         raise QueryError(what, reason="not_found", where=home.path.name, given=unknown[0], hint=hint)
-    return [file for batch, file in found.items() if batches is None or batch in batches]
+    return [manifest for batch, manifest in found.items() if batches is None or batch in batches]
+
+
+def _late(home: TableHome, manifest: Manifest) -> Iterator[SideOutput]:
+    return side_outputs.of_batch(TableLog(home.log), manifest, "late")
 
 
 def _few(batches: list[int]) -> str:
@@ -93,12 +92,12 @@ class Batch:
 
 def batches_of(home: TableHome) -> Iterator[Batch]:
     """The batches that have late rows, oldest first."""
-    for file in _files(home, None):
-        batch = int(file.stem)
-        rows = [(row["late_by"], _windowless(row)) for row in rows_in(file)]
+    for manifest in _manifests(home, None):
+        rows = [(side_outputs.late_by(side), _windowless(side)) for side in _late(home, manifest)]
         longest = max((seconds for seconds, _ in rows if seconds is not None), default=None)
         windowless = sum(without for _, without in rows)
-        yield Batch(batch, len(rows), longest, _lines(replay_file(home, batch)), windowless)
+        sent = _lines(replay_file(home, manifest.batch))
+        yield Batch(manifest.batch, len(rows), longest, sent, windowless)
 
 
 @dataclass(frozen=True)
@@ -137,9 +136,11 @@ def replay(
     """
     expired_before = None if watermark is None else epoch.to_micros(watermark) - keep_ms * 1000
     done = Replayed()
-    for file in _files(home, batches):
-        whole = upto is None or int(file.stem) <= upto
-        done += _replayed(home, file, expired_before) if whole else Replayed(under_way=_lines(file) or 0)
+    for manifest in _manifests(home, batches):
+        if upto is None or manifest.batch <= upto:
+            done += _replayed(home, manifest, expired_before)
+        else:
+            done += Replayed(under_way=manifest.counts["late"])
     return done
 
 
@@ -148,24 +149,24 @@ def replay_file(home: TableHome, batch: int) -> Path:
     return home.side / f"replay-{batch:012d}.json"
 
 
-def _replayed(home: TableHome, file: Path, expired_before: int | None) -> Replayed:
+def _replayed(home: TableHome, manifest: Manifest, expired_before: int | None) -> Replayed:
     for _ in range(_TRIES):
         # An app that is starting removes unfinished files.
         with suppress(FileNotFoundError):
-            return _sent_once(home, file, expired_before)
+            return _sent_once(home, manifest, expired_before)
     what = (
-        f"the late rows of batch {int(file.stem)} were removed by a start of the app while they were replayed"
+        f"the late rows of batch {manifest.batch} were removed by a start of the app while they were replayed"
     )
     raise RunError(what, table=home.path.name, hint="run it again")
 
 
-def _sent_once(home: TableHome, file: Path, expired_before: int | None) -> Replayed:
-    target = replay_file(home, int(file.stem))
+def _sent_once(home: TableHome, manifest: Manifest, expired_before: int | None) -> Replayed:
+    target = replay_file(home, manifest.batch)
     if not target.exists():
         private.directory(home.side)
         temporary = temporary_beside(target)
         try:
-            done = _write(temporary, file, expired_before)
+            done = _write(temporary, _late(home, manifest), expired_before)
             if not done.sent:
                 return done
             reached(FaultPoint.REPLAY_WRITTEN, file=target)
@@ -177,44 +178,32 @@ def _sent_once(home: TableHome, file: Path, expired_before: int | None) -> Repla
                 return done
         finally:
             temporary.unlink(missing_ok=True)
-    before, rows = _lines(target) or 0, list(map(_windowless, rows_in(file)))
+    before, rows = _lines(target) or 0, list(map(_windowless, _late(home, manifest)))
     expired = max(0, len(rows) - sum(rows) - before)
     return Replayed(sent_before=before, no_longer_kept=expired, not_replayable=sum(rows))
 
 
-def _write(temporary: Path, file: Path, expired_before: int | None) -> Replayed:
+def _write(temporary: Path, rows: Iterator[SideOutput], expired_before: int | None) -> Replayed:
     """Writes the rows whose windows are kept; returns how many were and were not replayed."""
     sent = expired = windowless = 0
     with private.opened(temporary, "x", encoding="utf-8") as lines:
-        for row in rows_in(file):
-            watermark = _micros(row["watermark"])
-            if _windowless(row):
+        for side in rows:
+            watermark = side["watermark"]
+            if _windowless(side):
                 windowless += 1
             # Without a watermark nothing is kept of what the row missed.
-            elif watermark is None or (expired_before is not None and _end(row) <= expired_before):
+            elif watermark is None or (expired_before is not None and side["last_end"] <= expired_before):
                 expired += 1
             else:
                 sent += 1
-                line = {"raw": row["raw"], "time_us": _micros(row["time"]), "watermark_us": watermark}
+                line = {"raw": side["raw"], "time_us": side["event_time"], "watermark_us": watermark}
                 lines.write(json.dumps(line) + "\n")
     return Replayed(sent=sent, no_longer_kept=expired, not_replayable=windowless)
 
 
-def _windowless(row: Mapping[str, Any]) -> bool:
+def _windowless(side: SideOutput) -> bool:
     """Whether a row was late before it came to windows, or there are none that close."""
-    return bool(row["missed"] == 0)
-
-
-def _end(row: Mapping[str, Any]) -> int:
-    """When the newest window that the row missed ended; where no window is known, the row's own time."""
-    watermark, late_by, time = _micros(row["watermark"]), row["late_by"], _micros(row["time"])
-    if watermark is not None and late_by is not None:
-        return watermark - round(float(late_by) * 1_000_000)
-    return watermark or 0 if time is None else time
-
-
-def _micros(text: str | None) -> int | None:
-    return None if text is None else epoch.parse_micros(text)[0]
+    return side["missed"] == 0
 
 
 def _lines(file: Path) -> int | None:

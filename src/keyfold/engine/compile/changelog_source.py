@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from keyfold import private
 from keyfold.engine.compile.context import Context
-from keyfold.engine.internal_columns import BATCH, OP, POSITION, PREVIOUS, SIDE_OUTPUT, WEIGHT
-from keyfold.engine.log.chain import Use
-from keyfold.engine.sources import file_names
+from keyfold.engine.internal_columns import BATCH, OP, POSITION, PREVIOUS, ROW_ID, SIDE_OUTPUT, WEIGHT
+from keyfold.engine.log.readers import Use
+from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.errors import BadExpression
 from keyfold.plan import nodes
 
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 _OPTIONS: Final = {
-    "cleanSource": "delete",
     # Dates before 1582 are written as they are, whatever the session is set to.
     "datetimeRebaseMode": "CORRECTED",
 }
@@ -28,7 +25,8 @@ _OPTIONS: Final = {
 def changelog(context: Context, node: nodes.Changes) -> Any:
     """The changelog as a retracting stream: a row of weight 1, after the old row of weight -1.
 
-    With `previous`, each change once, with its kind and the old row as a struct.
+    Both have the id of the table's row, by which the one is retracted whatever its columns were, and the
+    order of the change. With `previous`, each change once, with its kind and the old row as a struct.
     """
     upstream = context.upstream[node.table]
     changes = change_stream(context, node)
@@ -38,8 +36,20 @@ def changelog(context: Context, node: nodes.Changes) -> Any:
         return context.begin(node, changes.selectExpr(*keys, *columns, OP, f"{old} as previous"))
     retraction = f"if({PREVIOUS} is null, null, {_weighted(keys, columns, f'{PREVIOUS}.', -1)})"
     row = f"if({OP} = 'delete', null, {_weighted(keys, columns, '', 1)})"
-    both = changes.selectExpr(f"explode(filter(array({retraction}, {row}), row -> row is not null)) as row")
-    return context.begin(node, both.selectExpr("row.*"))
+    each = f"explode(filter(array({retraction}, {row}), row -> row is not null)) as row"
+    both = changes.selectExpr(BATCH, POSITION, each)
+    return context.begin(node, both.select("row.*", _row_id(context, upstream.keys)))
+
+
+def _row_id(context: Context, keys: Sequence[str]) -> Any:
+    """The column that identifies the upstream row; the kernel has its type in RowId.scala."""
+    from pyspark.sql import Column
+    from pyspark.sql import functions as F
+
+    # Stages are numbered as they are compiled: two readings of a table have different numbers.
+    row = Column(context.api.rowId([F.col(f"row.`{key}`")._jc for key in keys], context.stages))
+    change = F.expr(f"shiftleft({BATCH}, 32) + {POSITION}")
+    return F.struct(row.alias("row"), change.alias("change")).alias(ROW_ID)
 
 
 def _weighted(keys: Sequence[str], columns: Sequence[str], prefix: str, weight: int) -> str:
@@ -58,24 +68,18 @@ def change_stream(context: Context, node: nodes.Changes | nodes.Enrich) -> DataF
     where = context.where(f"changes of {table}", context.spec.site)
     schema = readable(context.upstream[table].schema, table, where)
     use = Use(context.spec.name, context.use_of(node), table)
-    directory, within = _no_changes(context.spark), None
-    if context.home is not None:
-        within = context.home.path
-        directory = private.directory(use.directory(context.home))
-    found = context.spark.readStream.schema(schema).options(**_OPTIONS).parquet(str(directory))
-    found = file_names.named(found, within=within)
-    file = found.metadataColumn("_metadata")
-    batch = file.getField("file_name").substr(1, 12).cast("bigint")
-    return found.select("*", batch.alias(BATCH), file.getField("row_index").alias(POSITION))
+    log, inputs = ("", "") if context.home is None else _directories(context.home, use)
+    spark = context.spark._jsparkSession
+    return context.frame(context.api.logChanges(spark, log, inputs, use.number, schema.json(), _OPTIONS))
 
 
-def _no_changes(spark: Any) -> Path:
-    """An empty directory, for a declaration that is only checked; Spark removes it when it stops."""
-    return private.directory(Path(spark.sparkContext._temp_dir) / "keyfold-nowhere")
+def _directories(home: TableHome, use: Use) -> tuple[str, str]:
+    """The log that a use reads, and the directory of the snapshot that its reader may begin with."""
+    return AppHome(home.path.parents[1]).table(use.table).log_url, f"file://{use.directory(home)}"
 
 
 def readable(schema: StructType, table: str, where: object) -> StructType:
-    """The schema with which Spark reads a table's files of changes."""
+    """The schema with which Spark reads a table's changes."""
     from pyspark.sql.types import StructField, StructType
 
     months = [f.name for f in schema.fields if "interval year" in _type(f) or "interval month" in _type(f)]

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
+from keyfold import private
+from keyfold.engine.followers.follower import Follower
+from keyfold.engine.internal_columns import PREVIOUS
+from keyfold.engine.log.manifest import Manifest
+from keyfold.engine.log.table_log import TableLog
+from keyfold.engine.storage.files import replace_file
+from keyfold.engine.storage.layout import TableHome
+from keyfold.fault_points import FaultPoint, reached
 from keyfold.plan.nodes import Connector
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 class Sink(Protocol):
     """A destination of changes, written at least once.
 
-    A batch that runs again after a crash writes the same changes under the same number; a sink that keeps
-    the number of its newest batch can leave them out and so be exactly once.
+    A batch whose position was not recorded before a crash is written again, with the same changes under the
+    same number; a sink that keeps the number of its newest batch can leave them out and so be exactly once.
     """
 
     def write(self, changes: DataFrame, batch: int) -> None:
@@ -42,3 +52,36 @@ SINKS: Final[dict[str, Callable[[Connector], Sink]]] = {"files": SparkSink, "spa
 def open_sink(connector: Connector) -> Sink:
     """The sink of a connector."""
     return SINKS[connector.kind](connector)
+
+
+class SinkFollower(Follower):
+    """Writes each batch with changes to a sink, then records its position."""
+
+    def __init__(
+        self, spark: SparkSession, home: TableHome, table: str, number: int, sink: Sink, begin: int
+    ) -> None:
+        self._spark, self._sink = spark, sink
+        self._file = home.sinks / f"{number}.json"
+        position = _position(self._file, begin)
+        super().__init__(f"sink-{table}-{number}", table, TableLog(home.log), position)
+
+    def apply(self, manifest: Manifest) -> None:
+        parts = manifest.of_kind("change")
+        if parts:
+            from pyspark.sql import functions as F
+
+            files = [f"file://{self.log.directory / part.path}" for part in parts]
+            found = self._spark.read.parquet(*files).withColumn("_batch", F.lit(manifest.batch))
+            self._sink.write(found.drop(PREVIOUS), manifest.batch)
+            reached(FaultPoint.SINK_WRITTEN, table=self.table, batch=manifest.batch)
+        replace_file(self._file, json.dumps({"batch": manifest.batch}).encode())
+
+
+def _position(file: Path, begin: int) -> int:
+    """The position that was recorded. A new sink begins after `begin`, which is recorded at once."""
+    try:
+        return int(json.loads(file.read_bytes())["batch"])
+    except FileNotFoundError:
+        private.directory(file.parent)
+        replace_file(file, json.dumps({"batch": begin}).encode())
+        return begin

@@ -1,1 +1,1 @@
-"""A table's changelog on disk, and how it reaches the tables that read it."""
+"""A table's log: the changes and side outputs of each batch, published by one manifest."""

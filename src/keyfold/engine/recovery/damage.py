@@ -6,17 +6,17 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from keyfold.engine.recovery import table_removal
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint, is_whole
+from keyfold.engine.storage.stored_file import StoredFile
 from keyfold.errors import HomeUnusable
 
 # How Spark reports state that it can't load, and a checkpoint with a part missing.
 _STATE: Final = re.compile(
-    r"CANNOT_LOAD_STATE_STORE|STATE_STORE_|_STATE_DIRECTORY|STREAMING_CHECKPOINT_"
+    r"CANNOT_LOAD_STATE_STORE|STATE_STORE_|_STATE_DIRECTORY|STREAMING_CHECKPOINT_|CHECKPOINT_FILE_CHECKSUM_"
     r"|error occurred during loading state"
 )
 
@@ -33,7 +33,7 @@ _CUT: Final = "is cut short or overwritten"
 class Damage:
     """A file of a checkpoint, and what is wrong with it."""
 
-    file: Path
+    file: StoredFile
     how: str
 
 
@@ -42,7 +42,7 @@ def check(app: str, table: str, home: TableHome) -> None:
     found = in_logs(home.spark) or _in_state_metadata(home.spark)
     if found is not None:
         raise HomeUnusable(
-            f"the checkpoint of {app}.{table} is damaged: {found.file.relative_to(home.path)} {found.how}; "
+            f"the checkpoint of {app}.{table} is damaged: checkpoint/{found.file.path} {found.how}; "
             "nothing was changed",
             given=found.file,
             hint=remedy(app, table, home, found),
@@ -76,12 +76,12 @@ def in_logs(checkpoint: SparkCheckpoint) -> Damage | None:
             return Damage(file, _MISSING)
         if not is_whole(file):
             return Damage(file, _CUT)
-    if committed is not None and not any(checkpoint.state.glob("*/*")):
+    if committed is not None and not checkpoint.has_state():
         return Damage(checkpoint.state, _MISSING)
     return None
 
 
-def _needed(checkpoint: SparkCheckpoint, begun: int | None, committed: int | None) -> list[Path]:
+def _needed(checkpoint: SparkCheckpoint, begun: int | None, committed: int | None) -> list[StoredFile]:
     """The files of the logs that Spark reads when it starts."""
     commits = [] if committed is None else [checkpoint.commit_file(committed)]
     offsets = [checkpoint.offset_file(batch) for batch in (begun, committed) if batch is not None]
@@ -93,9 +93,10 @@ def found_in(home: TableHome, text: str, trace: str, jvm: Any) -> Damage | None:
     if _TRANSIENT.search(text):
         return None
     checkpoint, in_state = home.spark, bool(_STATE.search(text))
-    named = re.search(rf"({re.escape(str(checkpoint.path))}/[^\s,;]*[^\s,;.])", text)
-    if named and (in_state or not Path(named[1]).exists()):
-        file = Path(named[1])
+    place = re.escape(checkpoint.storage.uri().removeprefix("file://"))
+    named = re.search(rf"{place}/([^\s,;]*[^\s,;.])", text)
+    file = None if named is None else StoredFile(checkpoint.storage, named[1])
+    if file is not None and (in_state or not file.exists()):
         return Damage(file, _CUT if file.exists() else _MISSING)
     found = in_logs(checkpoint) or _in_state_metadata(checkpoint) or _in_state_schema(checkpoint, trace)
     if found is None and in_state:
@@ -119,11 +120,12 @@ def _broken(checkpoint: SparkCheckpoint, jvm: Any) -> Iterator[Damage]:
     if checkpoint.state_codec() != "lz4":
         return
     for file in checkpoint.state_changelogs():
-        if file.stat().st_size == 0:
-            yield Damage(file, _CUT)
-            continue
-        with suppress(Exception):  # without a JVM the directory is named instead
-            stream = jvm.net.jpountz.lz4.LZ4BlockInputStream(jvm.java.io.FileInputStream(str(file)))
+        with suppress(Exception), file.storage.fetched(file.path) as path:
+            if path.stat().st_size == 0:
+                yield Damage(file, _CUT)
+                continue
+            # Without a JVM the directory is named instead.
+            stream = jvm.net.jpountz.lz4.LZ4BlockInputStream(jvm.java.io.FileInputStream(str(path)))
             if not _decompresses(stream, jvm):
                 yield Damage(file, _CUT)
 

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 from keyfold.engine.recovery import damage
 from keyfold.engine.spark_errors import messages, plain
 from keyfold.engine.storage.layout import AppHome, TableHome
-from keyfold.errors import KeyfoldError, QueryFailed
+from keyfold.errors import KeyfoldError, LeaseLost, QueryFailed, RunError
 from keyfold.views.stores import damage_advice
 
 _DISK_FULL: Final = re.compile(r"No space left on device|disk is full|Disk quota exceeded", re.IGNORECASE)
@@ -50,10 +50,13 @@ class _Failure:
         return QueryFailed(what, app=self.app, table=self.table, batch=self.batch, given=given, hint=hint)
 
 
-def failed(app: str, table: str, batch: int | None, error: Any, home: Path) -> QueryFailed:
+def failed(app: str, table: str, batch: int | None, error: Any, home: Path) -> RunError:
     """The reason why a query stopped; the first explanation that fits is used."""
+    if isinstance(error, LeaseLost):
+        # It says all there is, and concerns the whole app.
+        return LeaseLost(error.what, app=app, table=table, batch=batch, given=error.given, hint=error.hint)
     failure = _Failure(app, table, batch, error, home)
-    for explain in (_bad_row, _disk_full, _damaged_views, _damaged_state, _input_file):
+    for explain in (_bad_row, _disk_full, _damaged_views, _upstream_log, _damaged_state, _input_file):
         if (found := explain(failure)) is not None:
             return found
     return failure.explained(
@@ -107,6 +110,36 @@ def _damaged_views(failure: _Failure) -> QueryFailed | None:
     )
 
 
+def _upstream_log(failure: _Failure) -> QueryFailed | None:
+    """The log of another table, which the failed one reads, is damaged or begins too late."""
+    damaged = re.search(r"\[KEYFOLD_LOG_DAMAGED\] (\S+) ([^\n]+)", failure.text)
+    pruned = re.search(r"\[KEYFOLD_LOG_PRUNED\] (\S+) begins after batch (\d+), needed (\d+)", failure.text)
+    if damaged is None and pruned is None:
+        return None
+    reset = f"`keyfold reset {failure.app}.{failure.table}`, after which it starts from the rows that"
+    if pruned is not None:
+        upstream = _table_of(_local_path(pruned[1]))
+        return failure.explained(
+            f"changes of {upstream} that {failure.app}.{failure.table} has not read are gone",
+            given=f"the log of {upstream} begins after batch {pruned[2]}, and batch {pruned[3]} is needed",
+            hint=f"{reset} {upstream} has now",
+        )
+    assert damaged is not None
+    file = Path(_local_path(damaged[1]))
+    upstream = _table_of(str(file))
+    return failure.explained(
+        f"the log of {failure.app}.{upstream} is damaged: {_below(file, failure.place.path)} {damaged[2]}",
+        given=file,
+        hint=f"restore it from a backup of the home; or {reset} {upstream} has now",
+    )
+
+
+def _table_of(path: str) -> str:
+    """The table of a file in a log, or in a snapshot of a table's rows."""
+    found = re.search(r".*/(?:tables/([^/]+)/log|inputs/\d+-([^/]+))(?:/|$)", path)
+    return (found[1] or found[2]) if found else path
+
+
 def _damaged_state(failure: _Failure) -> QueryFailed | None:
     from pyspark import SparkContext
 
@@ -117,7 +150,7 @@ def _damaged_state(failure: _Failure) -> QueryFailed | None:
     if found is None:
         return None
     return failure.explained(
-        f"the state of {app}.{table} is damaged: {_below(found.file, failure.place.path)} {found.how}",
+        f"the state of {app}.{table} is damaged: tables/{table}/checkpoint/{found.file.path} {found.how}",
         given=found.file,
         hint=damage.remedy(app, table, home, found),
     )

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from keyfold.engine.storage.files import append_durably, replace_file, sync
 from keyfold.engine.storage.layout import AppHome
-from keyfold.engine.storage.lease import Lock
+from keyfold.engine.storage.lease import Lease
 from keyfold.errors import HomeUnusable, KeyfoldError
 from keyfold.fault_points import FaultPoint, reached
 
@@ -34,7 +34,7 @@ def tables(place: AppHome) -> list[str]:
 
 def readers(place: AppHome, table: str) -> list[str]:
     """The tables that have folded rows of another one; only its changelog can retract them."""
-    found = (path.parent.parent.name for path in (place.path / "tables").glob(f"*/from/*-{table}"))
+    found = (path.parent.parent.name for path in (place.path / "tables").glob(f"*/inputs/*-{table}"))
     return sorted({name for name in found if place.table(name).begun() is not None})
 
 
@@ -48,7 +48,7 @@ def with_readers(place: AppHome, table: str) -> list[str]:
 
 def remove(place: AppHome, what: What, names: Iterable[str], why: str | None = None) -> dict[str, Any]:
     """Removes tables from a home that no process holds; returns the audit entry."""
-    lock = Lock(place).take()
+    lease = Lease(place).take()
     try:
         finish(place)
         entry = _entry(place, what, list(names), why)
@@ -57,7 +57,7 @@ def remove(place: AppHome, what: What, names: Iterable[str], why: str | None = N
         reached(FaultPoint.REMOVAL_RECORDED)
         view = finish(place)
     finally:
-        lock.release()
+        lease.release()
     return {**entry, "view": view}
 
 

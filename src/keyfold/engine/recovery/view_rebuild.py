@@ -1,11 +1,11 @@
-"""Rebuilds views that are behind their tables' state, before the queries start.
+"""Prepares views before the queries start: one that the log can't bring up to date is rebuilt.
 
-Spark commits a batch after the view has it, so the view is at Spark's last batch or one ahead. A view that is
-behind (views were off for a while, or its file was deleted) is rebuilt from the state; one that is further
-ahead belongs to a lost checkpoint and is refused.
+A view follows its table's log, so one that is behind catches up by itself as far back as the log reaches. A
+view that was lost, or is further behind, is rebuilt: from the changes that the log still has, and on top of
+them from the state, which has every live row. A view that is ahead of the log belongs to another home.
 
-State has no closed windows, unless they are kept. Rows of windows that were closed when the view stopped stay
-in it, since nothing can have changed them; rows of windows that have closed since are lost, which is logged.
+State has no closed windows, unless they are kept. Those that the log has, and rows of windows that were
+closed when the view stopped, stay; rows of windows that have closed in between are lost, which is logged.
 """
 
 from __future__ import annotations
@@ -13,13 +13,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from keyfold.engine.batch.hook import arrow_batches
 from keyfold.engine.compile.compiled import Compiled
-from keyfold.engine.storage.layout import AppHome, TableHome
+from keyfold.engine.log.changes import changes
+from keyfold.engine.log.retention import totals
+from keyfold.engine.log.table_log import TableLog
+from keyfold.engine.recovery.state_rows import from_state
+from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import HomeUnusable
 from keyfold.plan.table_keys import BOUNDS, closes
 from keyfold.views.contract import Position, ViewStore
@@ -27,40 +31,53 @@ from keyfold.views.none import NoViews
 from keyfold.views.query.filters import All, Compare, Not
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 _LOG: Final = logging.getLogger("keyfold")
 
 
 def align(spark: SparkSession, store: ViewStore, compiled: Compiled, place: AppHome) -> None:
-    """Creates the view if it does not exist, rebuilds it if it is behind, refuses it if it is ahead."""
+    """Creates the view if it does not exist, rebuilds it if it can't follow, refuses it if it is ahead."""
     if isinstance(store, NoViews):
         return
     name = compiled.spec.name
     home = place.table(name)
-    state = home.committed()
+    state, log = _number(home.committed()), TableLog(home.log)
     if home.begun() is None and store.position(name) is None:
         # Nothing has run yet: an earlier definition may have left an empty view.
         store.drop(name)
     store.create(compiled.view)
     position = store.position(name)
     at = -1 if position is None else position.batch
-    if at > (-1 if state is None else state) + 1 or (at >= 0 and home.begun() is None):
-        has = "is missing" if home.begun() is None else f"is at batch {-1 if state is None else state}"
+    if at > max(state, _number(log.newest())) or (at >= 0 and home.begun() is None):
+        has = "is missing" if home.begun() is None else f"is at batch {state}"
         raise HomeUnusable(
             f"the view of {compiled.name} is at batch {at}, and its checkpoint {has}; nothing was changed",
             given=home.checkpoint,
             hint="restore the checkpoint that belongs to the view; or `keyfold reset "
             f"{compiled.name}`, after which it starts from the first row",
         )
-    if state is not None and at < state:
+    if at < state and not _follows(log, at, state):
         _rebuild(spark, store, compiled, place, state)
+
+
+def _follows(log: TableLog, at: int, state: int) -> bool:
+    """Whether the log has the changes of every batch after a position, up to that of the state."""
+    found = {manifest.batch: manifest for manifest in log.after(at)}
+    whole = all(m.counts["change"] == sum(p.rows for p in m.of_kind("change")) for m in found.values())
+    # Batches that Spark adds when it repartitions state have no manifest, and change no row.
+    return totals(log).upto <= at and bool(found) and whole and max(found) >= state - 1
 
 
 def _rebuild(spark: SparkSession, store: ViewStore, compiled: Compiled, place: AppHome, batch: int) -> None:
     spec = compiled.spec
     home = place.table(spec.name)
-    batches, watermark = from_state(spark, compiled, home, batch), home.spark.watermark(batch)
+    log = TableLog(home.log)
+    found = (
+        one for m in log.after(totals(log).upto) if m.batch <= batch for one in changes(log, m, compiled.view)
+    )
+    batches = chain(found, from_state(spark, compiled, home, batch))
+    watermark = home.spark.watermark(batch)
     if closes(spec.window) and spec.keep_ms is None:
         _rebuild_open(store, compiled, place, Position(batch, datetime.now(UTC), watermark), batches)
     else:
@@ -110,35 +127,5 @@ def _loss(table: str, before: Position | None, batch: int, lost: int | None) -> 
     )
 
 
-def from_state(
-    spark: SparkSession, compiled: Compiled, home: TableHome, batch: int
-) -> Iterator[pa.RecordBatch]:
-    """The table's rows as of a batch, without those of closed windows that are not kept."""
-    if compiled.rebuilt is None:
-        raise HomeUnusable(
-            f"the view of {compiled.name} is behind its state, {_opaque(compiled)}, so it can't be rebuilt",
-            given=f"{home.path}, batch {batch}",
-            hint="restore views.db from a backup; or run without views; or `keyfold reset "
-            f"{compiled.name}`, after which it starts from the first row",
-        )
-    wanted = compiled.view.arrow
-    for kept in (False,) if compiled.spec.keep_ms is None else (False, True):
-        for found in arrow_batches(compiled.rebuilt(_state(spark, home, batch, kept), kept)):
-            columns = [found.column(field.name).cast(field.type) for field in wanted]
-            yield pa.RecordBatch.from_arrays(columns, schema=wanted)
-
-
-def _opaque(compiled: Compiled) -> str:
-    if compiled.spec.pattern is not None:
-        return "which has partial matches but not the completed ones"
-    return "which only its processor can interpret"
-
-
-def _state(spark: SparkSession, home: TableHome, batch: int, kept: bool) -> DataFrame:
-    return (
-        spark.read.format("statestore")
-        .option("path", home.checkpoint_url)
-        .option("stateVarName", "kept" if kept else "state")
-        .option("batchId", batch)
-        .load()
-    )
+def _number(batch: int | None) -> int:
+    return -1 if batch is None else batch

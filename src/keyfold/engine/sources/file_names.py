@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from keyfold.engine.session import kernel
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
+from keyfold.engine.storage.stored_file import StoredFile
 from keyfold.errors import StateMismatch
 
 if TYPE_CHECKING:
@@ -94,13 +95,13 @@ def read_files(checkpoint: SparkCheckpoint) -> list[tuple[int, ReadFile]]:
     return [(int(log.name), file) for log in checkpoint.source_logs() for file in _logged(checkpoint, log)]
 
 
-def _logged(checkpoint: SparkCheckpoint, log: Path) -> Iterator[ReadFile]:
+def _logged(checkpoint: SparkCheckpoint, log: StoredFile) -> Iterator[ReadFile]:
     entries = checkpoint.log_entries(log)
     # A compacted entry contains all before it.
     first = max((number for number, entry in entries.items() if entry.suffix), default=0)
     for number, entry in sorted(entries.items()):
         if number >= first:
-            for line in entry.read_text("utf-8").split("\n")[1:]:
+            for line in entry.read_text().split("\n")[1:]:
                 found = json.loads(line)
                 yield ReadFile(found["path"], found["size"], found["timestamp"], found["batchId"])
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _POLL_SECONDS: Final = 0.5
 # A batch that runs again after a crash reads its files again; each batch has at most one.
 _KEPT_FILES: Final = 100
+# How Spark describes a source of the kernel's that reads the log of a table.
+_OF_TABLE: Final = "LogSource["
 
 
 class IdleWatermarks:
@@ -109,7 +111,7 @@ def _rows(report: Mapping[str, Any], home: TableHome) -> dict[str, int]:
     """How many rows of a batch came from each stream: its source precedes the one that advances its time."""
     found, rows = {}, 0
     for source in report["sources"]:
-        if f"{home.incoming}/" in source["description"]:
+        if source["description"].startswith(_OF_TABLE):
             continue
         _, control, stream = source["description"].partition(f"{home.control}/")
         if control:

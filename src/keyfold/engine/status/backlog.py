@@ -1,19 +1,21 @@
-"""The backlog of a table: input that exists and is not in Spark's source logs yet.
+"""The backlog of a table: input that exists and that it has not begun to read.
 
-Files of streams are counted in their directories; changes of other tables are removed once they are read, so
-the log shows how many there were.
+Files of streams are counted in their directories and in Spark's source logs; of other tables, the batches in
+their logs and in Spark's offsets.
 """
 
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Final
 
-from keyfold.engine.log import chain
+from keyfold.engine.log import readers
+from keyfold.engine.log.readers import Use
+from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.sources.connectors import SOURCES
 from keyfold.engine.sources.file_names import OF_HOME
-from keyfold.engine.storage.layout import TableHome
+from keyfold.engine.storage.layout import AppHome, TableHome
+from keyfold.engine.storage.stored_file import StoredFile
 from keyfold.plan import nodes
 from keyfold.plan.nodes import TableSpec
 
@@ -21,15 +23,15 @@ COUNTING_SHARE: Final = 0.02
 
 
 class Backlog:
-    """The files that one table reads: how many exist, and how many were read."""
+    """What one table reads, files and batches of other tables: how many exist, and how many were read."""
 
     def __init__(self, spec: TableSpec, home: TableHome) -> None:
         self._home = home
-        self._uses = chain.uses(spec)
+        self._place = AppHome(home.path.parents[1])
+        self._uses = readers.uses(spec)
         self._connectors = [source.connector for source in nodes.sources(spec.input)]
-        self._lines: dict[Path, int] = {}
-        self._of_tables: set[Path] = set()
-        self._newest: dict[int, int] = {}
+        self._lines: dict[StoredFile, int] = {}
+        self._has_changes: dict[tuple[str, int], bool] = {}
         self._found: int | None = 0
         self._count_after = 0.0
 
@@ -38,18 +40,25 @@ class Backlog:
         available = self._available()
         if available is None:
             return None
-        logs = {log: self._read(log) for log in self._home.spark.source_logs()}
-        planned, now = sum(all_ for all_, _ in logs.values()), sum(last for _, last in logs.values())
-        changes = sum(all_ for log, (all_, _) in logs.items() if log in self._of_tables)
-        return planned - now, now, max(available, planned - changes) + changes + self._waiting()
+        logs = [self._read(log) for log in self._home.spark.source_logs()]
+        planned, now = sum(all_ for all_, _ in logs), sum(last for _, last in logs)
+        found = [(planned - now, now, max(available, planned)), *map(self._batches, self._uses)]
+        before, now, there = (sum(counts) for counts in zip(*found, strict=True))
+        return before, now, there
 
-    def _waiting(self) -> int:
-        """Files with changes of other tables that are newer than all that were read."""
-        return sum(
-            batch > self._newest.get(use.number, -1)
-            for use in self._uses
-            for batch in chain.files(use.directory(self._home))
-        )
+    def _batches(self, use: Use) -> tuple[int, int, int]:
+        """The same of another table's batches; those without changes do not have to be read."""
+        read, planned = readers.read_upto(self._place, use), readers.planned_upto(self._place, use)
+        log = TableLog(self._place.table(use.table).log)
+        left = sum(self._changes(log, use.table, batch) for batch in log.batches() if batch > planned)
+        return read + 1, planned - read, planned + 1 + left
+
+    def _changes(self, log: TableLog, table: str, batch: int) -> bool:
+        # Manifests are immutable, so each is read once.
+        if (table, batch) not in self._has_changes:
+            manifest = log.find(batch)
+            self._has_changes[table, batch] = manifest is not None and manifest.counts["change"] > 0
+        return self._has_changes[table, batch]
 
     def _available(self) -> int | None:
         """How many files exist; counted again once the last count took a small share of the time since."""
@@ -60,7 +69,7 @@ class Backlog:
             self._count_after = time.monotonic() + (time.monotonic() - begun) / COUNTING_SHARE
         return self._found
 
-    def _read(self, log: Path) -> tuple[int, int]:
+    def _read(self, log: StoredFile) -> tuple[int, int]:
         """The files in a source's log, and those of its newest entry if the running batch wrote it."""
         # A compacted entry contains all before it.
         entries = self._home.spark.log_entries(log)
@@ -75,7 +84,7 @@ class Backlog:
         under_way = not entries[newest].suffix and self._home.spark.is_after_last_commit(entries[newest])
         return total, self._count(entries[newest]) if under_way else 0
 
-    def _count(self, entry: Path) -> int:
+    def _count(self, entry: StoredFile) -> int:
         # Entries are immutable, so each is read once.
         if entry not in self._lines:
             try:
@@ -83,10 +92,5 @@ class Backlog:
             except OSError:
                 return 0
             # Without control rows and replays, which are files of the home.
-            lines = sum(1 for line in content.split(b"\n")[1:] if line and OF_HOME not in line)
-            changes_read = chain.logged(content)
-            self._lines[entry] = lines + len(changes_read)
-            for use, batch, _ in changes_read:
-                self._of_tables.add(entry.parent)
-                self._newest[use] = max(batch, self._newest.get(use, -1))
+            self._lines[entry] = sum(1 for line in content.split(b"\n")[1:] if line and OF_HOME not in line)
         return self._lines[entry]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.batch.hook import BatchHook, Stopping
+from keyfold.engine.followers.follower import Follower
 from keyfold.engine.jvm import process
 from keyfold.engine.recovery.query_failure import failed
 from keyfold.errors import JavaEnded, RunError
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Failures:
-    """Watches queries for their failures; each is kept with the time it was first seen."""
+    """Watches queries and the followers of logs; each failure is kept with the time it was first seen."""
 
     def __init__(
         self,
@@ -26,8 +27,10 @@ class Failures:
         home: Path,
         queries: Mapping[str, StreamingQuery],
         hooks: Mapping[str, BatchHook],
+        followers: Sequence[Follower] = (),
     ) -> None:
         self._app, self._home, self._queries, self._hooks = app, home, queries, hooks
+        self._followers = followers
         self._found: dict[str | None, tuple[datetime, RunError]] = {}
         self._lock = threading.Lock()
         self.raised = False
@@ -58,6 +61,11 @@ class Failures:
             if error is not None and not isinstance(hook.error, Stopping):
                 why = failed(self._app, name, hook.home.begun(), hook.error or error, self._home)
                 self._found[name] = datetime.now(UTC), why
+        for follower in self._followers:
+            if follower.error is not None and follower.name not in self._found:
+                table, batch = follower.table, follower.due
+                why = failed(self._app, table, batch, follower.error, self._home)
+                self._found[follower.name] = datetime.now(UTC), why
 
     def raise_first(self) -> None:
         """Raises the first failure, if there is one."""

@@ -64,11 +64,11 @@ class TableMonitor:
             "watermark": watermark,
             "lag_seconds": (datetime.now(UTC) - watermark).total_seconds() if watermark else None,
             **self._work(),
-            "late": sum(self._hook.late.values()),
-            "rejected": sum(self._hook.rejected.values()),
+            "late": self._hook.counts["late"],
+            "rejected": self._hook.counts["rejected"],
             "rejecting": self._rejecting,
             "all_rejected": self._all_rejected(),
-            "removed": sum(self._hook.removed.values()),
+            "removed": self._hook.counts["duplicate"],
         }
 
     def _take_progress(self) -> None:

@@ -1,1 +1,1 @@
-"""Files on disk: their layout, durable writes, Spark's checkpoint formats, and the lock on a home."""
+"""Files on disk: their layout, durable writes, Spark's checkpoint formats, and the lease on a home."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable
 from pathlib import Path
 
 from keyfold import private
@@ -27,13 +26,23 @@ def rename_durably(temporary: Path, target: Path) -> None:
     sync(target.parent)
 
 
-def link_durably(file: Path, target: Path, *, linked: Callable[[], None] = lambda: None) -> None:
-    """Adds a hard link to a file, which is on disk when this returns.
+def create_durably(path: Path, content: bytes) -> bool:
+    """Writes a file that must not exist; False if it does. It appears whole, and survives a power cut."""
+    temporary = temporary_beside(path)
+    private.write(temporary, content)
+    try:
+        sync(temporary)
+        link_durably(temporary, path)
+    except FileExistsError:
+        return False
+    finally:
+        temporary.unlink(missing_ok=True)
+    return True
 
-    `linked` is called when the link exists but may not survive a power cut yet.
-    """
+
+def link_durably(file: Path, target: Path) -> None:
+    """Adds a hard link to a file, which is on disk when this returns."""
     os.link(file, target)
-    linked()
     sync(target.parent)
 
 
@@ -45,6 +54,12 @@ def append_durably(path: Path, line: str, *, unless: str) -> None:
             file.write(line + "\n")
             file.flush()
             os.fsync(descriptor)
+
+
+def remove_durably(path: Path) -> None:
+    """Removes a file, which is gone from the disk when this returns."""
+    path.unlink(missing_ok=True)
+    sync(path.parent)
 
 
 def temporary_beside(path: Path) -> Path:

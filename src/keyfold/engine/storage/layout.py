@@ -3,15 +3,14 @@
 ```
 <home>/spark.log  java.log  log4j2.properties
 <home>/.tmp/<run>/         temporary files of a JVM
-<home>/<app>/lock          pids of the Python process and its JVM
+<home>/<app>/lease/<epoch>.json  which process may write, and its heartbeat
 <home>/<app>/app.json      plan and fingerprints of the running definition
 <home>/<app>/views.db      views
 <home>/<app>/status.json   metrics of a running app, or its last ones
 <home>/<app>/streams/<s>/  rows of kf.rows
-<home>/<app>/tables/<t>/   checkpoint/  late/  rejected/  changes/
+<home>/<app>/tables/<t>/   checkpoint/  log/ (changes and side outputs, batch by batch)  sinks/ (positions)
 <home>/<app>/tables/<t>/   side/ (replayed late rows)  control/ (rows that only advance event time)
-<home>/<app>/tables/<t>/   removed/ (duplicates)  readers.json (the tables that read its changes)
-<home>/<app>/tables/<t>/   from/<n>-<table>/ (changes of other tables, until they are read)
+<home>/<app>/tables/<t>/   inputs/<n>-<table>/ (of each use of another table: the snapshot it begins with)
 ```
 """
 
@@ -25,16 +24,25 @@ from pathlib import Path
 from typing import Any
 
 from keyfold import private
+from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.files import replace_file
+from keyfold.engine.storage.local import LocalStorage
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
+from keyfold.engine.storage.stored_file import StoredFile
 from keyfold.errors import HomeUnusable, QueryError, did_you_mean
 
 
 @dataclass(frozen=True)
 class TableHome:
-    """The directory of one table."""
+    """The directory of one table; `remote` is where its durable files are if that is not `path`."""
 
     path: Path
+    remote: Storage | None = None
+
+    @property
+    def storage(self) -> Storage:
+        """Where the table's durable files are."""
+        return self.remote or LocalStorage(self.path)
 
     @property
     def checkpoint(self) -> Path:
@@ -42,32 +50,25 @@ class TableHome:
 
     @property
     def checkpoint_url(self) -> str:
-        """For Spark, which does not decode percent-encoded paths."""
-        return f"file://{self.checkpoint}"
+        """The checkpoint for Spark."""
+        return self.storage.uri("checkpoint")
 
     @property
-    def rejected(self) -> Path:
-        return self.path / "rejected"
+    def log(self) -> Path:
+        return self.path / "log"
 
     @property
-    def late(self) -> Path:
-        return self.path / "late"
+    def log_url(self) -> str:
+        """For Spark, as `checkpoint_url`."""
+        return f"file://{self.log}"
 
     @property
-    def changes(self) -> Path:
-        return self.path / "changes"
+    def sinks(self) -> Path:
+        return self.path / "sinks"
 
     @property
-    def removed(self) -> Path:
-        return self.path / "removed"
-
-    @property
-    def incoming(self) -> Path:
-        return self.path / "from"
-
-    @property
-    def readers(self) -> Path:
-        return self.path / "readers.json"
+    def inputs(self) -> Path:
+        return self.path / "inputs"
 
     @property
     def side(self) -> Path:
@@ -80,7 +81,7 @@ class TableHome:
     @property
     def spark(self) -> SparkCheckpoint:
         """What Spark has written to the checkpoint."""
-        return SparkCheckpoint(self.checkpoint)
+        return SparkCheckpoint(self.storage.below("checkpoint"))
 
     def begun(self) -> int | None:
         """The newest batch that Spark has planned."""
@@ -92,17 +93,22 @@ class TableHome:
 
     def sweep(self) -> None:
         """Removes the temporary files of a killed process."""
-        rows = (self.late, self.rejected, self.removed)
-        for directory in (*rows, self.changes, self.incoming, self.side, self.control):
+        for directory in (self.inputs, self.side, self.control, self.sinks):
             for file in directory.rglob(".*"):
                 file.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
 class AppHome:
-    """The directory of one app in a home."""
+    """The directory of one app in a home; `remote` is where its durable files are if that is not `path`."""
 
     path: Path
+    remote: Storage | None = None
+
+    @property
+    def storage(self) -> Storage:
+        """Where the app's durable files are."""
+        return self.remote or LocalStorage(self.path)
 
     @property
     def views(self) -> Path:
@@ -116,12 +122,9 @@ class AppHome:
     def status(self) -> Path:
         return self.path / "status.json"
 
-    @property
-    def lock(self) -> Path:
-        return self.path / "lock"
-
     def table(self, name: str) -> TableHome:
-        return TableHome(self.path / "tables" / name)
+        remote = None if self.remote is None else self.remote.below(f"tables/{name}")
+        return TableHome(self.path / "tables" / name, remote)
 
     def stream(self, name: str) -> Path:
         return self.path / "streams" / name
@@ -129,15 +132,15 @@ class AppHome:
     def read_plan(self) -> dict[str, Any] | None:
         """What the last start of the app recorded; None before the first."""
         try:
-            found = json.loads(self.plan.read_text("utf-8"))
+            found = json.loads(self.storage.read("app.json"))
             if not isinstance(found, dict) or not isinstance(found.get("tables"), dict):
                 raise ValueError("it has no tables")
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
             raise HomeUnusable(
-                f"{self.plan} can't be read: {error}",
-                given=self.path,
+                f"{StoredFile(self.storage, 'app.json')} can't be read: {error}",
+                given=self.storage.uri().removeprefix("file://"),
                 hint="it records which definitions wrote the state: restore it as it was when the app "
                 "last ran; or start from scratch in another home (keyfold run APP.py --home DIR)",
             ) from None
@@ -145,7 +148,7 @@ class AppHome:
 
     def write_plan(self, plan: Mapping[str, Any]) -> None:
         """Records the plan of the app that starts."""
-        replace_file(self.plan, json.dumps(plan, indent=1, ensure_ascii=False).encode())
+        self.storage.put("app.json", json.dumps(plan, indent=1, ensure_ascii=False).encode())
 
     def read_status(self) -> dict[str, Any]:
         """The newest status of the app; empty if there is none that can be read.

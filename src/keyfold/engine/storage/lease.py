@@ -1,155 +1,227 @@
-"""The lock on a home: which process may write it."""
+"""The lease on an app's home: which process may write it.
+
+A lease is a file, `lease/<epoch>.json`, that only one process can create. Its holder renews it by a
+heartbeat. Another process takes the home over by creating the next epoch: at once if it can see that the
+holder is gone, which it can on the holder's host, otherwise when the heartbeat has not come for the lease
+time. The clocks of different hosts are not compared: each measures time on its own.
+"""
 
 from __future__ import annotations
 
-import fcntl
-import json
 import os
-from collections.abc import Mapping
-from pathlib import Path
-from typing import IO, Any
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
-from keyfold import private
 from keyfold.engine.storage.layout import AppHome
-from keyfold.errors import HomeLocked
+from keyfold.engine.storage.lease_files import LeaseFile, LeaseFiles, LeaseRecord
+from keyfold.engine.storage.lease_takeover import Takeover
+from keyfold.engine.storage.processes import alive, identity, same_host, this_host
+from keyfold.errors import HomeUnusable, LeaseLost
+from keyfold.fault_points import FaultPoint, reached
 
-ORPHAN_SECONDS = 10.0
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
+LEASE_SECONDS: Final = 15.0
+# Of the lease time: how often it is renewed, and after how long its holder no longer relies on it. The rest
+# is for writes that are under way.
+_HEARTBEAT: Final = 1 / 3
+_RELIED_ON: Final = 2 / 3
 
-# A lock ends with its file object. Queries outlive a handle that nobody keeps, and so must the lock.
-_HELD: set[Lock] = set()
+# Queries outlive a handle that nobody keeps, and so must the lease.
+_HELD: set[Lease] = set()
 
 
-class Lock:
-    """Holds an app's home for this process and its JVM.
+class Lease:
+    """The right of this process and its JVM to write an app's home."""
 
-    The system's lock on the file ends with the Python process. Its JVM may live a moment longer, so its pid
-    is in the file: a new owner waits for such an orphan, and kills it if need be, before it starts queries.
-    """
+    def __init__(
+        self, home: AppHome, *, seconds: float = LEASE_SECONDS, host: Mapping[str, Any] | None = None
+    ) -> None:
+        """`host`: as which one this process holds the home, for tests of several hosts."""
+        self._home, self._seconds, self._host = home, seconds, host or this_host()
+        self._files = LeaseFiles(home.storage)
+        self._takeover = Takeover(home, self._files, self._host, seconds)
+        self._record: LeaseRecord | None = None
+        self._renewed = 0.0
+        self._lost: LeaseLost | None = None
+        self._released = threading.Event()
+        # A renewal by the heartbeat and one by a check must not overlap.
+        self._changing = threading.RLock()
 
-    def __init__(self, home: AppHome) -> None:
-        self._path = home.lock
-        self._file: IO[str] | None = None
+    @property
+    def epoch(self) -> int:
+        """The number of the right to write, which every manifest records. It only grows."""
+        assert self._record is not None, "the lease was not taken"
+        return self._record.epoch
 
-    def take(self) -> Lock:
-        """Takes the lock, or raises `HomeLocked`; kills a JVM that the last owner left."""
-        file = private.opened(self._path, "a+")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            owner = _read(file).get("python", {}).get("pid")
-            file.close()
-            raise _locked(self._path.parent, owner) from None
-        _end_orphan(_read(file).get("jvm"))
-        self._file = file
+    def take(self) -> Lease:
+        """Takes the lease, or raises `HomeLocked`; ends a JVM that the last holder left on this host.
+
+        If the last holder was on another host and did not release the home, this takes the lease time.
+        """
+        with self._usable():
+            while not self._try():
+                continue  # another process was faster: look who that is
+            self._files.remove_old()
         _HELD.add(self)
-        self._write(None)
+        threading.Thread(target=self._beat, name=f"lease {self._home.path.name}", daemon=True).start()
         return self
+
+    def _try(self) -> bool:
+        self._lost, last = None, self._files.newest()
+        if last is not None and not self._takeover.is_over(last):
+            return False
+        now = _clock()
+        record = self._first_record(1 if last is None else last.epoch + 1)
+        reached(FaultPoint.LEASE_FREE, epoch=record.epoch)
+        if not self._files.create(record):
+            return False
+        self._record, self._renewed = record, now
+        if last is not None and self._came_back(last):
+            # It finds out with its next heartbeat; until then it may rely on what it has.
+            time.sleep(last.seconds_or(self._seconds))
+            self._renew()
+        return self._lost is None
+
+    def _came_back(self, last: LeaseFile) -> bool:
+        """Whether the last holder renewed its lease while this process began the next epoch."""
+        now = self._files.read(last.epoch)
+        return now is not None and now != last and not now.released
+
+    @contextmanager
+    def _usable(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise HomeUnusable(
+                f"the lease on the home can't be written: {error.strerror or error}",
+                given=self._home.storage.uri("lease"),
+                hint="correct that, or use another home (--home DIR, home=..., or KEYFOLD_HOME)",
+            ) from None
+
+    def _first_record(self, epoch: int) -> LeaseRecord:
+        now, me = datetime.now(UTC), identity(os.getpid())
+        return _stamped(LeaseRecord(epoch, self._host, me, None, self._seconds, now.isoformat(), "", ""))
 
     def holds_jvm(self, pid: int) -> None:
         """Records the JVM that commits for this process."""
-        self._write(pid)
+        with self._changing, self._usable():
+            assert self._record is not None
+            self._record = replace(self._record, jvm=identity(pid))
+            self._files.write(self._record)
+
+    def check(self) -> None:
+        """Raises `LeaseLost` unless this process may write; to be called before anything is committed.
+
+        A process that was suspended past its lease time may write again if it can begin the next epoch.
+        """
+        with self._changing:
+            if self._lost is None:
+                try:
+                    self._refuse_newer()
+                    # Last, so that a pause before this line is noticed too.
+                    if not self._is_relied_on():
+                        self._renew()
+                except OSError as error:
+                    # An epoch in time is nobody else's, whether or not the storage answers.
+                    if not self._is_relied_on():
+                        self._lost = self._cannot_renew(error)
+            if self._lost is not None:
+                raise self._lost
+
+    def _is_relied_on(self) -> bool:
+        return _clock() - self._renewed < self._seconds * _RELIED_ON
+
+    def _beat(self) -> None:
+        """Renews the lease until it is released or lost. A renewal that fails is tried again."""
+        while not self._released.wait(self._seconds * _HEARTBEAT):
+            with suppress(OSError), self._changing:
+                if not self._released.is_set() and self._lost is None:
+                    self._renew()
+            if self._lost is not None:
+                return
+
+    def _renew(self) -> None:
+        """Renews the lease in time; later, begins the next epoch, unless somebody else has."""
+        assert self._record is not None
+        now = _clock()
+        if self._is_relied_on():
+            record = _stamped(replace(self._record, beat=self._record.beat + 1))
+            self._files.write(record)
+            # After the write: whoever begins the next epoch looks at this file once more after that.
+            self._refuse_newer()
+        else:
+            self._refuse_newer()
+            record = _stamped(replace(self._record, epoch=self.epoch + 1, beat=0))
+            if self._lost is None and not self._files.create(record):
+                self._refuse_newer()
+        if self._lost is None:
+            is_next = record.epoch > self.epoch
+            self._record, self._renewed = record, now
+            if is_next:
+                self._files.remove_old()
+
+    def _refuse_newer(self) -> None:
+        newest = self._files.newest_epoch()
+        if newest > self.epoch:
+            self._lost = self._taken_over()
+
+    def _taken_over(self) -> LeaseLost:
+        newest = self._files.newest()
+        who = "another process" if newest is None or newest.record is None else str(newest.record)
+        return LeaseLost(
+            f"this process no longer holds {self._home.path}",
+            given=f"epoch {self.epoch}, taken over by {who}",
+            hint="this process did not renew its lease in time: it was suspended, or its storage did not "
+            "answer; nothing more is written. Stop one of the two processes",
+        )
+
+    def _cannot_renew(self, error: OSError) -> LeaseLost:
+        return LeaseLost(
+            f"the lease on {self._home.path} can't be renewed: {error.strerror or error}",
+            given=f"epoch {self.epoch}",
+            hint="nothing more is written, since another process may have taken the home over; start again "
+            "when the storage can be written",
+        )
 
     def release(self) -> None:
-        """Releases the lock, if it is held."""
-        if self._file is not None:
-            self._file.seek(0)
-            self._file.truncate()
-            self._file.close()
-            self._file = None
+        """Releases the lease, if it is held: the next process takes it at once."""
+        with self._changing:
+            if self._record is not None and not self._released.is_set():
+                self._released.set()
+                # A home that can't be written any more is taken over when this process is gone.
+                with suppress(OSError):
+                    self._files.write(replace(self._record, released=True))
             _HELD.discard(self)
 
-    def _write(self, jvm: int | None) -> None:
-        assert self._file is not None
-        self._file.seek(0)
-        self._file.truncate()
-        json.dump({"python": identity(os.getpid()), "jvm": jvm and identity(jvm)}, self._file)
-        self._file.flush()
 
-
-def _locked(place: Path, owner: int | None) -> HomeLocked:
-    if owner == os.getpid():
-        return HomeLocked(
-            f"this process already runs {place.name}",
-            given=place,
-            hint="use the handle that the first start returned, or call its stop() before the next start; "
-            "`with app.start() as handle:` does that at its end",
-        )
-    what, given = f"another process holds {place}", f"pid {'?' if owner is None else owner}"
-    return HomeLocked(what, given=given, hint="stop it, or use another home (--home DIR)")
+def current(home: AppHome) -> LeaseRecord | None:
+    """The record of the process that holds a home, if it is on this host and runs. Takes nothing."""
+    try:
+        newest = LeaseFiles(home.storage).newest()
+    except OSError:
+        return None
+    record = None if newest is None else newest.record
+    if record is None or record.released or not same_host(record.host, this_host()):
+        return None
+    return record if alive(record.python) else None
 
 
 def holder(home: AppHome) -> int | None:
-    """The pid of the process that holds a home. Does not try the lock, which could make a start fail."""
-    try:
-        with home.lock.open("r") as file:
-            owner = alive(_read(file).get("python"))
-    except OSError:
-        return None
-    return None if owner is None else int(owner.pid)
+    """The pid of the process on this host that holds a home."""
+    record = current(home)
+    return None if record is None else int(record.python["pid"])
 
 
-def identity(pid: int) -> dict[str, Any]:
-    """A pid with its start time, since pids are reused.
-
-    The time is in ticks since boot where the system has that, because the time of day may be set.
-    """
-    import psutil
-
-    try:
-        ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-        return {"pid": pid, "boot": _BOOT.read_text().strip(), "ticks": int(ticks)}
-    except (OSError, IndexError):
-        return {"pid": pid, "started": psutil.Process(pid).create_time()}
+def _stamped(record: LeaseRecord) -> LeaseRecord:
+    now = datetime.now(UTC)
+    ends = now + timedelta(seconds=record.seconds)
+    return replace(record, at=now.isoformat(), expires=ends.isoformat())
 
 
-def _read(file: IO[str]) -> dict[str, Any]:
-    file.seek(0)
-    try:
-        return dict(json.loads(file.read() or "{}"))
-    except ValueError:
-        return {}
-
-
-def _end_orphan(jvm: Mapping[str, Any] | None) -> None:
-    import psutil
-
-    process = alive(jvm)
-    if process is None or process.pid == _own_jvm():
-        return
-    try:
-        process.wait(ORPHAN_SECONDS)
-    except psutil.NoSuchProcess:
-        return
-    except psutil.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def alive(known: Mapping[str, Any] | None) -> Any:
-    """The process of an `identity`, if it still runs."""
-    import psutil
-
-    if not known:
-        return None
-    try:
-        process, now = psutil.Process(int(known["pid"])), identity(int(known["pid"]))
-    except psutil.NoSuchProcess:
-        return None
-    # A time of day is computed from the clock, and differs a little each time.
-    if "started" in now and "started" in known:
-        return process if abs(now["started"] - known["started"]) <= 1 else None
-    return process if now == known else None
-
-
-def _own_jvm() -> int | None:
-    """The JVM of this process, which outlives handles and is no orphan."""
-    from pyspark import SparkContext
-
-    gateway = SparkContext._gateway
-    return jvm_pid(gateway) if gateway is not None else None
-
-
-def jvm_pid(gateway: Any) -> int:
-    """The pid of the JVM behind a Py4J gateway."""
-    return int(gateway.jvm.java.lang.ProcessHandle.current().pid())
+def _clock() -> float:
+    """Seconds that also pass while the machine is suspended, where the system has such a clock."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

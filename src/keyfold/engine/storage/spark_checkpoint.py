@@ -4,64 +4,68 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-from keyfold.engine.storage.files import replace_file, sync
+from keyfold.engine.storage.contract import Storage
+from keyfold.engine.storage.stored_file import StoredFile
 
 
 @dataclass(frozen=True)
 class SparkCheckpoint:
     """A checkpoint directory as Spark 4 writes it."""
 
-    path: Path
+    storage: Storage
 
     @property
-    def metadata(self) -> Path:
+    def metadata(self) -> StoredFile:
         """The file with the query's id."""
-        return self.path / "metadata"
+        return self._file("metadata")
 
     @property
-    def state(self) -> Path:
+    def state(self) -> StoredFile:
         """The directory of the state stores."""
-        return self.path / "state"
+        return self._file("state")
 
-    def offset_file(self, batch: int) -> Path:
+    def offset_file(self, batch: int) -> StoredFile:
         """The offset log's entry for a batch: written when it is planned."""
-        return self.path / "offsets" / str(batch)
+        return self._file(f"offsets/{batch}")
 
-    def commit_file(self, batch: int) -> Path:
+    def commit_file(self, batch: int) -> StoredFile:
         """The commit log's entry for a batch: written when it is done."""
-        return self.path / "commits" / str(batch)
+        return self._file(f"commits/{batch}")
 
     def begun(self) -> int | None:
         """The newest batch in the offset log: planned, and perhaps committed."""
-        return _newest(self.path / "offsets")
+        return self._newest("offsets")
 
     def committed(self) -> int | None:
         """The newest batch in the commit log."""
-        return _newest(self.path / "commits")
+        return self._newest("commits")
 
-    def is_after_last_commit(self, entry: Path) -> bool:
-        """Whether a file was written after the newest commit, and so for the batch that is running."""
+    def is_after_last_commit(self, entry: StoredFile) -> bool:
+        """Whether an entry of a source's log is not part of the newest commit: it is for the running batch.
+
+        Which position of the offset log is of which source is not known here, so that an entry counts as
+        committed if any source has come to its number. That is good enough to show progress.
+        """
         committed = self.committed()
         if committed is None:
             return True
         try:
-            return entry.stat().st_mtime_ns > self.commit_file(committed).stat().st_mtime_ns
-        except FileNotFoundError:
+            offsets = self.offsets(committed)
+        except (OSError, ValueError):
             return False
+        return int(entry.name.partition(".")[0]) not in {_log_offset(offset) for offset in offsets}
 
     def uncommit_last(self) -> None:
         """Removes the commit of the newest planned batch, which Spark then runs again; for tests."""
         begun = self.begun()
         if begun is not None:
-            commit = self.commit_file(begun)
-            for file in (commit, commit.with_name(f".{commit.name}.crc")):
-                file.unlink(missing_ok=True)
+            for name in (f"commits/{begun}", f"commits/.{begun}.crc"):
+                self.storage.delete(name)
 
     def sync_plan(self, batch: int) -> None:
         """Flushes what the batch is to read before its results are written.
@@ -70,10 +74,8 @@ class SparkCheckpoint:
         """
         logs = map(self.log_entries, self.source_logs())
         newest = [entries[max(entries)] for entries in logs if entries]
-        for path in (*newest, self.offset_file(batch)):
-            if path.exists():
-                sync(path)
-                sync(path.parent)
+        for file in (*newest, self.offset_file(batch)):
+            self.storage.flush(file.path)
 
     def watermark_ms(self, batch: int) -> int | None:
         """The watermark that a batch runs with, in milliseconds since the epoch."""
@@ -91,22 +93,34 @@ class SparkCheckpoint:
         except (OverflowError, ValueError, OSError):
             return None
 
+    def offsets(self, batch: int) -> list[Any]:
+        """The offset of each source up to which a batch reads."""
+        return self._offsets(batch)[1:]
+
     def state_codec(self) -> str | None:
         """The compression codec of the state's changelog files."""
+        return self._setting("spark.sql.streaming.stateStore.compression.codec")
+
+    def partitions(self) -> int | None:
+        """The number of state partitions, which the first batch fixes and only a resize changes."""
+        found = self._setting("spark.sql.shuffle.partitions")
+        return None if found is None else int(found)
+
+    def _setting(self, key: str) -> str | None:
+        """A setting of the query that Spark keeps from its first batch on."""
         try:
-            conf = self._offsets(self.begun() or 0)[0]["conf"]
-            return str(conf["spark.sql.streaming.stateStore.compression.codec"])
+            return str(self._offsets(self.begun() or 0)[0]["conf"][key])
         except (OSError, ValueError, LookupError, TypeError):
             return None
 
-    def source_logs(self) -> list[Path]:
+    def source_logs(self) -> list[StoredFile]:
         """The log directory of each file source, in the order of their numbers as text."""
-        return sorted(self.path.glob("sources/[0-9]*"))
+        return _numbered(self._file("sources"))
 
-    def log_entries(self, log: Path) -> dict[int, Path]:
+    def log_entries(self, log: StoredFile) -> dict[int, StoredFile]:
         """The entries of a source's log by number; the compacted one where both forms exist."""
-        entries: dict[int, Path] = {}
-        for entry in log.glob("[0-9]*"):
+        entries: dict[int, StoredFile] = {}
+        for entry in _numbered(log):
             number = int(entry.name.partition(".")[0])
             if number not in entries or entry.suffix:
                 entries[number] = entry
@@ -121,68 +135,75 @@ class SparkCheckpoint:
             offsets = self._offsets(batch)[1:]
         except (OSError, ValueError):
             return {}
-        upto = (int(at.get("logOffset", -1)) if isinstance(at, dict) else -1 for at in offsets)
-        return dict(zip(numbers, upto, strict=False))
+        return dict(zip(numbers, map(_log_offset, offsets), strict=False))
 
-    def missing_log_entries(self, numbers: Iterable[int]) -> list[Path]:
+    def missing_log_entries(self, numbers: Iterable[int]) -> list[StoredFile]:
         """Entries that the source logs should contain, back to each log's newest compaction."""
         begun = self.begun()
         missing = []
         for source, at in ({} if begun is None else self.log_offsets(begun, numbers)).items():
-            log = self.path / "sources" / str(source)
+            log = self._file(f"sources/{source}")
             entries = self.log_entries(log)
             number = max([at, *entries])
             while number >= 0 and not (number in entries and entries[number].suffix):
                 if number not in entries:
-                    missing.append(log / str(number))
+                    missing.append(log / number)
                 number -= 1
         return missing
 
     def skipped(self, source: int) -> list[dict[str, Any]]:
         """The files that a source skips."""
         try:
-            return list(json.loads(self._skipped(source).read_text("utf-8")))
+            return list(json.loads(self.storage.read(_skipped(source))))
         except FileNotFoundError:
             return []
 
     def skip(self, source: int, rows: list[dict[str, Any]]) -> None:
         """Makes a source skip more files, from its next batch on."""
-        replace_file(self._skipped(source), json.dumps([*self.skipped(source), *rows]).encode())
+        self.storage.put(_skipped(source), json.dumps([*self.skipped(source), *rows]).encode())
 
     def relocate(self) -> None:
         """Rewrites absolute paths in the state metadata after the home was moved or copied.
 
         They would otherwise lead to nothing, or to the project that the home was copied from.
         """
+        # As Spark writes it: a local path has one slash.
+        root = self.storage.uri().replace("file://", "file:", 1)
         for file in self.state_metadata():
-            version, _, text = file.read_text("utf-8").partition("\n")
+            version, _, text = file.read_text().partition("\n")
             metadata = json.loads(text)
             for store in metadata["stateStoreInfo"]:
                 paths = store.get("stateSchemaFilePaths", [])
-                store["stateSchemaFilePaths"] = [f"file:{self.path}{_below_checkpoint(p)}" for p in paths]
+                store["stateSchemaFilePaths"] = [f"{root}{_below_checkpoint(p)}" for p in paths]
             if metadata != json.loads(text):
                 # The checksum would not match; without one Spark compares nothing.
-                file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+                self.storage.delete(f"{file.parent.path}/.{file.name}.crc")
                 content = json.dumps(metadata, ensure_ascii=False, separators=(",", ":"))
-                replace_file(file, f"{version}\n{content}".encode())
+                self.storage.put(file.path, f"{version}\n{content}".encode())
 
-    def state_metadata(self) -> list[Path]:
+    def has_state(self) -> bool:
+        """Whether the state of any operator is there."""
+        return any(operator.files() for operator in self.state.files())
+
+    def state_metadata(self) -> list[StoredFile]:
         """The metadata files of the query's stateful operators."""
-        return list(self.path.glob("state/*/_metadata/v2/[0-9]*"))
+        return [file for operator in self.state.files() for file in _numbered(operator / "_metadata/v2")]
 
-    def state_schemas(self) -> list[Path]:
+    def state_schemas(self) -> list[StoredFile]:
         """The schema files of the query's stateful operators."""
-        found = self.path.glob("state/*/_stateSchema/*/*")
-        return [file for file in found if not file.name.startswith(".")]
+        stores = [store for operator in self.state.files() for store in (operator / "_stateSchema").files()]
+        return [file for store in stores for file in store.files()]
 
-    def state_changelogs(self) -> list[Path]:
-        """The changelog files of the state, newest first."""
-        found = self.path.glob("state/**/*.changelog")
-        visible = [file for file in found if not file.name.startswith(".")]
-        return sorted(visible, key=lambda file: -file.stat().st_mtime)
+    def state_changelogs(self) -> list[StoredFile]:
+        """The changelog files of the state, those of the newest versions first."""
+        found = [file for file in _all_below(self.state) if file.suffix == ".changelog"]
+        return sorted(found, key=lambda file: -int(re.split(r"\D", file.name)[0] or 0))
 
-    def _skipped(self, source: int) -> Path:
-        return self.path / "sources" / str(source) / "skipped.json"
+    def _file(self, name: str) -> StoredFile:
+        return StoredFile(self.storage, name)
+
+    def _newest(self, log: str) -> int | None:
+        return max((int(name) for name in self.storage.list(log) if name.isdecimal()), default=None)
 
     def _offsets(self, batch: int) -> list[Any]:
         """An entry of the offset log: the batch's metadata, then the offset of each source."""
@@ -190,10 +211,10 @@ class SparkCheckpoint:
         return [None if line == "-" else json.loads(line) for line in lines]
 
 
-def is_whole(file: Path) -> bool:
+def is_whole(file: StoredFile) -> bool:
     """Whether a file is complete: a version line, unless it is `metadata`, then one JSON value a line."""
     try:
-        lines = file.read_text("utf-8").splitlines()
+        lines = file.read_text().splitlines()
         if file.name != "metadata":
             version, *lines = lines
             if not re.fullmatch(r"v\d+", version):
@@ -210,5 +231,21 @@ def _below_checkpoint(path: str) -> str:
     return path[path.rindex("/state/") :]
 
 
-def _newest(log: Path) -> int | None:
-    return max((int(p.name) for p in log.glob("[0-9]*")), default=None)
+def _numbered(directory: StoredFile) -> list[StoredFile]:
+    return [file for file in directory.files() if file.name[0].isdecimal()]
+
+
+def _all_below(directory: StoredFile) -> Iterator[StoredFile]:
+    """All files at any depth. Only a directory has files in it."""
+    for file in directory.files():
+        below = list(_all_below(file)) if "." not in file.name else []
+        yield from below or [file]
+
+
+def _log_offset(offset: Any) -> int:
+    """The entry of its log up to which a file source reads; -1 for a source that is no file source."""
+    return int(offset.get("logOffset", -1)) if isinstance(offset, dict) else -1
+
+
+def _skipped(source: int) -> str:
+    return f"sources/{source}/skipped.json"

@@ -88,6 +88,7 @@ def _table_dict(table: TableSpec) -> dict[str, Any]:
         "emit": table.emit,
         "keep": _length(table.keep_ms),
         "idle": _length(table.idle_ms),
+        "history": _length(table.history_ms),
         "partitions": table.partitions,
         "on_error": table.on_error,
         "sinks": [_connector_dict(sink) for sink in table.sinks],

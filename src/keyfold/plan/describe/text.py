@@ -117,6 +117,7 @@ def _table_block(table: TableSpec) -> list[str]:
         ("emit", [None if table.emit == "changes" else table.emit]),
         ("keep", [_length(table.keep_ms)]),
         ("idle", [_length(table.idle_ms)]),
+        ("history", [_length(table.history_ms)]),
         ("partitions", [table.partitions]),
         ("on_error", [table.on_error]),
         ("to", [connector_words(sink) for sink in table.sinks]),

@@ -31,8 +31,7 @@ RECOVERY: Final = (
 class WriteLock:
     """The write lock of one database in this process, shared by all stores that have it open.
 
-    SQLite has one writer. `lock` is held only while rows go from memory or a spool to SQLite, unless a single
-    batch is open: see `BatchWrite`.
+    SQLite has one writer.
     """
 
     _all: ClassVar[WeakValueDictionary[Path, WriteLock]] = WeakValueDictionary()
@@ -40,8 +39,6 @@ class WriteLock:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self._open_batches = 0
-        self._counting = threading.Lock()
 
     @classmethod
     def of(cls, path: Path) -> WriteLock:
@@ -51,20 +48,6 @@ class WriteLock:
             if found is None:
                 found = cls._all[path.resolve()] = cls()
             return found
-
-    def batch_opened(self) -> None:
-        """Counts a batch as open."""
-        with self._counting:
-            self._open_batches += 1
-
-    def batch_closed(self) -> None:
-        """Counts a batch as no longer open."""
-        with self._counting:
-            self._open_batches -= 1
-
-    def acquire_if_only_batch(self) -> bool:
-        """Takes the lock if a single batch is open and the lock is free; whether it did."""
-        return self._open_batches == 1 and self.lock.acquire(blocking=False)
 
 
 class Readers:

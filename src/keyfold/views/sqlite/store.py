@@ -159,7 +159,7 @@ class SqliteStore(ViewStore):
     def _batch(
         self, schema: ViewSchema, position: Position, begin: Callable[[], tuple[sqlite3.Connection, bool]]
     ) -> Iterator[BatchWrite]:
-        write = BatchWrite(schema, position, self._write_lock, self.path.parent, begin)
+        write = BatchWrite(schema, position, self._write_lock, begin)
         try:
             yield write
         finally:

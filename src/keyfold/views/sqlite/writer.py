@@ -6,7 +6,6 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Final, cast
 
 from keyfold.errors import KeyfoldError, RunError
@@ -18,13 +17,12 @@ from keyfold.views.schema import ViewSchema
 from keyfold.views.sqlite import connections, sql
 from keyfold.views.sqlite.codec import Sql, codec_of
 from keyfold.views.sqlite.connections import WriteLock
-from keyfold.views.sqlite.spool import Spool
 from keyfold.views.types import epoch
 
 # Many rows per statement: fewer steps, and the interpreter lock is released once per step.
 _ROWS_PER_STATEMENT: Final = 100
 _STATEMENTS_PER_CHUNK: Final = 64
-_START_EARLY: Final = 4 * 1024 * 1024
+_GATHERED_BYTES: Final = 64 * 1024 * 1024
 
 
 class RowWriter:
@@ -81,13 +79,8 @@ class RowWriter:
 class BatchWrite(BatchWriter):
     """The writer of one batch of changes.
 
-    Rows arrive at the pace of Spark's tasks, and SQLite has one writer. If a batch held the write lock while
-    it waits for rows, the other tables would stop reading theirs, their Spark tasks would block on full
-    buffers and occupy the cores that the first batch needs: a deadlock. So a batch never waits for the lock
-    while rows arrive. It spools them (in memory, then in a file) and takes the lock once it has all rows;
-    then only SQLite's own speed matters, and every table gets its turn. The exception is the only open batch:
-    it writes while rows arrive, in parallel with Spark's work. Batches that start meanwhile spool their rows
-    and wait for the lock at their end, when they occupy no Spark task.
+    Changes are gathered, up to a number of bytes, and written in the order of their keys: that is the order
+    of SQLite's pages, so each page is changed once. Rows in any other order take six times as long.
     """
 
     def __init__(
@@ -95,17 +88,16 @@ class BatchWrite(BatchWriter):
         schema: ViewSchema,
         position: Position,
         write_lock: WriteLock,
-        directory: Path,
         begin: Callable[[], tuple[sqlite3.Connection, bool]],
     ) -> None:
         self._schema = schema
         self._position = position
         self._write_lock = write_lock
         self._begin = begin
-        self._spool = Spool(view_changes.canonical_schema(schema), directory)
+        self._gathered: list[pa.RecordBatch] = []
+        self._bytes = 0
         self._connection: sqlite3.Connection | None = None
         self._rows: RowWriter | None = None
-        write_lock.batch_opened()
 
     def apply(self, changes: pa.RecordBatch) -> None:
         """Adds changes, in order; they become visible when the batch ends."""
@@ -113,19 +105,16 @@ class BatchWrite(BatchWriter):
             return
         with self._named_errors():
             canonical = view_changes.canonical(changes, self._schema, self._position.batch)
-            if self._rows is not None:
-                self._rows.write(canonical)
-                return
-            self._spool.add(canonical)
-            if self._spool.size > _START_EARLY and self._write_lock.acquire_if_only_batch():
-                self._start()
+            self._gathered.append(canonical)
+            self._bytes += canonical.nbytes
+            if self._bytes > _GATHERED_BYTES:
+                self._write()
 
     def commit(self) -> None:
         """Commits rows and position together."""
         with self._named_errors():
-            if self._connection is None:
-                self._write_lock.lock.acquire()
-                self._start()
+            self._write()
+            reached(FaultPoint.VIEW_WRITTEN, table=self._schema.table, batch=self._position.batch)
             if self._connection is not None and not self.replayed:
                 self._connection.execute(
                     "UPDATE _keyfold_views SET batch = ?, at = ?, watermark = ? WHERE name = ?",
@@ -135,8 +124,6 @@ class BatchWrite(BatchWriter):
 
     def end(self) -> None:
         """Releases the lock; rolls back what is not committed."""
-        self._spool.close()
-        self._write_lock.batch_closed()
         if self._connection is not None:
             try:
                 if self._connection.in_transaction:
@@ -145,20 +132,25 @@ class BatchWrite(BatchWriter):
                 self._connection = None
                 self._write_lock.lock.release()
 
+    def _write(self) -> None:
+        """Writes what is gathered; the first time takes the lock and begins the transaction."""
+        if self._connection is None:
+            self._start()
+        gathered, self._gathered, self._bytes = self._gathered, [], 0
+        if gathered and self._rows is not None:
+            for changes in view_changes.by_key(gathered, self._schema):
+                self._rows.write(changes)
+
     def _start(self) -> None:
+        self._write_lock.lock.acquire()
         try:
             self._connection, self.replayed = self._begin()
         except BaseException:
             self._write_lock.lock.release()
             raise
-        if self.replayed:
-            return
-        self._rows = RowWriter(
-            self._connection, self._schema, self._position.batch, micros(self._position)[0]
-        )
-        for changes in self._spool.drain():
-            self._rows.write(changes)
-        reached(FaultPoint.VIEW_WRITTEN, table=self._schema.table, batch=self._position.batch)
+        if not self.replayed:
+            at = micros(self._position)[0]
+            self._rows = RowWriter(self._connection, self._schema, self._position.batch, at)
 
     @contextmanager
     def _named_errors(self) -> Iterator[None]:

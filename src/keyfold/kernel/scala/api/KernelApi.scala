@@ -7,10 +7,12 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan}
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.execution.keyfold.io.WatchedFileSource
+import org.apache.spark.sql.execution.keyfold.io.{RemoteFiles, WatchedFileSource}
+import org.apache.spark.sql.execution.keyfold.log.{LogStream, PublishedBatches}
 import org.apache.spark.sql.execution.keyfold.lookup.LookupTable
-import org.apache.spark.sql.keyfold.expressions.{ColumnScope, InternalColumns, ValidEventTime}
+import org.apache.spark.sql.keyfold.expressions.{ColumnScope, InternalColumns, RowId, ValidEventTime}
 import org.apache.spark.sql.keyfold.join.StreamJoin
+import org.apache.spark.sql.keyfold.log.LogWriter
 import org.apache.spark.sql.keyfold.physical.{KernelStrategy, PartitionStepNode, PlanCheck}
 import org.apache.spark.sql.keyfold.physical.SortByKeyAndTime
 import org.apache.spark.sql.keyfold.physical.WatermarkPropagation
@@ -26,6 +28,10 @@ import org.apache.spark.sql.{Column, DataFrame, SparkSession => AnySession}
 object KernelApi {
   /** How this Spark differs from what the kernel relies on, in words for the user; empty if it does not. */
   def selfCheck(session: AnySession): String = PlanCheck.problem(session).getOrElse("")
+
+  /** Small files below a directory of any file system, for keyfold's own storage. */
+  def files(session: AnySession, root: String): RemoteFiles =
+    new RemoteFiles(session.asInstanceOf[SparkSession], root)
 
   // Tables, and steps of streams
 
@@ -85,6 +91,18 @@ object KernelApi {
    */
   def propagateWatermark(df: DataFrame): DataFrame = frame(df, WatermarkPropagation(plan(df)))
 
+  /** The id of a table's row with these key columns, where a table reads its changelog. */
+  def rowId(keys: java.util.List[Column], reading: Int): Column =
+    SparkDatasets.column(RowId(reading, keys.asScala.map(SparkDatasets.expression).toSeq))
+
+  // The log
+
+  /**
+   * Runs a batch and writes its rows as parts below a directory; the parts and the counts of rows, as JSON.
+   */
+  def writeLog(df: DataFrame, directory: String, keepChanges: Boolean): String =
+    json(LogWriter.write(df, directory, keepChanges).asJava)
+
   // Sources
 
   /**
@@ -115,9 +133,34 @@ object KernelApi {
    * after. A source that a plan reads twice has two positions.
    */
   def sourceNumbers(df: DataFrame): Array[Int] = {
-    val leaves = plan(df).collect { case leaf: LeafNode if leaf.isStreaming => leaf }
+    val leaves = streams(df)
     leaves.map(leaves.distinct.indexOf(_)).toArray
   }
+
+  // Logs, which are known by the URIs of their directories
+
+  /**
+   * The changes of a table, with their batch and position, as a stream; `schema` is JSON. `LogStream` says
+   * what the other arguments are.
+   */
+  def logChanges(
+      session: AnySession,
+      log: String,
+      snapshot: String,
+      use: Int,
+      schema: String,
+      options: java.util.Map[String, String]): DataFrame =
+    LogStream.changes(session, log, snapshot, use, StructType.fromString(schema), options.asScala.toMap)
+
+  /** For each position in Spark's offset log, the use of a table that it belongs to; -1 for other sources. */
+  def logUses(df: DataFrame): Array[Int] =
+    streams(df).map(LogStream.useOf(_).getOrElse(-1)).toArray
+
+  /** Tells the tables that read a log of a batch whose manifest is in place. */
+  def published(log: String, batch: Long): Unit = PublishedBatches.publish(new Path(log), batch)
+
+  /** Forgets which batches of a log were published, before the queries of an app start. */
+  def forgetPublished(log: String): Unit = PublishedBatches.forget(new Path(log))
 
   /** The files that a stream could read now, as JSON: name, size and modification time. */
   def listFiles(df: DataFrame, stream: String): String = {
@@ -156,6 +199,10 @@ object KernelApi {
 
   private def directory(df: DataFrame, stream: String) =
     WatchedFileSource.directories(df).find(_.stream == stream).get
+
+  /** The leaves of a plan that are streams, in the order of Spark's offset log. */
+  private def streams(df: DataFrame): Seq[LogicalPlan] =
+    plan(df).collect { case leaf: LeafNode if leaf.isStreaming => leaf }
 
   private def shown(file: Path) = if (file.toUri.getScheme == "file") file.toUri.getPath else file.toString
 

@@ -65,6 +65,13 @@ object SideOutput {
   def kind(side: InternalRow): UTF8String = side.getUTF8String(kindAt)
   def raw(side: InternalRow): String = side.getString(rawAt)
   def isReplayed(side: InternalRow): Boolean = kind(side) == Replayed
+  def isLate(side: InternalRow): Boolean = kind(side) == Late
+  def isDuplicate(side: InternalRow): Boolean = kind(side) == Duplicate
+  def isFile(side: InternalRow): Boolean = kind(side) == File
+  def hasRaw(side: InternalRow): Boolean = !side.isNullAt(rawAt)
+  def reason(side: InternalRow): String = if (side.isNullAt(reasonAt)) "" else side.getString(reasonAt)
+  /** How many rejected rows it stands for: one, unless it only counts them. */
+  def rejectedRows(side: InternalRow): Long = if (side.isNullAt(countAt)) 1L else count(side)
   /** The watermark for which a row was late. */
   def watermark(side: InternalRow): Long = side.getLong(watermarkAt)
   def count(side: InternalRow): Long = side.getLong(countAt)
@@ -160,4 +167,22 @@ object SideOutput {
     side.update(countAt, count)
     side
   }
+
+  /** Parts of rejected files, from any number of tasks, as one side output per file. */
+  def mergedFiles(parts: Iterator[InternalRow]): Seq[InternalRow] = {
+    val files = scala.collection.mutable.LinkedHashMap.empty[(UTF8String, UTF8String), GenericInternalRow]
+    parts.foreach { part =>
+      val key = (part.getUTF8String(streamAt), part.getUTF8String(fileAt))
+      val known = files.getOrElseUpdate((clone(key._1), clone(key._2)), create(File))
+      known.update(streamAt, clone(key._1))
+      known.update(fileAt, clone(key._2))
+      known.update(countAt, (if (known.isNullAt(countAt)) 0L else known.getLong(countAt)) + count(part))
+      if (!part.isNullAt(reasonAt)) {
+        known.update(reasonAt, clone(part.getUTF8String(reasonAt)))
+        known.update(rawAt, clone(part.getUTF8String(rawAt)))
+      }
+    }
+    files.values.toSeq
+  }
+  private def clone(text: UTF8String): UTF8String = if (text == null) null else text.clone()
 }

@@ -1,5 +1,9 @@
 package org.apache.spark.sql.keyfold.spark
 
+import scala.reflect.ClassTag
+
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Expression, UnsafeRow}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.classic.{Dataset, ExpressionUtils, SparkSession}
@@ -31,6 +35,16 @@ object SparkDatasets {
     val execution = classic(df).queryExecution
     val rows = SQLExecution.withNewExecutionId(execution)(execution.executedPlan.executeCollect())
     rows.map(_.asInstanceOf[UnsafeRow])
+  }
+
+  /** Runs a function on each partition of a DataFrame's rows; `done` gets the results as they arrive. */
+  def runJob[T: ClassTag](
+      df: DataFrame, task: (TaskContext, Iterator[InternalRow]) => T, done: (Int, T) => Unit): Unit = {
+    val execution = classic(df).queryExecution
+    SQLExecution.withNewExecutionId(execution) {
+      val rows = execution.toRdd
+      session(df).sparkContext.runJob(rows, task, rows.partitions.indices, done)
+    }
   }
 
   /** Adds a planning strategy to a session, once; queries clone their session and keep its strategies. */

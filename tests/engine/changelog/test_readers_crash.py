@@ -19,11 +19,11 @@ import json, os, signal, sys
 from pathlib import Path
 
 import keyfold as kf
-from keyfold.engine.storage import lease as lock
+from keyfold.engine.storage import lease_takeover
 from keyfold.fault_points import FaultPoint, handled_by
 
 inbox, place, point, number = sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
-lock.ORPHAN_SECONDS = 2.0
+lease_takeover.ORPHAN_SECONDS = 2.0
 
 
 def at_batch(facts):
@@ -31,9 +31,10 @@ def at_batch(facts):
 
 
 MEANT = {
-    "one reader given": (FaultPoint.READER_GIVEN, lambda facts: int(facts["file"].stem) == number),
-    "readers given": (FaultPoint.READERS_GIVEN, at_batch),
-    "changes removed": (FaultPoint.BATCH_DONE, at_batch),
+    "parts written": (FaultPoint.PARTS_WRITTEN, at_batch),
+    "batch published": (FaultPoint.BATCH_PUBLISHED, at_batch),
+    "batch done": (FaultPoint.BATCH_DONE, at_batch),
+    "reader published": (FaultPoint.BATCH_PUBLISHED, lambda facts: facts["table"] == "log"),
     "reader done": (FaultPoint.BATCH_DONE, lambda facts: facts["table"] == "log"),
 }
 
@@ -75,7 +76,7 @@ def test_killed_while_changes_go_from_table_to_table(tmp_path: Path) -> None:
         file.write_text("".join(json.dumps({"k": k, "x": x}) + "\n" for k, x in amounts.items()))
         os.utime(file, (1_000_000 + number, 1_000_000 + number))
 
-    points = ("one reader given", "readers given", "changes removed", "reader done")
+    points = ("parts written", "batch published", "batch done", "reader published", "reader done")
     for number, point in enumerate(points, 1):
         code, _, errors = child(tmp_path, point, number)
         assert code == -signal.SIGKILL, f"{point}: {errors}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,10 @@ import pytest
 
 import keyfold as kf
 from keyfold.engine import start
-from keyfold.engine.batch import side_outputs
+from keyfold.engine.log import changes, readers, retention
+from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
-from keyfold.errors import BadExpression, QueryFailed, StateMismatch
+from keyfold.errors import BadExpression, HomeUnusable, QueryFailed, StateMismatch
 from keyfold.fault_points import FaultPoint, Handler, handled_by
 from keyfold.testing import Driver, drive, shared_session
 
@@ -68,36 +70,38 @@ def test_a_batch_without_changes_is_nothing_to_a_reader() -> None:
         assert d.rejected("log") == d.late("log") == []
 
 
-def bounded(n: int) -> kf.App:
+def bounded(n: int, *readers: str) -> kf.App:
+    """The same on rows of the declaration, for an app that is started as users start it."""
     app = kf.App("bounded")
     rows = app.stream("rows", kf.rows([{"k": "a", "x": i} for i in range(n)]), schema="k string, x int")
     sums = rows.by("k").table("sums", total="sum(x)")
-    sums.changes(previous=True).by("k").table("log", changes="count(*)", totals="sum(total)")
+    for reader in readers:
+        sums.changes(previous=True).by("k").table(reader, changes="count(*)", totals="sum(total)")
     return app
 
 
-def test_changes_are_removed_once_they_are_read_unless_a_changelog_is_kept(tmp_path: Path) -> None:
-    files: list[list[str]] = []
+def test_how_far_a_reader_is_and_what_is_left_is_known_without_spark(tmp_path: Path) -> None:
     for n in (1, 2, 3):
-        with start.start(bounded(n).spec(), spark=shared_session(), home=tmp_path) as handle:
+        app = bounded(n, "log").spec()
+        with start.start(app, spark=shared_session(), home=tmp_path) as handle:
             handle.drain()
-            assert not list(handle.home.table("sums").changes.glob("*"))
-            found = handle.home.path.glob("tables/log/from/0-sums/*")
-            files.append([file.name for file in found])
             (row,) = handle.table("log").rows()
             assert (row["changes"], row["totals"]) == [(1, 0), (2, 1), (3, 4)][n - 1]
-    assert files == [[f"{n:012d}.parquet"] for n in (0, 1, 2)], "the last batch's may be needed again"
+            (use,) = readers.readers(app, "sums")
+            assert readers.read_upto(handle.home, use) == n - 1
+            assert handle.status()["tables"]["log"]["files_left"] == 0
 
 
-# Where the batch dies, and at which arrival there.
-POINTS: list[tuple[FaultPoint, int]] = [
-    (FaultPoint.CHANGELOG_COMPUTED, 1),
-    (FaultPoint.CHANGELOG_WRITTEN, 1),
-    (FaultPoint.READER_GIVEN, 1),
-    (FaultPoint.READER_DUE, 2),
-    (FaultPoint.READERS_GIVEN, 1),
-    (FaultPoint.VIEW_COMMITTED, 1),
-    (FaultPoint.SINK_WRITTEN, 1),
+# Where a batch of a table or of its reader dies.
+POINTS = [
+    (point, table)
+    for point in (
+        FaultPoint.BATCH_BEGUN,
+        FaultPoint.PARTS_WRITTEN,
+        FaultPoint.BATCH_PUBLISHED,
+        FaultPoint.BATCH_DONE,
+    )
+    for table in ("sums", "one")
 ]
 
 
@@ -105,35 +109,29 @@ class Died(Exception):
     pass
 
 
-def deadly(point: FaultPoint, number: int) -> Handler:
-    arrivals = 0
-
+def deadly(point: FaultPoint, table: str) -> Handler:
     def die(reached: FaultPoint, facts: dict[str, Any]) -> None:
-        nonlocal arrivals
-        if reached == point and facts.get("table", "sums") == "sums":
-            arrivals += 1
-            if arrivals >= number:
-                raise Died
+        if (reached, facts.get("table")) == (point, table):
+            raise Died
 
     return die
 
 
-def test_a_batch_that_dies_anywhere_gives_its_changes_once(tmp_path: Path) -> None:
-    app = chained("dying", "one", "two")
-    kf.Table(app, "sums").to(kf.files(str(tmp_path / "sink"), format="parquet"))
+def test_a_batch_that_dies_anywhere_gives_its_changes_once() -> None:
     expected: list[tuple[str, list[int]]] = []
-    with drive(app) as d:
-        for point, number in sorted(POINTS):
-            with handled_by(deadly(point, number)), pytest.raises(QueryFailed):
-                d.push("rows", [{"k": point.value, "x": 1}])
+    with drive(chained("dying", "one", "two")) as d:
+        for point, table in POINTS:
+            key = f"{point.value} {table}"
+            with handled_by(deadly(point, table)), pytest.raises(QueryFailed):
+                d.push("rows", [{"k": key, "x": 1}])
             d.restart()
-            expected.append((point.value, [1]))
-            assert d.rows("one") == d.rows("two") == seen(*expected), f"nothing lost, nothing twice: {point}"
+            expected.append((key, [1]))
+            assert d.rows("one") == d.rows("two") == seen(*sorted(expected)), f"nothing lost or twice: {key}"
 
 
-def test_a_batch_whose_changes_were_removed_runs_again_and_gives_them_once(tmp_path: Path) -> None:
+def test_a_batch_that_runs_again_gives_its_changes_once(tmp_path: Path) -> None:
     for n in (1, 2, 2, 3):
-        with start.start(bounded(n).spec(), spark=shared_session(), home=tmp_path) as handle:
+        with start.start(bounded(n, "log").spec(), spark=shared_session(), home=tmp_path) as handle:
             handle.drain()
             (row,) = handle.table("log").rows()
             assert (row["changes"], row["totals"]) == [(1, 0), (2, 1), (3, 4)][n - 1]
@@ -143,27 +141,28 @@ def test_a_batch_whose_changes_were_removed_runs_again_and_gives_them_once(tmp_p
 
 @pytest.mark.parametrize("views", ["sqlite", "none"])
 def test_a_reader_that_comes_later_begins_with_the_rows_that_are_there(views: str, tmp_path: Path) -> None:
-    def log(d: Driver, table: str) -> dict[str, tuple[int, int]]:
-        """The newest of its changes, since there may be no view."""
-        return {c["k"]: (c["changes"], c["totals"]) for c in aside_changes(d, table)}
-
     with drive(chained("later"), home=tmp_path, views=views) as d:
         d.push("rows", [{"k": "a", "x": 1}, {"k": "b", "x": 5}])
         d.push("rows", [{"k": "a", "x": 2}])
     with drive(chained("later", "log"), home=tmp_path, views=views) as d:
-        assert log(d, "log") == {"a": (1, 3), "b": (1, 5)}
+        assert newest(d, "log") == {"a": (1, 3), "b": (1, 5)}
         d.crash()
         d.push("rows", [{"k": "a", "x": 10}])
         d.restart()
-        assert log(d, "log") == {"a": (2, 16), "b": (1, 5)}
+        assert newest(d, "log") == {"a": (2, 16), "b": (1, 5)}
     with drive(chained("later", "log", "more"), home=tmp_path, views=views) as d:
-        assert log(d, "log") == {"a": (2, 16), "b": (1, 5)}
-        assert log(d, "more") == {"a": (1, 13), "b": (1, 5)}
+        assert newest(d, "log") == {"a": (2, 16), "b": (1, 5)}
+        assert newest(d, "more") == {"a": (1, 13), "b": (1, 5)}
 
 
-def aside_changes(d: Driver, table: str) -> list[Row]:
+def logged(d: Driver, table: str) -> list[Row]:
     hook = d.handle.hooks[table]
-    return list(side_outputs.read_changes(hook.home, hook.schema))
+    return list(changes.rows(hook.log, hook.schema))
+
+
+def newest(d: Driver, table: str) -> dict[str, tuple[int, int]]:
+    """The newest of a table's changes, since there may be no view."""
+    return {c["k"]: (c["changes"], c["totals"]) for c in logged(d, table)}
 
 
 def test_the_batch_of_a_snapshot_that_runs_again_is_not_given_twice(tmp_path: Path) -> None:
@@ -179,25 +178,74 @@ def test_the_batch_of_a_snapshot_that_runs_again_is_not_given_twice(tmp_path: Pa
         assert d.rows("log") == seen(("a", [3, 7]))
 
 
-def test_a_first_start_that_was_cut_short_begins_anew(tmp_path: Path) -> None:
+@pytest.mark.parametrize("views", ["sqlite", "none"])
+def test_a_published_batch_that_spark_has_not_committed_is_part_of_a_snapshot(
+    views: str, tmp_path: Path
+) -> None:
+    for name in ("twice", "again"):
+        app = f"{name}-{views}".replace("-", "_")
+        with drive(chained(app), home=tmp_path, views=views) as d:
+            d.push("rows", [{"k": "a", "x": 1}, {"k": "b", "x": 7}])
+            point = FaultPoint.BATCH_PUBLISHED
+            with handled_by(deadly(point, "sums")), pytest.raises(QueryFailed):
+                d.push("rows", [{"k": "a", "x": 2}])
+        with drive(chained(app, "log"), home=tmp_path, views=views) as d:
+            assert newest(d, "log") == {"a": (1, 3), "b": (1, 7)}
+            d.push("rows", [{"k": "a", "x": 4}])
+            assert newest(d, "log") == {"a": (2, 10), "b": (1, 7)}
+
+
+def test_a_batch_whose_changes_nobody_kept_is_published_again_for_its_first_reader(tmp_path: Path) -> None:
+    """Without views and readers, changes are only counted."""
+
+    def running(*readers: str) -> Any:
+        spec = bounded(3, *readers).spec()
+        return start.start(spec, spark=shared_session(), home=tmp_path, settings={"views": "none"})
+
+    with (
+        handled_by(deadly(FaultPoint.BATCH_PUBLISHED, "sums")),
+        running() as handle,
+        pytest.raises(QueryFailed),
+    ):
+        handle.drain()
+    with running("log") as handle:
+        handle.drain()
+        sums, log = handle.hooks["sums"], handle.hooks["log"]
+        assert [(c["k"], c["total"]) for c in changes.rows(sums.log, sums.schema)] == [("a", 3)]
+        assert log.counts["change"] == 1
+
+
+@pytest.mark.parametrize("point", [FaultPoint.SNAPSHOT_WRITTEN, FaultPoint.SNAPSHOT_RECORDED])
+def test_a_first_start_that_was_cut_short_begins_anew(point: FaultPoint, tmp_path: Path) -> None:
     with drive(chained("short"), home=tmp_path) as d:
         d.push("rows", [{"k": "a", "x": 1}])
-    with drive(chained("short", "log"), home=tmp_path) as d:
-        home = d.handle.home.table("log")
-        assert d.rows("log") == seen(("a", [1]))
-    # As if Spark had seen the snapshot and died before it planned a batch; the table went on meanwhile.
-    for name in ("offsets", "commits", "state"):
-        shutil.rmtree(home.checkpoint / name)
-    assert list(home.checkpoint.glob("sources/0/*"))
-    (home.path.parent.parent / "views.db").unlink()
-    for extra in home.path.parent.parent.glob("views.db-*"):
-        extra.unlink()
+    with (
+        handled_by(deadly(point, "log")),
+        pytest.raises(Died),
+        drive(chained("short", "log"), home=tmp_path),
+    ):
+        pass
     with drive(chained("short"), home=tmp_path) as d:
         d.push("rows", [{"k": "a", "x": 2}])
     with drive(chained("short", "log"), home=tmp_path) as d:
         assert d.rows("log") == seen(("a", [3]))
         d.push("rows", [{"k": "a", "x": 4}])
         assert d.rows("log") == seen(("a", [3, 7]))
+
+
+def test_a_snapshot_is_removed_once_its_batch_can_not_run_again(tmp_path: Path) -> None:
+    with drive(chained("removed"), home=tmp_path) as d:
+        d.push("rows", [{"k": "a", "x": 1}])
+    with drive(chained("removed", "log"), home=tmp_path) as d:
+        directory = d.handle.home.table("log").inputs / "0-sums"
+        assert (directory / readers.SNAPSHOT).exists()
+        d.crash()
+        assert d.rows("log") == seen(("a", [1]))
+        for _ in range(3):
+            d.push("rows", [{"k": "a", "x": 1}])
+        assert [file.name for file in directory.iterdir()] == ["use.json"]
+        d.crash()
+        assert d.rows("log") == seen(("a", [1, 2, 3, 4]))
 
 
 def test_a_reader_that_was_left_out_and_missed_changes_is_refused(tmp_path: Path) -> None:
@@ -231,6 +279,87 @@ def test_a_reader_of_a_table_whose_state_is_gone_is_refused(tmp_path: Path) -> N
         drive(chained("gone", "log"), home=tmp_path),
     ):
         pass
+
+
+def test_a_reader_that_was_left_out_goes_on_if_the_log_has_all_that_it_needs(tmp_path: Path) -> None:
+    """An enrichment needs no rows before the changes, which nobody asked for while it was left out."""
+
+    def declared(*, enriched: bool) -> kf.App:
+        app = kf.App("back")
+        rows = app.stream("rows", kf.rows([]), schema="k string, x int")
+        sums = rows.by("k").table("sums", total="sum(x)")
+        asked = app.stream("asked", kf.rows([]), schema="k string")
+        if enriched:
+            asked.enrich(sums).by("k").latest().table("answers", total="total")
+        else:
+            asked.by("k").table("counts", n="count(*)")
+        return app
+
+    with drive(declared(enriched=True), home=tmp_path) as d:
+        d.push("rows", [{"k": "a", "x": 1}])
+    with drive(declared(enriched=False), home=tmp_path) as d:
+        d.push("rows", [{"k": "a", "x": 2}])
+    with drive(declared(enriched=True), home=tmp_path) as d:
+        d.push("asked", [{"k": "a"}])
+        assert d.rows("answers") == [{"k": "a", "total": 3}]
+        sums = d.handle.hooks["sums"].log
+        d.push("rows", [{"k": "a", "x": 4}])
+    with drive(declared(enriched=False), home=tmp_path) as d:
+        for _ in range(12):
+            d.push("rows", [{"k": "a", "x": 1}])
+    assert retention.prune(sums, 4) == 4
+    with (
+        pytest.raises(StateMismatch, match="has missed changes of sums"),
+        drive(declared(enriched=True), home=tmp_path),
+    ):
+        pass
+
+
+def cut_short(place: AppHome, batch: int) -> Path:
+    """Damages the changes of a batch of sums."""
+    (part,) = place.table("sums").log.glob(f"data/{batch}-*/part-change*")
+    part.write_bytes(part.read_bytes()[:-1])
+    return part
+
+
+def test_a_log_that_is_damaged_while_it_is_read_is_named_with_the_way_out(tmp_path: Path) -> None:
+    cut: list[Path] = []
+
+    def damage(point: FaultPoint, facts: dict[str, Any]) -> None:
+        if point == FaultPoint.BATCH_PUBLISHED and facts == {"table": "sums", "batch": 1}:
+            cut.append(cut_short(d.handle.home, 1))
+
+    with drive(chained("damaged", "log"), home=tmp_path, views="none") as d:
+        d.push("rows", [{"k": "a", "x": 1}])
+        with handled_by(damage), pytest.raises(QueryFailed, match="the log of damaged") as failed:
+            d.push("rows", [{"k": "a", "x": 2}])
+        assert failed.value.table == "log"
+        text = str(failed.value)
+        assert re.search(
+            r"the log of damaged\.sums is damaged: tables/sums/log/data/1-\w+/\S+ has \d+ bytes", text
+        )
+        assert str(cut[0]) in text
+        assert "`keyfold reset damaged.log`, after which it starts from the rows that sums has now" in text
+
+
+def test_a_log_that_is_damaged_at_a_start_is_named_and_read_once_it_is_restored(tmp_path: Path) -> None:
+    with drive(chained("cut", "log"), home=tmp_path) as d:
+        d.push("rows", [{"k": "a", "x": 1}])
+        d.handle.queries["log"].stop()
+        d.push("rows", [{"k": "a", "x": 2}])
+        place = d.handle.home
+        (part,) = place.table("sums").log.glob("data/1-*/part-change*")
+        content = part.read_bytes()
+    cut_short(place, 1)
+    with (
+        pytest.raises(HomeUnusable, match="is damaged: it has") as refused,
+        drive(chained("cut", "log"), home=tmp_path),
+    ):
+        pass
+    assert str(part) in str(refused.value)
+    part.write_bytes(content)
+    with drive(chained("cut", "log"), home=tmp_path) as d:
+        assert d.rows("log") == seen(("a", [1, 3]))
 
 
 def test_a_table_that_fails_does_not_hold_up_those_that_read_it() -> None:
@@ -305,7 +434,7 @@ def test_values_of_every_type_reach_readers_as_they_are_by_change_and_by_snapsho
         assert copy["same"] is True, "the row before came through as well"
     for views, reader in (("sqlite", "later"), ("none", "last")):
         with drive(typed("copy", reader), home=tmp_path, views=views) as d:
-            (found,) = aside_changes(d, reader)
+            (found,) = logged(d, reader)
             _same(value, found)
 
 

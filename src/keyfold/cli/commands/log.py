@@ -1,0 +1,137 @@
+"""`keyfold log show | verify | prune`: what a table's log contains, whether it is whole, and less of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from keyfold.cli.options import Home, Json, TableName
+from keyfold.cli.tail import Newest
+
+if TYPE_CHECKING:
+    from keyfold.engine.log.manifest import Manifest
+    from keyfold.engine.log.table_log import TableLog
+
+app = typer.Typer(rich_markup_mode=None)
+
+OlderThan = Annotated[
+    str | None,
+    typer.Option(
+        "--older-than",
+        metavar="DURATION",
+        help="Only rows of batches that are older, such as '30 days'. Default: all.",
+        show_default=False,
+    ),
+]
+
+
+@app.callback()
+def _group() -> None:
+    """Show, verify and prune a table's log: its changes and side outputs, batch by batch.
+
+    Example: keyfold log show shop.region_totals
+    """
+
+
+@app.command()
+def show(name: TableName, limit: Newest = None, home: Home = None, json: Json = False) -> None:
+    """List the batches in a table's log: rows by kind, files and their size.
+
+    Changes that all followers have read are removed, and counted in the totals of removed batches.
+
+    Example: keyfold log show shop.region_totals --limit 10
+    """
+    from keyfold.cli import formatting, output
+    from keyfold.engine.log import retention
+
+    log = _log(name, home)
+    found = list(log.after(-1))
+    shown = found if limit is None else found[len(found) - min(limit, len(found)) :]
+    known = retention.totals(log)
+    if json:
+        batches = [_batch(log, manifest) for manifest in shown]
+        output.json_document({"removed_upto": known.upto, "removed": dict(known.counts), "batches": batches})
+        return
+    columns = ("batch", "at", "change", "late", "rejected", "duplicate", "files", "size")
+    rows = (_batch(log, manifest) for manifest in shown)
+    output.table(columns, (_cells(row, columns) for row in rows), right=columns[2:])
+    if len(shown) < len(found):
+        output.say(f"the newest {len(shown):,} of {len(found):,} batches; omit --limit for all")
+    if known.upto >= 0:
+        counted = ", ".join(f"{formatting.count(n)} {kind}" for kind, n in known.counts.items() if n)
+        output.say(f"changes up to batch {known.upto} were read by all and removed: {counted or 'no rows'}")
+
+
+def _batch(log: TableLog, manifest: Manifest) -> dict[str, Any]:
+    there = [part for part in manifest.parts if (log.directory / part.path).exists()]
+    return {
+        "batch": manifest.batch,
+        "at": manifest.at,
+        **manifest.counts,
+        "files": len(there),
+        "size": sum(part.bytes for part in there),
+    }
+
+
+def _cells(row: dict[str, Any], columns: tuple[str, ...]) -> list[Any]:
+    from keyfold.cli import formatting
+
+    shown = {**row, "at": formatting.moment(row["at"]), "size": formatting.size(row["size"])}
+    return [shown[column] for column in columns]
+
+
+@app.command()
+def verify(name: TableName, home: Home = None, json: Json = False) -> None:
+    """Read every file of a table's log and compare its checksum.
+
+    Exits with 1 and names the first file that is missing or damaged.
+
+    Example: keyfold log verify shop.region_totals
+    """
+    from keyfold.cli import formatting, output
+    from keyfold.engine.log import retention
+
+    log = _log(name, home)
+    gone, files, size = retention.totals(log).upto, 0, 0
+    for manifest in log.after(-1):
+        for part in manifest.parts:
+            if part.kind != "change" or manifest.batch > gone:
+                log.verify(part)
+                files, size = files + 1, size + part.bytes
+    if json:
+        output.json_document({"files": files, "bytes": size, "whole": True})
+    else:
+        print(f"{files:,} files, {formatting.size(size)}: all as they were written")
+
+
+@app.command()
+def prune(name: TableName, older_than: OlderThan = None, home: Home = None, json: Json = False) -> None:
+    """Delete rejected, late and duplicate rows from a table's log.
+
+    Changes are removed by the app itself, once all followers have read them. Side outputs stay until this
+    command deletes them; they are still counted. The newest ten batches stay.
+
+    Example: keyfold log prune shop.region_totals --older-than "30 days"
+    """
+    from datetime import timedelta
+
+    from keyfold.cli import formatting, output
+    from keyfold.engine.log import retention
+    from keyfold.plan import durations
+
+    log = _log(name, home)
+    age = None if older_than is None else timedelta(milliseconds=durations.millis(older_than, "older-than"))
+    batches, size = retention.prune_side_outputs(log, age)
+    if json:
+        output.json_document({"batches": batches, "bytes": size})
+    else:
+        print(f"side outputs of {batches:,} batches deleted, {formatting.size(size)}")
+
+
+def _log(name: str, home: str | None) -> TableLog:
+    from keyfold.cli.removal_dialog import found
+    from keyfold.engine.log.table_log import TableLog
+
+    place, table = found(name, home)
+    return TableLog(place.table(table).log)

@@ -1,0 +1,89 @@
+"""A follower of a log: applies its batches in order, in a thread of its own, and knows its position."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections import deque
+
+from keyfold.engine.log.manifest import Manifest
+from keyfold.engine.log.table_log import TableLog
+
+
+class Follower(ABC):
+    """Follows one log from a position on.
+
+    The writer offers each manifest that it publishes, and waits only where a follower is too far behind. A
+    follower that fails stops at its position, and raises its error to those who wait for it.
+    """
+
+    def __init__(self, name: str, table: str, log: TableLog, position: int) -> None:
+        self.name, self.table, self.log, self.position = name, table, log, position
+        self._condition = threading.Condition()
+        self._due = deque(log.after(position))
+        self.error: Exception | None = None
+        """What stopped it."""
+        self._closed = False
+        self._thread = threading.Thread(target=self._follow, name=f"keyfold-{name}", daemon=True)
+
+    @abstractmethod
+    def apply(self, manifest: Manifest) -> None:
+        """Takes in one batch, together with the new position: both last, or neither."""
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self._thread.start()
+
+    def offer(self, manifest: Manifest) -> None:
+        """Hands over a batch that has just been published."""
+        with self._condition:
+            self._due.append(manifest)
+            self._condition.notify_all()
+
+    def check(self) -> None:
+        """Raises the error that stopped the follower, if there is one."""
+        if self.error is not None:
+            raise self.error
+
+    @property
+    def due(self) -> int | None:
+        """The next batch to be applied, if one is published."""
+        with self._condition:
+            return self._due[0].batch if self._due else None
+
+    def wait_for(self, batch: int, seconds: float | None = None) -> bool:
+        """Waits until the follower has a batch, or has all that was published; raises its error."""
+        with self._condition:
+            done = self._condition.wait_for(
+                lambda: self.position >= batch or not self._due or self.error is not None, seconds
+            )
+        self.check()
+        return done
+
+    def close(self, seconds: float | None = None) -> None:
+        """Applies what has been published, as far as time allows, then ends the thread."""
+        with self._condition:
+            self._closed = True
+            self._condition.notify_all()
+        if self._thread.is_alive():
+            self._thread.join(seconds)
+
+    def _follow(self) -> None:
+        while True:
+            with self._condition:
+                self._condition.wait_for(lambda: self._due or self._closed)
+                if not self._due:
+                    return
+                manifest = self._due[0]
+            try:
+                if manifest.batch > self.position:
+                    self.apply(manifest)
+            except Exception as error:
+                with self._condition:
+                    self.error = error
+                    self._condition.notify_all()
+                return
+            with self._condition:
+                self.position = max(self.position, manifest.batch)
+                self._due.popleft()
+                self._condition.notify_all()

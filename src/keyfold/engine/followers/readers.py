@@ -1,0 +1,28 @@
+"""The tables that read a table's log: queries of their own, which are told of each batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from keyfold.engine.log.manifest import Manifest
+
+
+class TablesThatRead:
+    """Announces published batches to the sources that read a log, so that they need not list its directory.
+
+    Their positions are in their own checkpoints (`engine/log/readers.py`), and nobody waits for them.
+    """
+
+    def __init__(self, kernel: Any, log: str) -> None:
+        self._kernel, self._log = kernel, log
+
+    def offer(self, manifest: Manifest) -> None:
+        """Announces a batch whose manifest is in place."""
+        self._kernel.published(self._log, manifest.batch)
+
+    def check(self) -> None:
+        """Their failures are those of their own queries."""
+
+    def wait_for(self, batch: int, seconds: float | None = None) -> bool:
+        """They may be as far behind as they like: the log keeps what they have not read."""
+        return True

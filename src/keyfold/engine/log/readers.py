@@ -1,0 +1,108 @@
+"""The tables that read a table's log: which they are, and how far each has read.
+
+Each use of a table has a directory in the home of the table that reads, `inputs/<n>-<table>`. Its `use.json`
+says where Spark's offset log has the use's offset, which is the newest batch that was read; a reader that
+began later than the table has a snapshot there until its first batches are committed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from keyfold import private
+from keyfold.engine.log.manifest import LAYOUT
+from keyfold.engine.storage.files import replace_file
+from keyfold.engine.storage.layout import AppHome, TableHome
+from keyfold.plan import nodes
+from keyfold.plan.nodes import AppSpec, TableSpec
+
+SNAPSHOT: Final = "snapshot.json"
+"""The file that records a snapshot, in a form that the kernel reads like a manifest."""
+
+
+@dataclass(frozen=True)
+class Use:
+    """One place in a table's declaration that reads the changes of another table.
+
+    `previous`: whether it needs the row before each change.
+    """
+
+    reader: str
+    number: int
+    table: str
+    previous: bool = False
+
+    def directory(self, reader: TableHome) -> Path:
+        """Where the reader keeps what concerns this use."""
+        return reader.inputs / f"{self.number}-{self.table}"
+
+
+def uses(spec: TableSpec) -> list[Use]:
+    """The other tables whose changes a table reads; not one that is joined as of event time."""
+    return [
+        Use(spec.name, number, node.table, previous=isinstance(node, nodes.Changes))
+        for number, node in enumerate(nodes.reads(spec.input))
+        if isinstance(node, nodes.Changes) or node.as_of == "arrival"
+    ]
+
+
+def readers(spec: AppSpec, table: str) -> list[Use]:
+    """All uses of a table in the app."""
+    return [use for reader in spec.tables for use in uses(reader) if use.table == table]
+
+
+def record(use: Use, home: TableHome, positions: Sequence[int]) -> None:
+    """Records where the offset log of a reader's query has the offsets of a use."""
+    directory = private.directory(use.directory(home))
+    document = {"layout": LAYOUT, "positions": list(positions)}
+    replace_file(directory / "use.json", json.dumps(document).encode())
+
+
+def read_upto(place: AppHome, use: Use) -> int:
+    """The newest batch of the table that the reader has committed; -1 if it has read none."""
+    home = place.table(use.reader)
+    return _offset(use, home, home.committed())
+
+
+def planned_upto(place: AppHome, use: Use) -> int:
+    """The newest batch of the table that the reader has begun to read."""
+    home = place.table(use.reader)
+    return _offset(use, home, home.begun())
+
+
+def kept_after(place: AppHome, use: Use) -> int:
+    """The batch up to which the reader will never read the log again.
+
+    The newest committed batch does not count: its commit may be lost with the machine's power.
+    """
+    home = place.table(use.reader)
+    committed = home.committed()
+    return _offset(use, home, None if committed is None else committed - 1)
+
+
+def _offset(use: Use, home: TableHome, batch: int | None) -> int:
+    """The offset of a use in a batch of its reader. Before the first one the reader is at its snapshot."""
+    found: list[int] = []
+    if batch is not None and batch >= 0:
+        offsets = home.spark.offsets(batch)
+        found = [offsets[at] for at in _positions(use, home) if isinstance(offsets[at], int)]
+    return min(found) if found else _snapshot(use, home)
+
+
+def _positions(use: Use, home: TableHome) -> list[int]:
+    try:
+        return list(json.loads((use.directory(home) / "use.json").read_bytes())["positions"])
+    except FileNotFoundError:
+        return []
+
+
+def _snapshot(use: Use, home: TableHome) -> int:
+    """The batch of the snapshot that a reader begins with; -1 if there is none."""
+    try:
+        return int(json.loads((use.directory(home) / SNAPSHOT).read_bytes())["batch"])
+    except FileNotFoundError:
+        return -1

@@ -1,0 +1,167 @@
+"""The rows of a table as a snapshot, for a table that begins to read it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from keyfold import private
+from keyfold.engine.compile.compiled import Compiled
+from keyfold.engine.followers.view import ViewFollower
+from keyfold.engine.log.changes import changes
+from keyfold.engine.log.manifest import LAYOUT
+from keyfold.engine.log.readers import SNAPSHOT, Use
+from keyfold.engine.log.table_log import TableLog
+from keyfold.engine.recovery.state_rows import from_state
+from keyfold.engine.storage.files import rename_durably, replace_file
+from keyfold.engine.storage.layout import AppHome
+from keyfold.fault_points import FaultPoint, reached
+from keyfold.plan.table_keys import BOUNDS, closes
+from keyfold.views.contract import ViewSchema, ViewStore
+from keyfold.views.none import NoViews
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_ROWS_AT_ONCE: Final = 10_000
+
+
+def write(spark: SparkSession, upstream: Compiled, use: Use, place: AppHome, store: ViewStore) -> None:
+    """Writes the snapshot that a reader begins with; nothing if the table has not published a batch yet."""
+    directory = use.directory(place.table(use.reader))
+    _remove(directory)
+    log = TableLog(place.table(use.table).log)
+    found = (
+        _from_state(spark, upstream, place, log)
+        if isinstance(store, NoViews)
+        else _from_view(upstream, log, store)
+    )
+    if found is None:
+        return
+    batch, rows = found
+    file = directory / f"{batch}.parquet"
+    written = _write(rows, upstream.view, file)
+    reached(FaultPoint.SNAPSHOT_WRITTEN, table=use.reader, batch=batch)
+    part = {"path": file.name, "kind": "change", "rows": written, "bytes": file.stat().st_size}
+    document = {"layout": LAYOUT, "batch": batch, "parts": [part]}
+    replace_file(directory / SNAPSHOT, json.dumps(document).encode())
+    reached(FaultPoint.SNAPSHOT_RECORDED, table=use.reader, batch=batch)
+
+
+def _remove(directory: Path) -> None:
+    """Removes the snapshot of a start that did not come to a batch; its record goes first."""
+    (directory / SNAPSHOT).unlink(missing_ok=True)
+    for file in directory.glob("*.parquet"):
+        file.unlink()
+
+
+def _from_view(
+    upstream: Compiled, log: TableLog, store: ViewStore
+) -> tuple[int, Iterator[pa.RecordBatch]] | None:
+    """The rows of the view, once it has all that is published."""
+    follower = ViewFollower(log, store, upstream.view)
+    for manifest in log.after(follower.position):
+        follower.apply(manifest)
+    position = store.position(upstream.spec.name)
+    if position is None:
+        return None
+    closed = position.watermark if closes(upstream.spec.window) else None
+    return position.batch, view_rows(store, upstream.view, closed)
+
+
+def view_rows(
+    store: ViewStore, schema: ViewSchema, closed: datetime | None = None
+) -> Iterator[pa.RecordBatch]:
+    """All rows of a view, as changes; windows that ended up to `closed` are final."""
+    columns, scan = (*schema.keys, *schema.columns), store.scan(schema.table)
+    while rows := list(islice(scan, _ROWS_AT_ONCE)):
+        arrays = {}
+        for column in columns:
+            read = column.type.to_canonical
+            values = [None if row[column.name] is None else read(row[column.name]) for row in rows]
+            arrays[column.name] = pa.array(values, column.type.canonical_arrow).cast(column.type.arrow)
+        yield pa.RecordBatch.from_arrays(
+            [_operations(arrays, len(rows), closed), *arrays.values()], schema=schema.arrow
+        )
+
+
+def _operations(arrays: dict[str, pa.Array], n: int, closed: datetime | None) -> pa.Array:
+    """The kind of each row's last change, which its retraction must repeat."""
+    if closed is None:
+        return pa.array(["upsert"] * n)
+    ends = arrays[BOUNDS[1]]
+    return pc.if_else(pc.less_equal(ends, pa.scalar(closed, ends.type)), "final", "upsert")
+
+
+def _from_state(
+    spark: SparkSession, upstream: Compiled, place: AppHome, log: TableLog
+) -> tuple[int, Iterator[pa.RecordBatch]] | None:
+    """The rows of the state, and what was published after Spark committed it: at most one batch."""
+    home = place.table(upstream.spec.name)
+    committed, newest = home.committed(), log.newest()
+    batch = max(-1 if committed is None else committed, -1 if newest is None else newest)
+    if batch < 0:
+        return None
+    rows = iter(()) if committed is None else from_state(spark, upstream, home, committed)
+    later = log.after(-1 if committed is None else committed)
+    changed = [found for m in later for found in changes(log, m, upstream.view)]
+    return batch, overlaid(rows, changed, [key.name for key in upstream.view.keys]) if changed else rows
+
+
+def overlaid(
+    rows: Iterator[pa.RecordBatch], changed: list[pa.RecordBatch], keys: list[str]
+) -> Iterator[pa.RecordBatch]:
+    """Rows with changes applied that came after them; the last change of a key counts."""
+    newest: dict[Any, tuple[pa.RecordBatch, int]] = {}
+    for batch in changed:
+        newest.update({key: (batch, at) for at, key in enumerate(_keys(batch, keys))})
+    for batch in rows:
+        yield batch.filter(pa.array([key not in newest for key in _keys(batch, keys)], pa.bool_()))
+    for batch, at in newest.values():
+        if batch.column("_op")[at].as_py() != "delete":
+            yield batch.slice(at, 1)
+
+
+def _keys(batch: pa.RecordBatch, keys: list[str]) -> list[Any]:
+    """The keys of rows, as values that can be compared and hashed."""
+    columns = [batch.column(name).to_pylist() for name in keys]
+    return [repr(key) for key in zip(*columns, strict=True)]
+
+
+def _write(rows: Iterator[pa.RecordBatch], schema: ViewSchema, path: Path) -> int:
+    """Writes a snapshot, even one without rows; returns how many it has."""
+    private.directory(path.parent)
+    columns, written = as_parquet(schema.arrow), 0
+    temporary = path.with_name(f".{path.name}")
+    private.write(temporary, b"")
+    with pq.ParquetWriter(temporary, columns) as writer:
+        for batch in rows:
+            writer.write_batch(batch.cast(columns))
+            written += batch.num_rows
+    rename_durably(temporary, path)
+    return written
+
+
+def as_parquet(schema: pa.Schema) -> pa.Schema:
+    """The schema with types that Spark reads from Parquet, which has no time of day in nanoseconds."""
+
+    def readable(kind: pa.DataType) -> pa.DataType:
+        if pa.types.is_time64(kind):
+            return pa.time64("us")
+        if pa.types.is_list(kind):
+            return pa.list_(readable(kind.value_type))
+        if pa.types.is_map(kind):
+            return pa.map_(readable(kind.key_type), readable(kind.item_type))
+        if pa.types.is_struct(kind):
+            return pa.struct([(field.name, readable(field.type)) for field in kind])
+        return kind
+
+    return pa.schema([(field.name, readable(field.type)) for field in schema])

@@ -1,0 +1,63 @@
+"""What a storage does: small files by name below a root, on a local disk or on any file system of Spark's."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
+
+
+class Storage(Protocol):
+    """Files below a root, each of which appears whole or not at all.
+
+    Names are relative to the root, with `/` between directories, which exist as far as they hold files. Names
+    that begin with a dot are a storage's own: `list` leaves them out. What goes wrong is an `OSError`.
+    """
+
+    def read(self, name: str) -> bytes:
+        """The content of a file, or `FileNotFoundError`."""
+        ...
+
+    def list(self, name: str = "") -> list[str]:
+        """The names of the files and directories in a directory, sorted; none if it does not exist."""
+        ...
+
+    def put(self, name: str, content: bytes, *, durable: bool = True) -> None:
+        """Writes a file, in place of one that has the name.
+
+        `durable=False`: nobody needs the content after a power cut, so that a disk need not flush it.
+        """
+        ...
+
+    def put_new(self, name: str, content: bytes) -> bool:
+        """Writes a file unless the name is taken; returns whether it did. Of several writers one succeeds."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Deletes a file, or a directory with all that it holds, if it exists."""
+        ...
+
+    def uri(self, name: str = "") -> str:
+        """The path of a file or directory for Spark, with its scheme."""
+        ...
+
+    def flush(self, name: str) -> None:
+        """Makes a file that Spark wrote survive a power cut, as far as that is up to this process."""
+        ...
+
+    def below(self, name: str) -> Storage:
+        """A directory as a storage of its own."""
+        ...
+
+    def fetched(self, name: str) -> AbstractContextManager[Path]:
+        """A file as one on the local disk, for readers that need a path; or `FileNotFoundError`."""
+        ...
+
+
+def checked(name: str, *, root: bool = False) -> str:
+    """A name that stays below the root; the empty name, of the root itself, only where that has a meaning."""
+    if name == "" and root:
+        return name
+    if any(part in ("", ".", "..") for part in name.split("/")):
+        raise ValueError(f"not a name below the root of a storage: {name!r}")
+    return name

@@ -1,0 +1,135 @@
+"""Storage on a local disk: whole files by link and rename, flushed to disk, readable by their owner alone."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from keyfold import private
+from keyfold.engine.storage.contract import checked
+from keyfold.engine.storage.files import sync, temporary_beside
+from keyfold.fault_points import FaultPoint, reached
+
+# What a file system without hard links answers.
+_NO_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
+
+
+@dataclass(frozen=True, repr=False)
+class LocalStorage:
+    """Files below a directory."""
+
+    root: Path
+
+    def __repr__(self) -> str:
+        return f"<storage {self.root}>"
+
+    def read(self, name: str) -> bytes:
+        return self._path(name).read_bytes()
+
+    def list(self, name: str = "") -> list[str]:
+        try:
+            found = os.listdir(self._path(name, root=True))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return sorted(entry for entry in found if not entry.startswith("."))
+
+    def put(self, name: str, content: bytes, *, durable: bool = True) -> None:
+        target = self._path(name)
+        with _written(name, target, content, durable) as temporary:
+            os.replace(temporary, target)
+            reached(FaultPoint.STORAGE_NAMED, name=name)
+        if durable:
+            sync(target.parent)
+
+    def put_new(self, name: str, content: bytes) -> bool:
+        target = self._path(name)
+        if target.exists():
+            return False
+        with _written(name, target, content, durable=True) as temporary:
+            if not _named_if_free(temporary, target):
+                return False
+            reached(FaultPoint.STORAGE_NAMED, name=name)
+        sync(target.parent)
+        return True
+
+    def delete(self, name: str) -> None:
+        path = self._path(name)
+        try:
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+        except FileNotFoundError:
+            return
+        sync(path.parent)
+
+    def uri(self, name: str = "") -> str:
+        # Spark does not decode percent-encoded paths.
+        return f"file://{self._path(name, root=True).absolute()}"
+
+    def flush(self, name: str) -> None:
+        path = self._path(name)
+        if path.exists():
+            sync(path)
+            sync(path.parent)
+
+    def below(self, name: str) -> LocalStorage:
+        return LocalStorage(self._path(name))
+
+    @contextmanager
+    def fetched(self, name: str) -> Iterator[Path]:
+        path = self._path(name)
+        if not path.is_file():
+            raise FileNotFoundError(errno.ENOENT, "No such file", str(path))
+        yield path
+
+    def _path(self, name: str, *, root: bool = False) -> Path:
+        return self.root / checked(name, root=root)
+
+
+@contextmanager
+def _written(name: str, target: Path, content: bytes, durable: bool) -> Iterator[Path]:
+    """The content under a temporary name, which is gone afterwards."""
+    private.directory(target.parent)
+    temporary = temporary_beside(target)
+    try:
+        private.write(temporary, content)
+        reached(FaultPoint.STORAGE_WRITTEN, name=name)
+        if durable:
+            sync(temporary)
+            reached(FaultPoint.STORAGE_FLUSHED, name=name)
+        yield temporary
+    finally:
+        with suppress(FileNotFoundError):
+            temporary.unlink()
+
+
+def _named_if_free(temporary: Path, target: Path) -> bool:
+    """Gives a file its name unless that is taken, whoever else tries the same."""
+    try:
+        os.link(temporary, target)
+    except FileExistsError:
+        # On NFS an answer may get lost: the link was made, and the repeated request found it.
+        return temporary.stat().st_nlink > 1
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        return _renamed_if_free(temporary, target)
+    return True
+
+
+def _renamed_if_free(temporary: Path, target: Path) -> bool:
+    """The same without hard links: writers take turns by a lock on the directory, which ends with them."""
+    descriptor = os.open(target.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if target.exists():
+            return False
+        os.replace(temporary, target)
+        return True
+    finally:
+        os.close(descriptor)

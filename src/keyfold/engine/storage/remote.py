@@ -1,0 +1,101 @@
+"""Storage on any file system that Spark can write, through the kernel: HDFS, S3 and others."""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import copy
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
+
+from keyfold.engine.storage.contract import checked
+from keyfold.fault_points import FaultPoint, reached
+
+T = TypeVar("T")
+
+
+class SparkStorage:
+    """Files below a URI, with the credentials, settings and guarantees of a Spark session.
+
+    `kernel`: the kernel's entry point in the session's JVM.
+    """
+
+    def __init__(self, kernel: Any, spark: Any, root: str) -> None:
+        self.root, self._prefix = root.rstrip("/"), ""
+        self._files = self._call("", lambda: kernel.files(spark._jsparkSession, self.root))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SparkStorage) and other.root == self.root
+
+    def __hash__(self) -> int:
+        return hash(self.root)
+
+    def __repr__(self) -> str:
+        return f"<storage {self.root}>"
+
+    def read(self, name: str) -> bytes:
+        found = self._call(name, lambda: self._files.read(self._name(name)))
+        if found is None:
+            raise self._missing(name)
+        return bytes(found)
+
+    def list(self, name: str = "") -> list[str]:
+        return sorted(json.loads(self._call(name, lambda: self._files.list(self._name(name, root=True)))))
+
+    def put(self, name: str, content: bytes, *, durable: bool = True) -> None:
+        reached(FaultPoint.STORAGE_SENDING, name=name)
+        self._call(name, lambda: self._files.put(self._name(name), content, durable))
+        reached(FaultPoint.STORAGE_NAMED, name=name)
+
+    def put_new(self, name: str, content: bytes) -> bool:
+        reached(FaultPoint.STORAGE_SENDING, name=name)
+        done = bool(self._call(name, lambda: self._files.putNew(self._name(name), content)))
+        if done:
+            reached(FaultPoint.STORAGE_NAMED, name=name)
+        return done
+
+    def delete(self, name: str) -> None:
+        self._call(name, lambda: self._files.delete(self._name(name)))
+
+    def uri(self, name: str = "") -> str:
+        return f"{self.root}/{checked(name)}" if name else self.root
+
+    def flush(self, name: str) -> None:
+        """Nothing: Spark's file has been closed, and is where the file system keeps its files."""
+
+    def below(self, name: str) -> SparkStorage:
+        found = copy(self)
+        found.root, found._prefix = self.uri(checked(name)), f"{self._name(name)}/"
+        return found
+
+    @contextmanager
+    def fetched(self, name: str) -> Iterator[Path]:
+        with TemporaryDirectory(prefix="keyfold-fetched-") as directory:
+            path = Path(directory) / checked(name).rpartition("/")[2]
+            if not self._call(name, lambda: self._files.download(self._name(name), str(path))):
+                raise self._missing(name)
+            yield path
+
+    def _name(self, name: str, *, root: bool = False) -> str:
+        """A name below the root of the kernel's files, of which this storage may be a part."""
+        return f"{self._prefix}{checked(name, root=root)}".rstrip("/")
+
+    def _missing(self, name: str) -> FileNotFoundError:
+        return FileNotFoundError(errno.ENOENT, "No such file", self.uri(name))
+
+    def _call(self, name: str, call: Callable[[], T]) -> T:
+        """Calls the kernel; an exception of Java's becomes an `OSError` with its text."""
+        from py4j.protocol import Py4JError, Py4JJavaError
+
+        try:
+            return call()
+        except Py4JJavaError as error:
+            text = str(error.java_exception.toString()).partition("\n")[0]
+        except Py4JError as error:
+            text = f"Java has ended, or does not answer: {error}"
+        denied = "AccessControlException" in text or "AccessDenied" in text
+        kind = PermissionError if denied else OSError
+        raise kind(errno.EACCES if denied else errno.EIO, text, self.uri(name)) from None

@@ -1,0 +1,50 @@
+"""A file in a storage: what `Path` is to a file on disk, as far as a storage can tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from keyfold.engine.storage.contract import Storage
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """A file or directory by its name below a storage's root; it need not exist."""
+
+    storage: Storage
+    path: str
+
+    def __str__(self) -> str:
+        """For people: a path on the local disk as such, any other as a URI."""
+        return self.storage.uri(self.path).removeprefix("file://")
+
+    def __truediv__(self, name: object) -> StoredFile:
+        return StoredFile(self.storage, f"{self.path}/{name}")
+
+    @property
+    def name(self) -> str:
+        return PurePosixPath(self.path).name
+
+    @property
+    def suffix(self) -> str:
+        return PurePosixPath(self.path).suffix
+
+    @property
+    def parent(self) -> StoredFile:
+        return StoredFile(self.storage, str(PurePosixPath(self.path).parent))
+
+    def files(self) -> list[StoredFile]:
+        """The files and directories in a directory, without hidden ones."""
+        return [self / name for name in self.storage.list(self.path)]
+
+    def exists(self) -> bool:
+        """Whether there is such a file or directory."""
+        directory, _, name = self.path.rpartition("/")
+        return name in self.storage.list(directory)
+
+    def read_bytes(self) -> bytes:
+        return self.storage.read(self.path)
+
+    def read_text(self, encoding: str = "utf-8") -> str:
+        return self.read_bytes().decode(encoding)

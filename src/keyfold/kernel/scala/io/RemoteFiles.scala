@@ -1,0 +1,155 @@
+package org.apache.spark.sql.execution.keyfold.io
+
+import java.io.{FileNotFoundException, IOException, InputStream}
+import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.file.{Files, Paths, StandardCopyOption}
+import java.util.UUID
+
+import scala.util.{Try, Using}
+
+import com.fasterxml.jackson.databind.ObjectMapper
+import org.apache.hadoop.fs.Path.getPathWithoutSchemeAndAuthority
+import org.apache.hadoop.fs.{FSDataOutputStream, FileAlreadyExistsException, FileStatus, Path}
+
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.RenameHelperMethods
+import org.apache.spark.sql.execution.streaming.checkpointing._
+import org.apache.spark.sql.internal.SQLConf
+
+/**
+ * Small files below a directory of any file system that Spark can write, for Python. A file appears whole or
+ * not at all, and `putNew` never overwrites one.
+ *
+ * Files are written under a temporary name and renamed by Spark's own manager of checkpoint files. An object
+ * store has no rename: an object appears when its upload ends, and `putNew` makes the upload conditional.
+ */
+class RemoteFiles(session: SparkSession, root: String) {
+  private val base = new Path(root)
+  private val conf = {
+    val conf = session.sessionState.newHadoopConf()
+    // The manager that Spark takes for the path's file system, not the one that keyfold sets for local disks.
+    conf.unset(SQLConf.STREAMING_CHECKPOINT_FILE_MANAGER_CLASS.parent.key)
+    conf
+  }
+  private val system = base.getFileSystem(conf)
+  private val uploads = system.hasPathCapability(base, RemoteFiles.Conditional)
+  if (system.getScheme == "s3a" && !uploads) {
+    throw new IOException(s"$root can't be written safely: conditional uploads are turned off " +
+      "(fs.s3a.create.conditional.enabled), so two writers could overwrite each other's files")
+  }
+  private lazy val manager =
+    CheckpointFileManager.create(base, conf).asInstanceOf[CheckpointFileManager with RenameHelperMethods]
+
+  /** Whether a rename replaces a file: Hadoop's `FileSystem` leaves the old one and reports nothing. */
+  private lazy val replaces = manager.isInstanceOf[FileContextBasedCheckpointFileManager]
+
+  /** The content of a file; null if there is none. */
+  def read(name: String): Array[Byte] = opened(path(name))(_.readAllBytes()).orNull
+
+  /** Copies a file to a new one on the local disk; false if there is none. */
+  def download(name: String, target: String): Boolean =
+    opened(path(name))(Files.copy(_, Paths.get(target), StandardCopyOption.REPLACE_EXISTING)).isDefined
+
+  /** Reads a file, if it exists. S3 refuses the rest of one that is replaced meanwhile: it is read again. */
+  private def opened[A](file: Path, attempts: Int = 3)(read: InputStream => A): Option[A] =
+    try Some(Using.resource(system.open(file))(read))
+    catch {
+      case _: FileNotFoundException => None
+      case _: IOException if uploads && attempts > 1 => opened(file, attempts - 1)(read)
+    }
+
+  /** The names in a directory as JSON, without hidden ones; none if there is no such directory. */
+  def list(name: String): String = {
+    val directory = getPathWithoutSchemeAndAuthority(system.makeQualified(path(name)))
+    val found = try system.listStatus(path(name))
+      catch { case _: FileNotFoundException => Array.empty[FileStatus] }
+    // Asked for a file, a file system lists that file.
+    val inside = found.map(_.getPath).filter(p => getPathWithoutSchemeAndAuthority(p.getParent) == directory)
+    new ObjectMapper().writeValueAsString(inside.map(_.getName).filterNot(_.startsWith(".")))
+  }
+
+  /** Writes a file; `durable`: it must survive a power cut on all machines that have it. */
+  def put(name: String, content: Array[Byte], durable: Boolean): Unit =
+    if (uploads || !replaces) upload(path(name), content, None)
+    else rename(path(name), content, overwrite = true, durable)
+
+  /** Whether the file was written; it is not if the name is taken. */
+  def putNew(name: String, content: Array[Byte]): Boolean =
+    if (uploads) uploadNew(path(name), content)
+    else try {
+      rename(path(name), content, overwrite = false, durable = true)
+      true
+    } catch { case _: FileAlreadyExistsException => false }
+
+  /** Deletes a file, or a directory with all that it holds, if it exists. */
+  def delete(name: String): Unit =
+    try system.delete(path(name), true) catch { case _: FileNotFoundException => }
+
+  private def path(name: String) = if (name.isEmpty) base else new Path(base, name)
+
+  private def rename(file: Path, content: Array[Byte], overwrite: Boolean, durable: Boolean): Unit = {
+    val temporary = new Path(file.getParent, s".${file.getName}.${UUID.randomUUID}.tmp")
+    try {
+      Using.resource(create(temporary)) { out =>
+        out.write(content)
+        // Otherwise HDFS has the content in the memory of several machines, and on disk a while later.
+        if (durable) out.hsync()
+      }
+      manager.renameTempFile(temporary, file, overwrite)
+    } catch {
+      case e: Throwable =>
+        Try(manager.delete(temporary))
+        throw e
+    }
+  }
+
+  private def create(file: Path): FSDataOutputStream =
+    try manager.createTempFile(file)
+    catch {
+      case _: FileNotFoundException => // there is no directory yet
+        manager.mkdirs(file.getParent)
+        manager.createTempFile(file)
+    }
+
+  private def uploadNew(file: Path, content: Array[Byte]): Boolean = {
+    val id = UUID.randomUUID.toString
+    try {
+      upload(file, content, Some(id))
+      true
+    } catch {
+      // Refused; or the answer to a successful request was lost, and its repetition was refused.
+      case e: IOException => uploadedAs(file).getOrElse(throw e) == id
+    }
+  }
+
+  private def upload(file: Path, content: Array[Byte], onlyNewAs: Option[String]): Unit = {
+    val builder = system.createFile(file)
+    builder.create()
+    builder.recursive()
+    builder.overwrite(true)
+    onlyNewAs.foreach { id =>
+      builder.must(RemoteFiles.Conditional, true)
+      builder.opt(s"fs.s3a.create.header.${RemoteFiles.Upload}", id)
+    }
+    val out = builder.build().asInstanceOf[FSDataOutputStream]
+    try out.write(content)
+    catch {
+      case e: Throwable =>
+        out.abort() // a close would upload a part of the content
+        throw e
+    }
+    out.close()
+  }
+
+  /** The id of the upload that a file is of; empty if it has none, nothing if there is no such file. */
+  private def uploadedAs(file: Path): Option[String] =
+    if (!system.exists(file)) None
+    else Some(Try(new String(system.getXAttr(file, s"header.${RemoteFiles.Upload}"), UTF_8)).getOrElse(""))
+}
+
+object RemoteFiles {
+  /** An option of `createFile`, and the capability of file systems that have it. */
+  private val Conditional = "fs.option.create.conditional.overwrite"
+  /** Where an uploaded file has its id. */
+  private val Upload = "keyfold-upload"
+}

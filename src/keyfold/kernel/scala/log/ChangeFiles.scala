@@ -1,0 +1,51 @@
+package org.apache.spark.sql.execution.keyfold.log
+
+import scala.util.Using
+
+import org.apache.hadoop.fs.{FileStatus, Path}
+import org.apache.parquet.hadoop.ParquetFileReader
+import org.apache.parquet.hadoop.util.HadoopInputFile
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{And, Attribute, BoundReference, Expression, Predicate}
+import org.apache.spark.sql.execution.datasources.{FileIndex, PartitionDirectory}
+import org.apache.spark.sql.keyfold.expressions.InternalColumns
+import org.apache.spark.sql.types.{LongType, StructType}
+
+/**
+ * The parts that one batch of a reader reads, with the upstream batch as partition column. They are looked
+ * at when the batch runs and not before: on a restart Spark also asks for the last batch that is done, whose
+ * parts may have been removed since.
+ */
+class ChangeFiles(log: LogDirectory, manifests: => Seq[ChangeManifest], size: => Long) extends FileIndex {
+  override val partitionSchema: StructType = new StructType().add(InternalColumns.Batch, LongType)
+  override def rootPaths: Seq[Path] = Seq(log.path)
+  override def inputFiles: Array[String] = Array.empty
+  override def refresh(): Unit = ()
+  override def sizeInBytes: Long = size
+
+  override def listFiles(
+      partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] = {
+    val filter = partitionFilters.reduceOption(And).map(all => Predicate.createInterpreted(bound(all)))
+    val wanted = manifests.filter(m => filter.forall(_.eval(InternalRow(m.batch))))
+    wanted.map(m => PartitionDirectory(InternalRow(m.batch), m.parts.map(checked).toArray))
+  }
+
+  /** A part as it was written: with the size and the rows that its manifest says. */
+  private def checked(part: ChangePart): FileStatus = {
+    val status = log.status(part)
+    val rows = try Using.resource(ParquetFileReader.open(HadoopInputFile.fromStatus(status, log.conf))) {
+      _.getRecordCount
+    } catch {
+      case e: Exception => throw LogProblem.damaged(part.file, s"can't be read: ${e.getMessage}")
+    }
+    if (rows != part.rows) {
+      throw LogProblem.damaged(part.file, s"has $rows rows, and its log says ${part.rows}")
+    }
+    status
+  }
+
+  private def bound(filter: Expression): Expression = filter.transform { case a: Attribute =>
+    BoundReference(partitionSchema.fieldIndex(a.name), LongType, nullable = true)
+  }
+}

@@ -1,0 +1,49 @@
+package org.apache.spark.sql.execution.keyfold.log
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.JsonNode
+import org.apache.hadoop.fs.Path
+
+/** A file of changes that a manifest lists, with what it must contain. */
+case class ChangePart(file: Path, rows: Long, bytes: Long)
+
+/** What the manifest of a batch says about the batch's changes: its parts, of which there may be none. */
+case class ChangeManifest(batch: Long, parts: Seq[ChangePart]) {
+  def rows: Long = parts.map(_.rows).sum
+  def bytes: Long = parts.map(_.bytes).sum
+}
+
+object ChangeManifest {
+  def fileName(batch: Long): String = s"$batch.json"
+
+  /** The batch whose manifest has this name; other files of a log have none. */
+  def batchOf(fileName: String): Option[Long] = fileName match {
+    case s"$digits.json" if digits.nonEmpty && digits.forall(c => c >= '0' && c <= '9') => digits.toLongOption
+    case _ => None
+  }
+
+  /** `file` is where the content was read from; its parts are beside it. */
+  def parse(file: Path, content: Array[Byte]): ChangeManifest = {
+    val document = LogJson.document(file, content)
+    val manifest = ChangeManifest(LogJson.number(file, document, "batch"), parts(file, document))
+    if (!batchOf(file.getName).contains(manifest.batch)) {
+      throw LogProblem.damaged(file, s"is the manifest of another batch, ${manifest.batch}")
+    }
+    val changes = LogJson.number(file, LogJson.field(file, document, "counts"), "change")
+    if (changes != manifest.rows) {
+      throw LogProblem.damaged(file, s"counts $changes changes, of which ${manifest.rows} were kept")
+    }
+    manifest
+  }
+
+  /** The parts of changes that a document lists; they are beside the document's file. */
+  def parts(file: Path, document: JsonNode): Seq[ChangePart] =
+    LogJson.field(file, document, "parts").elements().asScala.toSeq
+      .filter(part => LogJson.field(file, part, "kind").asText == "change").map(changePart(file, _))
+
+  private def changePart(manifest: Path, part: JsonNode): ChangePart = ChangePart(
+    new Path(manifest.getParent, LogJson.field(manifest, part, "path").asText),
+    LogJson.number(manifest, part, "rows"),
+    LogJson.number(manifest, part, "bytes"))
+}

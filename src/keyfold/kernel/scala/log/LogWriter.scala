@@ -1,0 +1,136 @@
+package org.apache.spark.sql.keyfold.log
+
+import scala.collection.mutable
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.keyfold.expressions.InternalColumns
+import org.apache.spark.sql.keyfold.rows.SideOutput
+import org.apache.spark.sql.keyfold.spark.{SparkDatasets, SparkParquet}
+import org.apache.spark.sql.types._
+
+/** What a batch has written: its parts, relative to their directory, and the counts of its rows. */
+case class WrittenBatch(parts: Seq[Part], counts: RowCounts) {
+  /** As Python reads it, once it is JSON. */
+  def asJava: java.util.Map[String, Any] = Map[String, Any](
+    "parts" -> parts.map { p =>
+      Map("path" -> p.path, "kind" -> p.kind, "rows" -> p.rows, "bytes" -> p.bytes, "checksum" -> p.checksum)
+        .asJava
+    }.asJava,
+    "counts" -> Map("change" -> counts.change, "late" -> counts.late, "rejected" -> counts.rejected,
+      "duplicate" -> counts.duplicate).asJava,
+    "reasons" -> counts.reasons.map { r =>
+      Map("kind" -> r.kind, "rows" -> r.rows, "example" -> r.example).asJava
+    }.asJava).asJava
+}
+
+/** What one task returns: the rows of each kind, and the files that it rejected parts of. */
+case class TaskOutput(rows: Seq[TaskRows], files: Array[Array[Byte]], counts: RowCounts)
+
+/**
+ * Runs a batch of a table and writes its changes and side outputs as parts of the table's log. Tasks write
+ * the parts, so that no single process sees all rows.
+ */
+object LogWriter {
+  val SideKinds: Seq[String] = Seq("late", "rejected", "duplicate")
+  val Kinds: Seq[String] = "change" +: SideKinds
+
+  /**
+   * `keepChanges`: whether anybody is to read them; else they are counted. Without a directory everything is
+   * counted and nothing is written.
+   */
+  def write(df: DataFrame, directory: String, keepChanges: Boolean): WrittenBatch = {
+    val session = SparkDatasets.session(df)
+    val layout = LogRowLayout(df.schema)
+    val writer = new TaskWriter(layout, SparkParquet(session, layout.changeSchema),
+      SparkParquet(session, SideOutput.schema), directory, keepChanges && directory != null)
+    val outputs = mutable.ArrayBuffer.empty[TaskOutput]
+    SparkDatasets.runJob(df, writer, (_: Int, output: TaskOutput) => outputs += output)
+    new BatchParts(writer, outputs.toSeq).written
+  }
+}
+
+/** The columns of a table's output: a change, and beside it the side output. */
+case class LogRowLayout(schema: StructType) {
+  val sideOutputAt: Int = schema.fieldIndex(InternalColumns.SideOutput)
+  private val changed = schema.indices.filter(_ != sideOutputAt)
+  def changeSchema: StructType = StructType(changed.map(schema(_)))
+  def change: Seq[Expression] = changed.map(i => BoundReference(i, schema(i).dataType, nullable = true))
+  def sideOutput: Seq[Expression] = SideOutput.schema.indices.map { i =>
+    BoundReference(i, SideOutput.schema(i).dataType, nullable = true)
+  }
+}
+
+private class TaskWriter(
+    layout: LogRowLayout,
+    val changes: SparkParquet,
+    val sideOutputs: SparkParquet,
+    val directory: String,
+    keepChanges: Boolean) extends ((TaskContext, Iterator[InternalRow]) => TaskOutput) with Serializable {
+
+  override def apply(context: TaskContext, rows: Iterator[InternalRow]): TaskOutput = {
+    val task = s"${f"${context.partitionId()}%05d"}-${context.taskAttemptId()}"
+    def buffer(kind: String, format: SparkParquet) =
+      new RowBuffer(kind, format, directory, s"part-$kind-$task.parquet")
+    val change = buffer("change", changes)
+    val Seq(late, rejected, duplicate) = LogWriter.SideKinds.map(buffer(_, sideOutputs))
+    val buffers = Seq(change, late, rejected, duplicate)
+    context.addTaskFailureListener((_, _) => buffers.foreach(_.discard()))
+    val files = mutable.ArrayBuffer.empty[Array[Byte]]
+    val counts = new SideOutputCounts
+    val changeOf = UnsafeProjection.create(layout.change)
+    val sideOf = UnsafeProjection.create(layout.sideOutput)
+    val keepSideOutputs = directory != null
+    rows.foreach { row =>
+      val side = SideOutput.of(row, layout.sideOutputAt)
+      if (side == null) {
+        counts.addChange()
+        if (keepChanges) change.add(changeOf(row))
+      } else if (SideOutput.isLate(side)) {
+        counts.addLate()
+        if (keepSideOutputs) late.add(sideOf(side))
+      } else if (SideOutput.isDuplicate(side)) {
+        counts.addDuplicates(side)
+        if (keepSideOutputs && SideOutput.hasRaw(side)) duplicate.add(sideOf(side))
+      } else if (SideOutput.isFile(side)) {
+        if (keepSideOutputs) files += sideOf(side).getBytes
+      }
+      else {
+        counts.addRejected(side)
+        if (keepSideOutputs && SideOutput.hasRaw(side)) rejected.add(sideOf(side))
+      }
+    }
+    TaskOutput(buffers.map(_.close()), files.toArray, counts.result)
+  }
+}
+
+/** The parts of a batch: those of its tasks, and one of each kind for the rows that tasks have sent. */
+private class BatchParts(writer: TaskWriter, outputs: Seq[TaskOutput]) {
+  private val counts = new SideOutputCounts
+  outputs.foreach(output => counts.add(output.counts))
+
+  def written: WrittenBatch = {
+    val files = rejectedFiles
+    val sent = outputs.flatMap(_.rows).groupBy(_.kind)
+    val byTasks = outputs.flatMap(_.rows).flatMap(_.part)
+    val byDriver = LogWriter.Kinds.flatMap { kind =>
+      val few = sent.getOrElse(kind, Nil).flatMap(_.few) ++ (if (kind == "rejected") files else Nil)
+      val format = if (kind == "change") writer.changes else writer.sideOutputs
+      Option.when(few.nonEmpty)(RowBuffer.write(kind, few, format, writer.directory))
+    }
+    val parts = byTasks ++ byDriver
+    if (parts.nonEmpty) PartFile.sync(writer.directory)
+    WrittenBatch(parts, counts.result)
+  }
+
+  /** Each task has counted the rows of a file that it read, and one of them has the reason. */
+  private def rejectedFiles: Seq[Array[Byte]] = {
+    val whole = SideOutput.mergedFiles(RowBuffer.rows(outputs.flatMap(_.files), writer.sideOutputs))
+    whole.foreach(counts.addRejectedFile)
+    val project = UnsafeProjection.create(SideOutput.schema)
+    whole.map(side => project(side).getBytes)
+  }
+}

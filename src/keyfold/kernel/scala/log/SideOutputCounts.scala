@@ -1,0 +1,62 @@
+package org.apache.spark.sql.keyfold.log
+
+import scala.collection.mutable
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.keyfold.rows.SideOutput
+
+/** How many rows were rejected for reasons of one kind, and one of these reasons. */
+case class RejectionReason(kind: String, rows: Long, example: String)
+
+/** How many rows of each kind a batch, or a task, has; every one is counted, whether it is kept or not. */
+case class RowCounts(
+    change: Long, late: Long, rejected: Long, duplicate: Long, reasons: Seq[RejectionReason])
+
+/** Counts changes and side outputs. */
+class SideOutputCounts {
+  private var change, late, rejected, duplicate = 0L
+  private val reasons = mutable.LinkedHashMap.empty[String, RejectionReason]
+
+  def addChange(): Unit = change += 1
+
+  def addLate(): Unit = late += 1
+
+  def addDuplicates(side: InternalRow): Unit = duplicate += SideOutput.count(side)
+
+  def addRejected(side: InternalRow): Unit = {
+    val rows = SideOutput.rejectedRows(side)
+    rejected += rows
+    val reason = SideOutput.reason(side)
+    addReason(RejectionReason(SideOutputCounts.kindOf(reason), rows, reason))
+  }
+
+  /** A file that is rejected as a whole is one entry; its reason counts all of its rows. */
+  def addRejectedFile(side: InternalRow): Unit = {
+    rejected += 1
+    addReason(RejectionReason("header", SideOutput.count(side).max(1L), SideOutput.reason(side)))
+  }
+
+  def add(other: RowCounts): Unit = {
+    change += other.change
+    late += other.late
+    rejected += other.rejected
+    duplicate += other.duplicate
+    other.reasons.foreach(addReason)
+  }
+
+  private def addReason(more: RejectionReason): Unit = reasons.get(more.kind) match {
+    case Some(known) => reasons(more.kind) = known.copy(rows = known.rows + more.rows)
+    case None => if (reasons.size < SideOutputCounts.MaxReasons) reasons(more.kind) = more
+  }
+
+  def result: RowCounts = RowCounts(change, late, rejected, duplicate, reasons.values.toSeq)
+}
+
+object SideOutputCounts {
+  /** At most this many kinds of reasons are told apart in a batch. */
+  val MaxReasons = 1000
+  private val own = "\"[^\"]*\"|'[^']*'|[+-]?\\d[\\w.:+-]*".r
+
+  /** A reason without the row's own values, numbers and times. */
+  def kindOf(reason: String): String = own.replaceAllIn(reason, "...")
+}

@@ -1,0 +1,82 @@
+"""`keyfold log`: what a table's log contains, whether it is whole, and less of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from keyfold.engine.log.table_log import TableLog
+from keyfold.engine.storage.layout import AppHome
+from tests.cli.conftest import ROWS, TOTALS, Cli, make_app
+from tests.log_files import publish
+
+CHANGES = pa.schema([("_op", pa.string()), ("region", pa.string())])
+REJECTED = {"kind": "rejected", "reason": "r", "raw": "{}"}
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> TableLog:
+    """The log of shop.totals: changes in two batches, a rejected row in the second."""
+    place = AppHome(tmp_path / "home" / "shop")
+    make_app(place, {TOTALS: ROWS[TOTALS]})
+    log = TableLog(place.table("totals").log)
+    row = {"_op": "upsert", "region": "eu"}
+    publish(log, 0, {"change": [row]}, schema=CHANGES, at=datetime.now(UTC) - timedelta(days=2))
+    publish(log, 11, {"change": [row, row], "rejected": [REJECTED]}, schema=CHANGES)
+    return log
+
+
+def home(log: TableLog) -> tuple[str, str]:
+    return ("--home", str(log.directory.parents[3]))
+
+
+def test_batches_are_listed_with_their_rows_files_and_sizes(cli: Cli, log: TableLog) -> None:
+    shown = cli("log", "show", "shop.totals", *home(log))
+    assert shown.code == 0
+    header, _, first, second = shown.out.splitlines()
+    assert header.split() == ["batch", "at", "change", "late", "rejected", "duplicate", "files", "size"]
+    assert [first.split()[i] for i in (0, 2, 4, 6)] == ["0", "1", "0", "1"]
+    assert [second.split()[i] for i in (0, 2, 4, 6)] == ["11", "2", "1", "2"]
+    newest = cli("log", "show", "totals", *home(log), "--limit", 1, "--json").json
+    assert [(b["batch"], b["change"], b["rejected"], b["files"]) for b in newest["batches"]] == [
+        (11, 2, 1, 2)
+    ]
+    assert newest["removed_upto"] == -1
+
+
+def test_what_was_removed_is_said(cli: Cli, log: TableLog) -> None:
+    (log.directory / "totals.json").write_text('{"layout": 1, "upto": 7, "counts": {"change": 12345}}')
+    shown = cli("log", "show", "totals", *home(log))
+    assert "changes up to batch 7 were read by all and removed: 12.3k change" in shown.err
+
+
+def test_every_file_is_compared_with_its_checksum(cli: Cli, log: TableLog) -> None:
+    whole = cli("log", "verify", "totals", *home(log))
+    assert (whole.code, whole.out.startswith("3 files, ")) == (0, True)
+    assert cli("log", "verify", "totals", *home(log), "--json").json["files"] == 3
+    (part,) = (log.find(0) or pytest.fail("it is there")).parts
+    path = log.directory / part.path
+    path.write_bytes(path.read_bytes()[:-4] + b"oops")
+    damaged = cli("log", "verify", "totals", *home(log))
+    assert damaged.code == 1
+    assert f"{path} is damaged: its checksum is" in damaged.err
+
+
+def test_side_outputs_of_batches_whose_changes_are_gone_are_deleted(cli: Cli, log: TableLog) -> None:
+    assert cli("log", "prune", "totals", *home(log), "--json").json == {"batches": 0, "bytes": 0}
+    (log.directory / "totals.json").write_text('{"layout": 1, "upto": 11, "counts": {}}')
+    done = cli("log", "prune", "totals", *home(log), "--older-than", "1 day")
+    assert done.out.startswith("side outputs of 1 batches deleted")
+    assert log.batches() == [11]
+    wrong = cli("log", "prune", "totals", *home(log), "--older-than", "soon")
+    assert wrong.code == 2
+    assert "older-than" in wrong.err
+
+
+def test_an_unknown_table_suggests_a_near_one(cli: Cli, log: TableLog) -> None:
+    found = cli("log", "show", "shop.total", *home(log))
+    assert found.code == 2
+    assert "did you mean 'totals'" in found.err

@@ -1,0 +1,47 @@
+"""Writes logs as the kernel and the log's writer do, for tests that start no JVM."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from keyfold.engine.log.manifest import KINDS, Kind, Manifest, Part
+from keyfold.engine.log.table_log import TableLog
+
+WINDOW = pa.struct([("start", pa.int64()), ("end", pa.int64())])
+SIDE = pa.schema(
+    [(name, pa.string()) for name in ("kind", "reason", "raw", "stream", "cause", "file")]
+    + [(name, pa.int64()) for name in ("line", "byte", "event_time", "watermark", "missed", "last_end")]
+    + [("windows", pa.list_(WINDOW)), ("step", pa.string()), ("count", pa.int64())]
+)
+
+
+def publish(
+    log: TableLog,
+    batch: int,
+    rows: Mapping[Kind, Sequence[Mapping[str, Any]]] | None = None,
+    *,
+    schema: pa.Schema | None = None,
+    at: datetime | None = None,
+    counts: Mapping[str, int] | None = None,
+) -> Manifest:
+    """Publishes a batch; `schema` is that of changes."""
+    directory = log.directory / "data" / f"{batch}-test"
+    directory.mkdir(parents=True, exist_ok=True)
+    parts = []
+    for kind, some in (rows or {}).items():
+        if some:
+            path = directory / f"part-{kind}.parquet"
+            pq.write_table(pa.Table.from_pylist(list(some), schema if kind == "change" else SIDE), path)
+            content = path.read_bytes()
+            name = str(path.relative_to(log.directory))
+            parts.append(Part(name, kind, len(some), len(content), f"crc32:{zlib.crc32(content):08x}"))
+    counted = {kind: len((rows or {}).get(kind, ())) for kind in KINDS} | dict(counts or {})
+    found = Manifest(batch, 1, at or datetime.now(UTC), None, counted, tuple(parts))
+    log.file(batch).write_bytes(found.encode())
+    return found

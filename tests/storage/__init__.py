@@ -1,0 +1,1 @@
+"""Storage on HDFS and S3, which run here on loopback."""

@@ -1,0 +1,51 @@
+"""Storage on S3: moto's server on loopback."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from keyfold.engine import session
+from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.remote import SparkStorage
+from tests.storage.contract import StorageContract
+from tests.storage.lease_contract import LeaseContract
+from tests.storage.lossy import lossy
+
+pytestmark = pytest.mark.jvm
+roots = count()
+
+
+class TestSparkStorageOnS3(StorageContract):
+    @pytest.fixture
+    def storage(self, spark: Any, s3: str) -> SparkStorage:
+        return SparkStorage(session.kernel(spark), spark, f"{s3}/contract/{next(roots)}")
+
+
+class TestLeaseOnS3(LeaseContract):
+    @pytest.fixture
+    def home(self, spark: Any, s3: str) -> AppHome:
+        return AppHome(Path("shop"), SparkStorage(session.kernel(spark), spark, f"{s3}/lease/{next(roots)}"))
+
+
+def test_an_upload_whose_answer_was_lost_counts(spark: Any, s3: str) -> None:
+    """The first request succeeds without an answer, and its repetition is refused."""
+    with lossy(spark, s3) as address:
+        storage = SparkStorage(session.kernel(spark), spark, f"s3a://lossy/{next(roots)}")
+        assert storage.put_new("f", b"mine")
+        assert address.lost == 1
+        assert not storage.put_new("f", b"other")
+        assert storage.read("f") == b"mine"
+
+
+def test_a_bucket_without_conditional_uploads_is_refused(spark: Any, s3: str) -> None:
+    key = "fs.s3a.bucket.other.create.conditional.enabled"
+    spark.conf.set(key, "false")
+    try:
+        with pytest.raises(OSError, match=r"fs\.s3a\.create\.conditional\.enabled"):
+            SparkStorage(session.kernel(spark), spark, "s3a://other/x")
+    finally:
+        spark.conf.unset(key)
