@@ -176,9 +176,10 @@ class _Start:
             home,
             table.view,
             writer,
-            changes=read,
+            changes=read or table.spec.history_ms is not None,
             followers=[*followers, *([TablesThatRead(kernel, home.log_url)] if uses else [])],
             lag=self.settings.view_lag,
+            prune=lambda: None if changelog else self._prune(table.spec, log, followers),
         )
         handle.hooks[name] = hook
         for follower in followers:
