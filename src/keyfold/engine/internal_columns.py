@@ -26,6 +26,8 @@ REPLAY: Final = "_kf_replay"
 """The watermark that a replayed late row was late by."""
 WEIGHT: Final = "_kf_weight"
 """1 for a row, -1 for its retraction."""
+ROW_ID: Final = "_kf_id"
+"""In a retracting stream: which row of which table a row comes from, and the place of its change."""
 PREVIOUS: Final = "_kf_prev"
 """The row before a change."""
 BATCH: Final = "_kf_batch"
@@ -44,6 +46,7 @@ KERNEL: Final = {
     "Now": NOW,
     "Replay": REPLAY,
     "Weight": WEIGHT,
+    "RowId": ROW_ID,
     "Prev": PREVIOUS,
     "Batch": BATCH,
     "Position": POSITION,

@@ -153,7 +153,10 @@ class _Start:
         self.place.write_plan(_merged(self.stored, plan))
 
     def _partitions(self, table: Compiled) -> int:
-        """The number of state partitions, which the table's first start fixes."""
+        """The number of state partitions: that of the checkpoint or, before its first batch, of the plan."""
+        fixed = self.place.table(table.spec.name).spark.partitions()
+        if fixed is not None:
+            return fixed
         known = ((self.stored or {}).get("tables") or {}).get(table.spec.name)
         if known is not None:
             return int(known["partitions"])
@@ -174,9 +177,10 @@ class _Start:
             home,
             table.view,
             writer,
-            changes=read,
+            changes=read or table.spec.history_ms is not None,
             followers=[*followers, *([TablesThatRead(kernel, home.log_url)] if uses else [])],
             lag=self.settings.view_lag,
+            prune=lambda: None if changelog else self._prune(table.spec, log, followers),
         )
         handle.hooks[name] = hook
         for follower in followers:

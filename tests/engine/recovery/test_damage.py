@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -61,6 +62,12 @@ def goes_on(directory: Path, others: int) -> None:
         assert handle.table("others").position().batch == others  # type: ignore[union-attr]
 
 
+def state_of(checkpoint: Path, batch: int) -> Path:
+    """What a batch changed in the only partition, by the attempt that the commit log names."""
+    (file,) = checkpoint.glob(f"state/0/0/{batch + 1}_*.changelog")
+    return file
+
+
 def overwritten(file: Path) -> None:
     content = bytearray(file.read_bytes())
     middle = len(content) // 2
@@ -76,10 +83,13 @@ def test_state_that_is_damaged_is_named_and_reset_costs_no_other_table(
     place: AppHome, tmp_path: Path
 ) -> None:
     checkpoint = place.table("totals").checkpoint
+    newest, earlier = state_of(checkpoint, batch=1), state_of(checkpoint, batch=0)
     hurt: list[tuple[Path, Callable[[Path], None], str]] = [
-        (checkpoint / "state/0/0/2.changelog", overwritten, "is cut short or overwritten"),
-        (checkpoint / "state/0/0/2.changelog", lambda file: file.write_bytes(b""), "is cut short"),
-        (checkpoint / "state/0/0/2.changelog", Path.unlink, "is missing"),
+        (newest, overwritten, "is cut short or overwritten"),
+        (newest, lambda file: file.write_bytes(b""), "is cut short"),
+        # Whole, and not what was written: only its checksum tells.
+        (newest, lambda file: file.write_bytes(earlier.read_bytes()), "is cut short or overwritten"),
+        (newest, Path.unlink, "is missing"),
         (checkpoint / "state/0/_metadata/v2/1", cut, "is cut short"),
         (checkpoint / "metadata", cut, "is cut short"),
         (checkpoint / "offsets/1", cut, "is cut short"),
@@ -97,8 +107,18 @@ def test_state_that_is_damaged_is_named_and_reset_costs_no_other_table(
         assert "the batch is retried" not in error
         shutil.rmtree(place.path)
         shutil.copytree(whole, place.path)
-    overwritten(checkpoint / "state/0/0/2.changelog")
+    overwritten(newest)
     table_removal.remove(place, "reset", table_removal.with_readers(place, "totals"))
+    goes_on(tmp_path, others=2)
+
+
+def test_state_that_another_attempt_of_a_task_wrote_is_not_read(place: AppHome, tmp_path: Path) -> None:
+    """As after speculation, or a task that was taken for dead: the commit log says whose state counts."""
+    for table in ("totals", "sizes", "others"):
+        checkpoint = place.table(table).checkpoint
+        newest, earlier = state_of(checkpoint, batch=1), state_of(checkpoint, batch=0)
+        shutil.copy(earlier, newest.with_name(f"2_{uuid.uuid4()}.changelog"))
+        shutil.copy(earlier, newest.with_name(f"3_{uuid.uuid4()}.changelog"))
     goes_on(tmp_path, others=2)
 
 

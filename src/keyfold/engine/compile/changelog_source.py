@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.engine.compile.context import Context
-from keyfold.engine.internal_columns import OP, PREVIOUS, SIDE_OUTPUT, WEIGHT
+from keyfold.engine.internal_columns import BATCH, OP, POSITION, PREVIOUS, ROW_ID, SIDE_OUTPUT, WEIGHT
 from keyfold.engine.log.readers import Use
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.errors import BadExpression
@@ -25,7 +25,8 @@ _OPTIONS: Final = {
 def changelog(context: Context, node: nodes.Changes) -> Any:
     """The changelog as a retracting stream: a row of weight 1, after the old row of weight -1.
 
-    With `previous`, each change once, with its kind and the old row as a struct.
+    Both have the id of the table's row, by which the one is retracted whatever its columns were, and the
+    order of the change. With `previous`, each change once, with its kind and the old row as a struct.
     """
     upstream = context.upstream[node.table]
     changes = change_stream(context, node)
@@ -35,8 +36,20 @@ def changelog(context: Context, node: nodes.Changes) -> Any:
         return context.begin(node, changes.selectExpr(*keys, *columns, OP, f"{old} as previous"))
     retraction = f"if({PREVIOUS} is null, null, {_weighted(keys, columns, f'{PREVIOUS}.', -1)})"
     row = f"if({OP} = 'delete', null, {_weighted(keys, columns, '', 1)})"
-    both = changes.selectExpr(f"explode(filter(array({retraction}, {row}), row -> row is not null)) as row")
-    return context.begin(node, both.selectExpr("row.*"))
+    each = f"explode(filter(array({retraction}, {row}), row -> row is not null)) as row"
+    both = changes.selectExpr(BATCH, POSITION, each)
+    return context.begin(node, both.select("row.*", _row_id(context, upstream.keys)))
+
+
+def _row_id(context: Context, keys: Sequence[str]) -> Any:
+    """The column that identifies the upstream row; the kernel has its type in RowId.scala."""
+    from pyspark.sql import Column
+    from pyspark.sql import functions as F
+
+    # Stages are numbered as they are compiled: two readings of a table have different numbers.
+    row = Column(context.api.rowId([F.col(f"row.`{key}`")._jc for key in keys], context.stages))
+    change = F.expr(f"shiftleft({BATCH}, 32) + {POSITION}")
+    return F.struct(row.alias("row"), change.alias("change")).alias(ROW_ID)
 
 
 def _weighted(keys: Sequence[str], columns: Sequence[str], prefix: str, weight: int) -> str:

@@ -8,7 +8,7 @@ from keyfold.engine.compile import keyed_state
 from keyfold.engine.compile.changelog_source import change_stream
 from keyfold.engine.compile.context import Context
 from keyfold.engine.compile.upstream import ChangeSchema
-from keyfold.engine.internal_columns import BATCH, OP, POSITION, SIDE_OUTPUT, TIME, WEIGHT, visible
+from keyfold.engine.internal_columns import BATCH, OP, POSITION, ROW_ID, SIDE_OUTPUT, TIME, WEIGHT, visible
 from keyfold.errors import BadExpression, did_you_mean
 from keyfold.plan import nodes
 
@@ -77,7 +77,7 @@ def _stream_side(rows: DataFrame, on: list[str], own: list[str], table: ChangeSc
     timed, weighted = TIME in rows.columns, WEIGHT in rows.columns
     return rows.select(
         *_keys(rows, on),
-        _struct(own).alias("row"),
+        _struct(_buffered(rows, own)).alias("row"),
         F.lit(None).cast(_value_type(table)).alias("value"),
         F.lit(_ROW).alias("side"),
         (F.col(TIME) if timed else F.lit(None).cast("timestamp")).alias("time"),
@@ -91,7 +91,7 @@ def _table_side(values: DataFrame, rows: DataFrame, own: list[str], table: Chang
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
 
-    row = StructType([rows.schema[name] for name in own])
+    row = StructType([rows.schema[name] for name in _buffered(rows, own)])
     return values.select(
         *(F.col(f"`{name}`").alias(f"k{i}") for i, name in enumerate(table.keys)),
         F.lit(None).cast(row).alias("row"),
@@ -102,6 +102,11 @@ def _table_side(values: DataFrame, rows: DataFrame, own: list[str], table: Chang
         F.lit(1).alias("weight"),
         F.lit(None).cast(rows.schema[SIDE_OUTPUT].dataType).alias("side_output"),
     )
+
+
+def _buffered(rows: DataFrame, own: list[str]) -> list[str]:
+    """What the kernel buffers of a row: the user's columns and, in a retracting stream, the row's id."""
+    return [*own, *(name for name in rows.columns if name == ROW_ID)]
 
 
 def _keys(rows: DataFrame, on: list[str]) -> list[Any]:

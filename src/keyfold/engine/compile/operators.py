@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from keyfold.engine.compile import changelog_source, enrich, join, lookup
 from keyfold.engine.compile.context import Context
 from keyfold.engine.compile.expressions import column
-from keyfold.engine.internal_columns import SIDE_OUTPUT, TIME, WEIGHT
+from keyfold.engine.internal_columns import ROW_ID, SIDE_OUTPUT, TIME, WEIGHT
 from keyfold.engine.sources import reader
 from keyfold.engine.sources.connectors import source_of
 from keyfold.engine.spark_errors import explained
@@ -108,6 +108,10 @@ def _union(context: Context, node: nodes.Union) -> Any:
     if any(WEIGHT in frame.columns for frame in frames):
         # Rows of an append-only stream, beside those of a retracting one.
         frames = [f if WEIGHT in f.columns else f.withColumn(WEIGHT, F.lit(1)) for f in frames]
+    kinds = [frame.schema[ROW_ID].dataType for frame in frames if ROW_ID in frame.columns]
+    for kind in kinds[:1]:
+        none = F.lit(None).cast(kind)
+        frames = [f if ROW_ID in f.columns else f.withColumn(ROW_ID, none) for f in frames]
     together = frames[0]
     with explained(context.spark, "union", where, " and ".join(map(nodes.name_of, node.inputs))):
         for frame in frames[1:]:

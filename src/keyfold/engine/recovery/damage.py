@@ -16,7 +16,7 @@ from keyfold.errors import HomeUnusable
 
 # How Spark reports state that it can't load, and a checkpoint with a part missing.
 _STATE: Final = re.compile(
-    r"CANNOT_LOAD_STATE_STORE|STATE_STORE_|_STATE_DIRECTORY|STREAMING_CHECKPOINT_"
+    r"CANNOT_LOAD_STATE_STORE|STATE_STORE_|_STATE_DIRECTORY|STREAMING_CHECKPOINT_|CHECKPOINT_FILE_CHECKSUM_"
     r"|error occurred during loading state"
 )
 

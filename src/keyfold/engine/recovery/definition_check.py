@@ -104,8 +104,10 @@ def check(app: str, stored: dict[str, Any] | None, compiled: Compiled, place: Ap
 def _refuse_changes(app: str, old: dict[str, Any], compiled: Compiled, place: AppHome) -> None:
     changes = differences(old["meaning"], meaning_of(compiled))
     asked = compiled.spec.partitions
-    if asked is not None and asked != old["partitions"]:
-        changes.append(f"partitions: {old['partitions']} on disk, {asked} now (fixed at the first start)")
+    # A resize changes the checkpoint and not the stored plan.
+    on_disk = place.table(compiled.spec.name).spark.partitions() or old["partitions"]
+    if asked is not None and asked != on_disk:
+        changes.append(f"partitions: {on_disk} on disk, {asked} now (fixed at the first start)")
     if changes:
         raise StateMismatch(
             f"the state of {compiled.name} was written by another definition; nothing was changed",

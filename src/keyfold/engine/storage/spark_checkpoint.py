@@ -99,9 +99,17 @@ class SparkCheckpoint:
 
     def state_codec(self) -> str | None:
         """The compression codec of the state's changelog files."""
+        return self._setting("spark.sql.streaming.stateStore.compression.codec")
+
+    def partitions(self) -> int | None:
+        """The number of state partitions, which the first batch fixes and only a resize changes."""
+        found = self._setting("spark.sql.shuffle.partitions")
+        return None if found is None else int(found)
+
+    def _setting(self, key: str) -> str | None:
+        """A setting of the query that Spark keeps from its first batch on."""
         try:
-            conf = self._offsets(self.begun() or 0)[0]["conf"]
-            return str(conf["spark.sql.streaming.stateStore.compression.codec"])
+            return str(self._offsets(self.begun() or 0)[0]["conf"][key])
         except (OSError, ValueError, LookupError, TypeError):
             return None
 

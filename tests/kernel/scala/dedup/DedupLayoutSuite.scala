@@ -2,14 +2,15 @@ package org.apache.spark.sql.keyfold.dedup
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{AttributeReference, UnsafeProjection}
-import org.apache.spark.sql.keyfold.rows.{KeyedRows, SideOutput}
+import org.apache.spark.sql.keyfold.physical.OrderStamp
+import org.apache.spark.sql.keyfold.rows.SideOutput
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
 /** Rows as they are shuffled and stored for dedup, and the counting of duplicates. */
 class DedupLayoutSuite extends munit.FunSuite {
   private val input = Seq("bucket" -> IntegerType, "id" -> StringType, "id" -> StringType, "n" -> LongType,
-    "stamp" -> KeyedRows.stampType, "side" -> SideOutput.schema)
+    "stamp" -> OrderStamp.schema, "side" -> SideOutput.schema)
     .map { case (name, t) => AttributeReference(name, t)() }
   private val layout = DedupLayout(input, keys = 1, columns = 2, timed = true)
   private val untimed = layout.copy(timed = false)

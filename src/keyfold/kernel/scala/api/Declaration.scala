@@ -56,6 +56,9 @@ case class Declaration(
   /** 1 for a row, -1 for its retraction; None where rows are never retracted. */
   def weight: Option[Attribute] = source.find(_.name == InternalColumns.Weight)
 
+  /** Which upstream row a row comes from; None where no row comes from a table's changelog. */
+  def rowId: Option[Attribute] = source.find(_.name == InternalColumns.RowId)
+
   def keyColumns: Seq[Attribute] = keys.map(k => scope.seen.find(_.name.equalsIgnoreCase(k)).get)
   /** The key over the source's columns. */
   def keyExpressions: Seq[Alias] = keyColumns.map(k => Alias(scope.inSource(k), k.name)())
@@ -120,6 +123,9 @@ case class Declaration(
    * fold.
    */
   def ranksRetainedRows: Boolean = topN.exists(t => weight.isDefined || t.orders.nonEmpty)
+
+  /** Whether retained rows are retracted, by their ids where they have one. */
+  def retractsRetainedRows: Boolean = weight.isDefined && (recomputesAggregates || ranksRetainedRows)
 
   /** Whether a key's rows are folded one by one and in order, so that they can't be pre-aggregated. */
   def foldsInOrder: Boolean =

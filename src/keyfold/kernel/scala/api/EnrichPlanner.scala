@@ -35,9 +35,9 @@ class EnrichPlanner(spark: SparkSession) {
 
   /**
    * With the table's newest row. `both`: rows and values with the columns of `EnrichLayout`, of which the
-   * first `keys` are the key. `names`: the columns of the result, those of the row and then those of the
-   * value. `on`: where in the row the key's columns are, which for a value without a row are filled from the
-   * key.
+   * first `keys` are the key. `names`: the columns of the result, those of the row, without its id, and then
+   * those of the value. `on`: where in the row the key's columns are, which for a value without a row are
+   * filled from the key.
    */
   def byArrival(
       both: DataFrame, keys: Int, options: EnrichOptions, timed: Boolean, names: Seq[String], on: Seq[Int])
@@ -46,13 +46,15 @@ class EnrichPlanner(spark: SparkSession) {
     val child = StatefulOperator.withoutEventTimeMetadata(declared)
     val in = EnrichInputLayout.of(child, keys)
     val layout = EnrichLayout(keys, in.rowType, in.valueType)
-    val row = in.rowFields.zipWithIndex.map { case (field, i) =>
+    val (rowIds, fields) = in.rowFields.zipWithIndex.partition { case (_, i) => i == layout.idIndex }
+    val row = fields.map { case (field, i) =>
       val key = on.indexOf(i)
       if (options.keepValues && key >= 0) Coalesce(Seq(field, in.keys(key))) else field
     }
     val own = Seq(
       Option.when(timed)(InternalColumns.Time -> in.time),
       Option.when(options.follow)(InternalColumns.Weight -> in.weight),
+      rowIds.headOption.map { case (id, _) => InternalColumns.RowId -> id },
       Some(InternalColumns.SideOutput -> in.sideOutput)).flatten
     val columns: Seq[Expression] = row ++ in.valueFields ++ own.map(_._2)
     val processor = new ArrivalEnrichProcessor(

@@ -10,7 +10,7 @@ import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.keyfold.io.{RemoteFiles, WatchedFileSource}
 import org.apache.spark.sql.execution.keyfold.log.{LogStream, PublishedBatches}
 import org.apache.spark.sql.execution.keyfold.lookup.LookupTable
-import org.apache.spark.sql.keyfold.expressions.{ColumnScope, InternalColumns, ValidEventTime}
+import org.apache.spark.sql.keyfold.expressions.{ColumnScope, InternalColumns, RowId, ValidEventTime}
 import org.apache.spark.sql.keyfold.join.StreamJoin
 import org.apache.spark.sql.keyfold.log.LogWriter
 import org.apache.spark.sql.keyfold.physical.{KernelStrategy, PartitionStepNode, PlanCheck}
@@ -90,6 +90,10 @@ object KernelApi {
    * The plan of a table whose stateful operator is not the kernel's, with the watermark passed to its steps.
    */
   def propagateWatermark(df: DataFrame): DataFrame = frame(df, WatermarkPropagation(plan(df)))
+
+  /** The id of a table's row with these key columns, where a table reads its changelog. */
+  def rowId(keys: java.util.List[Column], reading: Int): Column =
+    SparkDatasets.column(RowId(reading, keys.asScala.map(SparkDatasets.expression).toSeq))
 
   // The log
 

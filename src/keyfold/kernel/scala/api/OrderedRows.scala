@@ -24,7 +24,7 @@ object OrderedRows {
     val sent = read.map(a => AttributeReference(a.name, a.dataType)())
     val step = KeyedRows(
       declared.gate(source), declared.keyExpressions, read.map(scope.inSource), declared.time, lateness)
-    val layout = RowLayout(keys, sent, None, step.added)
+    val layout = RowLayout(keys, sent, RetractingColumns.None, step.added)
     val columns = AttributeMap(read.zip(sent))
     OrderedRows(step, layout, fold.reading(layout.shuffled.input)(_.transform {
       case a: AttributeReference if columns.contains(a) => columns(a)

@@ -3,7 +3,7 @@ package org.apache.spark.sql.keyfold.api
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, InternalColumns}
 import org.apache.spark.sql.keyfold.rows.SideOutput
-import org.apache.spark.sql.keyfold.state.ShuffledRowLayout
+import org.apache.spark.sql.keyfold.state.{RetractionLayout, ShuffledRowLayout}
 import org.apache.spark.sql.types._
 
 /** Partial states through the shuffle: the key, perhaps a pane of time, the fold's state, the side output. */
@@ -22,19 +22,42 @@ object PartialStateLayout {
 }
 
 /**
- * Rows through the shuffle, one by one: key, columns, weight, order stamp, the whole row, the side output.
+ * Rows through the shuffle, one by one: key, columns, in a retracting stream the row's id, its weight and
+ * the order of its change, then the order stamp, the whole row, the side output.
  */
 case class RowLayout(
     keys: Seq[Attribute],
     columns: Seq[Attribute],
-    weight: Option[Attribute],
+    retracting: RetractingColumns,
     order: Attribute,
     whole: Attribute) {
   val sideOutput: Attribute = SideOutput.attribute()
-  private val attributes = keys ++ columns ++ weight ++ Seq(order, whole, sideOutput)
+  private val attributes = keys ++ columns ++ retracting.all ++ Seq(order, whole, sideOutput)
   val shuffled: ShuffledRowLayout = ShuffledRowLayout(attributes, keys.length, ordered = true)
-  /** Where the weight is, -1 where rows have none. */
-  def weightAt: Int = weight.fold(-1)(attributes.indexOf(_))
+
+  /** A row as it is retained: its time, its columns and, where it has one, its id. */
+  val retained: Seq[AttributeReference] = AttributeReference(InternalColumns.Newest, LongType)() +:
+    (columns ++ retracting.id).map(_.asInstanceOf[AttributeReference])
+
+  /** Where retractions are recognized and find the rows that they retract. */
+  def retraction: RetractionLayout = {
+    def at(column: Option[Attribute], in: Seq[Attribute]) = column.fold(-1)(in.indexOf(_))
+    RetractionLayout(at(retracting.weight, attributes), at(retracting.id, attributes),
+      at(retracting.change, attributes), at(retracting.id, retained))
+  }
+}
+
+/** The columns that the rows of a retracting stream have beside their own. */
+case class RetractingColumns(id: Option[Attribute], weight: Option[Attribute], change: Option[Attribute]) {
+  def all: Seq[Attribute] = (id ++ weight ++ change).toSeq
+}
+
+object RetractingColumns {
+  val None: RetractingColumns = RetractingColumns(scala.None, scala.None, scala.None)
+
+  def apply(weight: Option[Attribute], rowId: Option[Attribute]): RetractingColumns = RetractingColumns(
+    rowId.map(_ => AttributeReference(InternalColumns.RowId, BinaryType)()), weight.map(_.newInstance()),
+    rowId.map(_ => AttributeReference("change", LongType)()))
 }
 
 object RowLayout {
@@ -42,10 +65,10 @@ object RowLayout {
   def apply(
       keys: Seq[Attribute],
       columns: Seq[Attribute],
-      weight: Option[Attribute],
+      retracting: RetractingColumns,
       stamps: Seq[DataType]): RowLayout = {
     val Seq(order, whole) = stamps
-    RowLayout(keys, columns, weight, AttributeReference(InternalColumns.Order, order)(),
+    RowLayout(keys, columns, retracting, AttributeReference(InternalColumns.Order, order)(),
       AttributeReference(InternalColumns.Whole, whole)())
   }
 }

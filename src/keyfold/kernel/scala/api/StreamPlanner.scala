@@ -11,17 +11,17 @@ import org.apache.spark.sql.keyfold.state.TimerBuckets
 import org.apache.spark.sql.streaming.TimeMode
 
 /**
- * Plans a step of a stream: the user's columns, then the event time and the weight where it has them, side
- * outputs.
+ * Plans a step of a stream: the user's columns, then the event time, the weight and the row's id where it has
+ * them, side outputs.
  */
 class StreamPlanner(declared: Declaration) {
-  import declared.{scope, source, time, weight}
+  import declared.{rowId, scope, source, time, weight}
 
   /**
    * `where` and `select` alone. With a rule, rows that the operator above can no longer use are side outputs.
    */
   def rows(from: LogicalPlan, lateness: Option[BehindWatermark]): LogicalPlan = {
-    val own = (time ++ weight).toSeq
+    val own = (time ++ weight ++ rowId).toSeq
     val check = LatenessCheck(lateness.filter(_ => time.isDefined), source, time)
     val step = StatelessStep(declared.gate(), scope.exprs, own, check)
     val output = scope.seen.map(a => AttributeReference(a.name, a.dataType)()) ++ own.map(renewed)

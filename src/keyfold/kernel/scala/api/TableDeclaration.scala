@@ -208,8 +208,13 @@ class TableDeclaration(df: DataFrame, input: InputSettings) {
   /** The table's changes and side outputs. `columns`: those that the source is asked for, or null for all. */
   def changelog(ttlMs: Long, columns: java.util.List[String]): DataFrame = {
     val wanted = Option(columns).map(_.asScala.toSet)
-    val source = declared.source.filter(a => InternalColumns.hidden(a.name) || wanted.forall(_(a.name)))
-    frame(planner(ttlMs, source).plan.over(if (wanted.isEmpty) sourcePlan else pruned(source)))
+    // Sums subtract what a retraction says: they need no id, which costs an array of bytes per row.
+    val source = declared.source.filter { a =>
+      if (a.name == InternalColumns.RowId) declared.retractsRetainedRows
+      else InternalColumns.hidden(a.name) || wanted.forall(_(a.name))
+    }
+    val all = source.length == declared.source.length
+    frame(planner(ttlMs, source).plan.over(if (all) sourcePlan else pruned(source)))
   }
 
   private def pruned(source: Seq[Attribute]): LogicalPlan = {

@@ -3,7 +3,7 @@ package org.apache.spark.sql.keyfold.api
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.keyfold.expressions.{AggregateFold, InternalColumns}
+import org.apache.spark.sql.keyfold.expressions.{AggregateFold, InternalColumns, RowId}
 import org.apache.spark.sql.keyfold.pattern.{PatternDeclaration, PatternLayout, PatternProcessor}
 import org.apache.spark.sql.keyfold.physical.{MergePartials, PartitionStep, PartitionStepNode}
 import org.apache.spark.sql.keyfold.physical.{StatefulOperator, Unwrap, WatermarkPropagation}
@@ -53,7 +53,7 @@ case class TablePlan(
  * Plans a declared table, one method per kind of table. `source`: the columns of the source that are read.
  */
 class TablePlanner(declared: Declaration, source: Seq[Attribute], ttlMs: Option[Long]) {
-  import declared.{input, pattern, scope, time, weight, window}
+  import declared.{input, pattern, rowId, scope, time, weight, window}
   private val keys = declared.shuffledKeys
   private val timeMode =
     if (!declared.waitsForTime(ttlMs.isDefined)) TimeMode.None()
@@ -107,11 +107,11 @@ class TablePlanner(declared: Declaration, source: Seq[Attribute], ttlMs: Option[
     val read = (scope.seen ++ scope.source).filter(declared.columnFold.references.contains)
     val rows = retainedRows(read.map(a => a.name -> scope.inSource(a)))
     val columns = AttributeMap(read.zip(rows.layout.columns))
-    val fold = declared.columnFold.reading(rows.retained)(_.transform {
+    val fold = declared.columnFold.reading(rows.layout.retained)(_.transform {
       case a: AttributeReference if columns.contains(a) => columns(a)
     })
     rows.plan(new RecomputedAggregateProcessor(fold.copy(previous = declared.emitsPreviousRow),
-      rows.layout.shuffled, input.sideOutput, rows.retained, rows.layout.weightAt))
+      rows.layout.shuffled, input.sideOutput, rows.layout.retained, rows.layout.retraction))
   }
 
   /** Whole rows, the first by an order or the newest: shown columns and order columns are retained by row. */
@@ -127,22 +127,22 @@ class TablePlanner(declared: Declaration, source: Seq[Attribute], ttlMs: Option[
     val rank = Option.when(orders.nonEmpty)(
       AttributeReference(InternalColumns.Rank, IntegerType, nullable = false)())
     val fold = TablePlanner.rowAsState(
-      declared.keyColumns ++ rank, rows.retained, shownBehind, declared.emitsPreviousRow)
-    rows.plan(new TopNProcessor(fold, rows.layout.shuffled, input.sideOutput, rows.retained,
-      rows.layout.weightAt, ttlMs, topN.copy(orders = orders)))
+      declared.keyColumns ++ rank, rows.layout.retained, shownBehind, declared.emitsPreviousRow)
+    rows.plan(new TopNProcessor(fold, rows.layout.shuffled, input.sideOutput, rows.layout.retained,
+      rows.layout.retraction, ttlMs, topN.copy(orders = orders)))
   }
 
-  private case class RetainedRows(step: KeyedRows, layout: RowLayout, retained: Seq[AttributeReference]) {
+  private case class RetainedRows(step: KeyedRows, layout: RowLayout) {
     def plan(processor: KeyedProcessor): TablePlan =
       TablePlan(step, layout.shuffled, keys, KeyGroupingPlan.SparkSort, processor, timeMode)
   }
 
   private def retainedRows(sent: Seq[(String, Expression)]): RetainedRows = {
+    val retracting = rowId.map(RowId.id) ++ weight ++ rowId.map(RowId.change)
     val step = KeyedRows(
-      declared.gate(source), declared.keyExpressions, sent.map(_._2) ++ weight, time, lateness)
+      declared.gate(source), declared.keyExpressions, sent.map(_._2) ++ retracting, time, lateness)
     val columns = sent.map { case (name, e) => AttributeReference(name, e.dataType)() }
-    val layout = RowLayout(keys, columns, weight.map(_.newInstance()), step.added)
-    RetainedRows(step, layout, AttributeReference(InternalColumns.Newest, LongType)() +: columns)
+    RetainedRows(step, RowLayout(keys, columns, RetractingColumns(weight, rowId), step.added))
   }
 
   /**

@@ -3,6 +3,7 @@ package org.apache.spark.sql.keyfold.dedup
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.util.GenericArrayData
+import org.apache.spark.sql.keyfold.physical.OrderStamp
 import org.apache.spark.sql.keyfold.rows.SideOutput
 import org.apache.spark.sql.types._
 
@@ -19,7 +20,7 @@ case class DedupLayout(input: Seq[Attribute], keys: Int, columns: Int, timed: Bo
   def keySchema: StructType = StructType(key.map(a => StructField(a.name, a.dataType)))
   def row: Seq[Attribute] = input.slice(firstColumn, stamp)
   /** In microseconds. */
-  def eventTime(shuffled: InternalRow): Long = shuffled.getStruct(stamp, 2).getLong(0)
+  def eventTime(shuffled: InternalRow): Long = OrderStamp.micros(shuffled, stamp)
 
   /** The row as it continues in the stream: its columns, its event time if it has one, and no side output. */
   def keptRow: Seq[Expression] = row ++ time :+ SideOutput.none
@@ -27,7 +28,7 @@ case class DedupLayout(input: Seq[Attribute], keys: Int, columns: Int, timed: Bo
   def sideOutputRow(sideOutput: Expression): Seq[Expression] =
     row.map(a => Literal(null, a.dataType)) ++ time :+ sideOutput
   def sideOutputRow: Seq[Expression] = sideOutputRow(input(sideOutput))
-  private def time: Seq[Expression] = if (timed) Seq(GetStructField(input(stamp), 0)) else Nil
+  private def time: Seq[Expression] = if (timed) Seq(OrderStamp.time(input(stamp))) else Nil
 }
 
 /** The state of a key: the times of the rows that were kept, in microseconds. */

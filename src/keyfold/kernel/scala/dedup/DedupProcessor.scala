@@ -5,8 +5,9 @@ import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.InternalRowEncoder
+import org.apache.spark.sql.keyfold.physical.OrderStamp
 import org.apache.spark.sql.keyfold.rows.{EventTime, SideOutput, SideOutputBuilder, SideOutputSettings}
-import org.apache.spark.sql.keyfold.state.{BucketTimers, KeyedProcessor, TimerTicks}
+import org.apache.spark.sql.keyfold.state.{BucketTimers, TimerTicks}
 import org.apache.spark.sql.streaming._
 
 /**
@@ -70,7 +71,7 @@ class DedupProcessor(
 
   /** Emits the rows of one key that are kept; returns the newest time of these, `NoWatermark` if none is. */
   private def filterDuplicates(key: InternalRow, batch: Array[InternalRow], clock: Long): Long = {
-    if (batch.length > 1) java.util.Arrays.sort(batch, KeyedProcessor.byStamp(layout.stamp))
+    if (batch.length > 1) java.util.Arrays.sort(batch, OrderStamp.order(layout.stamp))
     var kept = KeptTimesLayout.decode(state.getValue(key))
     var (duplicates, newest) = (0, EventTime.NoWatermark)
     batch.foreach { row =>

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.InternalRowEncoder
 import org.apache.spark.sql.keyfold.rows.EventTime
-import org.apache.spark.sql.keyfold.state.TimerTicks
+import org.apache.spark.sql.keyfold.state.{RowChanges, TimerTicks}
 import org.apache.spark.sql.streaming._
 
 /**
@@ -104,19 +104,39 @@ class ArrivalEnrichProcessor(
       old: InternalRow,
       value: InternalRow,
       times: TimerValues): Unit = {
-    val (arrived, retracted) = streamRows.partition(layout.weight(_) > 0)
+    val changes = new RowChanges(streamRows.filter(layout.hasId), layout)
+    val (arrived, retracted) =
+      streamRows.filter(r => !layout.hasId(r) || changes.isLeft(r)).partition(layout.weight(_) > 0)
     val clock = EventTime.clock(times, processingTime)
     val changed = old != value
     val valueWasAlone = settings.unmatchedValues && !anyBuffered
-    val known = if (changed || retracted.nonEmpty) bufferedRows() else null
-    if (changed) known.foreach { r => emitBuffered(key, r, old, -1); emitBuffered(key, r, value, 1) }
+    val rewrites = changes.retracts || retracted.nonEmpty
+    val known = if (changed || rewrites) bufferedRows() else new ArrayBuffer[InternalRow](0)
+    val (touched, untouched) = known.partition(r => changes.touches(layout.rowId(buffered.row(r))))
+    retractById(key, touched, changes, old, value)
+    if (changed) untouched.foreach { r => emitBuffered(key, r, old, -1); emitBuffered(key, r, value, 1) }
     arrived.foreach(emitRow(key, _, value, 1))
     retracted.foreach(emitRow(key, _, value, -1))
     val fresh = arrived.map(r => toBuffered(r, settings.keep.fold(Long.MaxValue)(deadline(r, clock, _))))
-    if (retracted.nonEmpty) replaceBuffer(removed(known ++ fresh, retracted))
+    if (rewrites || touched.nonEmpty) replaceBuffer(removed(untouched ++ fresh, retracted))
     else fresh.foreach(appendToBuffer)
     if (settings.keep.isDefined) fresh.foreach(r => registerTimer(buffered.due(r)))
     if (settings.unmatchedValues) followAlone(key, old, value, changed, valueWasAlone)
+  }
+
+  /**
+   * Retracts rows as they were emitted, whatever their retractions say. A row that is no longer buffered is
+   * retracted as far as it is known.
+   */
+  private def retractById(
+      key: InternalRow,
+      touched: ArrayBuffer[InternalRow],
+      changes: RowChanges,
+      old: InternalRow,
+      value: InternalRow): Unit = {
+    touched.foreach(emitBuffered(key, _, old, -1))
+    val known = touched.iterator.map(r => layout.rowId(buffered.row(r))).toSet
+    changes.retractions.foreach { case (id, r) => if (!known(id)) emitRow(key, r, value, -1) }
   }
 
   /** A value without rows is emitted alone, and retracted when it changes or a row arrives. */
@@ -131,7 +151,7 @@ class ArrivalEnrichProcessor(
     if (value != null && isAlone && (changed || !wasAlone)) emit(key, null, value, null, 1)
   }
 
-  /** The rows without those that are retracted; equal rows are interchangeable. */
+  /** The rows without those that are retracted and have no id; equal rows are interchangeable. */
   private def removed(
       rows: ArrayBuffer[InternalRow],
       retracted: ArrayBuffer[InternalRow]): ArrayBuffer[InternalRow] = {

@@ -2,6 +2,7 @@ package org.apache.spark.sql.keyfold.enrich
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
+import org.apache.spark.sql.keyfold.physical.OrderStamp
 import org.apache.spark.sql.types.StructType
 
 /**
@@ -48,7 +49,7 @@ object EnrichInputLayout {
       sideOutput: Attribute,
       row: StructType): LogicalPlan = {
     val value = CreateNamedStruct(columns.flatMap(a => Seq(Literal(a.name), a)))
-    val (time, arrival) = (GetStructField(order, 0), GetStructField(order, 1))
+    val (time, arrival) = (OrderStamp.time(order), OrderStamp.arrival(order))
     project(rows, keys, Seq(Literal(null, row), value, Literal(EnrichLayout.TableValue), time, arrival,
       Literal(1), sideOutput))
   }

@@ -1,8 +1,14 @@
 package org.apache.spark.sql.keyfold.enrich
 
+import java.nio.ByteBuffer
+import java.util.Comparator
+
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.keyfold.expressions.{InternalColumns, RowId}
+import org.apache.spark.sql.keyfold.physical.OrderStamp
 import org.apache.spark.sql.keyfold.rows.SideOutput
+import org.apache.spark.sql.keyfold.state.IdentifiedRows
 import org.apache.spark.sql.types._
 
 /**
@@ -20,9 +26,9 @@ case class EnrichSettings(
 /**
  * What comes through the shuffle to an enrichment, by the table's key: the key, a stream row or a table
  * value, which of the two it is, the row's event time, the order of changes, the row's weight (-1 for a
- * retraction), and the side output.
+ * retraction), and the side output. Among the columns of a row of a retracting stream is its id.
  */
-case class EnrichLayout(keys: Int, row: StructType, value: StructType) {
+case class EnrichLayout(keys: Int, row: StructType, value: StructType) extends IdentifiedRows {
   val rowIndex: Int = keys
   val valueIndex: Int = keys + 1
   val sideIndex: Int = keys + 2
@@ -39,9 +45,24 @@ case class EnrichLayout(keys: Int, row: StructType, value: StructType) {
   def time(shuffled: InternalRow): Long = shuffled.getLong(timeIndex)
   def timeOrNull(shuffled: InternalRow): Any = if (hasTime(shuffled)) time(shuffled) else null
   def order(shuffled: InternalRow): Long = shuffled.getLong(orderIndex)
-  def weight(shuffled: InternalRow): Int = shuffled.getInt(weightIndex)
+  override def weight(shuffled: InternalRow): Int = shuffled.getInt(weightIndex)
+  /** Rows of the table that have an event time, in the order in which they are folded. */
+  def byTimeAndArrival: Comparator[InternalRow] = OrderStamp.order(timeIndex, orderIndex)
   /** Null if the row has none. */
   def sideOutput(shuffled: InternalRow): InternalRow = SideOutput.of(shuffled, sideOutputIndex)
+
+  /** Where a stream row has its id, -1 if the stream's rows have none. */
+  val idIndex: Int = row.fieldNames.indexOf(InternalColumns.RowId)
+  private def identity(streamRow: InternalRow): InternalRow =
+    if (idIndex < 0) null else streamRow.getStruct(idIndex, RowId.schema.length)
+  /** The id of a stream row; null if it has none. */
+  def rowId(streamRow: InternalRow): ByteBuffer = {
+    val found = identity(streamRow)
+    if (found == null) null else ByteBuffer.wrap(found.getBinary(0))
+  }
+  override def hasId(shuffled: InternalRow): Boolean = identity(row(shuffled)) != null
+  override def id(shuffled: InternalRow): ByteBuffer = rowId(row(shuffled))
+  override def change(shuffled: InternalRow): Long = identity(row(shuffled)).getLong(1)
 
   /** The columns of the joined row, of which the output is computed; `value` is its type there. */
   def joinedRow(input: Seq[Attribute], value: Attribute): Seq[Attribute] = {

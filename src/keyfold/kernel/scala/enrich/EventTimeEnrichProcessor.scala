@@ -26,6 +26,7 @@ class EventTimeEnrichProcessor(
   @transient private var state: ValueState[InternalRow] = _
   @transient private lazy val evaluator = new ChangeEmitter(fold)
   private val versionsLayout = VersionsLayout(fold.schema)
+  private def order = layout.byTimeAndArrival
   private val maxWait = settings.maxWait.getOrElse(0L)
   override protected val buffered: BufferedRowLayout = BufferedRowLayout(layout.row, hasDeadline = false)
 
@@ -48,7 +49,7 @@ class EventTimeEnrichProcessor(
       val (streamRows, tableRows) = batch.partition(layout.isStreamRow)
       var versions = load()
       if (tableRows.nonEmpty) {
-        val inOrder = tableRows.filter(layout.hasTime).sortBy(r => (layout.time(r), layout.order(r)))
+        val inOrder = tableRows.filter(layout.hasTime).sorted(Ordering.comparatorToOrdering(order))
         versions = folded(versions, inOrder)
         // Before versions are pruned: buffered rows that are due ask for them.
         if (settings.maxWait.isDefined) emitDueRows(key, versions, watermark)

@@ -21,6 +21,11 @@ object InternalColumns {
   val Given = "_kf_given"
   /** 1 for a row, -1 for its retraction. */
   val Weight = "_kf_weight"
+  /**
+   * In a retracting stream: the id of the upstream row that a row, or a retraction, comes from, and the
+   * change of it, `RowId.schema`. Null for rows that come from no table's changelog.
+   */
+  val RowId = "_kf_id"
   /** In a change: the row before it. */
   val Prev = "_kf_prev"
   /** Of a change that another table reads: the batch that made it. */
@@ -61,5 +66,5 @@ object InternalColumns {
   val Prefix = "_kf_"
 
   /** Columns that users' expressions do not see. */
-  val hidden: Set[String] = Set(Time, Raw, SideOutput, Control, Now, Replay, Given, Weight, Prev)
+  val hidden: Set[String] = Set(Time, Raw, SideOutput, Control, Now, Replay, Given, Weight, RowId, Prev)
 }

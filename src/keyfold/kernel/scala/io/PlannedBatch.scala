@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Union
 import org.apache.spark.sql.catalyst.util.{CaseInsensitiveMap, DateTimeUtils}
 import org.apache.spark.sql.classic.{DataFrame, Dataset, SparkSession}
 import org.apache.spark.sql.execution.datasources._
+import org.apache.spark.sql.keyfold.spark.SparkInputFiles
 import org.apache.spark.sql.types.{StructField, StructType}
 
 /**
@@ -26,11 +27,16 @@ class PlannedBatch(
   private val zone = DateTimeUtils.getZoneId(session.sessionState.conf.sessionLocalTimeZone)
   private val sameName = session.sessionState.conf.resolver
 
-  /** A file of the batch, with the values that its directories have for the stream's columns. */
-  private case class Planned(path: Path, values: Map[String, String])
+  /**
+   * A file of the batch, with its place in the batch, by which its rows are ordered, and the values that its
+   * directories have for the stream's columns.
+   */
+  private case class Planned(path: Path, rank: Int, values: Map[String, String])
 
   def of(names: Seq[String]): DataFrame = {
-    val files = names.map(name => Planned(directory.file(name), directoryValues(name)))
+    val files = names.zipWithIndex.map { case (name, rank) =>
+      Planned(directory.file(name), rank, directoryValues(name))
+    }
     val existing = directory.existing(files.map(_.path)).map(f => f.getPath -> f).toMap
     val missing = files.map(_.path).filterNot(existing.contains)
     // One relation for the files whose directories fill the same columns; an empty one for an empty batch.
@@ -49,7 +55,8 @@ class PlannedBatch(
     val (inPath, inFile) = schema.partition(f => columns(f.name))
     val directories = files.groupBy(_.values).toSeq.map { case (values, same) =>
       val row = InternalRow.fromSeq(inPath.map(f => typed(f, values(f.name), same.head.path)))
-      row -> same.flatMap(file => existing.get(file.path)).filter(_.getLen > 0)
+      val found = same.flatMap(file => existing.get(file.path).map(SparkInputFiles.ranked(_, file.rank)))
+      row -> found.filter(_.getLen > 0)
     }
     val index = new PlannedFiles(StructType(inPath), directories, missing)
     val data = StructType(inFile)
@@ -80,7 +87,7 @@ class PlannedBatch(
  */
 class PlannedFiles(
     override val partitionSchema: StructType,
-    directories: Seq[(InternalRow, Seq[FileStatus])],
+    directories: Seq[(InternalRow, Seq[FileStatusWithMetadata])],
     missing: Seq[Path]) extends FileIndex {
   private def files = directories.flatMap(_._2)
 
@@ -96,7 +103,7 @@ class PlannedFiles(
     }
     val filter = partitionFilters.reduceOption(And).map(all => Predicate.createInterpreted(bound(all)))
     directories.filter { case (row, _) => filter.forall(_.eval(row)) }
-      .map { case (row, found) => PartitionDirectory(row, found.toArray) }
+      .map { case (row, found) => PartitionDirectory(row, found) }
   }
 
   private def bound(filter: Expression): Expression = filter.transform { case a: Attribute =>

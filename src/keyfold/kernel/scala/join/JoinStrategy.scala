@@ -3,7 +3,7 @@ package org.apache.spark.sql.keyfold.join
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
-import org.apache.spark.sql.keyfold.spark.{SparkDatasets, SparkStreamingJoin}
+import org.apache.spark.sql.keyfold.spark.{SparkDatasets, SparkStatePartitions, SparkStreamingJoin}
 import org.apache.spark.sql.{SparkSession => AnySession}
 
 /** Plans a join between `DivertRejects` on both sides and `RestoreRejects` above it. */
@@ -22,7 +22,7 @@ object JoinStrategy extends SparkStrategy {
    */
   private def planJoin(join: Long, plan: LogicalPlan): SparkPlan = plan match {
     case SparkStreamingJoin(found) =>
-      val partitions = SparkStreamingJoin.partitions(plan)
+      val partitions = SparkStatePartitions.number(plan.conf)
       def by(side: LogicalPlan, keys: Seq[Expression]): SparkPlan = planLater(side.transform {
         case d: DivertRejects if d.join == join => d.copy(keys = keys, partitions = partitions)
       })

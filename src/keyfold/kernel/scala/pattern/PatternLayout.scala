@@ -5,7 +5,8 @@ import java.util.Comparator
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.InternalColumns
-import org.apache.spark.sql.keyfold.rows.{KeyedRows, SideOutput}
+import org.apache.spark.sql.keyfold.physical.OrderStamp
+import org.apache.spark.sql.keyfold.rows.SideOutput
 import org.apache.spark.sql.keyfold.state.{RetainedRowsProcessor, ShuffledRowLayout}
 import org.apache.spark.sql.types._
 
@@ -30,7 +31,7 @@ case class PatternLayout(input: Seq[Attribute], keys: Int) {
 
 object PatternLayout {
   def apply(bucket: Attribute, key: Seq[Attribute], row: DataType): PatternLayout = {
-    val rest = Seq("row" -> row, "mask" -> LongType, InternalColumns.Order -> KeyedRows.stampType)
+    val rest = Seq("row" -> row, "mask" -> LongType, InternalColumns.Order -> OrderStamp.schema)
     val columns = rest.map { case (name, t) => AttributeReference(name, t)() } :+ SideOutput.attribute()
     PatternLayout((bucket +: key) ++ columns, key.length)
   }
@@ -51,9 +52,8 @@ case class BufferedRowLayout(key: StructType, row: StructType) {
   /** Makes buffered rows of shuffled ones. */
   def projection(from: PatternLayout): UnsafeProjection = {
     val names = key.map(f => Literal(f.name))
-    val time = Coalesce(Seq(UnixMicros(GetStructField(from.stamp, 0)), Literal(0L)))
+    val (time, arrival) = (OrderStamp.micros(from.stamp), OrderStamp.arrival(from.stamp))
     val keyStruct = CreateNamedStruct(names.zip(from.key).flatMap { case (n, a) => Seq(n, a) })
-    val arrival = GetStructField(from.stamp, 1)
     UnsafeProjection.create(Seq(keyStruct, from.row, from.mask, time, arrival), from.input)
   }
 }
@@ -71,8 +71,5 @@ object BufferedRowLayout {
 
   val byArrival: Comparator[InternalRow] =
     (x, y) => java.lang.Long.compare(x.getLong(Arrival), y.getLong(Arrival))
-  val byTimeAndArrival: Comparator[InternalRow] = (x, y) => {
-    val byTime = java.lang.Long.compare(x.getLong(Time), y.getLong(Time))
-    if (byTime != 0) byTime else byArrival.compare(x, y)
-  }
+  val byTimeAndArrival: Comparator[InternalRow] = OrderStamp.order(Time, Arrival)
 }

@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution.{SortExec, SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.keyfold.expressions.AggregateFold
+import org.apache.spark.sql.keyfold.spark.SparkStatePartitions
 
 /**
  * After the shuffle: merges the partial aggregates of each group (a key, or a key and a pane) into one row,
@@ -42,7 +43,7 @@ case class MergePartialsExec(
   override def outputOrdering: Seq[SortOrder] = byKey
 
   override def requiredChildDistribution: Seq[Distribution] =
-    StatefulOpClusteredDistribution(keys, conf.numShufflePartitions) :: Nil
+    SparkStatePartitions.by(keys, conf) :: Nil
   override protected def stringArgs: Iterator[Any] = Iterator(keys)
 
   override protected def doExecute(): RDD[InternalRow] = {

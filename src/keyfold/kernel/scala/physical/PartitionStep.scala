@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
-import org.apache.spark.sql.keyfold.spark.SparkInputFiles
+import org.apache.spark.sql.keyfold.spark.{SparkInputFiles, SparkPythonNodes}
 import org.apache.spark.{Partition, TaskContext}
 
 /** What the rows of a partition go through, one partition at a time, in Spark's internal form. */
@@ -15,6 +15,12 @@ trait PartitionStep extends Serializable {
 
   /** This step in a batch with this watermark of Spark's; called on the driver, once per batch. */
   def at(watermarkMs: Option[Long]): PartitionStep = this
+
+  /** Whether the step needs the order in which rows arrive. */
+  def stampsArrival: Boolean = false
+
+  /** This step on a partition whose rows arrive in this order; called in the task, if it asks for it. */
+  def arriving(order: ArrivalOrder): PartitionStep = this
 
   /** This step on a partition that reads these files, or parts of them; called in the task. */
   def reading(files: Seq[PartitionedFile]): PartitionStep = this
@@ -35,12 +41,30 @@ case class PartitionStepExec(step: PartitionStep, output: Seq[Attribute], child:
   override protected def stringArgs: Iterator[Any] = Iterator(output)
   override protected def otherCopyArgs: Seq[AnyRef] = watermark :: Nil
   override protected def doExecute(): RDD[InternalRow] =
-    new PartitionStepRDD(child.execute(), step.at(watermark.ms))
+    new PartitionStepRDD(child.execute(), step.at(watermark.ms), SparkPythonNodes.existIn(child))
   override protected def withNewChildInternal(c: SparkPlan): PartitionStepExec = copy(child = c)(watermark)
 }
 
-class PartitionStepRDD(rows: RDD[InternalRow], step: PartitionStep) extends RDD[InternalRow](rows) {
-  override protected def getPartitions: Array[Partition] = firstParent[InternalRow].partitions
-  override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] =
-    step.reading(SparkInputFiles.of(split))(split.index, firstParent[InternalRow].iterator(split, context))
+/** `readAhead`: rows may be of another file than the one that is being read when they come. */
+class PartitionStepRDD(rows: RDD[InternalRow], step: PartitionStep, readAhead: Boolean)
+    extends RDD[InternalRow](rows) {
+  override protected def getPartitions: Array[Partition] = {
+    val inputs = firstParent[InternalRow].partitions
+    if (!step.stampsArrival) inputs
+    else if (readAhead) inputs.map(p => OrderedPartition(p, ArrivalOrder(p.index, Map.empty)))
+    else inputs.zip(ArrivalOrder.of(inputs)).map { case (p, order) => OrderedPartition(p, order) }
+  }
+
+  override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = split match {
+    case OrderedPartition(input, order) => computed(step.arriving(order), input, context)
+    case input => computed(step, input, context)
+  }
+
+  private def computed(step: PartitionStep, input: Partition, context: TaskContext) =
+    step.reading(SparkInputFiles.of(input))(input.index, firstParent[InternalRow].iterator(input, context))
+}
+
+/** A partition whose rows a step stamps with their order of arrival. */
+case class OrderedPartition(input: Partition, order: ArrivalOrder) extends Partition {
+  override def index: Int = input.index
 }

@@ -3,17 +3,20 @@ package org.apache.spark.sql.keyfold.rows
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.{RowError, UserProjection}
-import org.apache.spark.sql.keyfold.physical.{ArrivalStamp, PartitionStep}
+import org.apache.spark.sql.keyfold.physical.{ArrivalCounter, ArrivalOrder, OrderStamp, PartitionStep}
 import org.apache.spark.sql.types._
 
 /**
  * The rows of a table, one by one: the key, the columns that its folds read, an order stamp (event time,
- * then input partition and position), the whole row, so that one on which a fold throws can be rejected as
+ * then arrival), the whole row, so that one on which a fold throws can be rejected as
  * it was, and the side output. With `bare` the whole row is left out.
  */
 case class KeyedRows(
     gate: RowGate, keys: Seq[Expression], reads: Seq[Expression], time: Option[Expression],
-    lateness: Option[LatenessCheck] = None, bare: Boolean = false) extends PartitionStep {
+    lateness: Option[LatenessCheck] = None, bare: Boolean = false, order: Option[ArrivalOrder] = None)
+    extends PartitionStep {
+  override def stampsArrival: Boolean = true
+  override def arriving(order: ArrivalOrder): PartitionStep = copy(order = Some(order))
   override def at(watermarkMs: Option[Long]): PartitionStep = copy(lateness = lateness.map(_.at(watermarkMs)))
 
   def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] =
@@ -21,11 +24,7 @@ case class KeyedRows(
 
   private[rows] def wholeRow: Seq[Expression] = if (bare) Nil else Seq(SideOutputBuilder.struct(gate.visible))
   /** The types of the columns between `reads` and the side output. */
-  def added: Seq[DataType] = KeyedRows.stampType +: wholeRow.map(_.dataType)
-}
-
-object KeyedRows {
-  val stampType: StructType = new StructType().add("time", TimestampType).add("arrival", LongType)
+  def added: Seq[DataType] = OrderStamp.schema +: wholeRow.map(_.dataType)
 }
 
 private class KeyedRowIterator(step: KeyedRows, partition: Int, rows: Iterator[InternalRow])
@@ -33,11 +32,7 @@ private class KeyedRowIterator(step: KeyedRows, partition: Int, rows: Iterator[I
   import step._
   private val admission = new RowAdmission(gate, lateness, keys, partition)
   private val arrival = AttributeReference("arrival", LongType, nullable = false)()
-  private val columns = {
-    val eventTime = time.getOrElse(Literal(null, TimestampType))
-    val stamp = CreateNamedStruct(Seq(Literal("time"), eventTime, Literal("arrival"), arrival))
-    (keys ++ reads :+ stamp) ++ wholeRow
-  }
+  private val columns = (keys ++ reads :+ OrderStamp(time, arrival)) ++ wholeRow
   private val admitted = new UserProjection(columns :+ SideOutput.none, gate.source :+ arrival)
   private lazy val undecided = {
     val side = SideOutput.attribute()
@@ -46,15 +41,16 @@ private class KeyedRowIterator(step: KeyedRows, partition: Int, rows: Iterator[I
   private val nullKey = new NullKeyPartition(keys.map(_.dataType), reads.map(_.dataType) ++ added)
   private val position = new GenericInternalRow(1)
   private val joined = new JoinedRow
-  private var n = 0L
+  private val arrivals = new ArrivalCounter(order.getOrElse(ArrivalOrder(partition, Map.empty)))
   /** A row that follows its own side output. */
   private var pending: InternalRow = _
 
   override protected def advance(): InternalRow = {
     if (pending != null) { val row = pending; pending = null; return row }
     while (rows.hasNext) {
-      n += 1
-      val found = process(rows.next())
+      val row = rows.next()
+      position.setLong(0, arrivals.next())
+      val found = process(row)
       if (found != null) return found
     }
     null
@@ -64,7 +60,6 @@ private class KeyedRowIterator(step: KeyedRows, partition: Int, rows: Iterator[I
     val decision = try {
       val begun = admission.begin(row)
       if (begun eq Admission.Admitted) {
-        position.setLong(0, ArrivalStamp.place(partition, n))
         val keyed = admitted(joined(row, position))
         val decided = decide(row, keyed)
         if (decided eq Admission.Admitted) return keyed

@@ -7,7 +7,7 @@ import org.apache.spark.sql.keyfold.physical.PartitionStep
 
 /**
  * Filter and projection: the columns that users see, then the internal columns that go on with them (event
- * time, weight), and the side output.
+ * time, weight, row id), and the side output.
  */
 case class StatelessStep(
     gate: RowGate, columns: Seq[Expression], internal: Seq[Expression], lateness: LatenessCheck)

@@ -19,20 +19,19 @@ case class SparkStreamingJoin(
 
   /** Spark's operator over the planned sides. */
   def operator(left: SparkPlan, right: SparkPlan): SparkPlan = new StreamingSymmetricHashJoinExec(
-    leftKeys, rightKeys, kind, otherCondition, SparkStreamingJoin.StateFormat, left, right)
+    leftKeys, rightKeys, kind, otherCondition, SparkStreamingJoin.stateFormat(left.conf), left, right)
 }
 
 object SparkStreamingJoin {
-  /** The format of the join's state, which Spark pins in the offset log of a query. */
-  private val StateFormat = 4
+  /**
+   * The format of the join's state: the query's setting, which Spark writes into the offset log, and where
+   * its reader of state looks for it.
+   */
+  private def stateFormat(conf: SQLConf): Int = conf.getConf(SQLConf.STREAMING_JOIN_STATE_FORMAT_VERSION)
 
   def unapply(plan: LogicalPlan): Option[SparkStreamingJoin] = plan match {
     case ExtractEquiJoinKeys(kind, leftKeys, rightKeys, other, _, left, right, _) =>
       Some(SparkStreamingJoin(kind, leftKeys, rightKeys, other, left, right))
     case _ => None
   }
-
-  /** The number of state partitions: a query that restarts keeps the number it began with. */
-  def partitions(plan: LogicalPlan): Int =
-    plan.conf.getConf(SQLConf.STATEFUL_SHUFFLE_PARTITIONS_INTERNAL).getOrElse(plan.conf.numShufflePartitions)
 }

@@ -7,7 +7,7 @@ import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, RowError}
-import org.apache.spark.sql.keyfold.physical.BatchAware
+import org.apache.spark.sql.keyfold.physical.{BatchAware, OrderStamp}
 import org.apache.spark.sql.keyfold.rows.{SideOutput, SideOutputBuilder, SideOutputSettings}
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
@@ -61,20 +61,11 @@ abstract class KeyedProcessor(
 
   /** Sorts a batch by event time, then by arrival. */
   protected def inOrder(batch: Array[InternalRow]): Unit =
-    if (batch.length > 1) java.util.Arrays.sort(batch, KeyedProcessor.byStamp(layout.stamp))
+    if (batch.length > 1) java.util.Arrays.sort(batch, OrderStamp.order(layout.stamp))
 }
 
 object KeyedProcessor {
   /** The order of a column of longs. */
   def byLong(at: Int): Comparator[InternalRow] =
     (x, y) => java.lang.Long.compare(x.getLong(at), y.getLong(at))
-
-  /** The order of stamps: by event time, rows without one first, then by arrival. */
-  def byStamp(at: Int): Comparator[InternalRow] = (x, y) => {
-    val (a, b) = (x.getStruct(at, 2), y.getStruct(at, 2))
-    val byTime =
-      if (a.isNullAt(0) || b.isNullAt(0)) java.lang.Boolean.compare(!a.isNullAt(0), !b.isNullAt(0))
-      else java.lang.Long.compare(a.getLong(0), b.getLong(0))
-    if (byTime != 0) byTime else java.lang.Long.compare(a.getLong(1), b.getLong(1))
-  }
 }

@@ -12,8 +12,8 @@ import org.apache.spark.sql.keyfold.rows.SideOutputSettings
 /** Aggregates that can't be inverted: they are folded again from the rows that a retraction leaves. */
 class RecomputedAggregateProcessor(
     fold: AggregateFold, layout: ShuffledRowLayout, settings: SideOutputSettings, kept: Seq[Attribute],
-    weightAt: Int)
-    extends RetractableRowsProcessor(fold, layout, settings, kept, weightAt, None) {
+    retraction: RetractionLayout)
+    extends RetractableRowsProcessor(fold, layout, settings, kept, retraction, None) {
   private def folded(rows: ArrayBuffer[InternalRow]): InternalRow = {
     val b = live.zero()
     rows.foreach(live.update(b, _))

@@ -20,10 +20,8 @@ abstract class RetainedRowsProcessor(
   protected def at(e: InternalRow): Long
 
   /** A row of the shuffle as it is kept: its time, then its columns. */
-  @transient protected lazy val keeper: UnsafeProjection = {
-    val time = Coalesce(Seq(UnixMicros(layout.eventTime), Literal(0L)))
-    UnsafeProjection.create(time +: layout.columns.take(kept.length - 1), layout.input)
-  }
+  @transient protected lazy val keeper: UnsafeProjection =
+    UnsafeProjection.create(layout.micros +: layout.columns.take(kept.length - 1), layout.input)
 
   protected def merge(old: ArrayBuffer[InternalRow], fresh: Array[InternalRow]): ArrayBuffer[InternalRow] =
     RetainedRowsProcessor.merged(old, fresh)(at)

@@ -14,16 +14,17 @@ case class ArrivedRow(row: InternalRow, kept: InternalRow)
 
 /**
  * Tables that keep the rows of a key: because they show rows, or because rows may be retracted from an
- * aggregate that can't be inverted. A retraction, a row whose weight (at `weightAt`) is negative, removes a
- * row that is equal to it. A batch costs as much as the key keeps.
+ * aggregate that can't be inverted. A retraction, a row whose weight is negative, removes the row with its
+ * id; one without an id removes a row that is equal to it. A batch costs as much as the key keeps.
  */
 abstract class RetractableRowsProcessor(
     fold: AggregateFold, layout: ShuffledRowLayout, settings: SideOutputSettings, kept: Seq[Attribute],
-    weightAt: Int, ttlMs: Option[Long]) extends RetainedRowsProcessor(fold, layout, settings, kept, ttlMs) {
+    retraction: RetractionLayout, ttlMs: Option[Long])
+    extends RetainedRowsProcessor(fold, layout, settings, kept, ttlMs) {
   override protected val packing: StructPacking = StructPacking(RetainedRowsProcessor.schema(kept))
   override protected def at(e: InternalRow): Long = e.getLong(0)
   override def stateSchema: StructType = new StructType().add("seen", LongType).add("rows", packing.dataType)
-  protected val retracting: Boolean = weightAt >= 0
+  protected val retracting: Boolean = retraction.retracting
 
   /** Emits the changes from `old` to `all`, the rows of the key; returns the rows to keep. */
   protected def emit(
@@ -40,18 +41,44 @@ abstract class RetractableRowsProcessor(
     val expired = stored != null && over(stored.getLong(0), times)
     if (expired) out ++= deletes(key, stored)
     val old = if (stored == null || expired) new ArrayBuffer[InternalRow](0) else packing.unpack(stored, 1)
-    val (added, retractions) =
-      if (retracting) batch.partition(_.getInt(weightAt) > 0) else (batch, Array.empty[InternalRow])
-    val arrived = added.map(r => ArrivedRow(r, keeper(r).copy()))
-    val left = emit(key, old, without(merge(old, arrived.map(_.kept)), retractions), arrived)
+    val (all, arrived) = if (retracting) applied(old, batch) else added(old, batch)
+    val left = emit(key, old, all, arrived)
     if (left.nonEmpty) store(stored, expired, time(batch.last), left, times)
     else if (stored != null) state.clear()
     out.iterator
   }
 
+  /** The rows with those of a batch, which are also returned alone. */
+  private def added(
+      old: ArrayBuffer[InternalRow],
+      rows: Array[InternalRow]): (ArrayBuffer[InternalRow], Array[ArrivedRow]) = {
+    val arrived = rows.map(r => ArrivedRow(r, keeper(r).copy()))
+    (merge(old, arrived.map(_.kept)), arrived)
+  }
+
+  /** As `added`, where some of the batch's rows are retractions. */
+  private def applied(
+      old: ArrayBuffer[InternalRow],
+      batch: Array[InternalRow]): (ArrayBuffer[InternalRow], Array[ArrivedRow]) = {
+    val changes = new RowChanges(batch.filter(retraction.hasId), retraction)
+    val (rows, retractions) = batch.filter(r => !retraction.hasId(r) || changes.isLeft(r))
+      .partition(retraction.weight(_) > 0)
+    val (all, arrived) = added(untouched(old, changes), rows)
+    (without(all, retractions), arrived)
+  }
+
+  /** The rows without those that the batch replaces or removes by id. */
+  private def untouched(old: ArrayBuffer[InternalRow], changes: RowChanges): ArrayBuffer[InternalRow] =
+    if (changes.isEmpty) old else {
+      val (touched, left) = old.partition(e => changes.touches(retraction.retainedId(e)))
+      val known = touched.iterator.map(retraction.retainedId).toSet
+      changes.retractions.foreach { case (id, r) => if (!known(id)) reportUnknown(r) }
+      left
+    }
+
   /**
-   * The rows without those that are retracted, which may be of this batch: a row and its retraction arrive
-   * in any order.
+   * The rows without those that are retracted by equal rows, which may be of this batch: a row and its
+   * retraction arrive in any order.
    */
   private def without(
       all: ArrayBuffer[InternalRow], retractions: Array[InternalRow]): ArrayBuffer[InternalRow] =
@@ -64,9 +91,10 @@ abstract class RetractableRowsProcessor(
         val equal = pending.get(e)
         if (equal != null && equal.nonEmpty) { equal.remove(equal.length - 1); false } else true
       }
-      pending.values().forEach(_.foreach { r =>
-        out += sideOutputRow(rejects.rejected(r, "retracts a row that was never added"))
-      })
+      pending.values().forEach(_.foreach(reportUnknown))
       left
     }
+
+  private def reportUnknown(retraction: InternalRow): Unit =
+    out += sideOutputRow(rejects.rejected(retraction, "retracts a row that was never added"))
 }

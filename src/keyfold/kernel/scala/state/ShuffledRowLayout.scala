@@ -3,6 +3,7 @@ package org.apache.spark.sql.keyfold.state
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.InternalColumns
+import org.apache.spark.sql.keyfold.physical.OrderStamp
 import org.apache.spark.sql.keyfold.rows.{SideOutput, SideOutputBuilder}
 
 /**
@@ -20,8 +21,6 @@ case class ShuffledRowLayout(input: Seq[Attribute], prefix: Int, ordered: Boolea
 
   /** What is folded: a partial state, or the columns of a row. */
   def columns: Seq[Attribute] = input.slice(prefix, if (ordered) stamp else sideOutputAt)
-  /** The event time of a row; null if it has none. */
-  def eventTime: Expression = GetStructField(input(stamp), 0)
   /** What a rejected row is kept as. */
   def rejectedRow: Expression =
     if (hasWholeRow) input(sideOutputAt - 1) else SideOutputBuilder.struct(input.take(sideOutputAt))
@@ -29,8 +28,7 @@ case class ShuffledRowLayout(input: Seq[Attribute], prefix: Int, ordered: Boolea
   /** The side output of a row, null if it has none. */
   def sideOutput(row: InternalRow): InternalRow = SideOutput.of(row, sideOutputAt)
   /** The event time of a row in microseconds; zero if it has none. */
-  def time(row: InternalRow): Long = {
-    val found = row.getStruct(stamp, 2)
-    if (found.isNullAt(0)) 0L else found.getLong(0)
-  }
+  def time(row: InternalRow): Long = OrderStamp.micros(row, stamp)
+  /** The same as an expression. */
+  def micros: Expression = OrderStamp.micros(input(stamp))
 }

@@ -6,7 +6,7 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.keyfold.expressions.AggregateFold
+import org.apache.spark.sql.keyfold.expressions.{AggregateFold, InternalColumns}
 import org.apache.spark.sql.keyfold.rows.SideOutputSettings
 
 /** Which rows of a key a table shows: the first `n` in an order, or without an order the newest. */
@@ -18,8 +18,8 @@ case class TopN(n: Int, orders: Seq[SortOrder])
  */
 class TopNProcessor(
     fold: AggregateFold, layout: ShuffledRowLayout, settings: SideOutputSettings, kept: Seq[Attribute],
-    weightAt: Int, ttlMs: Option[Long], top: TopN)
-    extends RetractableRowsProcessor(fold, layout, settings, kept, weightAt, ttlMs) {
+    retraction: RetractionLayout, ttlMs: Option[Long], top: TopN)
+    extends RetractableRowsProcessor(fold, layout, settings, kept, retraction, ttlMs) {
   private val newest = top.orders.isEmpty
   @transient private lazy val order = RowOrdering.create(top.orders, kept)
   @transient private lazy val rank = new GenericInternalRow(1)
@@ -38,12 +38,18 @@ class TopNProcessor(
     (0 until math.max(before.length, after.length)).foreach { i =>
       val previous = if (i < before.length) live.before(keyOf(key, i), before(i)) else null
       if (i >= after.length) out += live.delete(keyOf(key, i), previous).copy()
-      else if (i >= before.length || before(i) != after(i))
+      else if (i >= before.length || !sameContent(before(i), after(i)))
         out += live.upsert(keyOf(key, i), after(i), previous).copy()
     }
     // Without retractions, a row that is not among the first now never will be.
     if (retracting) all else all.filter(identical(after))
   }
+
+  @transient private lazy val content =
+    UnsafeProjection.create(kept.filterNot(_.name == InternalColumns.RowId), kept)
+  /** Whether readers see no difference: the rows are equal, but for their ids. */
+  private def sameContent(a: InternalRow, b: InternalRow): Boolean =
+    a == b || (retraction.hasIds && content(a).copy() == content(b))
 
   private def identical(rows: Array[InternalRow]): InternalRow => Boolean = {
     val set = Collections.newSetFromMap(new IdentityHashMap[InternalRow, java.lang.Boolean])
