@@ -74,6 +74,7 @@ def start(
         process.forget()
     lease = Lease(place, seconds=wanted.lease_seconds).take()
     try:
+        place.use_local(wanted.local)
         table_removal.finish(place)
         with process.reporting_java_end(spec.name):
             own = (
