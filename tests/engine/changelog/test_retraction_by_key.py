@@ -76,7 +76,9 @@ def test_a_sum_that_differs_in_its_last_bit_when_it_is_computed_again_leaves_no_
     # begins with the larger file.
     for number, xs in enumerate(([1e16], [1.0, 1.0], [4.0], [8.0])):
         file = tmp_path / "in" / f"{number}.json"
-        file.write_text("".join(json.dumps({"k": "a", "x": x}) + " " * (200 // len(xs) ** 2) + "\n" for x in xs))
+        file.write_text(
+            "".join(json.dumps({"k": "a", "x": x}) + " " * (200 // len(xs) ** 2) + "\n" for x in xs)
+        )
         os.utime(file, (1_000_000 + number, 1_000_000 + number))
 
     child(tmp_path, "local[2]", dies=True)
