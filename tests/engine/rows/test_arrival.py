@@ -23,11 +23,11 @@ import json, os, signal, sys
 from pathlib import Path
 
 import keyfold as kf
-from keyfold.engine.storage import lease as lock
+from keyfold.engine.storage import lease_takeover
 from keyfold.fault_points import FaultPoint, handled_by
 
 directory, master, split, dies = Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4] == "dies"
-lock.ORPHAN_SECONDS = 2.0
+lease_takeover.ORPHAN_SECONDS = 2.0
 
 
 def die(reached, facts):

@@ -10,6 +10,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{And, Attribute, BoundReference, Expression, Predicate}
 import org.apache.spark.sql.execution.datasources.{FileIndex, PartitionDirectory}
 import org.apache.spark.sql.keyfold.expressions.InternalColumns
+import org.apache.spark.sql.keyfold.spark.SparkInputFiles
 import org.apache.spark.sql.types.{LongType, StructType}
 
 /**
@@ -28,7 +29,12 @@ class ChangeFiles(log: LogDirectory, manifests: => Seq[ChangeManifest], size: =>
       partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] = {
     val filter = partitionFilters.reduceOption(And).map(all => Predicate.createInterpreted(bound(all)))
     val wanted = manifests.filter(m => filter.forall(_.eval(InternalRow(m.batch))))
-    wanted.map(m => PartitionDirectory(InternalRow(m.batch), m.parts.map(checked).toArray))
+    // Rows arrive by batch, then by part.
+    val ranks = Iterator.from(0)
+    wanted.map { m =>
+      val files = m.parts.map(part => SparkInputFiles.ranked(checked(part), ranks.next()))
+      PartitionDirectory(InternalRow(m.batch), files)
+    }
   }
 
   /** A part as it was written: with the size and the rows that its manifest says. */
