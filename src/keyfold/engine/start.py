@@ -166,7 +166,7 @@ class _Start:
         name = table.spec.name
         home = self.place.table(name)
         home.sweep()
-        log, kernel = TableLog(home.log), session.kernel(self.spark)
+        log, kernel = TableLog(home.log_files), session.kernel(self.spark)
         writer = LogWriter(kernel, log, name, self.lease)
         writer.sweep()
         followers = self._followers(handle, table, log)
@@ -213,7 +213,7 @@ class _Start:
 
 def _published(home: TableHome) -> int:
     """The newest batch of a table that followers may have seen; -1 if there is none."""
-    newest = TableLog(home.log).newest()
+    newest = TableLog(home.log_files).newest()
     return -1 if newest is None else newest
 
 

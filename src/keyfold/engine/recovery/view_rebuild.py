@@ -43,7 +43,7 @@ def align(spark: SparkSession, store: ViewStore, compiled: Compiled, place: AppH
         return
     name = compiled.spec.name
     home = place.table(name)
-    state, log = _number(home.committed()), TableLog(home.log)
+    state, log = _number(home.committed()), TableLog(home.log_files)
     if home.begun() is None and store.position(name) is None:
         # Nothing has run yet: an earlier definition may have left an empty view.
         store.drop(name)
@@ -74,7 +74,7 @@ def _follows(log: TableLog, checkpoint: SparkCheckpoint, at: int, state: int) ->
 def _rebuild(spark: SparkSession, store: ViewStore, compiled: Compiled, place: AppHome, batch: int) -> None:
     spec = compiled.spec
     home = place.table(spec.name)
-    log = TableLog(home.log)
+    log = TableLog(home.log_files)
     found = (
         one for m in log.after(totals(log).upto) if m.batch <= batch for one in changes(log, m, compiled.view)
     )

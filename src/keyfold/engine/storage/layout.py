@@ -62,7 +62,12 @@ class TableHome:
     @property
     def log_url(self) -> str:
         """For Spark, as `checkpoint_url`."""
-        return f"file://{self.log}"
+        return self.log_files.uri()
+
+    @property
+    def log_files(self) -> Storage:
+        """The files of the table's log."""
+        return self.storage.below("log")
 
     @property
     def sinks(self) -> Path:
