@@ -30,6 +30,7 @@ ORDER = [
 ENGINE_ORDER = [
     "internal_columns",
     "polling",
+    "cluster",
     "storage",
     "jvm",
     "startup_phases",

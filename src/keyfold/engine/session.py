@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keyfold import private
+from keyfold.engine import cluster
 from keyfold.engine.jvm.command import JAVA_OPTIONS
 from keyfold.engine.jvm.launch import Launch
 from keyfold.engine.startup_phases import Tell, brief
@@ -52,13 +53,13 @@ STARTING: dict[str, str] = {
     "spark.driver.maxResultSize": "0",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.sql.shuffle.partitions": "",  # cores; see own_session
+    "spark.sql.shuffle.partitions": "",  # see cluster.partitions
     # Halves the time of a small batch. Queries need the class when they start: only a JVM of our own has it.
     "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
 }
 
+# On a local master nobody else has to reach the driver.
+LOOPBACK: dict[str, str] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 # A JVM whose heap is full would continue without the threads it lost; with this option it ends instead.
 _FULL_HEAP = "-XX:+ExitOnOutOfMemoryError"
@@ -108,7 +109,7 @@ def own_session(
     with _own_interrupts() if alone else nullcontext():
         spark = SparkSession.builder.config(map={**wanted}).getOrCreate()
     if "spark.sql.shuffle.partitions" not in wanted:
-        spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
+        spark.conf.set("spark.sql.shuffle.partitions", str(cluster.partitions(spark)))
     return checked(spark)
 
 
@@ -183,12 +184,17 @@ def _running_session() -> SparkSession | None:
 def wanted_of(settings: Settings, jar: Path, extra: Mapping[str, str]) -> dict[str, str]:
     """The settings of a session of keyfold's own; the user's override them, or are added."""
     own = {**settings.spark, **extra}
+    # With spark-submit the master is the submitted one, unless a setting says otherwise.
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    master = own.get("spark.master") or settings.master or ("" if submitted else "local[*]")
     logging = f"-Dlog4j2.configurationFile={log_settings(settings).as_uri()}"
     wanted: dict[str, str] = {
         **STREAMING,
         **STARTING,
+        # Executors on other machines must be able to reach the driver.
+        **(LOOPBACK if master and cluster.is_local(master) else {}),
         "spark.app.name": "keyfold",
-        "spark.master": settings.master or "local[*]",
+        "spark.master": master,
         "spark.driver.memory": settings.driver_memory,
         **own,
         "spark.jars": ",".join(dict.fromkeys((str(jar), *_jars(own)))),

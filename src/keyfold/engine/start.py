@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from keyfold.engine import session
+from keyfold.engine import cluster, session
 from keyfold.engine.batch.hook import BatchHook
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.compile.table import compile_app
@@ -98,6 +98,7 @@ class _Start:
         self, spec: AppSpec, spark: SparkSession, place: AppHome, lease: Lease, settings: Settings
     ) -> None:
         self.spec, self.spark, self.place, self.lease, self.settings = spec, spark, place, lease, settings
+        cluster.require_shared_home(spark, session.kernel(spark), f"file://{place.path}")
         self.stored = place.read_plan()
         self.lookups = Lookups(spark, session.kernel(spark))
 

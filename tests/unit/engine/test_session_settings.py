@@ -56,6 +56,29 @@ def test_other_settings_of_the_user_replace_keyfolds(tmp_path: Path) -> None:
     assert (found["spark.ui.enabled"], found["spark.app.name"]) == ("true", "mine")
 
 
+def test_the_driver_is_on_the_loopback_address_on_a_local_master_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    host = "spark.driver.host"
+    assert wanted(tmp_path, {}).get(host) == "127.0.0.1"
+    assert session.wanted_of(load(home=tmp_path, master="local[3]"), JAR, {}).get(host) == "127.0.0.1"
+    for found in (
+        session.wanted_of(load(home=tmp_path, master="spark://h:7077"), JAR, {}),
+        wanted(tmp_path, {"spark.master": "yarn"}),
+    ):
+        assert found.get(host) is None
+        assert found["spark.master"] in ("spark://h:7077", "yarn")
+
+
+def test_a_submitted_master_is_respected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    found = wanted(tmp_path, {})
+    assert "spark.master" not in found
+    assert "spark.driver.host" not in found
+    assert session.wanted_of(load(home=tmp_path, master="local[2]"), JAR, {})["spark.master"] == "local[2]"
+
+
 def read(text: str) -> dict[str, str]:
     """Java's properties, as far as this file uses them."""
     pairs = (line.split("=", 1) for line in text.splitlines())

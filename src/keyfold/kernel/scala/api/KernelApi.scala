@@ -7,7 +7,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan}
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.execution.keyfold.io.{RemoteFiles, WatchedFileSource}
+import org.apache.spark.sql.execution.keyfold.io.{HomeProbe, RemoteFiles, WatchedFileSource}
 import org.apache.spark.sql.execution.keyfold.log.{LogStream, PublishedBatches}
 import org.apache.spark.sql.execution.keyfold.lookup.LookupTable
 import org.apache.spark.sql.keyfold.expressions.{ColumnScope, InternalColumns, RowId, ValidEventTime}
@@ -105,6 +105,10 @@ object KernelApi {
    */
   def writeLog(df: DataFrame, directory: String, keepChanges: Boolean): String =
     json(LogWriter.write(df, directory, keepChanges).asJava)
+
+  /** What keeps executors from using a home, by host, as JSON; `tasks`: how many try. */
+  def probeHome(session: AnySession, home: String, tasks: Int): String =
+    json(HomeProbe.failures(SparkDatasets.session(session), home, tasks).asJava)
 
   // Sources
 

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.keyfold.spark
 
-import java.io.OutputStream
+import java.io.{InputStream, OutputStream}
 
 import org.apache.hadoop.fs.Path
 
@@ -10,6 +10,16 @@ import org.apache.spark.deploy.SparkHadoopUtil
 object SparkHadoopFiles {
   def create(uri: String): OutputStream = {
     val path = new Path(uri)
-    path.getFileSystem(SparkHadoopUtil.get.conf).create(path, true)
+    system(path).create(path, true)
   }
+
+  def open(uri: String): InputStream = {
+    val path = new Path(uri)
+    system(path).open(path)
+  }
+
+  /** Deletes a file, or a directory and all that is in it. */
+  def delete(path: Path): Unit = system(path).delete(path, true)
+
+  private def system(path: Path) = path.getFileSystem(SparkHadoopUtil.get.conf)
 }
