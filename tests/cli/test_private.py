@@ -117,7 +117,7 @@ def test_a_run_is_private_and_a_killed_one_leaves_nothing(tmp_path: Path, runs: 
 
     def done() -> bool:
         tables = home / "shop" / "tables"
-        outputs = ("minutes/log/data/*/part-late-*", "totals/log/data/*/part-rejected-*")
+        outputs = ("minutes/log/data/*/part-late*", "totals/log/data/*/part-rejected*")
         return (
             bool(snapshots())
             and all(any(tables.glob(part)) for part in outputs)
