@@ -13,7 +13,6 @@ import keyfold as kf
 from keyfold.engine import start
 from keyfold.engine.log import changes, readers, retention
 from keyfold.engine.storage.layout import AppHome
-from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
 from keyfold.errors import BadExpression, HomeUnusable, QueryFailed, StateMismatch
 from keyfold.fault_points import FaultPoint, Handler, handled_by
 from keyfold.testing import Driver, drive, shared_session
@@ -135,8 +134,8 @@ def test_a_batch_that_runs_again_gives_its_changes_once(tmp_path: Path) -> None:
             handle.drain()
             (row,) = handle.table("log").rows()
             assert (row["changes"], row["totals"]) == [(1, 0), (2, 1), (3, 4)][n - 1]
-            checkpoint = handle.home.table("sums").checkpoint
-        SparkCheckpoint(checkpoint).uncommit_last()
+            home = handle.home.table("sums")
+        home.spark.uncommit_last()
 
 
 @pytest.mark.parametrize("views", ["sqlite", "none"])
@@ -170,8 +169,8 @@ def test_the_batch_of_a_snapshot_that_runs_again_is_not_given_twice(tmp_path: Pa
     with drive(chained("twice"), home=tmp_path) as d:
         d.push("rows", [{"k": "a", "x": 1}])
         d.push("rows", [{"k": "a", "x": 2}])
-        checkpoint = d.handle.home.table("sums").checkpoint
-    SparkCheckpoint(checkpoint).uncommit_last()
+        home = d.handle.home.table("sums")
+    home.spark.uncommit_last()
     with drive(chained("twice", "log"), home=tmp_path) as d:
         assert d.rows("log") == seen(("a", [3]))
         d.push("rows", [{"k": "a", "x": 4}])

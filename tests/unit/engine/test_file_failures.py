@@ -61,3 +61,31 @@ def test_a_file_that_can_t_be_read_is_named_with_the_cause() -> None:
 def test_columns_that_don_t_fit_are_told_in_sparks_words() -> None:
     what, _, _ = told(READ.format(kind="PARQUET_COLUMN_DATA_TYPE_MISMATCH", more="Column [x] is INT32."))
     assert "INT32" in what
+
+
+def test_a_file_of_another_tables_log_is_named_with_the_table() -> None:
+    damaged = "[KEYFOLD_LOG_DAMAGED] file:/a%20home/shop/tables/sums/log/data/7-ab/part.parquet is missing"
+    what, given, hint = told("[STREAM_FAILED] Query ended", f"{damaged}\n=== Streaming Query ===")
+    file = "/a home/shop/tables/sums/log/data/7-ab/part.parquet"
+    assert (what, given) == (f"the log of shop.sums is damaged: {file} is missing", file)
+    assert "restore it from a backup of the home; or `keyfold reset shop.totals`" in hint
+    assert hint.endswith("after which it starts from the rows that sums has now")
+    what, given, _ = told("[KEYFOLD_LOG_DAMAGED] hdfs://nn/h/shop/tables/sums/log/7.json has layout 2")
+    assert (what, given) == (
+        "the log of shop.sums is damaged: hdfs://nn/h/shop/tables/sums/log/7.json has layout 2",
+        "hdfs://nn/h/shop/tables/sums/log/7.json",
+    )
+
+
+def test_a_snapshot_that_a_table_begins_with_is_one_of_the_table_that_it_reads() -> None:
+    what, _, _ = told("[KEYFOLD_LOG_DAMAGED] file:/h/shop/tables/totals/inputs/0-sums/7.parquet is missing")
+    assert what.startswith("the log of shop.sums is damaged: ")
+
+
+def test_a_log_that_begins_too_late_is_told_by_its_batches() -> None:
+    what, given, hint = told(
+        "[KEYFOLD_LOG_PRUNED] file:/h/shop/tables/sums/log begins after batch 41, needed 13"
+    )
+    assert what == "changes of sums that shop.totals has not read are gone"
+    assert given == "the log of sums begins after batch 41, and batch 13 is needed"
+    assert hint.startswith("`keyfold reset shop.totals`")

@@ -125,10 +125,10 @@ def _upstream_log(failure: _Failure) -> QueryFailed | None:
             hint=f"{reset} {upstream} has now",
         )
     assert damaged is not None
-    file = Path(_local_path(damaged[1]))
-    upstream = _table_of(str(file))
+    file = _local_path(damaged[1])
+    upstream, shown = _table_of(file), file.removeprefix(f"{failure.place.path}/")
     return failure.explained(
-        f"the log of {failure.app}.{upstream} is damaged: {_below(file, failure.place.path)} {damaged[2]}",
+        f"the log of {failure.app}.{upstream} is damaged: {shown} {damaged[2]}",
         given=file,
         hint=f"restore it from a backup of the home; or {reset} {upstream} has now",
     )
