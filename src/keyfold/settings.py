@@ -24,12 +24,15 @@ class Settings(BaseSettings):
         env_prefix="KEYFOLD_", env_ignore_empty=True, extra="forbid", frozen=True
     )
 
-    home: Path = Field(
-        Path(".keyfold"), description="Directory of all state: checkpoints, views, side outputs."
+    home: Path | str = Field(
+        Path(".keyfold"),
+        description="Directory of all state: checkpoints, logs, views. A path, or a URI of a file system "
+        "that Spark can write, such as hdfs://host/path or s3a://bucket/path.",
     )
     local: Path | None = Field(
         None,
-        description="Directory of what can be lost: views, status, logs, temporary files. Default: the home.",
+        description="Directory of what can be lost: views, status, logs, temporary files. Default: the home; "
+        ".keyfold if that is not on a local disk.",
     )
     views: Literal["sqlite", "none"] = Field("sqlite", description='The view store; "none" turns views off.')
     view_lag: int = Field(
@@ -72,15 +75,23 @@ class Settings(BaseSettings):
     @property
     def local_directory(self) -> Path:
         """Where logs and temporary files are, and the local files of apps."""
-        return (self.local or self.home).resolve()
+        home = self.home if isinstance(self.home, Path) else Path(".keyfold")
+        return (self.local or home).resolve()
 
-    @field_validator("home", "local", "kernel_dir", mode="before")
+    @field_validator("home", mode="before")
+    @classmethod
+    def _anywhere(cls, value: Any) -> Any:
+        if isinstance(value, str) and "://" in value and not value.startswith("file:"):
+            return value.rstrip("/")
+        return cls._on_disk(value)
+
+    @field_validator("local", "kernel_dir", mode="before")
     @classmethod
     def _on_disk(cls, value: Any) -> Any:
         if isinstance(value, str) and re.match("file:(///)?(?!//)", value):
             value = value.removeprefix("file:").removeprefix("//")
         if isinstance(value, str) and "://" in value:
-            raise ValueError("must be a local path; other file systems are not supported yet")
+            raise ValueError("must be a path on a local disk")
         return Path(value).expanduser() if isinstance(value, str | Path) else value
 
     @field_validator("views", mode="before")

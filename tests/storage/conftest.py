@@ -113,6 +113,9 @@ def s3(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             "access.key": "test",
             "secret.key": "test",
             "connection.ssl.enabled": "false",
+            # Amazon's asynchronous client takes the "100 Continue" of moto's server for the end.
+            "connection.expect.continue": "false",
+            "optimized.copy.from.local.enabled": "false",
         }.items():
             spark.conf.set(f"fs.s3a.{name}", value)
         _make_bucket(address)

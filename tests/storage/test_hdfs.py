@@ -12,6 +12,7 @@ from keyfold.engine import session
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.remote import SparkStorage
 from tests.storage.contract import StorageContract
+from tests.storage.home_contract import HomeContract
 from tests.storage.lease_contract import LeaseContract
 
 pytestmark = pytest.mark.jvm
@@ -22,6 +23,12 @@ class TestSparkStorageOnHdfs(StorageContract):
     @pytest.fixture
     def storage(self, spark: Any, hdfs: str) -> SparkStorage:
         return SparkStorage(session.kernel(spark), spark, f"{hdfs}/contract/{next(roots)}")
+
+
+class TestHomeOnHdfs(HomeContract):
+    @pytest.fixture
+    def root(self, hdfs: str) -> str:
+        return f"{hdfs}/home/{next(roots)}"
 
 
 class TestLeaseOnHdfs(LeaseContract):

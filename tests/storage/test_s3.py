@@ -12,6 +12,7 @@ from keyfold.engine import session
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.remote import SparkStorage
 from tests.storage.contract import StorageContract
+from tests.storage.home_contract import HomeContract
 from tests.storage.lease_contract import LeaseContract
 from tests.storage.lossy import lossy
 
@@ -23,6 +24,12 @@ class TestSparkStorageOnS3(StorageContract):
     @pytest.fixture
     def storage(self, spark: Any, s3: str) -> SparkStorage:
         return SparkStorage(session.kernel(spark), spark, f"{s3}/contract/{next(roots)}")
+
+
+class TestHomeOnS3(HomeContract):
+    @pytest.fixture
+    def root(self, s3: str) -> str:
+        return f"{s3}/home/{next(roots)}"
 
 
 class TestLeaseOnS3(LeaseContract):

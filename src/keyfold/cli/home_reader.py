@@ -23,7 +23,8 @@ def home_of(given: str | None) -> Path:
     if "://" in text:
         from keyfold.settings import load
 
-        return load(home=text).home
+        # Views and status of a home that is elsewhere are local files.
+        return load(home=text).local_directory
     path = Path(text).expanduser()
     if path.exists() and not path.is_dir():
         raise HomeUnusable(

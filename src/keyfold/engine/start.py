@@ -24,16 +24,17 @@ from keyfold.engine.log import readers, retention
 from keyfold.engine.log.log_writer import LogWriter
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.lookups.registry import Lookups
-from keyfold.engine.recovery import bootstrap, damage, definition_check, table_removal
+from keyfold.engine.recovery import bootstrap, damage, definition_check, remote_home, table_removal
 from keyfold.engine.recovery.query_failure import of_table
 from keyfold.engine.recovery.query_restart import RestartingQuery
 from keyfold.engine.recovery.view_rebuild import align
 from keyfold.engine.sources import inline_rows, missing_files
 from keyfold.engine.startup_phases import Tell, brief
 from keyfold.engine.status.monitor import record_failure
-from keyfold.engine.storage.layout import AppHome, TableHome, app_home
+from keyfold.engine.storage.layout import AppHome, TableHome, app_home, remote_app_home
 from keyfold.engine.storage.lease import Lease
 from keyfold.engine.storage.processes import jvm_pid
+from keyfold.engine.storage.remote import SparkStorage
 from keyfold.errors import RunError
 from keyfold.plan.nodes import AppSpec, TableSpec
 from keyfold.plan.validate import arguments
@@ -69,19 +70,23 @@ def start(
     if isinstance(spark, Mapping):
         settings, spark = {**(settings or {}), "spark": dict(spark)}, None
     wanted = load(home=home, **dict(settings or {}))
-    place = app_home(wanted.home, spec.name)
     if spark is None:
         process.forget()
+    own: SparkSession | None = None
+    if isinstance(wanted.home, Path):
+        place = app_home(wanted.home, spec.name)
+    else:
+        # Only Spark can write such a home: it is started before the lease can be taken.
+        remote_home.check(spec, wanted.home)
+        own = _session(spec, spark, wanted, tell, alone)
+        storage = SparkStorage(session.kernel(own), own, f"{wanted.home}/{spec.name}")
+        place = remote_app_home(storage, wanted.local_directory, spec.name)
     lease = Lease(place, seconds=wanted.lease_seconds).take()
     try:
         place.use_local(wanted.local)
         table_removal.finish(place)
+        own = own or _session(spec, spark, wanted, tell, alone)
         with process.reporting_java_end(spec.name):
-            own = (
-                session.own_session(wanted, tell=tell, alone=alone)
-                if spark is None
-                else session.users_session(spark, wanted)
-            )
             lease.holds_jvm(jvm_pid(own.sparkContext._gateway))
             return _Start(spec, own, place, lease, wanted).run(feeds or {}, changelog, tell)
     except BaseException as error:
@@ -89,6 +94,13 @@ def start(
             record_failure(place, error)
         lease.release()
         raise
+
+
+def _session(spec: AppSpec, spark: Any, wanted: Settings, tell: Tell, alone: bool) -> SparkSession:
+    with process.reporting_java_end(spec.name):
+        if spark is None:
+            return session.own_session(wanted, tell=tell, alone=alone)
+        return session.users_session(spark, wanted)
 
 
 class _Start:

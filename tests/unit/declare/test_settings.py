@@ -87,10 +87,18 @@ def test_what_can_be_lost_is_in_the_home_unless_said_otherwise(tmp_path):
     assert load(home=tmp_path, local=tmp_path / "local").local_directory == tmp_path / "local"
 
 
-@pytest.mark.parametrize("home", ["s3a://bucket/state", "hdfs://host/state", "file://host/state"])
-def test_a_home_that_is_not_local_is_refused(home):
-    with pytest.raises(BadOption, match="local path"):
-        load(home=home)
+@pytest.mark.parametrize("home", ["s3a://bucket/state", "hdfs://host/state/"])
+def test_a_home_that_is_not_local_is_a_uri_with_local_files_elsewhere(home, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert load(home=home).home == home.rstrip("/")
+    assert load(home=home).local_directory == tmp_path / ".keyfold"
+    assert load(home=home, local="views").local_directory == tmp_path / "views"
+
+
+@pytest.mark.parametrize("setting", [{"home": "file://host/state"}, {"local": "s3a://bucket/x"}])
+def test_a_directory_of_another_host_is_refused(setting):
+    with pytest.raises(BadOption, match="path on a local disk"):
+        load(**setting)
 
 
 @pytest.mark.parametrize("memory", ["4", "much", "0g", "4 gb", ""])

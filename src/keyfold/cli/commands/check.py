@@ -10,6 +10,7 @@ import typer
 
 from keyfold.cli.app_check import Finding, empty_feeds, findings_of
 from keyfold.cli.options import AppFile, Home, Json
+from keyfold.errors import BadOption
 
 if TYPE_CHECKING:
     from keyfold.cli.app_loader import Loaded
@@ -40,13 +41,18 @@ def command(app: AppFile, home: Home = None, json: Json = False) -> None:
 
 def _examined(loaded: Loaded, home: str | None) -> tuple[AppHome, list[Finding]]:
     from keyfold.cli.app_loader import for_workers
-    from keyfold.cli.home_reader import home_of
     from keyfold.engine import session
     from keyfold.engine.jvm import process
     from keyfold.engine.storage.layout import AppHome
     from keyfold.settings import load
 
-    settings = load(home=str(home_of(home)) if home else None)
+    settings = load(home=home)
+    if not isinstance(settings.home, Path):
+        raise BadOption(
+            "`keyfold check` compares an app with state on a local disk only",
+            given=settings.home,
+            hint="--home DIR; a start makes the same checks",
+        )
     spec = loaded.app.spec()
     # Not app_home(), which creates the directory.
     place = AppHome(settings.home.resolve() / spec.name)

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 from keyfold.engine.recovery import damage
 from keyfold.engine.spark_errors import messages, plain
 from keyfold.engine.storage.layout import AppHome, TableHome
-from keyfold.errors import KeyfoldError, LeaseLost, QueryFailed, RunError
+from keyfold.errors import HomeUnusable, KeyfoldError, LeaseLost, QueryFailed, RunError
 from keyfold.views.stores import damage_advice
 
 _DISK_FULL: Final = re.compile(r"No space left on device|disk is full|Disk quota exceeded", re.IGNORECASE)
@@ -143,7 +143,11 @@ def _table_of(path: str) -> str:
 def _damaged_state(failure: _Failure) -> QueryFailed | None:
     from pyspark import SparkContext
 
-    app, table, home = failure.app, failure.table, failure.place.table(failure.table)
+    app, table = failure.app, failure.table
+    try:
+        home = failure.place.table(table)
+    except HomeUnusable:  # its files are not on a local disk, and Spark's own words must do
+        return None
     trace = getattr(getattr(failure.error, "_cause", None), "_stackTrace", None)
     text = f"{failure.text}\n{failure.error}"
     found = damage.found_in(home, text, str(trace), SparkContext._jvm)

@@ -28,7 +28,7 @@ from keyfold import private
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.files import replace_file
 from keyfold.engine.storage.local import LocalStorage
-from keyfold.engine.storage.local_directory import local_directory, use_local_directory
+from keyfold.engine.storage.local_directory import claim, local_directory, owner, use_local_directory
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
 from keyfold.engine.storage.stored_file import StoredFile
 from keyfold.errors import HomeUnusable, QueryError, did_you_mean
@@ -120,11 +120,14 @@ class AppHome:
     @property
     def local(self) -> Path:
         """The directory of what is the driver's own and can be lost."""
-        return local_directory(self.storage, self.path)
+        return self.path if self.remote is not None else local_directory(self.storage, self.path)
 
     def use_local(self, directory: Path | None) -> None:
         """Makes this the directory of the local files of all apps; None: the home. Needs the lease."""
-        use_local_directory(self.storage, self.path, directory and directory / self.path.name)
+        if self.remote is not None:
+            claim(self.path, self.storage)
+        else:
+            use_local_directory(self.storage, self.path, directory and directory / self.path.name)
 
     @property
     def views(self) -> Path:
@@ -139,6 +142,12 @@ class AppHome:
         return self.local / "status.json"
 
     def table(self, name: str) -> TableHome:
+        if self.remote is None and (home := owner(self.path)) is not None and not home.startswith("file:"):
+            raise HomeUnusable(
+                f"these are the local files of {self.path.name}; its logs and state are in its home",
+                given=home,
+                hint="views and status can be read here; for anything else start the app, and use its handle",
+            )
         remote = None if self.remote is None else self.remote.below(f"tables/{name}")
         return TableHome(self.path / "tables" / name, remote)
 
@@ -164,7 +173,11 @@ class AppHome:
 
     def write_plan(self, plan: Mapping[str, Any]) -> None:
         """Records the plan of the app that starts."""
-        self.storage.put("app.json", json.dumps(plan, indent=1, ensure_ascii=False).encode())
+        content = json.dumps(plan, indent=1, ensure_ascii=False).encode()
+        self.storage.put("app.json", content)
+        if self.remote is not None:
+            # For commands that read the local files, and have no Spark to read others with.
+            replace_file(self.plan, content, durable=False)
 
     def read_status(self) -> dict[str, Any]:
         """The newest status of the app; empty if there is none that can be read.
@@ -200,6 +213,22 @@ def app_home(home: Path, app: str) -> AppHome:
             hint="another directory: --home DIR, home=..., or KEYFOLD_HOME",
         ) from None
     return AppHome(path)
+
+
+def remote_app_home(storage: Storage, local: Path, app: str) -> AppHome:
+    """An app's home in a storage of its own, with local files in a directory of all apps."""
+    try:
+        storage.put(".probe", b"")
+        storage.delete(".probe")
+        private.directory(local / app / "tables")
+    except OSError as error:
+        raise HomeUnusable(
+            f"the home can't be written: {error.strerror or error}",
+            given=storage.uri(),
+            hint="check the address, the credentials, and that Spark has the packages for it; or use another "
+            "home: --home DIR, home=..., or KEYFOLD_HOME",
+        ) from None
+    return AppHome(local / app, storage)
 
 
 def apps(home: Path) -> list[str]:

@@ -20,6 +20,7 @@ from typing import Any, Final
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease_files import LeaseFile, LeaseFiles, LeaseRecord
 from keyfold.engine.storage.lease_takeover import Takeover
+from keyfold.engine.storage.local import LocalStorage
 from keyfold.engine.storage.processes import alive, identity, same_host, this_host
 from keyfold.errors import HomeUnusable, LeaseLost
 from keyfold.fault_points import FaultPoint, reached
@@ -42,7 +43,7 @@ class Lease:
     ) -> None:
         """`host`: as which one this process holds the home, for tests of several hosts."""
         self._home, self._seconds, self._host = home, seconds, host or this_host()
-        self._files = LeaseFiles(home.storage)
+        self._files = LeaseFiles(home.storage, LocalStorage(home.path) if home.remote else None)
         self._takeover = Takeover(home, self._files, self._host, seconds)
         self._record: LeaseRecord | None = None
         self._renewed = 0.0

@@ -60,8 +60,9 @@ class LeaseFile:
 class LeaseFiles:
     """The leases in an app's storage."""
 
-    def __init__(self, storage: Storage) -> None:
-        self._storage = storage
+    def __init__(self, storage: Storage, copy: Storage | None = None) -> None:
+        """`copy`: a storage on the local disk, for commands that ask who holds a home that is elsewhere."""
+        self._storage, self._copy = storage, copy
 
     def epochs(self) -> list[int]:
         """All epochs that have a file, oldest first."""
@@ -92,16 +93,23 @@ class LeaseFiles:
         """Begins an epoch, unless somebody else has begun it or a later one."""
         created = self._storage.put_new(_name(record.epoch), record.content)
         # Files of old epochs are removed, so that the name of one can be free again.
-        return created and self.newest_epoch() == record.epoch
+        if not created or self.newest_epoch() != record.epoch:
+            return False
+        if self._copy is not None:
+            self._copy.put(_name(record.epoch), record.content, durable=False)
+        return True
 
     def write(self, record: LeaseRecord) -> None:
         """Replaces the record of an epoch. After a power cut nobody holds anything: it need not last."""
-        self._storage.put(_name(record.epoch), record.content, durable=False)
+        for storage in (self._storage, *([self._copy] if self._copy else [])):
+            storage.put(_name(record.epoch), record.content, durable=False)
 
     def remove_old(self) -> None:
         """Removes all but the newest epochs."""
         for epoch in self.epochs()[:-_KEPT]:
             self._storage.delete(_name(epoch))
+            if self._copy is not None:
+                self._copy.delete(_name(epoch))
 
 
 def _name(epoch: int) -> str:

@@ -33,7 +33,12 @@ def use_local_directory(storage: Storage, default: Path, wanted: Path | None) ->
     if wanted is None or wanted.resolve() == default:
         storage.delete(_POINTER)
         return
-    path = wanted.resolve()
+    claim(wanted.resolve(), storage)
+    storage.put(_POINTER, json.dumps({"path": str(wanted.resolve())}).encode())
+
+
+def claim(path: Path, storage: Storage) -> None:
+    """Makes a directory that of the local files of the app in a storage, unless it is that of another."""
     try:
         private.directory(path)
         private.tighten(path)
@@ -45,20 +50,23 @@ def use_local_directory(storage: Storage, default: Path, wanted: Path | None) ->
             given=path,
             hint="another directory: local=..., or KEYFOLD_LOCAL",
         ) from None
-    storage.put(_POINTER, json.dumps({"path": str(path)}).encode())
+
+
+def owner(path: Path) -> str | None:
+    """The home whose local files are in a directory; None if it is no such directory."""
+    try:
+        return str(json.loads((path / _OWNER).read_bytes())["home"])
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (ValueError, LookupError, TypeError):
+        return "?"
 
 
 def _refuse_other_owner(path: Path, home: str) -> None:
-    try:
-        owner = json.loads((path / _OWNER).read_bytes())["home"]
-    except FileNotFoundError:
-        return
-    except (ValueError, LookupError, TypeError):
-        owner = "?"
-    if owner != home:
+    if (found := owner(path)) not in (None, home):
         raise HomeUnusable(
             "the directory of local files belongs to an app in another home",
-            given=f"{path}, of {owner}",
+            given=f"{path}, of {found}",
             hint="another directory: local=..., or KEYFOLD_LOCAL; or delete this one: views are rebuilt "
             "from the log or the state",
         )

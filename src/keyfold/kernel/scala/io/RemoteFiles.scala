@@ -86,7 +86,7 @@ class RemoteFiles(session: SparkSession, root: String) {
 
   /** Deletes the temporary files in a directory. */
   def sweep(name: String): Unit =
-    for (file <- listed(path(name)).map(_.getPath) if RemoteFiles.isTemporary(file)) system.delete(file, false)
+    listed(path(name)).map(_.getPath).filter(RemoteFiles.isTemporary).foreach(system.delete(_, false))
 
   private def listed(directory: Path): Array[FileStatus] =
     try system.listStatus(directory) catch { case _: FileNotFoundException => Array.empty[FileStatus] }
