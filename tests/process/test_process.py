@@ -187,11 +187,11 @@ def test_rows_of_a_key_come_by_event_time_and_then_by_arrival() -> None:
     stream.by("k").process("t", Spelt, output="k string, text string")
     given = [("c", 3), ("a", 1), ("d", 3), ("b", 2), ("e", 3)]
 
-    def rows_of(key: str) -> list[dict[str, Any]]:
-        return [{"k": key, "x": x, "at": f"2026-01-01T00:00:0{t}Z"} for x, t in given]
+    def rows_of(key: str, minute: int) -> list[dict[str, Any]]:
+        return [{"k": key, "x": x, "at": f"2026-01-01T00:0{minute}:0{t}Z"} for x, t in given]
 
     with drive(app, views="none") as d:
-        d.push("s", rows_of("k"))
+        d.push("s", rows_of("k", 1))
         assert [(c["k"], c["text"]) for c in d.changes("t")] == [("k", "abcde")]
         # The state gets another number of partitions than the session has for its shuffles.
         d.handle.stop()
@@ -199,7 +199,7 @@ def test_rows_of_a_key_come_by_event_time_and_then_by_arrival() -> None:
         shared_session()._streamingCheckpointManager.repartition(checkpoint, 5)
         d.restart()
         keys = [str(n) for n in range(20)]
-        d.push("s", [row for key in keys for row in rows_of(key)])
+        d.push("s", [row for key in keys for row in rows_of(key, 2)])
         assert {c["k"]: c["text"] for c in d.changes("t")} == dict.fromkeys(keys, "abcde")
 
 
