@@ -10,13 +10,15 @@ PYTEST := $(BIN)/python -m pytest
 PLAIN := $(wildcard tests/unit tests/views)
 CODE := $(wildcard src tests bench chaos examples tools/*.py hatch_build.py)
 FOUND = $(shell find tests -mindepth 2 -name 'test_*.py' | cut -d/ -f1,2 | sort -u) $(wildcard tests/test_*.py)
-# Directories with a JVM, or two, of their own: two processes share their tests, and one that has nothing left
-# takes over some of the other's, since single tests take from a tenth of a second to minutes.
-SHARED := tests/cli tests/docs tests/engine
+# Two processes share their tests, and one that has nothing left takes over some of the other's, since single
+# tests take from a tenth of a second to minutes.
+SHARED := tests/cli tests/engine
+# Its JVMs begin in a directory of their own, so that nothing else can share them.
+PAGES := tests/docs
 # Beside another JVM, the Python workers that Spark starts time out.
 ALONE := tests/process
 # The others start processes of their own: two at a time, each file in one.
-OTHERS = $(filter-out $(PLAIN) $(SHARED) $(ALONE),$(FOUND))
+OTHERS = $(filter-out $(PLAIN) $(SHARED) $(PAGES) $(ALONE),$(FOUND))
 
 .PHONY: help setup compiled check test test-long format bench bench-cli chaos docs demo wheel clean
 
@@ -43,7 +45,7 @@ test: check compiled ## check, then every other directory of tests, in two proce
 	@failed=; \
 	run() { echo "== $$*"; $(PYTEST) -q "$$@" || failed="$$failed $$*;"; }; \
 	for suite in $(SHARED); do run -n 2 --dist worksteal $$suite; done; \
-	run -n 2 --dist loadfile $(OTHERS); \
+	for suites in "$(PAGES)" "$(OTHERS)"; do run -n 2 --dist loadfile $$suites; done; \
 	for suite in $(ALONE); do run $$suite; done; \
 	if [ "$$failed" ]; then echo "failed: $$failed" >&2; exit 1; fi
 

@@ -21,7 +21,11 @@ settings.load_profile("keyfold")
 
 # Java's second compiler and a collector with threads of its own cost more than they save in a test's short
 # life. Spark hands this to every JVM that it starts, also below other processes.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# Without that compiler Java also has 48 MB for compiled code, not 240, which a hundred queries fill: then it
+# throws code away and compiles it again.
+os.environ.setdefault(
+    "SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
+)
 # Where tests run in two processes, these are told how wide a terminal is that they don't have.
 os.environ.pop("COLUMNS", None)
 

@@ -27,6 +27,10 @@ class Settings(BaseSettings):
     home: Path = Field(
         Path(".keyfold"), description="Directory of all state: checkpoints, views, side outputs."
     )
+    local: Path | None = Field(
+        None,
+        description="Directory of what can be lost: views, status, logs, temporary files. Default: the home.",
+    )
     views: Literal["sqlite", "none"] = Field("sqlite", description='The view store; "none" turns views off.')
     view_lag: int = Field(
         2, ge=0, description="How many batches a view or a sink may be behind before its table waits for it."
@@ -65,9 +69,16 @@ class Settings(BaseSettings):
         'its own; "spark-submit" always goes through Spark\'s script.',
     )
 
-    @field_validator("home", "kernel_dir", mode="before")
+    @property
+    def local_directory(self) -> Path:
+        """Where logs and temporary files are, and the local files of apps."""
+        return (self.local or self.home).resolve()
+
+    @field_validator("home", "local", "kernel_dir", mode="before")
     @classmethod
-    def _local(cls, value: Any) -> Any:
+    def _on_disk(cls, value: Any) -> Any:
+        if isinstance(value, str) and re.match("file:(///)?(?!//)", value):
+            value = value.removeprefix("file:").removeprefix("//")
         if isinstance(value, str) and "://" in value:
             raise ValueError("must be a local path; other file systems are not supported yet")
         return Path(value).expanduser() if isinstance(value, str | Path) else value

@@ -12,6 +12,7 @@ import signal
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from keyfold.cli import options
 from keyfold.cli.commands import doctor
 from keyfold.engine.polling import wait_until
 from keyfold.engine.storage.layout import AppHome
-from keyfold.engine.storage.lease import Lease, holder
+from keyfold.engine.storage.lease import Lease, current, holder
 from keyfold.engine.storage.lease_files import LeaseFiles
 from keyfold.engine.storage.processes import this_host
 from tests.cli.conftest import AT, Cli, write
@@ -260,16 +261,18 @@ def test_status_tells_how_old_the_figures_are_and_who_no_longer_writes_them(tmp_
     counted = {**TABLE, "keys_at": datetime.now(UTC) - timedelta(minutes=5)}
     place = app_with(tmp_path, {"totals": counted}, at=datetime.now(UTC) - timedelta(seconds=3))
     words = "import sys; from pathlib import Path; from keyfold.engine.storage import layout, lease\n"
-    code = (
-        f"{words}\nlease.Lease(layout.AppHome(Path(sys.argv[1]))).take(); print(flush=True); sys.stdin.read()"
-    )
+    # With a lease time in which no heartbeat comes during the test.
+    taking = "lease.Lease(layout.AppHome(Path(sys.argv[1])), seconds=3600).take()"
+    code = f"{words}\n{taking}; print(flush=True); sys.stdin.read()"
     command = [sys.executable, "-c", code, str(place.path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
             process.stdout.readline()
             assert "shop is starting, pid" in cli("status", "--home", tmp_path).out
-            app_with(tmp_path, {"totals": counted}, at=datetime.now(UTC))
+            taken = current(place)
+            assert taken is not None
+            LeaseFiles(place.storage).write(replace(taken, since=AT.isoformat()))
             said = cli("status", "--home", tmp_path).out
             assert re.search(
                 r"shop is running, pid \d+, since 2026-01-01T12:00:00Z; status written \d\.\d s ago", said

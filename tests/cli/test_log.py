@@ -30,7 +30,7 @@ def log(tmp_path: Path) -> TableLog:
 
 
 def home(log: TableLog) -> tuple[str, str]:
-    return ("--home", str(log.directory.parents[3]))
+    return ("--home", str(log.storage.root.parents[3]))
 
 
 def test_batches_are_listed_with_their_rows_files_and_sizes(cli: Cli, log: TableLog) -> None:
@@ -48,7 +48,7 @@ def test_batches_are_listed_with_their_rows_files_and_sizes(cli: Cli, log: Table
 
 
 def test_what_was_removed_is_said(cli: Cli, log: TableLog) -> None:
-    (log.directory / "totals.json").write_text('{"layout": 1, "upto": 7, "counts": {"change": 12345}}')
+    (log.storage.root / "totals.json").write_text('{"layout": 1, "upto": 7, "counts": {"change": 12345}}')
     shown = cli("log", "show", "totals", *home(log))
     assert "changes up to batch 7 were read by all and removed: 12.3k change" in shown.err
 
@@ -58,7 +58,7 @@ def test_every_file_is_compared_with_its_checksum(cli: Cli, log: TableLog) -> No
     assert (whole.code, whole.out.startswith("3 files, ")) == (0, True)
     assert cli("log", "verify", "totals", *home(log), "--json").json["files"] == 3
     (part,) = (log.find(0) or pytest.fail("it is there")).parts
-    path = log.directory / part.path
+    path = log.storage.root / part.path
     path.write_bytes(path.read_bytes()[:-4] + b"oops")
     damaged = cli("log", "verify", "totals", *home(log))
     assert damaged.code == 1
@@ -67,7 +67,7 @@ def test_every_file_is_compared_with_its_checksum(cli: Cli, log: TableLog) -> No
 
 def test_side_outputs_of_batches_whose_changes_are_gone_are_deleted(cli: Cli, log: TableLog) -> None:
     assert cli("log", "prune", "totals", *home(log), "--json").json == {"batches": 0, "bytes": 0}
-    (log.directory / "totals.json").write_text('{"layout": 1, "upto": 11, "counts": {}}')
+    (log.storage.root / "totals.json").write_text('{"layout": 1, "upto": 11, "counts": {}}')
     done = cli("log", "prune", "totals", *home(log), "--older-than", "1 day")
     assert done.out.startswith("side outputs of 1 batches deleted")
     assert log.batches() == [11]

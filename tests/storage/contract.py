@@ -130,6 +130,15 @@ class StorageContract:
             with pytest.raises(ValueError, match="not a name below the root"):
                 use(name)
 
+    def test_what_killed_writers_left_is_swept(self, storage: Storage) -> None:
+        storage.put("d/.f.1234.tmp", b"half")
+        storage.put("d/f", b"whole")
+        storage.sweep("d")
+        storage.sweep("nowhere")
+        with pytest.raises(FileNotFoundError):
+            storage.read("d/.f.1234.tmp")
+        assert storage.read("d/f") == b"whole"
+
     def test_a_directory_is_a_storage_of_its_own(self, storage: Storage) -> None:
         below = storage.below("a/b")
         assert below.list() == []

@@ -57,14 +57,14 @@ def rejected_rows(name: str, home: str | None) -> list[dict[str, Any]]:
     tables = _tables_and_streams(place)
     known = {known.lower(): known for known in tables}
     if part.lower() in known:
-        return side_outputs.rejected(TableLog(place.table(known[part.lower()]).log))
+        return side_outputs.rejected(TableLog(place.table(known[part.lower()]).log_files))
     readers = [table for table, streams in tables.items() if part.lower() in streams]
     if not readers and part.lower() not in {stream.lower() for stream in _streams(place)}:
         names = [*tables, *_streams(place)]
         hint = did_you_mean(part, names, f"one of {', '.join(names)}")
         what = f"no stream or table {part} in app {place.path.name}"
         raise QueryError(what, reason="not_found", given=name, hint=hint)
-    found = [side_outputs.rejected(TableLog(place.table(table).log)) for table in readers]
+    found = [side_outputs.rejected(TableLog(place.table(table).log_files)) for table in readers]
     return side_outputs.of_stream(part, found)
 
 

@@ -83,7 +83,7 @@ class Handle:
     def rejected(self, name: str) -> list[dict[str, Any]]:
         """Rows of a stream or table that could not be used, with reason and raw text."""
         tables = tables_of(self.spec, name)
-        found = [side_outputs.rejected(TableLog(self.home.table(t).log)) for t in tables]
+        found = [side_outputs.rejected(TableLog(self.home.table(t).log_files)) for t in tables]
         return found[0] if name in (t.name for t in self.spec.tables) else side_outputs.of_stream(name, found)
 
     def late(self, table: str) -> list[dict[str, Any]]:
@@ -95,7 +95,7 @@ class Handle:
     def removed(self, table: str) -> list[dict[str, Any]]:
         """Duplicates that `distinct(..., removed=True)` kept, with raw text; the status counts them all."""
         self.table(table)  # for its error, if there is no such table
-        return side_outputs.duplicates(TableLog(self.home.table(table).log))
+        return side_outputs.duplicates(TableLog(self.home.table(table).log_files))
 
     def drain(self) -> None:
         """Processes all input that is available now, then returns."""

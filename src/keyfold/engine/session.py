@@ -135,7 +135,7 @@ def ahead(home: str | Path | None, settings: Mapping[str, Any], tell: Tell = bri
         if not _ahead and not _jvm_there():
             with suppress(KeyfoldError, OSError):
                 wanted = load(home=home, **settings)
-                _ahead.append(_launch(wanted, {}, tell, wanted.home.resolve()))
+                _ahead.append(_launch(wanted, {}, tell, wanted.local_directory))
         yield
     finally:
         _discard_ahead()
@@ -149,7 +149,7 @@ def _discard_ahead() -> None:
 
 def _jvm_up(settings: Settings, extra: Mapping[str, str], tell: Tell, alone: bool) -> dict[str, str]:
     """Starts a JVM for PySpark unless it has one; returns the settings of its session."""
-    place = settings.home.resolve() if alone else None
+    place = settings.local_directory if alone else None
     if _jvm_there():
         return wanted_of(settings, kernel_jar(settings.kernel_dir, lambda: tell("kernel")), extra)
     launch = _ahead.pop() if _ahead else _launch(settings, extra, tell, place)
@@ -204,7 +204,7 @@ def _jars(settings: Mapping[str, str]) -> list[str]:
 
 def log_settings(settings: Settings) -> Path:
     """Sends Spark's and Java's logs to files in the home; errors that matter are raised as exceptions."""
-    home = settings.home.resolve()
+    home = settings.local_directory
     private.directory(home)
     for log in (home / "java.log", *home.glob("spark.log*")):
         private.tighten(log)

@@ -74,6 +74,7 @@ def start(
         process.forget()
     lease = Lease(place, seconds=wanted.lease_seconds).take()
     try:
+        place.use_local(wanted.local)
         table_removal.finish(place)
         with process.reporting_java_end(spec.name):
             own = (
@@ -165,7 +166,7 @@ class _Start:
         name = table.spec.name
         home = self.place.table(name)
         home.sweep()
-        log, kernel = TableLog(home.log), session.kernel(self.spark)
+        log, kernel = TableLog(home.log_files), session.kernel(self.spark)
         writer = LogWriter(kernel, log, name, self.lease)
         writer.sweep()
         followers = self._followers(handle, table, log)
@@ -176,9 +177,10 @@ class _Start:
             home,
             table.view,
             writer,
-            changes=read,
+            changes=read or table.spec.history_ms is not None,
             followers=[*followers, *([TablesThatRead(kernel, home.log_url)] if uses else [])],
             lag=self.settings.view_lag,
+            prune=lambda: None if changelog else self._prune(table.spec, log, followers),
         )
         handle.hooks[name] = hook
         for follower in followers:
@@ -211,7 +213,7 @@ class _Start:
 
 def _published(home: TableHome) -> int:
     """The newest batch of a table that followers may have seen; -1 if there is none."""
-    newest = TableLog(home.log).newest()
+    newest = TableLog(home.log_files).newest()
     return -1 if newest is None else newest
 
 

@@ -22,15 +22,15 @@ import json, os, signal, sys
 from pathlib import Path
 
 import keyfold as kf
-from keyfold.engine.storage import lease as lock
+from keyfold.engine.storage import lease_takeover
 from keyfold.fault_points import FaultPoint, handled_by
 
 inbox, place, master, dies = sys.argv[1], Path(sys.argv[2]), sys.argv[3], sys.argv[4] == "dies"
-lock.ORPHAN_SECONDS = 2.0
+lease_takeover.ORPHAN_SECONDS = 2.0
 
 
 def die(reached, facts):
-    if dies and reached == FaultPoint.READERS_GIVEN and facts["table"] == "sums":
+    if dies and reached == FaultPoint.BATCH_PUBLISHED and facts["table"] == "sums":
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -72,10 +72,12 @@ def test_a_sum_that_differs_in_its_last_bit_when_it_is_computed_again_leaves_no_
     tmp_path: Path,
 ) -> None:
     (tmp_path / "in").mkdir()
-    # The first batch: 1e16 + (1 + 1) where each file is a task's, (1e16 + 1) + 1 = 1e16 in one task.
+    # The first batch: 1e16 + (1 + 1) where each file is a task's, (1e16 + 1) + 1 = 1e16 in one task, which
+    # begins with the larger file.
     for number, xs in enumerate(([1e16], [1.0, 1.0], [4.0], [8.0])):
         file = tmp_path / "in" / f"{number}.json"
-        file.write_text("".join(json.dumps({"k": "a", "x": x}) + "\n" for x in xs))
+        padding = " " * (200 if number == 0 else 0)
+        file.write_text("".join(json.dumps({"k": "a", "x": x}) + f"{padding}\n" for x in xs))
         os.utime(file, (1_000_000 + number, 1_000_000 + number))
 
     child(tmp_path, "local[2]", dies=True)

@@ -249,3 +249,27 @@ def test_a_stream_of_a_union_lists_its_own_rejected_rows() -> None:
         assert [r["raw"] for r in d.rejected("a") if r["reason"] == "does not parse"] == ["{a"]
         assert [r["raw"] for r in d.rejected("b") if r["reason"] == "does not parse"] == ["{b"]
         assert len(d.rejected("t")) == 3
+
+
+def test_of_many_rejected_rows_some_are_kept_and_all_are_counted() -> None:
+    app = kf.App("bad")
+    rows = app.stream("rows", kf.rows([]), schema="k string, x int")
+    rows.by("k").table("sums", total="sum(x)")
+    chain = kf.fold(zero={"x": "0"}, update={"x": "state.x + x"})
+    rows.where("x is not null").by("k").table("folds", chain=chain)
+    rows.distinct("x", within="1 day").by("k").table("steps", n="count(*)")
+    few = {"spark.keyfold.rejectedRows": "3"}
+    with drive(app, spark=few) as d:
+        lines = [{"k": None, "x": 100 + n} for n in range(40)] + ["{" for _ in range(10)]
+        d.push("rows", [{"k": "a", "x": 1}, *lines, {"k": "a", "x": 2}])
+        for table, total in (("sums", 50), ("folds", 50), ("steps", 50)):
+            assert d.handle.status()["tables"][table]["rejected"] == total, table
+            kept = d.rejected(table)
+            assert 3 <= len(kept) <= 6, "three of each task"
+            assert all(row["raw"] for row in kept)
+            manifest = d.handle.hooks[table].log.find(0)
+            assert manifest is not None
+            assert sorted(reason.rows for reason in manifest.reasons) == [10, 40]
+        assert d.rows("sums") == [{"k": "a", "total": 3}]
+        d.push("rows", ["{"])
+        assert d.handle.status()["tables"]["sums"]["rejected"] == 51

@@ -18,6 +18,7 @@ def test_the_defaults():
     made = load()
     assert made.model_dump() == {
         "home": Path(".keyfold"),
+        "local": None,
         "views": "sqlite",
         "view_lag": 2,
         "master": None,
@@ -76,7 +77,17 @@ def test_other_stores_are_refused():
         load(views="mysql")
 
 
-@pytest.mark.parametrize("home", ["s3a://bucket/state", "hdfs://host/state"])
+@pytest.mark.parametrize("home", ["/a b/state", "file:/a b/state", "file:///a b/state"])
+def test_a_home_is_a_path_or_a_uri_of_the_local_disk(home):
+    assert load(home=home).home == Path("/a b/state")
+
+
+def test_what_can_be_lost_is_in_the_home_unless_said_otherwise(tmp_path):
+    assert load(home=tmp_path).local_directory == tmp_path
+    assert load(home=tmp_path, local=tmp_path / "local").local_directory == tmp_path / "local"
+
+
+@pytest.mark.parametrize("home", ["s3a://bucket/state", "hdfs://host/state", "file://host/state"])
 def test_a_home_that_is_not_local_is_refused(home):
     with pytest.raises(BadOption, match="local path"):
         load(home=home)

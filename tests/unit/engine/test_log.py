@@ -17,7 +17,6 @@ from keyfold.engine.log import retention
 from keyfold.engine.log.manifest import Manifest, Part, Reason
 from keyfold.engine.log.retention import Totals, counted, prune, prune_side_outputs, totals
 from keyfold.engine.log.table_log import TableLog
-from keyfold.engine.storage.files import create_durably
 from keyfold.errors import HomeUnusable
 from tests.log_files import publish
 
@@ -55,8 +54,8 @@ class TestManifest:
             manifests.decode(b'{"layout": 99}', "log/7.json")
 
     def test_a_manifest_is_created_once(self, tmp_path: Path) -> None:
-        assert create_durably(tmp_path / "7.json", b"first")
-        assert not create_durably(tmp_path / "7.json", b"second")
+        assert TableLog(tmp_path).storage.put_new("7.json", b"first")
+        assert not TableLog(tmp_path).storage.put_new("7.json", b"second")
         assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"first"]
 
 
@@ -74,7 +73,7 @@ class TestReading:
 
     def test_a_part_that_is_not_as_it_was_is_named(self, log: TableLog) -> None:
         (part,) = changed(log, 3).parts
-        path, content = log.directory / part.path, (log.directory / part.path).read_bytes()
+        path, content = log.storage.root / part.path, (log.storage.root / part.path).read_bytes()
         assert [batch.to_pylist() for batch in log.part_rows(part)] == [[ROW]]
         log.verify(part)
         path.write_bytes(content[:-1])
@@ -102,7 +101,7 @@ class TestRetention:
             changed(log, batch)
         assert prune(log, read_upto=3) == 3
         assert log.batches() == [4, 5]
-        assert sorted(path.name for path in (log.directory / "data").iterdir()) == ["4-test", "5-test"]
+        assert sorted(path.name for path in (log.storage.root / "data").iterdir()) == ["4-test", "5-test"]
         assert totals(log) == Totals(3, {"change": 4, "late": 0, "rejected": 0, "duplicate": 0})
         assert counted(log)["change"] == 6
         assert prune(log, read_upto=5) == 3, "the newest stay whoever has read them"
@@ -130,7 +129,7 @@ class TestRetention:
         found = log.find(1)
         assert found is not None
         assert [batch.to_pylist()[0]["raw"] for batch in log.rows(found, "rejected")] == ["{}"]
-        assert not (log.directory / found.of_kind("change")[0].path).exists()
+        assert not (log.storage.root / found.of_kind("change")[0].path).exists()
         assert counted(log)["rejected"] == 1
 
     def test_side_outputs_go_when_asked_for_and_stay_counted(self, log: TableLog) -> None:
@@ -147,11 +146,11 @@ class TestRetention:
         for batch in range(6):
             changed(log, batch)
         content = {"layout": 1, "upto": 3, "counts": {"change": 4}}
-        (log.directory / "totals.json").write_text(json.dumps(content))
+        (log.storage.root / "totals.json").write_text(json.dumps(content))
         assert counted(log)["change"] == 6
 
     def test_totals_that_are_torn_are_named(self, log: TableLog) -> None:
-        (log.directory / "totals.json").write_text('{"layout": 1, "up')
+        (log.storage.root / "totals.json").write_text('{"layout": 1, "up')
         with pytest.raises(HomeUnusable, match=r"totals\.json is damaged"):
             counted(log)
 

@@ -58,7 +58,7 @@ def _examined(loaded: Loaded, home: str | None) -> tuple[AppHome, list[Finding]]
         process.reporting_java_end(spec.name),
     ):
         # Spark logs to the home of its settings, which must not be the one that is checked.
-        spark = session.own_session(settings.model_copy(update={"home": Path(directory)}))
+        spark = session.own_session(settings.model_copy(update={"home": Path(directory), "local": None}))
         feeds = empty_feeds(spec, Path(directory) / "feeds")
         return place, findings_of(spark, spec, feeds, stored, place)
 

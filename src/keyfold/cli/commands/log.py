@@ -64,7 +64,7 @@ def show(name: TableName, limit: Newest = None, home: Home = None, json: Json = 
 
 
 def _batch(log: TableLog, manifest: Manifest) -> dict[str, Any]:
-    there = [part for part in manifest.parts if (log.directory / part.path).exists()]
+    there = [part for part in manifest.parts if log.has(part)]
     return {
         "batch": manifest.batch,
         "at": manifest.at,
@@ -134,4 +134,4 @@ def _log(name: str, home: str | None) -> TableLog:
     from keyfold.engine.log.table_log import TableLog
 
     place, table = found(name, home)
-    return TableLog(place.table(table).log)
+    return TableLog(place.table(table).log_files)

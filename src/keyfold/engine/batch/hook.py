@@ -89,7 +89,7 @@ class BatchHook:
         lag: int = 2,
         prune: Callable[[], object] = lambda: None,
     ) -> None:
-        self.spec, self.home, self.schema, self.log = spec, home, schema, TableLog(home.log)
+        self.spec, self.home, self.schema, self.log = spec, home, schema, TableLog(home.log_files)
         self.followers = followers
         self.stopping = threading.Event()
         self.idle = threading.Event()

@@ -45,13 +45,13 @@ def table_of(app: str, name: str, tables: Mapping[str, Collection[str]], streams
 
 def read(home: TableHome, batches: Collection[int] | None = None) -> Iterator[dict[str, Any]]:
     """The late rows of a table, of all batches or some, oldest batch first."""
-    log, found = TableLog(home.log), _manifests(home, batches)
+    log, found = TableLog(home.log_files), _manifests(home, batches)
     return side_outputs.late(log, {manifest.batch for manifest in found})
 
 
 def _manifests(home: TableHome, batches: Collection[int] | None) -> list[Manifest]:
     """The batches that have late rows, or those of them that are asked for."""
-    found = {m.batch: m for m in TableLog(home.log).after(-1) if m.of_kind("late")}
+    found = {m.batch: m for m in TableLog(home.log_files).after(-1) if m.of_kind("late")}
     unknown = sorted(set(batches or ()) - set(found))
     if unknown:
         hint = f"batches with late rows: {_few(list(found))}" if found else "no batch has late rows"
@@ -61,7 +61,7 @@ def _manifests(home: TableHome, batches: Collection[int] | None) -> list[Manifes
 
 
 def _late(home: TableHome, manifest: Manifest) -> Iterator[SideOutput]:
-    return side_outputs.of_batch(TableLog(home.log), manifest, "late")
+    return side_outputs.of_batch(TableLog(home.log_files), manifest, "late")
 
 
 def _few(batches: list[int]) -> str:

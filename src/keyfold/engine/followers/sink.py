@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from keyfold import private
 from keyfold.engine.followers.follower import Follower
 from keyfold.engine.internal_columns import PREVIOUS
 from keyfold.engine.log.manifest import Manifest
 from keyfold.engine.log.table_log import TableLog
-from keyfold.engine.storage.files import replace_file
 from keyfold.engine.storage.layout import TableHome
+from keyfold.engine.storage.stored_file import StoredFile
 from keyfold.fault_points import FaultPoint, reached
 from keyfold.plan.nodes import Connector
 
@@ -61,27 +59,26 @@ class SinkFollower(Follower):
         self, spark: SparkSession, home: TableHome, table: str, number: int, sink: Sink, begin: int
     ) -> None:
         self._spark, self._sink = spark, sink
-        self._file = home.sinks / f"{number}.json"
+        self._file = StoredFile(home.storage, f"sinks/{number}.json")
         position = _position(self._file, begin)
-        super().__init__(f"sink-{table}-{number}", table, TableLog(home.log), position)
+        super().__init__(f"sink-{table}-{number}", table, TableLog(home.log_files), position)
 
     def apply(self, manifest: Manifest) -> None:
         parts = manifest.of_kind("change")
         if parts:
             from pyspark.sql import functions as F
 
-            files = [f"file://{self.log.directory / part.path}" for part in parts]
+            files = [self.log.storage.uri(part.path) for part in parts]
             found = self._spark.read.parquet(*files).withColumn("_batch", F.lit(manifest.batch))
             self._sink.write(found.drop(PREVIOUS), manifest.batch)
             reached(FaultPoint.SINK_WRITTEN, table=self.table, batch=manifest.batch)
-        replace_file(self._file, json.dumps({"batch": manifest.batch}).encode())
+        self._file.put(json.dumps({"batch": manifest.batch}).encode())
 
 
-def _position(file: Path, begin: int) -> int:
+def _position(file: StoredFile, begin: int) -> int:
     """The position that was recorded. A new sink begins after `begin`, which is recorded at once."""
     try:
         return int(json.loads(file.read_bytes())["batch"])
     except FileNotFoundError:
-        private.directory(file.parent)
-        replace_file(file, json.dumps({"batch": begin}).encode())
+        file.put(json.dumps({"batch": begin}).encode())
         return begin

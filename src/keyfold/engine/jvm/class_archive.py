@@ -41,6 +41,8 @@ SIZE: Final = ".size"
 _RETRY_SECONDS: Final = 24 * 3600.0
 # Two environments may be used in turn; an archive has about 180 MB.
 KEPT: Final = 2
+# At the address that it was written for: else Java first rewrites every pointer in it, in a copy in memory.
+_MAPPED: Final = ("-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0", "-Xlog:cds*=off")
 # The `kernel_dir` of this process's JVM, if it was started without an archive because there was none.
 _missing: list[Path | None] = []
 
@@ -107,7 +109,7 @@ def condition(settings: Settings) -> tuple[str, bool]:
 
 def options(archive: Path | None) -> tuple[str, ...]:
     """The JVM's options for using an archive: no messages, and no archive if it does not fit."""
-    return () if archive is None else ("-Xshare:auto", f"-XX:SharedArchiveFile={archive}", "-Xlog:cds*=off")
+    return () if archive is None else ("-Xshare:auto", f"-XX:SharedArchiveFile={archive}", *_MAPPED)
 
 
 def archive_name(java: str, kernel: Path) -> str:

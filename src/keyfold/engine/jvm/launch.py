@@ -52,7 +52,7 @@ class Launch:
     ) -> None:
         """`place`: the home in which its temporary files are; None for a directory of their own."""
         self.wanted, self._java, self._kernel, self._settings = dict(wanted), java, kernel, settings
-        self._output = settings.home.resolve() / "java.log"
+        self._output = settings.local_directory / "java.log"
         self._launched = Launched.now(wanted[MEMORY], self._output, self._output.with_name("spark.log"))
         # Appended to, since another app of this home may be writing to it.
         self._file = private.opened(self._output, "ab")

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import zlib
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
-from shutil import rmtree
 from typing import TYPE_CHECKING, Any
 
-from keyfold import private
 from keyfold.engine.log.manifest import Manifest, Part, Reason
 from keyfold.engine.log.table_log import TableLog
-from keyfold.engine.storage.files import create_durably, sync
 from keyfold.engine.storage.lease import Lease
 from keyfold.errors import HomeLocked
 from keyfold.fault_points import FaultPoint, reached
@@ -30,7 +24,6 @@ class LogWriter:
 
     def __init__(self, kernel: Any, log: TableLog, table: str, lease: Lease) -> None:
         self._kernel, self._log, self._table, self._lease = kernel, log, table, lease
-        private.directory(log.directory / "data")
 
     def publish(
         self,
@@ -47,11 +40,10 @@ class LogWriter:
         `skipped`: rejected rows that stand for input files which are missing.
         """
         name = f"data/{batch}-{secrets.token_hex(4)}"
-        directory = self._log.directory / name
-        written = json.loads(self._kernel.writeLog(frame._jdf, f"file://{directory}", changes))
+        written = json.loads(self._kernel.writeLog(frame._jdf, self._log.storage.uri(name), changes))
         parts = [Part(**{**part, "path": f"{name}/{part['path']}"}) for part in written["parts"]]
         if skipped:
-            parts.append(self._skipped_part(directory, skipped))
+            parts.append(self._skipped_part(name, skipped))
             written["counts"]["rejected"] += len(skipped)
         reached(FaultPoint.PARTS_WRITTEN, table=self._table, batch=batch)
         # Whoever was suspended while tasks ran, and was taken over, publishes nothing.
@@ -66,7 +58,7 @@ class LogWriter:
             reasons=tuple(Reason(**reason) for reason in written["reasons"]),
             offsets=tuple(offsets),
         )
-        if not create_durably(self._log.file(batch), manifest.encode()):
+        if not self._log.storage.put_new(self._log.file(batch).path, manifest.encode()):
             raise HomeLocked(
                 f"another process has published batch {batch} of {self._table}",
                 given=self._log.file(batch),
@@ -79,33 +71,29 @@ class LogWriter:
         """Runs a batch that is published, for its state alone: what followers saw stays as it is."""
         self._kernel.writeLog(frame._jdf, None, False)
 
-    def _skipped_part(self, directory: Path, rows: Sequence[Mapping[str, Any]]) -> Part:
+    def _skipped_part(self, directory: str, rows: Sequence[Mapping[str, Any]]) -> Part:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         schema = pa.schema([(name, pa.string()) for name in ("kind", "reason", "raw", "stream")])
-        path = private.directory(directory) / "part-rejected-skipped.parquet"
-        private.write(path, b"")
-        pq.write_table(pa.Table.from_pylist([{"kind": "rejected", **row} for row in rows], schema), path)
-        sync(path)
-        sync(directory)
-        content = path.read_bytes()
-        name = str(path.relative_to(self._log.directory))
+        out = pa.BufferOutputStream()
+        pq.write_table(pa.Table.from_pylist([{"kind": "rejected", **row} for row in rows], schema), out)
+        name, content = f"{directory}/part-rejected-skipped.parquet", out.getvalue().to_pybytes()
+        self._log.storage.put(name, content)
         return Part(name, "rejected", len(rows), len(content), f"crc32:{zlib.crc32(content):08x}")
 
     def sweep(self) -> None:
         """Removes the parts of attempts that a killed process did not publish."""
-        found: dict[int, list[Path]] = {}
-        for directory in (self._log.directory / "data").iterdir():
-            found.setdefault(int(directory.name.partition("-")[0]), []).append(directory)
+        storage, published = self._log.storage, set(self._log.batches())
+        found: dict[int, list[str]] = {}
+        for directory in storage.list("data"):
+            found.setdefault(int(directory.partition("-")[0]), []).append(directory)
         for batch, directories in found.items():
             manifest = self._log.find(batch) if len(directories) > 1 else None
-            if len(directories) == 1 and self._log.file(batch).exists():
+            if len(directories) == 1 and batch in published:
                 continue
-            listed = {Path(part.path).parts[1] for part in manifest.parts} if manifest else set()
+            listed = {part.path.split("/")[1] for part in manifest.parts} if manifest else set()
             for directory in directories:
-                if directory.name not in listed:
-                    rmtree(directory, ignore_errors=True)
-        with suppress(FileNotFoundError):
-            for file in self._log.directory.glob(".*"):
-                os.unlink(file)
+                if directory not in listed:
+                    storage.delete(f"data/{directory}", durable=False)
+        storage.sweep()

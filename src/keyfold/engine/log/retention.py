@@ -11,15 +11,14 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from shutil import rmtree
 from typing import Final
 
 from keyfold.engine.log import manifest as manifests
 from keyfold.engine.log.manifest import LAYOUT, Manifest
 from keyfold.engine.log.table_log import TableLog
-from keyfold.engine.storage.files import replace_file
+from keyfold.engine.storage.stored_file import StoredFile
 
+_TOTALS: Final = "totals.json"
 NEWEST: Final = 10
 """The newest batches stay: Spark may run one of them again, and readers may be about to open them."""
 
@@ -34,7 +33,7 @@ class Totals:
 
 def totals(log: TableLog) -> Totals:
     """The totals of a log; those of no batch before anything was pruned."""
-    file = log.directory / "totals.json"
+    file = StoredFile(log.storage, _TOTALS)
     try:
         found = json.loads(file.read_bytes())
         if found["layout"] != LAYOUT:
@@ -76,7 +75,7 @@ def prune(log: TableLog, read_upto: int, history: timedelta | None = None) -> in
         sums.update(manifest.counts)
     upto = gone[-1].batch
     content = json.dumps({"layout": LAYOUT, "upto": upto, "counts": sums})
-    replace_file(log.directory / "totals.json", content.encode())
+    log.storage.put(_TOTALS, content.encode())
     for manifest in gone:
         _remove(log, manifest)
     return upto
@@ -103,12 +102,12 @@ def _remove(log: TableLog, manifest: Manifest) -> None:
     """Removes a manifest and its parts, or the changes alone where it has side outputs."""
     if any(part.kind != "change" for part in manifest.parts):
         for part in manifest.of_kind("change"):
-            (log.directory / part.path).unlink(missing_ok=True)
+            log.storage.delete(part.path, durable=False)
         return
     _remove_whole(log, manifest)
 
 
 def _remove_whole(log: TableLog, manifest: Manifest) -> None:
-    log.file(manifest.batch).unlink(missing_ok=True)
-    for directory in {(log.directory / Path(part.path)).parent for part in manifest.parts}:
-        rmtree(directory, ignore_errors=True)
+    log.storage.delete(log.file(manifest.batch).path, durable=False)
+    for directory in {part.path.rpartition("/")[0] for part in manifest.parts}:
+        log.storage.delete(directory, durable=False)

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from keyfold.engine.log import manifest as manifests
 from keyfold.engine.log.manifest import Kind, Manifest, Part
+from keyfold.engine.storage.contract import Storage
+from keyfold.engine.storage.local import LocalStorage
+from keyfold.engine.storage.stored_file import StoredFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,22 +23,23 @@ _BYTES_AT_ONCE: Final = 1 << 20
 
 
 class TableLog:
-    """The log in a directory; it need not exist yet."""
+    """The log in a storage of its own, or in a directory; it need not exist yet."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
+    def __init__(self, where: Storage | Path) -> None:
+        self.storage = LocalStorage(where) if isinstance(where, Path) else where
 
-    def file(self, batch: int) -> Path:
+    def file(self, batch: int) -> StoredFile:
         """The manifest's file."""
-        return self.directory / f"{batch}.json"
+        return StoredFile(self.storage, f"{batch}.json")
 
     def batches(self) -> list[int]:
         """The batches that have a manifest, in order."""
-        return sorted(int(file.stem) for file in self.directory.glob("[0-9]*.json"))
+        names = (name.removesuffix(".json") for name in self.storage.list() if name.endswith(".json"))
+        return sorted(int(name) for name in names if name.isdecimal())
 
     def newest(self) -> int | None:
         """The newest batch that is published."""
-        return max((int(file.stem) for file in self.directory.glob("[0-9]*.json")), default=None)
+        return max(self.batches(), default=None)
 
     def find(self, batch: int) -> Manifest | None:
         """The manifest of a batch, if it is published."""
@@ -74,26 +78,31 @@ class TableLog:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        path = self.directory / part.path
+        stored = StoredFile(self.storage, part.path)
         try:
-            size = path.stat().st_size
-            if size != part.bytes:
-                raise manifests.damaged(path, f"it has {size:,} bytes, and had {part.bytes:,}")
-            with pq.ParquetFile(path) as file:
-                yield file
+            with self.storage.fetched(part.path) as path:
+                size = path.stat().st_size
+                if size != part.bytes:
+                    raise manifests.damaged(stored, f"it has {size:,} bytes, and had {part.bytes:,}")
+                with pq.ParquetFile(path) as file:
+                    yield file
         except FileNotFoundError:
-            raise manifests.damaged(path, "the file is missing") from None
+            raise manifests.damaged(stored, "the file is missing") from None
         except pa.ArrowException as error:
-            raise manifests.damaged(path, str(error)) from None
+            raise manifests.damaged(stored, str(error)) from None
+
+    def has(self, part: Part) -> bool:
+        """Whether the file of a part is there; changes are removed before side outputs."""
+        return StoredFile(self.storage, part.path).exists()
 
     def verify(self, part: Part) -> None:
         """Reads all bytes of a part and compares their checksum."""
-        path, found = self.directory / part.path, 0
+        stored, found = StoredFile(self.storage, part.path), 0
         try:
-            with path.open("rb") as file:
+            with self.storage.fetched(part.path) as path, path.open("rb") as file:
                 while block := file.read(_BYTES_AT_ONCE):
                     found = zlib.crc32(block, found)
         except FileNotFoundError:
-            raise manifests.damaged(path, "the file is missing") from None
+            raise manifests.damaged(stored, "the file is missing") from None
         if part.checksum != f"crc32:{found:08x}":
-            raise manifests.damaged(path, f"its checksum is crc32:{found:08x}, and was {part.checksum}")
+            raise manifests.damaged(stored, f"its checksum is crc32:{found:08x}, and was {part.checksum}")

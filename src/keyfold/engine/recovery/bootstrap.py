@@ -18,7 +18,6 @@ from keyfold.engine.log.retention import totals
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.recovery import reader_snapshot
 from keyfold.engine.session import kernel
-from keyfold.engine.storage.files import remove_durably
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.errors import StateMismatch
 from keyfold.plan.nodes import AppSpec
@@ -51,10 +50,10 @@ def _withdraw(home: TableHome) -> None:
 
     Nobody has read them, and somebody may from now on: the batch runs again, and publishes them.
     """
-    committed, log = home.committed(), TableLog(home.log)
+    committed, log = home.committed(), TableLog(home.log_files)
     for manifest in log.after(-1 if committed is None else committed):
         if not _whole(manifest):
-            remove_durably(log.file(manifest.batch))
+            log.file(manifest.batch).delete()
 
 
 def _record(spark: SparkSession, compiled: Compiled, place: AppHome) -> None:
@@ -78,7 +77,7 @@ def _check(upstream: Compiled, use: Use, place: AppHome) -> None:
             given=home.path,
             hint=f"restore the checkpoint of {use.table}; or {reset}",
         )
-    log = TableLog(home.log)
+    log = TableLog(home.log_files)
     missed = _missed(log, use, read)
     if missed is not None:
         raise StateMismatch(

@@ -63,7 +63,7 @@ def failed(app: str, table: str, batch: int | None, error: Any, home: Path) -> R
         f"the query of table {table} stopped: {_cause(error, failure.text)}",
         given=_fragment(failure.text),
         hint="start the app again: the batch is retried, and nothing is lost or counted twice. "
-        f"Spark's log is {home / 'spark.log'}",
+        f"Spark's log is {failure.place.local.parent / 'spark.log'}",
     )
 
 

@@ -38,7 +38,7 @@ def write(spark: SparkSession, upstream: Compiled, use: Use, place: AppHome, sto
     """Writes the snapshot that a reader begins with; nothing if the table has not published a batch yet."""
     directory = use.directory(place.table(use.reader))
     _remove(directory)
-    log = TableLog(place.table(use.table).log)
+    log = TableLog(place.table(use.table).log_files)
     found = (
         _from_state(spark, upstream, place, log)
         if isinstance(store, NoViews)

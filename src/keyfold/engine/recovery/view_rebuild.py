@@ -24,6 +24,7 @@ from keyfold.engine.log.retention import totals
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.recovery.state_rows import from_state
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
 from keyfold.errors import HomeUnusable
 from keyfold.plan.table_keys import BOUNDS, closes
 from keyfold.views.contract import Position, ViewStore
@@ -42,7 +43,7 @@ def align(spark: SparkSession, store: ViewStore, compiled: Compiled, place: AppH
         return
     name = compiled.spec.name
     home = place.table(name)
-    state, log = _number(home.committed()), TableLog(home.log)
+    state, log = _number(home.committed()), TableLog(home.log_files)
     if home.begun() is None and store.position(name) is None:
         # Nothing has run yet: an earlier definition may have left an empty view.
         store.drop(name)
@@ -57,22 +58,23 @@ def align(spark: SparkSession, store: ViewStore, compiled: Compiled, place: AppH
             hint="restore the checkpoint that belongs to the view; or `keyfold reset "
             f"{compiled.name}`, after which it starts from the first row",
         )
-    if at < state and not _follows(log, at, state):
+    if at < state and not _follows(log, home.spark, at, state):
         _rebuild(spark, store, compiled, place, state)
 
 
-def _follows(log: TableLog, at: int, state: int) -> bool:
+def _follows(log: TableLog, checkpoint: SparkCheckpoint, at: int, state: int) -> bool:
     """Whether the log has the changes of every batch after a position, up to that of the state."""
     found = {manifest.batch: manifest for manifest in log.after(at)}
     whole = all(m.counts["change"] == sum(p.rows for p in m.of_kind("change")) for m in found.values())
-    # Batches that Spark adds when it repartitions state have no manifest, and change no row.
-    return totals(log).upto <= at and bool(found) and whole and max(found) >= state - 1
+    # A resize of the state is a batch without a manifest, which changes no row.
+    unpublished = (batch for batch in range(at + 1, state + 1) if batch not in found)
+    return totals(log).upto <= at and whole and all(map(checkpoint.resizes, unpublished))
 
 
 def _rebuild(spark: SparkSession, store: ViewStore, compiled: Compiled, place: AppHome, batch: int) -> None:
     spec = compiled.spec
     home = place.table(spec.name)
-    log = TableLog(home.log)
+    log = TableLog(home.log_files)
     found = (
         one for m in log.after(totals(log).upto) if m.batch <= batch for one in changes(log, m, compiled.view)
     )

@@ -49,7 +49,7 @@ class Backlog:
     def _batches(self, use: Use) -> tuple[int, int, int]:
         """The same of another table's batches; those without changes do not have to be read."""
         read, planned = readers.read_upto(self._place, use), readers.planned_upto(self._place, use)
-        log = TableLog(self._place.table(use.table).log)
+        log = TableLog(self._place.table(use.table).log_files)
         left = sum(self._changes(log, use.table, batch) for batch in log.batches() if batch > planned)
         return read + 1, planned - read, planned + 1 + left
 

@@ -33,8 +33,15 @@ class Storage(Protocol):
         """Writes a file unless the name is taken; returns whether it did. Of several writers one succeeds."""
         ...
 
-    def delete(self, name: str) -> None:
-        """Deletes a file, or a directory with all that it holds, if it exists."""
+    def delete(self, name: str, *, durable: bool = True) -> None:
+        """Deletes a file, or a directory with all that it holds, if it exists.
+
+        `durable=False`: it may come back after a power cut.
+        """
+        ...
+
+    def sweep(self, name: str = "") -> None:
+        """Removes what killed writers left in a directory, while nobody writes to it."""
         ...
 
     def uri(self, name: str = "") -> str:

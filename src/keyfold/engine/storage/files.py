@@ -26,20 +26,6 @@ def rename_durably(temporary: Path, target: Path) -> None:
     sync(target.parent)
 
 
-def create_durably(path: Path, content: bytes) -> bool:
-    """Writes a file that must not exist; False if it does. It appears whole, and survives a power cut."""
-    temporary = temporary_beside(path)
-    private.write(temporary, content)
-    try:
-        sync(temporary)
-        link_durably(temporary, path)
-    except FileExistsError:
-        return False
-    finally:
-        temporary.unlink(missing_ok=True)
-    return True
-
-
 def link_durably(file: Path, target: Path) -> None:
     """Adds a hard link to a file, which is on disk when this returns."""
     os.link(file, target)
@@ -54,12 +40,6 @@ def append_durably(path: Path, line: str, *, unless: str) -> None:
             file.write(line + "\n")
             file.flush()
             os.fsync(descriptor)
-
-
-def remove_durably(path: Path) -> None:
-    """Removes a file, which is gone from the disk when this returns."""
-    path.unlink(missing_ok=True)
-    sync(path.parent)
 
 
 def temporary_beside(path: Path) -> Path:

@@ -1,12 +1,13 @@
 """The home on disk: where the files of apps and tables are.
 
 ```
-<home>/spark.log  java.log  log4j2.properties
-<home>/.tmp/<run>/         temporary files of a JVM
+<local>/spark.log  java.log  log4j2.properties
+<local>/.tmp/<run>/        temporary files of a JVM
 <home>/<app>/lease/<epoch>.json  which process may write, and its heartbeat
 <home>/<app>/app.json      plan and fingerprints of the running definition
-<home>/<app>/views.db      views
-<home>/<app>/status.json   metrics of a running app, or its last ones
+<local>/<app>/views.db     views
+<local>/<app>/status.json  metrics of a running app, or its last ones
+<home>/<app>/local.json    where <local> is, if it is not the home
 <home>/<app>/streams/<s>/  rows of kf.rows
 <home>/<app>/tables/<t>/   checkpoint/  log/ (changes and side outputs, batch by batch)  sinks/ (positions)
 <home>/<app>/tables/<t>/   side/ (replayed late rows)  control/ (rows that only advance event time)
@@ -27,6 +28,7 @@ from keyfold import private
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.files import replace_file
 from keyfold.engine.storage.local import LocalStorage
+from keyfold.engine.storage.local_directory import local_directory, use_local_directory
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
 from keyfold.engine.storage.stored_file import StoredFile
 from keyfold.errors import HomeUnusable, QueryError, did_you_mean
@@ -60,7 +62,12 @@ class TableHome:
     @property
     def log_url(self) -> str:
         """For Spark, as `checkpoint_url`."""
-        return f"file://{self.log}"
+        return self.log_files.uri()
+
+    @property
+    def log_files(self) -> Storage:
+        """The files of the table's log."""
+        return self.storage.below("log")
 
     @property
     def sinks(self) -> Path:
@@ -111,8 +118,17 @@ class AppHome:
         return self.remote or LocalStorage(self.path)
 
     @property
+    def local(self) -> Path:
+        """The directory of what is the driver's own and can be lost."""
+        return local_directory(self.storage, self.path)
+
+    def use_local(self, directory: Path | None) -> None:
+        """Makes this the directory of the local files of all apps; None: the home. Needs the lease."""
+        use_local_directory(self.storage, self.path, directory and directory / self.path.name)
+
+    @property
     def views(self) -> Path:
-        return self.path / "views.db"
+        return self.local / "views.db"
 
     @property
     def plan(self) -> Path:
@@ -120,7 +136,7 @@ class AppHome:
 
     @property
     def status(self) -> Path:
-        return self.path / "status.json"
+        return self.local / "status.json"
 
     def table(self, name: str) -> TableHome:
         remote = None if self.remote is None else self.remote.below(f"tables/{name}")

@@ -59,13 +59,18 @@ class LocalStorage:
         sync(target.parent)
         return True
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, *, durable: bool = True) -> None:
         path = self._path(name)
         try:
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
         except FileNotFoundError:
             return
-        sync(path.parent)
+        if durable:
+            sync(path.parent)
+
+    def sweep(self, name: str = "") -> None:
+        for file in self._path(name, root=True).glob(".*"):
+            file.unlink(missing_ok=True)
 
     def uri(self, name: str = "") -> str:
         # Spark does not decode percent-encoded paths.

@@ -57,8 +57,11 @@ class SparkStorage:
             reached(FaultPoint.STORAGE_NAMED, name=name)
         return done
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, *, durable: bool = True) -> None:
         self._call(name, lambda: self._files.delete(self._name(name)))
+
+    def sweep(self, name: str = "") -> None:
+        self._call(name, lambda: self._files.sweep(self._name(name, root=True)))
 
     def uri(self, name: str = "") -> str:
         return f"{self.root}/{checked(name)}" if name else self.root

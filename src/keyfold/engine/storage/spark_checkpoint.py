@@ -7,10 +7,12 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.stored_file import StoredFile
+
+_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 
 
 @dataclass(frozen=True)
@@ -103,8 +105,16 @@ class SparkCheckpoint:
 
     def partitions(self) -> int | None:
         """The number of state partitions, which the first batch fixes and only a resize changes."""
-        found = self._setting("spark.sql.shuffle.partitions")
+        found = self._setting(_PARTITIONS)
         return None if found is None else int(found)
+
+    def resizes(self, batch: int) -> bool:
+        """Whether a batch is Spark's own: a resize of the state, which reads no rows and runs no hook."""
+        try:
+            (before, *read), (now, *reads) = self._offsets(batch - 1), self._offsets(batch)
+            return read == reads and before["conf"][_PARTITIONS] != now["conf"][_PARTITIONS]
+        except (OSError, ValueError, LookupError, TypeError):
+            return False
 
     def _setting(self, key: str) -> str | None:
         """A setting of the query that Spark keeps from its first batch on."""

@@ -46,5 +46,13 @@ class StoredFile:
     def read_bytes(self) -> bytes:
         return self.storage.read(self.path)
 
+    def put(self, content: bytes) -> None:
+        """Writes the file, in place of one that is there."""
+        self.storage.put(self.path, content)
+
+    def delete(self) -> None:
+        """Deletes the file or directory, if it exists."""
+        self.storage.delete(self.path)
+
     def read_text(self, encoding: str = "utf-8") -> str:
         return self.read_bytes().decode(encoding)

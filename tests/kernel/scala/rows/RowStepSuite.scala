@@ -60,6 +60,19 @@ class RowStepSuite extends munit.FunSuite {
     assertEquals(decided(row("a", time = null, weight = -1)), (Admission.Filtered, null))
   }
 
+  test("rejected rows beyond the limit are counted by the kind of their reason") {
+    val admission = new RowAdmission(gate().copy(maxRejected = 2), check(), Seq(key), 0)
+    def decide(r: InternalRow) =
+      if (admission.begin(r) eq Admission.Admitted) admission.decide(r, r) else Admission.Filtered
+    val decisions = (1 to 5).map(_ => decide(row(null)))
+    assertEquals(decisions.count(_ eq Admission.Diverted), 2)
+    assert(admission.reject(row("a"), "1 is no number") eq Admission.Filtered)
+    assert(admission.reject(row("a"), "22 is no number") eq Admission.Filtered)
+    val counted = admission.countedRejections().map(s => (reason(s), SideOutput.rejectedRows(s)))
+    assertEquals(counted, Seq("key k is null" -> 3L, "1 is no number" -> 2L))
+    assertEquals(admission.countedRejections(), Nil)
+  }
+
   private val count = AttributeReference("n", LongType)()
   private val other = count.newInstance().asInstanceOf[AttributeReference]
   private val fold = AggregateFold(source, Seq(key), Seq(count), Seq(other), Seq(Literal(0L)),

@@ -29,7 +29,7 @@ case class FoldColumn(fold: UserFold) extends TableColumn {
  * Where rows come from, and what happens to a row that can't be used: with `keepRejected` it is a side
  * output.
  */
-case class InputSettings(keepRejected: Boolean, zone: String, origin: RowOrigin) {
+case class InputSettings(keepRejected: Boolean, zone: String, origin: RowOrigin, maxRejected: Int) {
   def sideOutput: SideOutputSettings = SideOutputSettings(keepRejected, zone, origin.stream)
 }
 
@@ -68,7 +68,7 @@ case class Declaration(
   /** What every row must pass before anything else, where only the columns `read` of the source are read. */
   def gate(read: Seq[Attribute] = source): RowGate = {
     val tests = conditions.filterNot { case EvaluateAll(none) => none.isEmpty; case _ => false }
-    RowGate(read, tests, input.keepRejected, input.zone, input.origin)
+    RowGate(read, tests, input.keepRejected, input.zone, input.origin, input.maxRejected)
   }
 
   /**

@@ -16,7 +16,8 @@ import org.apache.spark.sql.keyfold.log.LogWriter
 import org.apache.spark.sql.keyfold.physical.{KernelStrategy, PartitionStepNode, PlanCheck}
 import org.apache.spark.sql.keyfold.physical.SortByKeyAndTime
 import org.apache.spark.sql.keyfold.physical.WatermarkPropagation
-import org.apache.spark.sql.keyfold.rows.{CsvHeaderCheck, RowOrigin, SideOutput, SideOutputBuilder}
+import org.apache.spark.sql.keyfold.rows.{CsvHeaderCheck, RejectionLimit, RowOrigin}
+import org.apache.spark.sql.keyfold.rows.{SideOutput, SideOutputBuilder}
 import org.apache.spark.sql.keyfold.spark.SparkDatasets
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame, SparkSession => AnySession}
@@ -47,8 +48,10 @@ object KernelApi {
       format: String,
       options: java.util.Map[String, String],
       files: Boolean): TableDeclaration = {
-    val zone = session(df).sessionState.conf.sessionLocalTimeZone
-    new TableDeclaration(df, InputSettings(keepRejected, zone, origin(stream, format, options, files)))
+    val conf = session(df).sessionState.conf
+    val most = conf.getConfString("spark.keyfold.rejectedRows", RejectionLimit.Default.toString).toInt
+    val from = origin(stream, format, options, files)
+    new TableDeclaration(df, InputSettings(keepRejected, conf.sessionLocalTimeZone, from, most))
   }
 
   /** A join of two streams, known by these names in its condition; `left` and `right` have their columns. */

@@ -8,7 +8,11 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.types.{DataType, NullType}
 
-/** A fold at work in one task: its expressions compiled, its buffers mutable. Not for two threads. */
+/**
+ * A fold at work in one task: its expressions compiled, its buffers mutable. Not for two threads. Code is
+ * generated when it is first needed: most tasks only update or only merge, and generating both takes longer
+ * than a small batch.
+ */
 class FoldEvaluator(f: AggregateFold, prefix: Int) {
   def this(f: AggregateFold) = this(f, f.keys.length)
   private val width = f.state.length
@@ -24,19 +28,19 @@ class FoldEvaluator(f: AggregateFold, prefix: Int) {
   private val mergers = f.coded.map { c =>
     c.fn.withNewMutableAggBufferOffset(c.at).withNewInputAggBufferOffset(prefix + c.at)
   }.toArray
-  private val filters = f.coded.map(c => c.filter.map(new UserPredicate(_, f.in)).orNull).toArray
+  private lazy val filters = f.coded.map(c => c.filter.map(new UserPredicate(_, f.in)).orNull).toArray
   private val offsets = f.coded.map(_.at).toArray
   private val typed = updaters.zip(offsets).collect { case (t: TypedImperativeAggregate[_], at) => (t, at) }
   // What a coded function reads is evaluated before anything is folded, so that a row that throws leaves no
   // trace.
-  private val probe = new UserPredicate(EvaluateAll(f.coded.map { c =>
+  private lazy val probe = new UserPredicate(EvaluateAll(f.coded.map { c =>
     val arguments = EvaluateAll(c.fn.children.map { case s: SortOrder => s.child; case e => e })
     c.filter.fold(arguments: Expression)(If(_, arguments, Literal(true)))
   }), f.in)
 
   private val zeroRow = UnsafeProjection.create(f.zero).apply(InternalRow.empty).copy()
-  private val updating = new UserExpression(f.update, f.state ++ f.in)
-  private val merging = f.merge.map { merge =>
+  private lazy val updating = new UserExpression(f.update, f.state ++ f.in)
+  private lazy val merging = f.merge.map { merge =>
     val columnsBefore = Seq.fill(prefix)(AttributeReference("before", NullType)())
     new UserExpression(merge, f.state ++ columnsBefore ++ f.right)
   }.orNull

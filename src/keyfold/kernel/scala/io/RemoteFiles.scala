@@ -61,10 +61,9 @@ class RemoteFiles(session: SparkSession, root: String) {
   /** The names in a directory as JSON, without hidden ones; none if there is no such directory. */
   def list(name: String): String = {
     val directory = getPathWithoutSchemeAndAuthority(system.makeQualified(path(name)))
-    val found = try system.listStatus(path(name))
-      catch { case _: FileNotFoundException => Array.empty[FileStatus] }
     // Asked for a file, a file system lists that file.
-    val inside = found.map(_.getPath).filter(p => getPathWithoutSchemeAndAuthority(p.getParent) == directory)
+    val inside = listed(path(name)).map(_.getPath)
+      .filter(file => getPathWithoutSchemeAndAuthority(file.getParent) == directory)
     new ObjectMapper().writeValueAsString(inside.map(_.getName).filterNot(_.startsWith(".")))
   }
 
@@ -85,10 +84,17 @@ class RemoteFiles(session: SparkSession, root: String) {
   def delete(name: String): Unit =
     try system.delete(path(name), true) catch { case _: FileNotFoundException => }
 
+  /** Deletes the temporary files in a directory. */
+  def sweep(name: String): Unit =
+    for (file <- listed(path(name)).map(_.getPath) if RemoteFiles.isTemporary(file)) system.delete(file, false)
+
+  private def listed(directory: Path): Array[FileStatus] =
+    try system.listStatus(directory) catch { case _: FileNotFoundException => Array.empty[FileStatus] }
+
   private def path(name: String) = if (name.isEmpty) base else new Path(base, name)
 
   private def rename(file: Path, content: Array[Byte], overwrite: Boolean, durable: Boolean): Unit = {
-    val temporary = new Path(file.getParent, s".${file.getName}.${UUID.randomUUID}.tmp")
+    val temporary = RemoteFiles.temporary(file)
     try {
       Using.resource(create(temporary)) { out =>
         out.write(content)
@@ -150,6 +156,9 @@ class RemoteFiles(session: SparkSession, root: String) {
 object RemoteFiles {
   /** An option of `createFile`, and the capability of file systems that have it. */
   private val Conditional = "fs.option.create.conditional.overwrite"
+  private def temporary(file: Path) = new Path(file.getParent, s".${file.getName}.${UUID.randomUUID}.tmp")
+  private def isTemporary(file: Path) = file.getName.startsWith(".") && file.getName.endsWith(".tmp")
+
   /** Where an uploaded file has its id. */
   private val Upload = "keyfold-upload"
 }

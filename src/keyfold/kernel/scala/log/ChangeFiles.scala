@@ -10,6 +10,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{And, Attribute, BoundReference, Expression, Predicate}
 import org.apache.spark.sql.execution.datasources.{FileIndex, PartitionDirectory}
 import org.apache.spark.sql.keyfold.expressions.InternalColumns
+import org.apache.spark.sql.keyfold.spark.SparkInputFiles
 import org.apache.spark.sql.types.{LongType, StructType}
 import org.apache.spark.util.ThreadUtils
 
@@ -31,7 +32,12 @@ class ChangeFiles(log: LogDirectory, manifests: => Seq[ChangeManifest], size: =>
     val wanted = manifests.filter(m => filter.forall(_.eval(InternalRow(m.batch))))
     val parts = wanted.flatMap(_.parts)
     val found = parts.zip(all(parts)).toMap
-    wanted.map(m => PartitionDirectory(InternalRow(m.batch), m.parts.map(found).toArray))
+    // Rows arrive by batch, then by part.
+    val ranks = Iterator.from(0)
+    wanted.map { m =>
+      val files = m.parts.map(part => SparkInputFiles.ranked(found(part), ranks.next()))
+      PartitionDirectory(InternalRow(m.batch), files)
+    }
   }
 
   /** Many files are looked at side by side: on a remote file system each takes a while. */

@@ -53,8 +53,11 @@ private class KeyedRowIterator(step: KeyedRows, partition: Int, rows: Iterator[I
       val found = process(row)
       if (found != null) return found
     }
-    null
+    if (counted.hasNext) nullKey(counted.next()) else null
   }
+
+  // Computed when all rows are read.
+  private lazy val counted = admission.countedRejections().iterator
 
   private def process(row: InternalRow): InternalRow = {
     val decision = try {

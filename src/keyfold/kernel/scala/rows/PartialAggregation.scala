@@ -67,12 +67,18 @@ class PartialAggregator(step: PartialAggregation, partition: Int, rows: Iterator
         states.clear()
         folded = 0
       }
-      if (!rows.hasNext) { if (states.isEmpty) return null; drain() }
+      if (!rows.hasNext) {
+        if (states.isEmpty) return if (counted.hasNext) nullKey(counted.next()) else null
+        drain()
+      }
       else if (aggregating) fill()
       else { val row = single(rows.next()); if (row != null) return row }
     }
     null
   }
+
+  // Computed when all rows are read.
+  private lazy val counted = admission.countedRejections().iterator
 
   private def fill(): Unit = while (draining == null && first.isEmpty && rows.hasNext) {
     val row = rows.next()

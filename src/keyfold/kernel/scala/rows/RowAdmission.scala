@@ -32,6 +32,7 @@ final class RowAdmission(gate: RowGate, check: Option[LatenessCheck], keys: Seq[
   private val gateEvaluator = new RowGateEvaluator(gate, partition)
   private val lateness = check.map(new LatenessEvaluator(_, gateEvaluator.sideOutputs)).orNull
   private val keyValidation = new KeyValidation(keys)
+  private val limit = new RejectionLimit(gate.maxRejected, gate.origin.stream)
   private var side: InternalRow = _
 
   /** The side output of the last row that was diverted, partly late or undecided. */
@@ -40,7 +41,7 @@ final class RowAdmission(gate: RowGate, check: Option[LatenessCheck], keys: Seq[
   /** Gate and event time. */
   def begin(row: InternalRow): Admission = {
     val found = gateEvaluator.sideOutput(row)
-    if (found != null) divert(found)
+    if (found != null) { if (isKept(found)) divert(found) else Filtered }
     else if (!gateEvaluator.passes(row)) Filtered
     else {
       val reason = if (lateness == null) null else lateness.invalid(row)
@@ -86,9 +87,17 @@ final class RowAdmission(gate: RowGate, check: Option[LatenessCheck], keys: Seq[
    * The row is rejected, unless it is a retraction: the row that it retracts was rejected when it arrived.
    */
   def reject(row: InternalRow, reason: String): Admission =
-    if (gateEvaluator.isRetraction(row)) Filtered else divert(gateEvaluator.sideOutputs.rejected(row, reason))
+    if (gateEvaluator.isRetraction(row) || (gate.keep && !limit.keeps(reason))) Filtered
+    else divert(gateEvaluator.sideOutputs.rejected(row, reason))
 
   def reject(row: InternalRow, error: RowError): Admission = reject(row, RowError.reason(error))
+
+  /** Late rows, duplicates, files and counts pass; rejected rows do up to the limit. */
+  private def isKept(found: InternalRow): Boolean =
+    !SideOutput.isRejectedRow(found) || limit.keeps(SideOutput.reason(found))
+
+  /** After the last row: the side outputs that count rejected rows which were not kept. */
+  def countedRejections(): Seq[InternalRow] = limit.drain()
 
   private def divert(found: InternalRow): Admission = {
     side = found

@@ -17,7 +17,8 @@ case class RowOrigin(stream: Option[String], format: String, options: Map[String
  * declaration.
  */
 case class RowGate(
-    source: Seq[Attribute], conditions: Seq[Expression], keep: Boolean, zone: String, origin: RowOrigin) {
+    source: Seq[Attribute], conditions: Seq[Expression], keep: Boolean, zone: String, origin: RowOrigin,
+    maxRejected: Int = RejectionLimit.Default) {
   def sideOutputs: SideOutputSettings = SideOutputSettings(keep, zone, origin.stream)
   /** The columns that users see. */
   def visible: Seq[Attribute] = source.filterNot(a => InternalColumns.hidden(a.name))

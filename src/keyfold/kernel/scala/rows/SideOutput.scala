@@ -68,6 +68,8 @@ object SideOutput {
   def isLate(side: InternalRow): Boolean = kind(side) == Late
   def isDuplicate(side: InternalRow): Boolean = kind(side) == Duplicate
   def isFile(side: InternalRow): Boolean = kind(side) == File
+  /** A rejected row, and not a count of them. */
+  def isRejectedRow(side: InternalRow): Boolean = kind(side) == Rejected && side.isNullAt(countAt)
   def hasRaw(side: InternalRow): Boolean = !side.isNullAt(rawAt)
   def reason(side: InternalRow): String = if (side.isNullAt(reasonAt)) "" else side.getString(reasonAt)
   /** How many rejected rows it stands for: one, unless it only counts them. */
@@ -102,6 +104,19 @@ object SideOutput {
     }
     side
   }
+
+  /** Rejected rows that are not kept, of which this was the reason of one. */
+  def rejectedCount(reason: String, stream: Option[String], count: Long): InternalRow = {
+    val side = create(Rejected)
+    set(side, reason, null, stream)
+    side.update(countAt, count)
+    side
+  }
+
+  private val ownValues = "\"[^\"]*\"|'[^']*'|[+-]?\\d[\\w.:+-]*".r
+
+  /** A reason without the row's own values, numbers and times. */
+  def kindOf(reason: String): String = ownValues.replaceAllIn(reason, "...")
 
   /** A row that missed `missed` windows, of which the newest ended at `lastEnd`. */
   def late(reason: String, raw: String, stream: Option[String], time: Long, watermark: Long, missed: Long,

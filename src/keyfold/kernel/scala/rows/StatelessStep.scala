@@ -34,8 +34,12 @@ private class StatelessRows(step: StatelessStep, partition: Int, rows: Iterator[
       val found = process(rows.next())
       if (found != null) return found
     }
-    null
+    if (!counted.hasNext) null
+    else diverted(new JoinedRow(new GenericInternalRow(gate.source.length), InternalRow(counted.next())))
   }
+
+  // Computed when all rows are read.
+  private lazy val counted = admission.countedRejections().iterator
 
   private def process(row: InternalRow): InternalRow = {
     val decision = try {

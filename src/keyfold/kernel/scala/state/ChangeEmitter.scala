@@ -20,9 +20,9 @@ class ChangeEmitter(f: AggregateFold, prefix: Int) extends FoldEvaluator(f, pref
 
   private def output(op: String, values: Seq[Expression]): UserProjection =
     new UserProjection((Literal(op) +: f.keys) ++ values ++ previousColumn :+ SideOutput.none, input)
-  private val upserts = output("upsert", f.result)
+  private lazy val upserts = output("upsert", f.result)
   private lazy val finals = output("final", f.result)
-  private val deletes = output("delete", f.result.map(r => Literal(null, r.dataType)))
+  private lazy val deletes = output("delete", f.result.map(r => Literal(null, r.dataType)))
   private val keyAndState = new JoinedRow
   private val whole = new JoinedRow
   /** The results of imperative functions, then the previous row. */

@@ -1,0 +1,64 @@
+"""Where the driver keeps what is its own and can be lost: views, status and logs.
+
+That is the home, unless the setting `local` names another directory. The app's home then records it in
+`local.json`, so that commands find the views, and the directory records its home, so that two homes with apps
+of the same name do not share one view.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final
+
+from keyfold import private
+from keyfold.engine.storage.contract import Storage
+from keyfold.engine.storage.files import replace_file
+from keyfold.errors import HomeUnusable
+
+_POINTER: Final = "local.json"
+_OWNER: Final = "home.json"
+
+
+def local_directory(storage: Storage, default: Path) -> Path:
+    """The directory of an app's local files, as its last start recorded it."""
+    try:
+        return Path(json.loads(storage.read(_POINTER))["path"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return default
+
+
+def use_local_directory(storage: Storage, default: Path, wanted: Path | None) -> None:
+    """Makes a directory the one of an app's local files; None: that is the app's home itself."""
+    if wanted is None or wanted.resolve() == default:
+        storage.delete(_POINTER)
+        return
+    path = wanted.resolve()
+    try:
+        private.directory(path)
+        private.tighten(path)
+        _refuse_other_owner(path, storage.uri())
+        replace_file(path / _OWNER, json.dumps({"home": storage.uri()}).encode())
+    except OSError as error:
+        raise HomeUnusable(
+            f"the directory of local files can't be written: {error.strerror}",
+            given=path,
+            hint="another directory: local=..., or KEYFOLD_LOCAL",
+        ) from None
+    storage.put(_POINTER, json.dumps({"path": str(path)}).encode())
+
+
+def _refuse_other_owner(path: Path, home: str) -> None:
+    try:
+        owner = json.loads((path / _OWNER).read_bytes())["home"]
+    except FileNotFoundError:
+        return
+    except (ValueError, LookupError, TypeError):
+        owner = "?"
+    if owner != home:
+        raise HomeUnusable(
+            "the directory of local files belongs to an app in another home",
+            given=f"{path}, of {owner}",
+            hint="another directory: local=..., or KEYFOLD_LOCAL; or delete this one: views are rebuilt "
+            "from the log or the state",
+        )
