@@ -28,8 +28,8 @@ def shop_in(home: Path) -> AppHome:
         for log in ("offsets", "commits"):
             (checkpoint / log).mkdir(parents=True)
             (checkpoint / log / "1").write_text('v1\n{"a": 1}\n')
-        (place.table(table).rejected).mkdir()
-        (place.table(table).rejected / "0.json").write_text("{}")
+        place.table(table).log.mkdir()
+        (place.table(table).log / "0.json").write_text("{}")
         if read is not None:
             (place.table(table).inputs / f"0-{read}").mkdir(parents=True)
     return place

@@ -157,6 +157,14 @@ def test_each_change_is_read_once_with_its_batch_and_position(log: Log, reader: 
     assert reader.read()[last][-1] == ("a", 3, 4, 0), "the batch runs again with the same rows"
 
 
+def test_a_batch_of_many_parts_is_read_whole_or_not_at_all(log: Log, reader: Reader) -> None:
+    parts = log.publish(0, *([change(f"k{n}", n)] for n in range(20)))
+    assert sorted(n for _, n, *_ in reader.read()[0]) == list(range(20))
+    reader.uncommit(0)
+    parts[13].unlink()
+    assert f"{parts[13].name} is missing" in reader.failure()
+
+
 def test_columns_that_are_not_asked_for_are_not_read(log: Log, tmp_path: Path) -> None:
     reader = Reader(log, tmp_path / "reader", columns=("n",))
     log.publish(0, [change("a", 1)])

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.execution.keyfold.log
 
-import scala.util.Using
+import scala.util.{Try, Using}
 
 import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.parquet.hadoop.ParquetFileReader
@@ -12,6 +12,7 @@ import org.apache.spark.sql.execution.datasources.{FileIndex, PartitionDirectory
 import org.apache.spark.sql.keyfold.expressions.InternalColumns
 import org.apache.spark.sql.keyfold.spark.SparkInputFiles
 import org.apache.spark.sql.types.{LongType, StructType}
+import org.apache.spark.util.ThreadUtils
 
 /**
  * The parts that one batch of a reader reads, with the upstream batch as partition column. They are looked
@@ -29,13 +30,20 @@ class ChangeFiles(log: LogDirectory, manifests: => Seq[ChangeManifest], size: =>
       partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] = {
     val filter = partitionFilters.reduceOption(And).map(all => Predicate.createInterpreted(bound(all)))
     val wanted = manifests.filter(m => filter.forall(_.eval(InternalRow(m.batch))))
+    val parts = wanted.flatMap(_.parts)
+    val found = parts.zip(all(parts)).toMap
     // Rows arrive by batch, then by part.
     val ranks = Iterator.from(0)
     wanted.map { m =>
-      val files = m.parts.map(part => SparkInputFiles.ranked(checked(part), ranks.next()))
+      val files = m.parts.map(part => SparkInputFiles.ranked(found(part), ranks.next()))
       PartitionDirectory(InternalRow(m.batch), files)
     }
   }
+
+  /** Many files are looked at side by side: on a remote file system each takes a while. */
+  private def all(parts: Seq[ChangePart]): Seq[FileStatus] =
+    if (parts.size <= ChangeFiles.Few) parts.map(checked)
+    else ThreadUtils.parmap(parts, "keyfold-log", ChangeFiles.Threads)(part => Try(checked(part))).map(_.get)
 
   /** A part as it was written: with the size and the rows that its manifest says. */
   private def checked(part: ChangePart): FileStatus = {
@@ -54,4 +62,9 @@ class ChangeFiles(log: LogDirectory, manifests: => Seq[ChangeManifest], size: =>
   private def bound(filter: Expression): Expression = filter.transform { case a: Attribute =>
     BoundReference(partitionSchema.fieldIndex(a.name), LongType, nullable = true)
   }
+}
+
+private object ChangeFiles {
+  val Few = 8
+  val Threads = 16
 }
