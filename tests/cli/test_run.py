@@ -184,8 +184,8 @@ app.stream("given", kf.rows([{"a": "x"}]), schema="a string").by("a").table("fix
         assert self.without_lease(at_home / ".keyfold" / "shop") == before, "it only held the lease"
 
     @staticmethod
-    def without_lease(place: Path) -> dict[Path, bytes]:
-        return {file: content for file, content in files_of(place).items() if "lease" not in file.parts}
+    def without_lease(place: Path) -> dict[str, bytes]:
+        return {name: content for name, content in files_of(place).items() if not name.startswith("lease/")}
 
 
 class Running:
