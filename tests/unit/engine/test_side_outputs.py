@@ -6,6 +6,7 @@ import json
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,8 @@ from keyfold.engine.log import side_outputs
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.recovery import definition_check
 from keyfold.engine.sources import json_rows
-from keyfold.engine.storage.layout import TableHome
+from keyfold.engine.storage.layout import AppHome, TableHome
+from keyfold.errors import HomeUnusable
 from tests.log_files import publish
 
 
@@ -84,3 +86,17 @@ def test_what_differs_between_two_definitions_is_said_part_by_part() -> None:
     ]
     assert definition_check.fingerprint(old) != definition_check.fingerprint(new)
     assert definition_check.fingerprint(old) == definition_check.fingerprint(dict(reversed(old.items())))
+
+
+@pytest.mark.parametrize(
+    ("stored", "problem"),
+    [
+        ({"layout": 99}, "layout 99, and this version of keyfold reads layout 1"),
+        ({"spark": "99.1.0"}, r"last written by Spark 99\.1\.0, and this is Spark"),
+    ],
+)
+def test_a_home_of_another_version_is_refused(tmp_path: Path, stored: dict[str, Any], problem: str) -> None:
+    with pytest.raises(HomeUnusable, match=problem):
+        definition_check._refuse_other_versions(stored, AppHome(tmp_path))
+    for fitting in ({}, {"layout": 1, "spark": "4.3.9"}, {"layout": 1, "spark": "3.5.0"}):
+        definition_check._refuse_other_versions(fitting, AppHome(tmp_path))

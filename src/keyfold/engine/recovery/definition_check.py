@@ -10,21 +10,27 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from keyfold.engine.compile.compiled import Compiled
+from keyfold.engine.log.manifest import LAYOUT, other_layout
 from keyfold.engine.sources import file_names
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import HomeUnusable, StateMismatch
+from keyfold.kernel.build import spark_version
 from keyfold.plan import durations, nodes
 from keyfold.plan.describe import phrases
 from keyfold.plan.describe import text as describe
 from keyfold.plan.nodes import AppSpec
 
-FORMAT = 1
-
 
 def plan_of(spec: AppSpec, compiled: Iterable[Compiled], partitions: dict[str, int]) -> dict[str, Any]:
     """The content of app.json: the declaration as the user wrote it, and what it means to Spark."""
     tables = {c.spec.name: {**_table(c), "partitions": partitions[c.spec.name]} for c in compiled}
-    return {"format": FORMAT, "app": spec.name, "declared": describe.to_dict(spec), "tables": tables}
+    return {
+        "layout": LAYOUT,
+        "spark": spark_version(),
+        "app": spec.name,
+        "declared": describe.to_dict(spec),
+        "tables": tables,
+    }
 
 
 def _table(compiled: Compiled) -> dict[str, Any]:
@@ -88,6 +94,7 @@ def fingerprint(meaning: dict[str, str]) -> str:
 
 def check(app: str, stored: dict[str, Any] | None, compiled: Compiled, place: AppHome) -> None:
     """Refuses a definition that differs from the one that wrote the state, and incomplete state."""
+    _refuse_other_versions(stored or {}, place)
     tables: dict[str, Any] = (stored or {}).get("tables") or {}
     _refuse_other_case(app, compiled, tables)
     home, old = place.table(compiled.spec.name), tables.get(compiled.spec.name)
@@ -99,6 +106,29 @@ def check(app: str, stored: dict[str, Any] | None, compiled: Compiled, place: Ap
     _refuse_changes(app, old, compiled, place)
     stored_directories = old.get("directories") or {}
     file_names.check(compiled.name, compiled.spec.site, stored_directories, compiled.files, home.spark)
+
+
+def _refuse_other_versions(stored: dict[str, Any], place: AppHome) -> None:
+    """Refuses a home in another layout, or whose checkpoints a newer Spark has written."""
+    layout, spark = stored.get("layout", LAYOUT), stored.get("spark", "")
+    if layout != LAYOUT:
+        raise other_layout(place.plan, layout)
+    if _version(spark) > _version(spark_version()):
+        raise HomeUnusable(
+            f"the home was last written by Spark {spark}, and this is Spark {spark_version()}; "
+            "nothing was changed",
+            given=place.plan,
+            hint=f"install pyspark {spark} or newer; an older Spark may not read its checkpoints",
+        )
+
+
+def _version(text: str) -> tuple[int, ...]:
+    """The first two numbers of a version; checkpoints do not differ in the third.
+
+    >>> _version("4.3.1")
+    (4, 3)
+    """
+    return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
 
 
 def _refuse_changes(app: str, old: dict[str, Any], compiled: Compiled, place: AppHome) -> None:
