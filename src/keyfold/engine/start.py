@@ -110,7 +110,7 @@ class _Start:
         self, spec: AppSpec, spark: SparkSession, place: AppHome, lease: Lease, settings: Settings
     ) -> None:
         self.spec, self.spark, self.place, self.lease, self.settings = spec, spark, place, lease, settings
-        cluster.require_shared_home(spark, session.kernel(spark), f"file://{place.path}")
+        cluster.require_shared_home(spark, session.kernel(spark), place.storage.uri())
         self.stored = place.read_plan()
         self.lookups = Lookups(spark, session.kernel(spark))
 
