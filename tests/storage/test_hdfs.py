@@ -33,9 +33,9 @@ class TestHomeOnHdfs(HomeContract):
 
 class TestLeaseOnHdfs(LeaseContract):
     @pytest.fixture
-    def home(self, spark: Any, hdfs: str) -> AppHome:
+    def home(self, spark: Any, hdfs: str, tmp_path: Path) -> AppHome:
         return AppHome(
-            Path("shop"), SparkStorage(session.kernel(spark), spark, f"{hdfs}/lease/{next(roots)}")
+            tmp_path / "shop", SparkStorage(session.kernel(spark), spark, f"{hdfs}/lease/{next(roots)}")
         )
 
 

@@ -34,8 +34,10 @@ class TestHomeOnS3(HomeContract):
 
 class TestLeaseOnS3(LeaseContract):
     @pytest.fixture
-    def home(self, spark: Any, s3: str) -> AppHome:
-        return AppHome(Path("shop"), SparkStorage(session.kernel(spark), spark, f"{s3}/lease/{next(roots)}"))
+    def home(self, spark: Any, s3: str, tmp_path: Path) -> AppHome:
+        return AppHome(
+            tmp_path / "shop", SparkStorage(session.kernel(spark), spark, f"{s3}/lease/{next(roots)}")
+        )
 
 
 def test_an_upload_whose_answer_was_lost_counts(spark: Any, s3: str) -> None:
