@@ -44,7 +44,7 @@ STREAMING: dict[str, str] = {
     # Progress reports are kept for status; a few are enough.
     "spark.sql.streaming.numRecentProgressUpdates": "20",
     "spark.sql.session.timeZone": "UTC",
-    # Changes of a batch go to the driver by design.
+    # Rows of a state come to the driver in record batches of this size, where a view is rebuilt from it.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
 }
 
