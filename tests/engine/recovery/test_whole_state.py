@@ -71,7 +71,7 @@ def test_state_whose_definition_or_log_is_lost_is_not_gone_on_with(tmp_path: Pat
     assert total(summing(inbox), home) == 6
 
 
-def test_a_lost_checkpoint_is_told_from_one_that_is_older_than_the_view(tmp_path: Path) -> None:
+def test_a_lost_checkpoint_is_told_from_one_that_is_older_than_the_log(tmp_path: Path) -> None:
     inbox, home = tmp_path / "in", tmp_path / "home"
     inbox.mkdir()
     for number in range(3):
@@ -83,11 +83,14 @@ def test_a_lost_checkpoint_is_told_from_one_that_is_older_than_the_view(tmp_path
         for number in (1, 2):
             (checkpoint / log / str(number)).unlink()
     with pytest.raises(
-        HomeUnusable, match=r"view of shop\.totals is at batch 2, and its checkpoint is at batch 0"
+        HomeUnusable, match=r"log of shop\.totals is at batch 2, and its checkpoint is at batch 0"
     ):
         total(summing(inbox), home)
     shutil.rmtree(checkpoint)
-    with pytest.raises(HomeUnusable, match="its checkpoint is missing"):
-        total(summing(inbox), home)
+    for views in ("sqlite", "none"):
+        with pytest.raises(HomeUnusable, match="its checkpoint is missing"):
+            start.start(
+                summing(inbox).spec(), spark=shared_session(), home=home, settings={"views": views}
+            ).stop()
     away.rename(checkpoint)
     assert total(summing(inbox), home) == 6

@@ -96,7 +96,7 @@ private class TaskWriter(
         counts.addDuplicates(side)
         if (keepSideOutputs && SideOutput.hasRaw(side)) duplicate.add(sideOf(side))
       } else if (SideOutput.isFile(side)) {
-        if (keepSideOutputs) files += sideOf(side).getBytes
+        if (keepSideOutputs) files += RowBuffer.bytes(sideOf(side))
       }
       else {
         counts.addRejected(side)
@@ -131,6 +131,6 @@ private class BatchParts(writer: TaskWriter, outputs: Seq[TaskOutput]) {
     val whole = SideOutput.mergedFiles(RowBuffer.rows(outputs.flatMap(_.files), writer.sideOutputs))
     whole.foreach(counts.addRejectedFile)
     val project = UnsafeProjection.create(SideOutput.schema)
-    whole.map(side => project(side).getBytes)
+    whole.map(side => RowBuffer.bytes(project(side)))
   }
 }

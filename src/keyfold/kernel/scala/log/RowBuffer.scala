@@ -28,7 +28,7 @@ class RowBuffer(kind: String, format: SparkParquet, directory: String, name: Str
     rows += 1
     if (writer != null) writer.write(row)
     else {
-      kept += row.getBytes
+      kept += RowBuffer.bytes(row)
       keptBytes += row.getSizeInBytes
       if (keptBytes > RowBuffer.MaxKeptBytes) spill()
     }
@@ -54,6 +54,9 @@ class RowBuffer(kind: String, format: SparkParquet, directory: String, name: Str
 
 object RowBuffer {
   val MaxKeptBytes: Long = 128 << 10
+
+  /** A copy of a row's bytes; `getBytes` may return the buffer that the next row is written to. */
+  def bytes(row: UnsafeRow): Array[Byte] = row.copy().getBytes
 
   /** Rows that were kept as bytes; each is valid until the next. */
   def rows(kept: Iterable[Array[Byte]], format: SparkParquet): Iterator[UnsafeRow] = {
