@@ -81,6 +81,8 @@ class Settings(BaseSettings):
     @field_validator("home", mode="before")
     @classmethod
     def _anywhere(cls, value: Any) -> Any:
+        if isinstance(value, str) and value.startswith(("s3://", "s3n://")):
+            raise ValueError("Spark's name for S3 is s3a://")
         if isinstance(value, str) and "://" in value and not value.startswith("file:"):
             return value.rstrip("/")
         return cls._on_disk(value)

@@ -172,7 +172,14 @@ class TestNames:
     def test_a_home_that_is_no_local_path(self, cli: Cli) -> None:
         found = cli("rows", "totals", "--home", "s3://bucket/x")
         assert found.code == 2
-        assert "local path" in found.err
+        assert "s3a://" in found.err
+
+    def test_views_of_a_home_elsewhere_are_in_the_local_directory(
+        self, cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("KEYFOLD_LOCAL", str(home))
+        found = cli("get", "shop.totals", "eu", "--home", "s3a://bucket/x")
+        assert found.code == 0
 
 
 class TestRejected:

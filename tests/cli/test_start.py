@@ -83,7 +83,10 @@ class Cached:
 
     def run(self, **variables: str) -> tuple[Result, str]:
         """A drain, with a log of where its JVM took classes from."""
-        log = self.where / "classes.log"
+        for old in self.where.glob("classes-*.log"):
+            old.unlink()
+        # The process that writes the archive has a JVM, and so a log, of its own.
+        log = self.where / "classes-%p.log"
         options = f"{ENVIRONMENT['SPARK_SUBMIT_OPTS']} -Xlog:class+load:file={log}"
         shutil.rmtree(self.where / ".keyfold", ignore_errors=True)
         done = subprocess.run(
@@ -100,7 +103,10 @@ class Cached:
             timeout=400,
             check=False,
         )
-        return Result(done.returncode, done.stdout, done.stderr), log.read_text()
+        first = min(
+            self.where.glob("classes-*.log"), key=lambda path: int(path.stem.removeprefix("classes-"))
+        )
+        return Result(done.returncode, done.stdout, done.stderr), first.read_text()
 
     def writers(self) -> list[psutil.Process]:
         """The processes that write an archive into this cache."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
@@ -46,6 +47,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _call(given or ["--help"])
     except BrokenPipeError:
         return _pipe_closed()
+    except KeyboardInterrupt:
+        # Between the steps of a command that handle it themselves.
+        return 128 + signal.SIGINT
     except Exception as error:
         if debug:
             import traceback

@@ -79,9 +79,11 @@ def start(
         # Only Spark can write such a home: it is started before the lease can be taken.
         remote_home.check(spec, wanted.home)
         own = _session(spec, spark, wanted, tell, alone)
-        storage = SparkStorage(session.kernel(own), own, f"{wanted.home}/{spec.name}")
-        place = remote_app_home(storage, wanted.local_directory, spec.name)
-    lease = Lease(place, seconds=wanted.lease_seconds).take()
+        with remote_home.explained(wanted.home):
+            storage = SparkStorage(session.kernel(own), own, f"{wanted.home}/{spec.name}")
+            place = remote_app_home(storage, wanted.local_directory, spec.name)
+    with remote_home.explained(str(wanted.home)):
+        lease = Lease(place, seconds=wanted.lease_seconds).take()
     try:
         place.use_local(wanted.local)
         table_removal.finish(place)

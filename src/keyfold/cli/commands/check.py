@@ -41,6 +41,7 @@ def command(app: AppFile, home: Home = None, json: Json = False) -> None:
 
 def _examined(loaded: Loaded, home: str | None) -> tuple[AppHome, list[Finding]]:
     from keyfold.cli.app_loader import for_workers
+    from keyfold.cli.home_reader import home_of
     from keyfold.engine import session
     from keyfold.engine.jvm import process
     from keyfold.engine.storage.layout import AppHome
@@ -53,6 +54,8 @@ def _examined(loaded: Loaded, home: str | None) -> tuple[AppHome, list[Finding]]
             given=settings.home,
             hint="--home DIR; a start makes the same checks",
         )
+    if home:
+        home_of(home)  # for its error, if that is no directory
     spec = loaded.app.spec()
     # Not app_home(), which creates the directory.
     place = AppHome(settings.home.resolve() / spec.name)

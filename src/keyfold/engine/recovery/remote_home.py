@@ -1,11 +1,12 @@
-"""What an app can't do yet in a home that is not on a local disk."""
+"""Homes that are not on a local disk: what an app can't do there yet, and why one can't be used."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from keyfold.engine.log import readers
-from keyfold.errors import BadOption
+from keyfold.errors import BadOption, HomeUnusable
 from keyfold.plan.nodes import AppSpec
 
 
@@ -18,6 +19,20 @@ def check(spec: AppSpec, home: str) -> None:
             given=home,
             hint="use a home on a local disk, and KEYFOLD_LOCAL for views",
         )
+
+
+@contextmanager
+def explained(home: str) -> Iterator[None]:
+    """Turns an error of the home's file system, before anything is written, into one that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise HomeUnusable(
+            f"the home can't be used: {error.strerror or error}",
+            given=home,
+            hint="its file system must be known to Spark (S3: spark.jars.packages with hadoop-aws in the "
+            "version of Spark's Hadoop), reachable, and writable with its credentials (spark.hadoop.* settings)",
+        ) from error
 
 
 def _unsupported(spec: AppSpec) -> Iterator[str]:
