@@ -31,7 +31,7 @@ def explained(home: str) -> Iterator[None]:
             f"the home can't be used: {error.strerror or error}",
             given=home,
             hint="its file system must be known to Spark (S3: spark.jars.packages with hadoop-aws in the "
-            "version of Spark's Hadoop), reachable, and writable with its credentials (spark.hadoop.* settings)",
+            "version of Spark's Hadoop), reachable, and writable with spark.hadoop.* credentials",
         ) from error
 
 
