@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 import keyfold as kf
@@ -178,7 +177,8 @@ def test_another_event_time_is_another_definition_where_keys_expire(fingerprint:
 
 
 def digest(home: Path) -> dict[str, str]:
-    files = sorted(p for p in home.rglob("*") if p.is_file())
+    # Without the lease, which a start holds before it looks at anything.
+    files = sorted(p for p in home.rglob("*") if p.is_file() and p.parent.name != "lease")
     return {str(p.relative_to(home)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
 
 
@@ -249,14 +249,13 @@ def test_columns_and_keys_in_another_order_are_refused_or_keep_their_values(
     pushed = [{"a": "p", "b": "q", "x": 1, "y": 100}]
     with drive(app(["x", "y"], ["a", "b"]), home=tmp_path, views=views) as d:
         d.push("rows", pushed)
-        changes = d.handle.home.table("t").changes
     for columns, keys in ((["y", "x"], ["a", "b"]), (["x", "y"], ["b", "a"])):
         try:
             with drive(app(columns, keys), home=tmp_path, views=views) as d:
                 d.push("rows", pushed)
+                found = d.changes("t")[-1]
         except StateMismatch:
             continue
-        (found,) = pq.read_table(max(changes.glob("*.parquet"))).to_pylist()
         assert (found["a"], found["b"]) == ("p", "q")
         assert found["x"] > 1, "the key goes on"
         assert found["y"] == 100 * found["x"]

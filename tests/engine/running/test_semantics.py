@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 import keyfold as kf
@@ -313,11 +312,8 @@ def test_the_clock_of_an_expression_is_the_batchs_own() -> None:
         assert row["day"] == row["days"] == row["first"].date()
         assert row["unix"] == int(row["first"].timestamp())
         assert row["past"] == 1
-        d.changes("seen")
+        # The replay computes the state again, from which the next batch goes on; its changes are not published.
         d.crash()
-        # The file of changes was written by the replay, the view by the first run.
-        again = pq.read_table(d.handle.home.table("seen").changes / f"{0:012d}.parquet").to_pylist()
-        assert [again[0][name] for name in ("first", "last", "fold")] == [row["first"]] * 3
         d.push("rows", [{"k": "a", "at": "2026-01-01T00:00:00Z"}])
         (later,) = d.rows("seen")
         assert later["first"] == row["first"], "a replay has the time of the batch, not of the replay"
