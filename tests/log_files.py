@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import zlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from keyfold.engine.log.manifest import KINDS, Kind, Manifest, Part
+from keyfold.engine.log.manifest import KINDS, LAYOUT, Kind, Manifest, Part
+from keyfold.engine.log.retention import totals
 from keyfold.engine.log.table_log import TableLog
 
 WINDOW = pa.struct([("start", pa.int64()), ("end", pa.int64())])
@@ -43,3 +48,23 @@ def publish(
     found = Manifest(batch, 1, at or datetime.now(UTC), None, counted, tuple(parts))
     log.file(batch).put(found.encode())
     return found
+
+
+def empty_logs(app: Path) -> None:
+    """Leaves the logs of an app as retention does when everybody has read all changes, side outputs too.
+
+    `drive` keeps every batch, so that a test can read its changes. Batches after the last change stay.
+    """
+    for directory in app.glob("tables/*/log"):
+        log = TableLog(directory)
+        last = max((m.batch for m in log.after(-1) if m.counts["change"]), default=-1)
+        gone = [manifest for manifest in log.after(-1) if manifest.batch <= last]
+        if not gone:
+            continue
+        for manifest in gone:
+            log.file(manifest.batch).delete()
+            for parts in (directory / "data").glob(f"{manifest.batch}-*"):
+                shutil.rmtree(parts)
+        counts = sum((Counter(m.counts) for m in gone), Counter(totals(log).counts))
+        document = {"layout": LAYOUT, "upto": gone[-1].batch, "counts": counts}
+        (directory / "totals.json").write_text(json.dumps(document))

@@ -17,6 +17,7 @@ import keyfold as kf
 from keyfold.engine.compile.table import compile_app
 from keyfold.errors import BadOption, DeclarationError, HomeUnusable, QueryFailed, StateMismatch
 from keyfold.testing import Driver, drive, shared_session
+from tests.log_files import empty_logs
 
 pytestmark = pytest.mark.jvm
 
@@ -350,6 +351,7 @@ def test_another_processor_output_or_mode_does_not_go_on_from_old_state(tmp_path
 def test_a_view_that_was_off_for_a_time_cannot_be_made_again_and_that_is_said(tmp_path: Path) -> None:
     with drive(totals(), home=tmp_path, views="none") as d:
         d.push("s", pairs(("a", 1)))
+    empty_logs(tmp_path / "shop")
     with (
         pytest.raises(HomeUnusable, match="only its processor can interpret"),
         drive(totals(), home=tmp_path),

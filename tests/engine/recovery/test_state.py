@@ -12,6 +12,7 @@ import pytest
 import keyfold as kf
 from keyfold.errors import HomeUnusable
 from keyfold.testing import Driver, drive
+from tests.log_files import empty_logs
 
 pytestmark = pytest.mark.jvm
 
@@ -157,12 +158,14 @@ def test_a_view_that_was_lost_or_off_is_made_again_from_the_state(tmp_path: Path
         before = read(d)
     for file in (tmp_path / "views").glob("views.db*"):
         file.unlink()
+    empty_logs(tmp_path / "views")
     with drive(app, home=tmp_path) as d:
         assert read(d) == before
         d.push("rows", pushed(3))
         third = read(d)
     with drive(app, home=tmp_path, views="none") as d:
         d.push("rows", pushed(4))
+    empty_logs(tmp_path / "views")
     with drive(app, home=tmp_path) as d:
         fourth = read(d)
         assert [r["n"] for r in fourth["folds"]] == [r["n"] + 3 for r in third["folds"]]

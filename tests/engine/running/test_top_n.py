@@ -10,6 +10,7 @@ import pytest
 
 import keyfold as kf
 from keyfold.testing import Driver, drive
+from tests.log_files import empty_logs
 
 pytestmark = pytest.mark.jvm
 
@@ -186,6 +187,7 @@ def test_ranks_are_read_from_the_state_when_there_was_no_view(tmp_path: Path) ->
     with drive(app, home=tmp_path, views="none") as d:
         push(d, ("a", 1, "p", 0), ("a", 3, "q", 0), ("a", 2, "r", 0), ("b", 3, "q", 1))
         push(d, ("b", 4, "t", 2))
+    empty_logs(tmp_path / "rebuilt")
     with drive(app, home=tmp_path) as d:
         assert view(d, "first", "x", "s") == {"a": [(3, "q"), (2, "r")], "b": [(4, "t"), (3, "q")]}
         assert view(d, "newest", "s") == {"a": ("r",), "b": ("t",)}

@@ -101,9 +101,8 @@ def test_a_late_row_is_kept_with_what_it_missed_and_by_how_much() -> None:
             assert (raw["k"], raw["x"]) == ("a", 7)
             assert datetime.fromisoformat(raw["t"]) == row["time"], "to the microsecond"
             assert before <= row["at"] <= datetime.now(UTC)
-            # One line of JSON in the file of its batch.
-            (file,) = d.handle.home.table(table).late.glob("*.jsonl")
-            assert int(file.stem) == row["batch"] == json.loads(file.read_text())["batch"]
+            (manifest,) = [m for m in d.handle.hooks[table].log.after(-1) if m.of_kind("late")]
+            assert manifest.batch == row["batch"]
             assert count(d, table) == 1
         # Its session, up to 23.123456, is open; a running table refuses nothing.
         assert [d.late(t) for t in ("session", "running")] == [[], []]

@@ -16,6 +16,7 @@ from keyfold.engine import start
 from keyfold.errors import QueryFailed, StateMismatch
 from keyfold.testing import Driver, drive, shared_session
 from tests.engine.models.window_rows import KINDS, SCHEMA, SECOND, ZERO, app_of, changes, push, shown, view
+from tests.log_files import empty_logs
 
 pytestmark = pytest.mark.jvm
 
@@ -204,6 +205,7 @@ def test_windows_survive_restarts_and_their_views_are_rebuilt(
         assert {row[2] for row in view(d, "quiet")} == {5, 10, 15}
     views = tmp_path / "windows" / "views.db"
     shutil.move(views, tmp_path / "views.db")
+    empty_logs(tmp_path / "windows")
     with drive(app, home=tmp_path) as d:
         assert "windows.forgetful: the view was missing, and has been rebuilt" in caplog.text
         assert "2 rows of closed windows are missing. A backup of views.db" in caplog.text
@@ -225,6 +227,7 @@ def test_windows_survive_restarts_and_their_views_are_rebuilt(
         push(d, ("a", 31, 256))
         after = {name: d.rows(name) for name in tables}
     shutil.move(tmp_path / "views.db", views)
+    empty_logs(tmp_path / "windows")
     caplog.clear()
     with drive(app, home=tmp_path) as d:
         # What was closed in the copy is right still; what has closed since is not known.

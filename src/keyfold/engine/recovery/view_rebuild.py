@@ -50,7 +50,7 @@ def align(spark: SparkSession, store: ViewStore, compiled: Compiled, place: AppH
     store.create(compiled.view)
     position = store.position(name)
     at = -1 if position is None else position.batch
-    if at > max(state, _number(log.newest())) or (at >= 0 and home.begun() is None):
+    if at > max(_number(home.begun()), _number(log.newest())) or (at >= 0 and home.begun() is None):
         has = "is missing" if home.begun() is None else f"is at batch {state}"
         raise HomeUnusable(
             f"the view of {compiled.name} is at batch {at}, and its checkpoint {has}; nothing was changed",
