@@ -82,6 +82,7 @@ def _finding(
         )
         definition_check.check(table.app, stored, compiled, place)
         damage.check(table.app, table.name, place.table(table.name))
+        definition_check.check_log(table.app, compiled, place)
     except Exception as error:
         if process.is_java_end(error):
             raise

@@ -142,6 +142,7 @@ class _Start:
         for table in tables:
             definition_check.check(spec.name, self.stored, table, place)
             damage.check(spec.name, table.spec.name, place.table(table.spec.name))
+            definition_check.check_log(spec.name, table, place)
         for table in tables:
             place.table(table.spec.name).spark.relocate()
         inline_rows.check(spec, place)

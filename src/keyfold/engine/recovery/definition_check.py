@@ -13,7 +13,7 @@ from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.log.manifest import LAYOUT, other_layout
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.sources import file_names
-from keyfold.engine.storage.layout import AppHome, TableHome
+from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import HomeUnusable, StateMismatch
 from keyfold.kernel.build import spark_version
 from keyfold.plan import durations, nodes
@@ -99,7 +99,6 @@ def check(app: str, stored: dict[str, Any] | None, compiled: Compiled, place: Ap
     tables: dict[str, Any] = (stored or {}).get("tables") or {}
     _refuse_other_case(app, compiled, tables)
     home, old = place.table(compiled.spec.name), tables.get(compiled.spec.name)
-    _refuse_log_ahead(app, compiled, home)
     if home.begun() is None:
         return
     if old is None:
@@ -161,8 +160,9 @@ def _refuse_unknown(app: str, compiled: Compiled, place: AppHome) -> NoReturn:
     )
 
 
-def _refuse_log_ahead(app: str, compiled: Compiled, home: TableHome) -> None:
+def check_log(app: str, compiled: Compiled, place: AppHome) -> None:
     """Refuses a checkpoint that is older than the log: its batches would run, and publish nothing."""
+    home = place.table(compiled.spec.name)
     begun, newest = home.begun(), TableLog(home.log_files).newest()
     if newest is not None and newest > (-1 if begun is None else begun):
         has = "is missing" if begun is None else f"is at batch {begun}"
