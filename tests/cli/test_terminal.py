@@ -144,6 +144,6 @@ def test_ctrl_c_while_java_starts_leaves_no_java_behind(tmp_path: Path, terminal
 
     assert wait_until(lambda: bool(javas()), 60)
     os.killpg(run.process.pid, signal.SIGINT)
-    assert run.ended() == 130
+    assert run.ended() == 130, run.shown
     assert "stopped during the start; no row was processed" in run.shown
     assert wait_until(lambda: not javas(), 30), "a JVM was left behind"

@@ -12,11 +12,13 @@ An error is text on stderr; with `--json` it is also the one document on stdout.
 
 from __future__ import annotations
 
+import atexit
 import errno
 import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any, TextIO
 
@@ -43,6 +45,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Accepted anywhere, since "run again with --debug" makes people add it at the end.
     given = [*(flag for flag in flags if flag != "--debug"), *given[len(flags) :]]
     _escape_unprintable(sys.stdout, sys.stderr)
+    code = _ran(given, flags, debug)
+    if argv is None and code > 128:
+        _exit_codes.append(code)
+    return code
+
+
+# Exit codes of a command that a signal ended, for `_leave`.
+_exit_codes: list[int] = []
+
+
+@atexit.register
+def _leave() -> None:
+    """Ends the process with the code of an interrupted command. Registered first, it runs last.
+
+    Python itself ends by SIGINT, whatever the exit code, if an interrupt once came while a module was
+    creating a class from text, as dataclasses do: it takes the interrupt for one that nobody has handled.
+    """
+    if _exit_codes:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(Exception):
+                stream.flush()
+        os._exit(_exit_codes[-1])
+
+
+def _ran(given: list[str], flags: list[str], debug: bool) -> int:
     try:
         return _call(given or ["--help"])
     except BrokenPipeError:
