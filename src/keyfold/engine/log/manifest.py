@@ -59,6 +59,11 @@ class Manifest:
         """The parts with rows of a kind."""
         return [part for part in self.parts if part.kind == kind]
 
+    @property
+    def has_its_changes(self) -> bool:
+        """Whether the changes of the batch were kept, and not only counted."""
+        return sum(part.rows for part in self.of_kind("change")) == self.counts["change"]
+
     def encode(self) -> bytes:
         """The manifest as it is on disk."""
         document = {

@@ -52,7 +52,7 @@ def _withdraw(home: TableHome) -> None:
     """
     committed, log = home.committed(), TableLog(home.log_files)
     for manifest in log.after(-1 if committed is None else committed):
-        if not _whole(manifest):
+        if not manifest.has_its_changes:
             log.file(manifest.batch).delete()
 
 
@@ -100,12 +100,7 @@ def _usable(log: TableLog, use: Use, manifest: Manifest) -> bool:
 
     While no table reads a log, changes may only be counted, and rows before changes are left out.
     """
-    if not _whole(manifest):
+    if not manifest.has_its_changes:
         return False
     parts = manifest.of_kind("change")
     return not (use.previous and parts) or PREVIOUS in log.columns(parts[0])
-
-
-def _whole(manifest: Manifest) -> bool:
-    """Whether the changes of a batch were kept, and not only counted."""
-    return sum(part.rows for part in manifest.of_kind("change")) == manifest.counts["change"]

@@ -65,7 +65,7 @@ def align(spark: SparkSession, store: ViewStore, compiled: Compiled, place: AppH
 def _follows(log: TableLog, checkpoint: SparkCheckpoint, at: int, state: int) -> bool:
     """Whether the log has the changes of every batch after a position, up to that of the state."""
     found = {manifest.batch: manifest for manifest in log.after(at)}
-    whole = all(m.counts["change"] == sum(p.rows for p in m.of_kind("change")) for m in found.values())
+    whole = all(manifest.has_its_changes for manifest in found.values())
     # A resize of the state is a batch without a manifest, which changes no row.
     unpublished = (batch for batch in range(at + 1, state + 1) if batch not in found)
     return totals(log).upto <= at and whole and all(map(checkpoint.resizes, unpublished))
