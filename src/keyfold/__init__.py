@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from keyfold.declare import App, KeyedStream, Stream, Table
 from keyfold.declare.folds import fold
+from keyfold.declare.kafka import kafka
 from keyfold.declare.patterns import Pattern, no, step
 from keyfold.declare.sources import files, lookup, rate, rows, spark
 from keyfold.errors import (
@@ -76,6 +77,7 @@ __all__ = [
     "__version__",
     "files",
     "fold",
+    "kafka",
     "lookup",
     "no",
     "rate",

@@ -72,7 +72,7 @@ class App:
         arguments.identifier(name, "a stream", location(self._name, site))
         where = location(f"{self._name}.{name}", site)
         self._claim(name, "stream", site)
-        advice = 'kf.files("data"), kf.rate(), kf.rows([...]) or kf.spark("format")'
+        advice = 'kf.files("data"), kf.kafka("host:9092", topic="t"), kf.rows([...]) or kf.spark("format")'
         connector = arguments.instance(source, Connector, "stream takes a source", advice, where)
         columns, checked = stream_schema(connector, schema, where)
         help_text = arguments.help_text(help, where)

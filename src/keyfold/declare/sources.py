@@ -28,13 +28,13 @@ def files(path: str | os.PathLike[str], format: str = "json", **options: object)
     rejected as a whole.
     """
     checked = arguments.one_of(format, formats.FILES, "the format of kf.files", call_site())
-    return Connector("files", checked, _path(path, "kf.files"), _options(options))
+    return Connector("files", checked, _path(path, "kf.files"), checked_options(options))
 
 
 def rate(rows_per_second: int = 1, **options: object) -> Connector:
     """Generated rows with the columns `timestamp` and `value`, for experiments and load tests."""
     speed = arguments.positive(rows_per_second, "rows_per_second", call_site())
-    return Connector("rate", "rate", None, _options({"rowsPerSecond": speed, **options}))
+    return Connector("rate", "rate", None, checked_options({"rowsPerSecond": speed, **options}))
 
 
 def rows(rows: Iterable[Mapping[str, object]]) -> Connector:
@@ -60,7 +60,9 @@ def spark(format: str, path: str | os.PathLike[str] | None = None, **options: ob
         raise BadOption(
             "the format of kf.spark is empty", where=call_site(), hint='kf.spark("delta", "path/of/table")'
         )
-    return Connector("spark", format, None if path is None else _path(path, "kf.spark"), _options(options))
+    return Connector(
+        "spark", format, None if path is None else _path(path, "kf.spark"), checked_options(options)
+    )
 
 
 def lookup(
@@ -130,7 +132,8 @@ def _path(path: object, what: str) -> str:
     return text
 
 
-def _options(options: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
+def checked_options(options: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
+    """Options as the text that Spark takes."""
     arguments.unique(options, "option", call_site())
     return tuple((name, _option(name, value)) for name, value in options.items())
 

@@ -6,6 +6,12 @@ from typing import Final
 
 FILES: Final = ("json", "csv", "parquet")
 """The formats of `kf.files`."""
+MESSAGES: Final = ("json", "csv", "avro", "text", "raw", "protobuf")
+"""The formats of the values of `kf.kafka`."""
+KEYS: Final = ("json", "avro", "text", "raw")
+"""The formats of the keys of `kf.kafka`."""
+WHOLE: Final = {"text": "value string", "raw": "value binary"}
+"""Formats of messages that have one column, and the schema if none is declared."""
 _NEED_SCHEMA: Final = frozenset({*FILES, "orc", "avro", "xml"})
 _GENERATED: Final = frozenset({"rate", "rate-micro-batch"})
 _ONLY_STREAMED: Final = frozenset({*_GENERATED, "socket"})

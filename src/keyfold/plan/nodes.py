@@ -39,13 +39,14 @@ class ColumnExpression:
 Named: TypeAlias = tuple[tuple[str, Expr], ...]
 """Expressions by name, in the order of the declaration."""
 
-ConnectorKind: TypeAlias = Literal["files", "rate", "rows", "spark"]
+ConnectorKind: TypeAlias = Literal["files", "rate", "rows", "spark", "kafka"]
 OnError: TypeAlias = Literal["reject", "fail"]
 WindowKind: TypeAlias = Literal["tumbling", "sliding", "session", "rolling", "last"]
 Emit: TypeAlias = Literal["changes", "final"]
 JoinHow: TypeAlias = Literal["inner", "left", "right", "full", "left_semi", "left_anti"]
 AsOf: TypeAlias = Literal["arrival", "event"]
 Duplicates: TypeAlias = Literal["error", "first", "last"]
+OnDataLoss: TypeAlias = Literal["fail", "warn"]
 ProcessMode: TypeAlias = Literal["update", "append"]
 
 
@@ -61,21 +62,49 @@ class Site:
 
 
 @dataclass(frozen=True)
+class KafkaSpec:
+    """Which messages a Kafka source reads, or where a Kafka sink writes them."""
+
+    servers: str
+    """As Kafka's clients take them: "host:port,host:port"."""
+    topics: tuple[str, ...] = ()
+    """None if `pattern` is set."""
+    pattern: str | None = None
+    start: str = "earliest"
+    """"earliest", "latest", a time in ISO 8601, or offsets by topic and partition as JSON."""
+    registry: str | None = None
+    key_format: str | None = None
+    metadata: tuple[str, ...] = ()
+    """What of a message beside its value becomes a column: "key", "timestamp" and others."""
+    tombstones: str = "reject"
+    on_data_loss: OnDataLoss = "fail"
+    wait_ms: int = 0
+    """How long a start waits for the brokers and the topics."""
+
+    @property
+    def subject(self) -> str:
+        """The topics or the pattern, as shown."""
+        return self.pattern if self.pattern is not None else ",".join(self.topics)
+
+
+@dataclass(frozen=True)
 class Connector:
-    """A source or a sink: a Spark format, its path and its options."""
+    """A source or a sink: a Spark format, its path and its options; `kafka` for topics of Kafka."""
 
     kind: ConnectorKind
     format: str
     path: str | None = None
     options: tuple[tuple[str, str], ...] = ()
     rows: tuple[Any, ...] | None = None
+    kafka: KafkaSpec | None = None
 
     def __repr__(self) -> str:
         """Without secrets: a repr ends up in logs and notebooks."""
         path = None if self.path is None else masked(self.path)
         options = tuple((name, shown(name, value)) for name, value in self.options)
         fields = f"kind={self.kind!r}, format={self.format!r}, path={path!r}, options={options!r}"
-        return f"Connector({fields}, rows={self.rows!r})"
+        kafka = "" if self.kafka is None else f", kafka={masked(repr(self.kafka))}"
+        return f"Connector({fields}, rows={self.rows!r}{kafka})"
 
 
 @dataclass(frozen=True)

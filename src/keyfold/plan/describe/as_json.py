@@ -15,6 +15,7 @@ from keyfold.plan.nodes import (
     Expr,
     FoldSpec,
     Join,
+    KafkaSpec,
     Lookup,
     LookupJoin,
     Named,
@@ -186,11 +187,28 @@ def _connector_dict(connector: Connector) -> dict[str, Any]:
     found: dict[str, Any] = {"kind": connector.kind, "format": connector.format}
     if connector.path is not None:
         found["path"] = masked(connector.path)
+    if connector.kafka is not None:
+        found |= _kafka_dict(connector.kafka)
     if connector.options:
         found["options"] = dict(shown_options(connector))
     if connector.rows is not None:
         found["rows"] = list(connector.rows)
     return found
+
+
+def _kafka_dict(kafka: KafkaSpec) -> dict[str, Any]:
+    subject = {"pattern": kafka.pattern} if kafka.pattern is not None else {"topics": list(kafka.topics)}
+    return {
+        "servers": masked(kafka.servers),
+        **subject,
+        "start": kafka.start,
+        "registry": None if kafka.registry is None else masked(kafka.registry),
+        "key_format": kafka.key_format,
+        "metadata": list(kafka.metadata),
+        "tombstones": kafka.tombstones,
+        "on_data_loss": kafka.on_data_loss,
+        "wait": durations.text(kafka.wait_ms),
+    }
 
 
 def _named_dict(named: Named) -> dict[str, str]:

@@ -17,6 +17,7 @@ from keyfold.plan.nodes import (
     Enrich,
     Expr,
     Join,
+    KafkaSpec,
     Lookup,
     LookupJoin,
     Node,
@@ -158,9 +159,25 @@ def connector_words(connector: Connector) -> str:
     if connector.rows is not None:
         return f"rows ({len(connector.rows)})"
     kind = connector.kind if connector.kind == connector.format else f"{connector.kind} {connector.format}"
-    options = ", ".join(f"{name}={value}" for name, value in shown_options(connector))
+    own = () if connector.kafka is None else kafka_options(connector.kafka)
+    options = ", ".join(f"{name}={value}" for name, value in (*own, *shown_options(connector)))
     path = masked(connector.path) if connector.path else ""
+    if connector.kafka is not None:
+        path = f"{connector.kafka.subject} at {masked(connector.kafka.servers)}"
     return " ".join(part for part in (kind, path, f"({options})" if options else "") if part)
+
+
+def kafka_options(kafka: KafkaSpec) -> tuple[tuple[str, str], ...]:
+    """What a Kafka connector says beside servers and topics; defaults are left out."""
+    found = {
+        "start": kafka.start if kafka.start != "earliest" else None,
+        "registry": kafka.registry and masked(kafka.registry),
+        "key_format": kafka.key_format,
+        "metadata": "+".join(kafka.metadata) or None,
+        "tombstones": kafka.tombstones if kafka.tombstones != "reject" else None,
+        "on_data_loss": kafka.on_data_loss if kafka.on_data_loss != "fail" else None,
+    }
+    return tuple((name, value) for name, value in found.items() if value is not None)
 
 
 def shown_options(connector: Connector) -> tuple[tuple[str, str], ...]:

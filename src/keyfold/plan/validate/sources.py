@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, NoReturn
 from keyfold.errors import BadOption
 from keyfold.plan import ddl, durations, formats
 from keyfold.plan.nodes import Connector, TableSpec
-from keyfold.plan.validate import arguments
+from keyfold.plan.validate import arguments, kafka
 
 RATE_SCHEMA: Final = "timestamp timestamp, value bigint"
 FUTURE: Final = "1 day"
@@ -21,6 +21,8 @@ def stream_schema(
     """The columns, as far as they are known, and the schema as DDL; None if the source has its own."""
     if source.kind == "rate":
         return _rate(given, where)
+    if source.kafka is not None:
+        return kafka.stream_schema(source, source.kafka, given, where)
     if given is None:
         if source.kind != "spark" or formats.needs_schema(source.format):
             kind = "rows" if source.kind == "rows" else f"{source.format} files"
