@@ -46,6 +46,7 @@ def test_the_public_names_are_these():
         "__version__",
         "files",
         "fold",
+        "kafka",
         "lookup",
         "no",
         "rate",

@@ -13,7 +13,8 @@ from keyfold.errors import BadOption
 from keyfold.masking import masked
 from keyfold.plan import durations, formats
 from keyfold.plan.call_site import call_site
-from keyfold.plan.nodes import Connector, KafkaSpec, OnDataLoss
+from keyfold.plan.kafka_topics import KafkaTopics, OnDataLoss
+from keyfold.plan.nodes import Connector
 from keyfold.plan.validate import arguments
 from keyfold.plan.validate.kafka import METADATA
 
@@ -48,7 +49,7 @@ def kafka(
     """
     site = call_site()
     topics = _topics(topic, pattern, site)
-    spec = KafkaSpec(
+    spec = KafkaTopics(
         servers=_servers(servers, site),
         topics=topics,
         pattern=pattern,

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from keyfold.masking import masked, shown
+from keyfold.plan.kafka_topics import KafkaTopics
 
 if TYPE_CHECKING:
     from keyfold.plan.pattern.syntax import PatternSpec
@@ -46,7 +47,6 @@ Emit: TypeAlias = Literal["changes", "final"]
 JoinHow: TypeAlias = Literal["inner", "left", "right", "full", "left_semi", "left_anti"]
 AsOf: TypeAlias = Literal["arrival", "event"]
 Duplicates: TypeAlias = Literal["error", "first", "last"]
-OnDataLoss: TypeAlias = Literal["fail", "warn"]
 ProcessMode: TypeAlias = Literal["update", "append"]
 
 
@@ -62,32 +62,6 @@ class Site:
 
 
 @dataclass(frozen=True)
-class KafkaSpec:
-    """Which messages a Kafka source reads, or where a Kafka sink writes them."""
-
-    servers: str
-    """As Kafka's clients take them: "host:port,host:port"."""
-    topics: tuple[str, ...] = ()
-    """None if `pattern` is set."""
-    pattern: str | None = None
-    start: str = "earliest"
-    """"earliest", "latest", a time in ISO 8601, or offsets by topic and partition as JSON."""
-    registry: str | None = None
-    key_format: str | None = None
-    metadata: tuple[str, ...] = ()
-    """What of a message beside its value becomes a column: "key", "timestamp" and others."""
-    tombstones: str = "reject"
-    on_data_loss: OnDataLoss = "fail"
-    wait_ms: int = 0
-    """How long a start waits for the brokers and the topics."""
-
-    @property
-    def subject(self) -> str:
-        """The topics or the pattern, as shown."""
-        return self.pattern if self.pattern is not None else ",".join(self.topics)
-
-
-@dataclass(frozen=True)
 class Connector:
     """A source or a sink: a Spark format, its path and its options; `kafka` for topics of Kafka."""
 
@@ -96,7 +70,7 @@ class Connector:
     path: str | None = None
     options: tuple[tuple[str, str], ...] = ()
     rows: tuple[Any, ...] | None = None
-    kafka: KafkaSpec | None = None
+    kafka: KafkaTopics | None = None
 
     def __repr__(self) -> str:
         """Without secrets: a repr ends up in logs and notebooks."""

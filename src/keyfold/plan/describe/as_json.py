@@ -7,6 +7,7 @@ from typing import Any
 from keyfold.masking import masked
 from keyfold.plan import durations
 from keyfold.plan.describe.phrases import expr_words, sequence_words, shown_options
+from keyfold.plan.kafka_topics import KafkaTopics
 from keyfold.plan.nodes import (
     AppSpec,
     Connector,
@@ -15,7 +16,6 @@ from keyfold.plan.nodes import (
     Expr,
     FoldSpec,
     Join,
-    KafkaSpec,
     Lookup,
     LookupJoin,
     Named,
@@ -196,7 +196,7 @@ def _connector_dict(connector: Connector) -> dict[str, Any]:
     return found
 
 
-def _kafka_dict(kafka: KafkaSpec) -> dict[str, Any]:
+def _kafka_dict(kafka: KafkaTopics) -> dict[str, Any]:
     subject = {"pattern": kafka.pattern} if kafka.pattern is not None else {"topics": list(kafka.topics)}
     return {
         "servers": masked(kafka.servers),

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from keyfold.masking import masked, shown
 from keyfold.plan import durations
+from keyfold.plan.kafka_topics import KafkaTopics
 from keyfold.plan.nodes import (
     Changes,
     ColumnExpression,
@@ -17,7 +18,6 @@ from keyfold.plan.nodes import (
     Enrich,
     Expr,
     Join,
-    KafkaSpec,
     Lookup,
     LookupJoin,
     Node,
@@ -167,7 +167,7 @@ def connector_words(connector: Connector) -> str:
     return " ".join(part for part in (kind, path, f"({options})" if options else "") if part)
 
 
-def kafka_options(kafka: KafkaSpec) -> tuple[tuple[str, str], ...]:
+def kafka_options(kafka: KafkaTopics) -> tuple[tuple[str, str], ...]:
     """What a Kafka connector says beside servers and topics; defaults are left out."""
     found = {
         "start": kafka.start if kafka.start != "earliest" else None,

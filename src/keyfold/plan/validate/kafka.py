@@ -6,7 +6,8 @@ from typing import Final
 
 from keyfold.errors import BadOption
 from keyfold.plan import ddl, formats
-from keyfold.plan.nodes import Connector, KafkaSpec
+from keyfold.plan.kafka_topics import KafkaTopics
+from keyfold.plan.nodes import Connector
 
 METADATA: Final = {
     "key": "binary",
@@ -19,14 +20,14 @@ METADATA: Final = {
 """The types of the columns that `metadata=` adds, each named `kafka_<name>`."""
 
 
-def metadata_columns(kafka: KafkaSpec) -> dict[str, str]:
+def metadata_columns(kafka: KafkaTopics) -> dict[str, str]:
     """The columns that `metadata=` adds, with their types."""
     types = {**METADATA, "key": "string"} if kafka.key_format == "text" else METADATA
     return {f"kafka_{name}": types[name] for name in kafka.metadata}
 
 
 def stream_schema(
-    source: Connector, kafka: KafkaSpec, given: object, where: object
+    source: Connector, kafka: KafkaTopics, given: object, where: object
 ) -> tuple[dict[str, str], str]:
     """The columns of a stream of messages, with those of metadata, and the schema of its values as DDL."""
     if source.format == "protobuf":
@@ -57,7 +58,7 @@ def stream_schema(
     return {**columns, **added}, str(schema).strip()
 
 
-def _refuse_key_format(kafka: KafkaSpec, where: object) -> None:
+def _refuse_key_format(kafka: KafkaTopics, where: object) -> None:
     if kafka.key_format in (None, "text", "raw"):
         return
     raise BadOption(

@@ -1,0 +1,34 @@
+"""Topics of Kafka in a plan: which messages a source reads, or where a sink writes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+OnDataLoss: TypeAlias = Literal["fail", "warn"]
+
+
+@dataclass(frozen=True)
+class KafkaTopics:
+    """Which messages a Kafka source reads, or where a Kafka sink writes them."""
+
+    servers: str
+    """As Kafka's clients take them: "host:port,host:port"."""
+    topics: tuple[str, ...] = ()
+    """None if `pattern` is set."""
+    pattern: str | None = None
+    start: str = "earliest"
+    """"earliest", "latest", a time in ISO 8601, or offsets by topic and partition as JSON."""
+    registry: str | None = None
+    key_format: str | None = None
+    metadata: tuple[str, ...] = ()
+    """What of a message beside its value becomes a column: "key", "timestamp" and others."""
+    tombstones: str = "reject"
+    on_data_loss: OnDataLoss = "fail"
+    wait_ms: int = 0
+    """How long a start waits for the brokers and the topics."""
+
+    @property
+    def subject(self) -> str:
+        """The topics or the pattern, as shown."""
+        return self.pattern if self.pattern is not None else ",".join(self.topics)
