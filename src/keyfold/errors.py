@@ -17,6 +17,8 @@ KeyfoldError                    the base class
 │   ├── JavaMissing             no Java, or a version that is too old
 │   ├── JavaEnded               the JVM ended unexpectedly: killed, or out of memory
 │   ├── KernelBuildFailed       the kernel could not be compiled
+│   ├── JarsMissing             jars beside Spark's own are not here, and can't be fetched
+│   ├── BrokerFailed            the broker of `keyfold dev kafka` did not start
 │   ├── QueryFailed             a table's query stopped
 │   └── ConnectRefused          the session is a Spark Connect session, which can't run the kernel
 └── QueryError                  a read failed; also a LookupError; has .reason and .status
@@ -141,6 +143,14 @@ class JavaEnded(RunError):
 
 class KernelBuildFailed(RunError):
     """The kernel could not be compiled."""
+
+
+class JarsMissing(RunError):
+    """Jars beside Spark's own are not here, and can't be fetched."""
+
+
+class BrokerFailed(RunError):
+    """The broker of `keyfold dev kafka` did not start."""
 
 
 class QueryFailed(RunError):

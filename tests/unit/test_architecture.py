@@ -36,6 +36,7 @@ ENGINE_ORDER = [
     "startup_phases",
     "session",
     "spark_errors",
+    "kafka",
     "sources",
     "log",
     "lookups",

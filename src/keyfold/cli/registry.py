@@ -56,7 +56,7 @@ def _everywhere(
 
 app.command("init")(init.command)
 app.command("run")(run.command)
-app.command("dev")(dev.command)
+app.add_typer(dev.app, name="dev")
 app.command("get", cls=get.KeyCommand)(get.command)
 app.command("rows")(rows.command)
 app.command("demo")(demo.command)

@@ -20,6 +20,7 @@ from keyfold.engine.followers.sink import SinkFollower, open_sink
 from keyfold.engine.followers.view import ViewFollower
 from keyfold.engine.handle import Handle
 from keyfold.engine.jvm import process
+from keyfold.engine.kafka import connector as kafka_connector
 from keyfold.engine.log import readers, retention
 from keyfold.engine.log.log_writer import LogWriter
 from keyfold.engine.log.table_log import TableLog
@@ -90,6 +91,8 @@ def start(
         own = own or _session(spec, spark, wanted, tell, alone)
         with process.reporting_java_end(spec.name):
             lease.holds_jvm(jvm_pid(own.sparkContext._gateway))
+            if kafka_connector.read(spec, feeds or {}):
+                kafka_connector.load(own, wanted)
             return _Start(spec, own, place, lease, wanted).run(feeds or {}, changelog, tell)
     except BaseException as error:
         if isinstance(error, RunError):

@@ -1,23 +1,47 @@
-"""`keyfold dev APP.py`: runs an app while it is being written."""
+"""`keyfold dev APP.py`: runs an app while it is being written; `dev kafka` and `dev load` are beside it."""
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory, gettempdir
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
+from typer.core import TyperGroup
 
+from keyfold.cli.commands import dev_kafka, dev_load
 from keyfold.cli.options import AppFile, Json
+from keyfold.cli.temporary import temporary_directory
 
 _PREFIX: Final = "keyfold-dev-"
+_RUN: Final = "app"
 
 
+class _Commands(TyperGroup):
+    """What is no command is an app's file: `keyfold dev shop.py` is `keyfold dev app shop.py`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
+            args.insert(0, _RUN)
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(rich_markup_mode=None, cls=_Commands)
+
+
+@app.callback()
+def _group() -> None:
+    """Run an app while you write it, a Kafka broker beside it, and load for its topics.
+
+    Example: keyfold dev shop.py
+
+    Example: keyfold dev kafka --topic orders
+    """
+
+
+@app.command(_RUN)
 def command(
     app: AppFile,
     home: Annotated[
@@ -31,7 +55,7 @@ def command(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Run an app while you write it, until Ctrl-C.
+    """Run an app while you write it, until Ctrl-C; `keyfold dev APP.py` is short for it.
 
     When its file or a module beside it changes, the app starts again within seconds, since Java stays up. If
     the new file has an error, a column that does not exist included, the error is shown and the old app goes
@@ -58,17 +82,9 @@ def _place(home: str | None) -> Iterator[Path]:
     if home is not None:
         yield Path(home).expanduser()
         return
-    _remove_left()
-    with TemporaryDirectory(prefix=f"{_PREFIX}{os.getpid()}-", ignore_cleanup_errors=True) as directory:
-        yield Path(directory)
+    with temporary_directory(_PREFIX) as directory:
+        yield directory
 
 
-def _remove_left() -> None:
-    """Removes what killed processes of this user left behind."""
-    import psutil
-
-    for left in Path(gettempdir()).glob(f"{_PREFIX}*-*"):
-        pid = left.name.removeprefix(_PREFIX).split("-")[0]
-        with suppress(OSError):
-            if pid.isdigit() and not psutil.pid_exists(int(pid)) and left.stat().st_uid == os.getuid():
-                shutil.rmtree(left, ignore_errors=True)
+app.command("kafka")(dev_kafka.command)
+app.command("load")(dev_load.command)

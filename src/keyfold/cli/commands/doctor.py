@@ -35,7 +35,7 @@ class Finding:
 def command(home: Home = None, json: Json = False) -> None:
     """Check that this machine has what keyfold needs.
 
-    Python, Java, Spark, the kernel, the home, disk, memory, ports, locale.
+    Python, Java, Spark, the kernel, Kafka's connector, the home, disk, memory, ports, locale.
 
     Exits with 1 if something is missing, and prints what to do about it.
 
@@ -51,6 +51,7 @@ def command(home: Home = None, json: Json = False) -> None:
         "Spark": _spark,
         "kernel": _kernel,
         "class archive": _class_archive,
+        "Kafka": _kafka,
         "home": lambda: _writable(place),
         "disk": lambda: _disk(place),
         "memory": _memory,
@@ -127,6 +128,24 @@ def _class_archive() -> Finding:
     # Only a slower start follows from a missing one.
     do = "starts take longer without it; a later run has it written again" if wrong else None
     return Finding("class archive", None if wrong else True, found, do)
+
+
+def _kafka() -> Finding:
+    """Only apps that read or write Kafka need it."""
+    from importlib.util import find_spec
+
+    from keyfold.engine.jvm import jars
+    from keyfold.engine.kafka.connector import JARS
+    from keyfold.settings import load
+
+    if find_spec("confluent_kafka") is None:
+        return Finding("Kafka", True, "not installed; for apps with Kafka: pip install 'keyfold[kafka]'")
+    found = jars.cached(jars.listed(JARS), load())
+    if found is None:
+        return Finding(
+            "Kafka", True, "its connector is not fetched yet; the first start that reads Kafka does"
+        )
+    return Finding("Kafka", True, f"connector {found[0].stem}, {found[0].parent}")
 
 
 def _writable(home: Path) -> Finding:

@@ -1,0 +1,1 @@
+"""Kafka: the connector's jars, a broker for development, clients, and the exactly-once sink."""

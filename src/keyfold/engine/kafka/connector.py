@@ -1,0 +1,56 @@
+"""Spark's connector for Kafka: its jars are added to the sessions of apps that read Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, Final
+
+from keyfold.engine.jvm import jars
+from keyfold.errors import RunError
+from keyfold.plan.nodes import AppSpec
+from keyfold.settings import Settings
+
+JARS: Final = Path(__file__).with_name("connector.jars")
+_SOURCE: Final = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
+
+
+def read(spec: AppSpec, replaced: Collection[str] = ()) -> bool:
+    """Whether an app reads Kafka in a stream whose source is not replaced, as tests do."""
+    return any(s.connector.kind == "kafka" and s.name not in replaced for s in spec.streams)
+
+
+def load(spark: Any, settings: Settings) -> None:
+    """Adds the connector to a session and its executors, unless it has one.
+
+    Into a session that runs already: a JVM is started before it is known what the app reads, and the user's
+    own session can get it in no other way.
+    """
+    if _loaded(spark):
+        return
+    for jar in jars.fetched("Kafka's connector", jars.listed(JARS), settings):
+        spark._jsparkSession.sessionState().resourceLoader().addJar(str(jar))
+
+
+def use(spark: Any) -> None:
+    """Lets this thread open Kafka's source: Spark looks for it in the thread's own class loader."""
+    if not _loaded(spark):
+        raise RunError(
+            "this Spark session has no Kafka connector",
+            hint="start the app by app.start(spark=...), which adds it, or add it to the session: "
+            + ", ".join(jar.module for jar in jars.listed(JARS)),
+        )
+    spark._jvm.java.lang.Thread.currentThread().setContextClassLoader(_class_loader(spark))
+
+
+def _loaded(spark: Any) -> bool:
+    try:
+        _class_loader(spark).loadClass(_SOURCE)
+    except Exception:
+        return False
+    return True
+
+
+def _class_loader(spark: Any) -> Any:
+    """That of the session, which alone sees jars that were added later."""
+    return spark._jsparkSession.artifactManager().classloader()

@@ -1,0 +1,63 @@
+"""Topics: created by commands and for a table's history, and looked up before a sink begins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from keyfold.errors import BadOption, RunError
+
+_SECONDS: Final = 30.0
+
+
+def parsed(text: str) -> tuple[str, int]:
+    """`orders:4` as a name and a number of partitions, which is 1 if it is left out."""
+    name, _, number = text.partition(":")
+    if not name or (number and not number.isdecimal()) or number == "0":
+        raise BadOption("not a topic", given=text, hint="orders, or orders:4 for four partitions")
+    return name, int(number or 1)
+
+
+def client_missing() -> RunError:
+    """What to say if the extra is not installed."""
+    return RunError("Kafka's client for Python is not installed", hint='pip install "keyfold[kafka]"')
+
+
+def admin(settings: Mapping[str, Any]) -> Any:
+    """The client that manages topics."""
+    try:
+        from confluent_kafka.admin import AdminClient
+    except ImportError:
+        raise client_missing() from None
+    return AdminClient(dict(settings))
+
+
+def _quiet(error: object) -> None:
+    """Instead of the client's own lines on stderr: what matters is raised."""
+
+
+def create(
+    servers: str,
+    name: str,
+    partitions: int = 1,
+    *,
+    config: Mapping[str, str] | None = None,
+    client: Mapping[str, Any] | None = None,
+) -> bool:
+    """Creates a topic; False if it is there already."""
+    manager = admin({"bootstrap.servers": servers, "error_cb": _quiet, "log_level": 0, **(client or {})})
+    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka.cimpl import NewTopic
+
+    topic = NewTopic(name, num_partitions=partitions, config=dict(config or {}))
+    try:
+        manager.create_topics([topic], operation_timeout=_SECONDS, request_timeout=_SECONDS)[name].result()
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+            return False
+        raise RunError(
+            f"topic {name!r} could not be created",
+            given=error.args[0].str(),
+            hint=f"is a broker at {servers}?",
+        ) from None
+    return True
