@@ -31,4 +31,3 @@ def spark() -> Iterator[Any]:
     yield found
     found.stop()
     shutil.rmtree(home, ignore_errors=True)
-

@@ -86,9 +86,8 @@ def _finding_of(what: str, check: Callable[[], Finding]) -> Finding:
 def _python() -> Finding:
     version = ".".join(map(str, sys.version_info[:3]))
     ok = sys.version_info >= (3, 11)
-    return Finding(
-        "Python", ok, f"{version}, {sys.executable}", None if ok else "install Python 3.11 or newer"
-    )
+    do = None if ok else "install Python 3.11 or newer"
+    return Finding("Python", ok, f"{version}, {sys.executable}", do)
 
 
 def _java() -> Finding:
@@ -131,21 +130,10 @@ def _class_archive() -> Finding:
 
 
 def _kafka() -> Finding:
-    """Only apps that read or write Kafka need it."""
-    from importlib.util import find_spec
-
-    from keyfold.engine.jvm import jars
-    from keyfold.engine.kafka.connector import JARS
+    from keyfold.engine.kafka import connector
     from keyfold.settings import load
 
-    if find_spec("confluent_kafka") is None:
-        return Finding("Kafka", True, "not installed; for apps with Kafka: pip install 'keyfold[kafka]'")
-    found = jars.cached(jars.listed(JARS), load())
-    if found is None:
-        return Finding(
-            "Kafka", True, "its connector is not fetched yet; the first start that reads Kafka does"
-        )
-    return Finding("Kafka", True, f"connector {found[0].stem}, {found[0].parent}")
+    return Finding("Kafka", True, connector.condition(load()))
 
 
 def _writable(home: Path) -> Finding:
@@ -200,9 +188,8 @@ def _locale() -> Finding:
     encoding = sys.stdout.encoding or "?"
     if encoding.lower().startswith("utf"):
         return Finding("locale", True, encoding)
-    return Finding(
-        "locale", None, encoding, "characters outside of it are shown as escapes; set LANG=C.UTF-8"
-    )
+    do = "characters outside of it are shown as escapes; set LANG=C.UTF-8"
+    return Finding("locale", None, encoding, do)
 
 
 def _nearest(path: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,6 +42,16 @@ def use(spark: Any) -> None:
             + ", ".join(jar.module for jar in jars.listed(JARS)),
         )
     spark._jvm.java.lang.Thread.currentThread().setContextClassLoader(_class_loader(spark))
+
+
+def condition(settings: Settings) -> str:
+    """Whether Kafka's parts are here, in words. Only apps that read or write Kafka need them."""
+    if find_spec("confluent_kafka") is None:
+        return 'client not installed; for apps with Kafka: pip install "keyfold[kafka]"'
+    found = jars.cached(jars.listed(JARS), settings)
+    if found is None:
+        return "connector not fetched yet; the first start that reads Kafka does it"
+    return f"{found[0].stem}, {found[0].parent}"
 
 
 def _loaded(spark: Any) -> bool:

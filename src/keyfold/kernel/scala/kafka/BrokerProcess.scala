@@ -37,8 +37,8 @@ object BrokerProcess {
   }
 
   private def format(arguments: Array[String]): Unit = {
-    val execute =
-      Class.forName("kafka.tools.StorageTool").getMethod("execute", classOf[Array[String]], classOf[PrintStream])
+    val tool = Class.forName("kafka.tools.StorageTool")
+    val execute = tool.getMethod("execute", classOf[Array[String]], classOf[PrintStream])
     val status = execute.invoke(null, arguments, System.out).asInstanceOf[Int]
     if (status != 0) System.exit(status)
   }
