@@ -20,8 +20,6 @@ class FaultPoint(StrEnum):
     BATCH_DONE = "batch done"  # (table, batch) all that is left is Spark's commit
     SNAPSHOT_WRITTEN = "snapshot written"  # (table, batch) for a table that begins to read another
     SNAPSHOT_RECORDED = "snapshot recorded"  # (table, batch)
-    REPLAY_WRITTEN = "replay written"  # (file) late rows to be replayed, under a temporary name
-    REPLAY_DURABLE = "replay durable"  # (file) about to get its name
     REMOVAL_REQUESTED = "removal requested"  # () nothing has been written
     REMOVAL_RECORDED = "removal recorded"  # () from here on the removal is finished by whoever comes next
     REMOVAL_AUDITED = "removal audited"  # ()

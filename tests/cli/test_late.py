@@ -58,7 +58,7 @@ def home(place: AppHome) -> tuple[str, str]:
 
 
 def sent(place: AppHome) -> dict[str, list[str]]:
-    files = sorted(place.table("per_hour").side.iterdir())
+    files = sorted(place.table("per_hour").path.joinpath("side").iterdir())
     return {f.name: [json.loads(line)["raw"] for line in f.read_text().splitlines()] for f in files}
 
 
@@ -209,14 +209,14 @@ class TestReplay:
             "0 late rows replayed",
             "1 late row skipped: their batch is not complete; run this command again later",
         ]
-        assert not place.table("per_hour").side.exists()
+        assert not place.table("per_hour").path.joinpath("side").exists()
 
     def test_a_table_that_keeps_nothing_is_refused(self, cli: Cli, place: AppHome) -> None:
         found = cli("late", "replay", "totals", *home(place), "--json")
         assert found.code == 2
         assert found.json["error"]["kind"] == "BadOption"
         assert 'keep="7 days"' in found.err
-        assert not place.table("totals").side.exists()
+        assert not place.table("totals").path.joinpath("side").exists()
 
     def test_a_table_that_the_app_no_longer_has(self, cli: Cli, place: AppHome) -> None:
         plan: dict[str, Any] = place.read_plan() or {}

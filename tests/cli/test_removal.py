@@ -31,7 +31,7 @@ def shop_in(home: Path) -> AppHome:
         place.table(table).log.mkdir()
         (place.table(table).log / "0.json").write_text("{}")
         if read is not None:
-            (place.table(table).inputs / f"0-{read}").mkdir(parents=True)
+            (place.table(table).path / "inputs" / f"0-{read}").mkdir(parents=True)
     return place
 
 

@@ -161,3 +161,17 @@ class StorageContract:
         assert scheme in ("file", "hdfs", "s3a")
         assert rest.startswith("//")
         assert storage.uri("a/b") == f"{storage.uri()}/a/b"
+
+    def test_a_directory_can_be_there_before_its_files(self, storage: Storage) -> None:
+        storage.directory("empty/er")
+        storage.directory("empty/er")
+        assert storage.list("empty/er") == []
+        storage.put("empty/er/a", b"x")
+        assert storage.list("empty/er") == ["a"]
+
+    def test_the_size_is_that_of_all_files_below(self, storage: Storage) -> None:
+        assert storage.size("nothing") == 0
+        storage.put("d/a", b"12")
+        storage.put("d/e/b", b"345")
+        assert (storage.size("d/a"), storage.size("d")) == (2, 5)
+        assert storage.below("d").size() == 5

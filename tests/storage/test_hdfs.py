@@ -11,8 +11,9 @@ import pytest
 from keyfold.engine import session
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.remote import SparkStorage
+from tests.conftest import LONG
 from tests.storage.contract import StorageContract
-from tests.storage.home_contract import HomeContract
+from tests.storage.home_contract import POINTS, HomeContract
 from tests.storage.lease_contract import LeaseContract
 
 pytestmark = pytest.mark.jvm
@@ -26,6 +27,8 @@ class TestSparkStorageOnHdfs(StorageContract):
 
 
 class TestHomeOnHdfs(HomeContract):
+    points = tuple(POINTS) if LONG else ("sending", "named", "view", "reader")
+
     @pytest.fixture
     def root(self, hdfs: str) -> str:
         return f"{hdfs}/home/{next(roots)}"

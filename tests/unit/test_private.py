@@ -60,7 +60,7 @@ def test_all_that_python_writes_into_a_home_is_private(tmp_path: Path) -> None:
     writer.publish(frame, 0, changes=True, watermark=None, offsets=[], skipped=skipped)
     assert [row["raw"] for row in side_outputs.rejected(log)] == ["/a.json"]
     retention.prune(log, 0)
-    json_rows.put(place.stream("rows"), "one", "{}\n")
+    json_rows.put(place.path / "streams" / "rows", "one", "{}\n")
     store = open_store(place.views, read_only=False)
     store.create(SCHEMA)
     with store.batch("t", 0, datetime.now(UTC)):

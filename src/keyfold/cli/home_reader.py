@@ -1,4 +1,4 @@
-"""Reads an app's home: views, rejected and late rows, positions; needs neither the app's file nor a JVM."""
+"""Reads an app's home: views, rejected and late rows, positions; on a local disk it needs no JVM."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from keyfold.errors import HomeUnusable, QueryError, did_you_mean
 
 if TYPE_CHECKING:
+    from keyfold.engine.storage.contract import Storage
     from keyfold.engine.storage.layout import AppHome
+    from keyfold.settings import Settings
     from keyfold.views.contract import ViewStore
     from keyfold.views.reader import TableReader
 
@@ -48,13 +50,64 @@ def opened(name: str, home: str | None) -> Iterator[tuple[ViewStore, TableReader
         store.close()
 
 
+@contextmanager
+def opened_app(name: str, home: str | None, *, any_files: bool = False) -> Iterator[tuple[AppHome, str]]:
+    """The home of an app, with its logs and state, and the table or stream that a name means in it.
+
+    A home that is not on a local disk is opened through Spark, which takes some seconds to start.
+    `any_files`: also an app of which nothing is left but files of tables.
+    """
+    from keyfold.engine.storage.layout import find_remote
+    from keyfold.settings import load
+
+    address = home or os.environ.get("KEYFOLD_HOME") or ""
+    if "://" not in address or address.startswith("file:"):
+        yield _on_disk(name, home_of(home), any_files)
+        return
+    settings = load(home=home)
+    with remote_storage(settings) as storage:
+        yield find_remote(storage, settings.local_directory, name)
+
+
+def _on_disk(name: str, home: Path, any_files: bool) -> tuple[AppHome, str]:
+    from keyfold.engine.storage.layout import AppHome, find
+
+    try:
+        return find(home, name)
+    except QueryError:
+        app, _, part = name.rpartition(".")
+        if any_files and app and (home / app / "tables").is_dir():
+            return AppHome(home.resolve() / app), part
+        raise
+
+
+@contextmanager
+def remote_storage(settings: Settings) -> Iterator[Storage]:
+    """A home that is not on a local disk, in a Spark of its own that ends with this command."""
+    from keyfold.cli import output
+    from keyfold.engine import session
+    from keyfold.engine.jvm import process
+    from keyfold.engine.recovery import remote_home
+    from keyfold.engine.storage.remote import SparkStorage
+
+    output.say(f"opening {settings.home} through Spark")
+    # The cluster is for the app; its files can be read from here.
+    own = settings.model_copy(update={"master": "local[1]"})
+    with process.ending_java(), remote_home.explained(str(settings.home)):
+        spark = session.own_session(own, alone=True)
+        yield SparkStorage(session.kernel(spark), spark, str(settings.home))
+
+
 def rejected_rows(name: str, home: str | None) -> list[dict[str, Any]]:
     """The rejected rows of a table, or of a stream: of all tables that read it, each once."""
+    with opened_app(name, home) as (place, part):
+        return _rejected(place, part, name)
+
+
+def _rejected(place: AppHome, part: str, name: str) -> list[dict[str, Any]]:
     from keyfold.engine.log import side_outputs
     from keyfold.engine.log.table_log import TableLog
-    from keyfold.engine.storage.layout import find
 
-    place, part = find(home_of(home), name)
     tables = _tables_and_streams(place)
     known = {known.lower(): known for known in tables}
     if part.lower() in known:
@@ -69,13 +122,13 @@ def rejected_rows(name: str, home: str | None) -> list[dict[str, Any]]:
     return side_outputs.of_stream(part, found)
 
 
-def late_table(name: str, home: str | None) -> tuple[AppHome, str]:
+@contextmanager
+def late_table(name: str, home: str | None) -> Iterator[tuple[AppHome, str]]:
     """The app and the table that a name of late rows refers to."""
     from keyfold.engine.batch.late_replay import table_of
-    from keyfold.engine.storage.layout import find
 
-    place, part = find(home_of(home), name)
-    return place, table_of(place.path.name, part, _tables_and_streams(place), _streams(place))
+    with opened_app(name, home) as (place, part):
+        yield place, table_of(place.path.name, part, _tables_and_streams(place), _streams(place))
 
 
 def reached(place: AppHome, table: str) -> tuple[int | None, datetime | None]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,33 +20,22 @@ Why = Annotated[
 ]
 
 
-def found(name: str, home: str | None) -> tuple[AppHome, str]:
+@contextmanager
+def found(name: str, home: str | None) -> Iterator[tuple[AppHome, str]]:
     """The app and its table, also one that the app no longer declares, or whose app.json is lost."""
-    from keyfold.cli.home_reader import home_of
+    from keyfold.cli.home_reader import opened_app
     from keyfold.engine.recovery.table_removal import tables
     from keyfold.errors import QueryError, did_you_mean
 
-    place, part = _app(home_of(home), name)
-    known = {table.lower(): table for table in tables(place)}
-    if part.lower() not in known:
-        hint = did_you_mean(part, known.values(), f"one of {', '.join(known.values())}" if known else None)
-        raise QueryError(
-            f"no table {part} in app {place.path.name}", reason="not_found", given=name, hint=hint
-        )
-    return place, known[part.lower()]
-
-
-def _app(home: Path, name: str) -> tuple[AppHome, str]:
-    from keyfold.engine.storage.layout import AppHome, find
-    from keyfold.errors import QueryError
-
-    app, _, part = name.rpartition(".")
-    try:
-        return find(home, name)
-    except QueryError:
-        if app and (home / app / "tables").is_dir():
-            return AppHome(home.resolve() / app), part
-        raise
+    with opened_app(name, home, any_files=True) as (place, part):
+        known = {table.lower(): table for table in tables(place)}
+        if part.lower() not in known:
+            choice = f"one of {', '.join(known.values())}" if known else None
+            hint = did_you_mean(part, known.values(), choice)
+            raise QueryError(
+                f"no table {part} in app {place.path.name}", reason="not_found", given=name, hint=hint
+            )
+        yield place, known[part.lower()]
 
 
 def readers_of(place: AppHome, table: str) -> list[str]:

@@ -94,7 +94,7 @@ def started(
         number = stopping.number or signal.SIGINT
         raise Interrupted("stopped during the start; no row was processed", number) from None
     tables = ", ".join(table.name for table in handle.spec.tables)
-    output.say(f"{handle.spec.name} is running in {handle.home.path}: {tables}")
+    output.say(f"{handle.spec.name} is running in {handle.home.shown}: {tables}")
     return handle
 
 

@@ -54,7 +54,7 @@ class Handle:
         self.feeds = feeds
         self._lookups = lookups
         self._lease: Lease | None = lease
-        self._failures = Failures(spec.name, home.path.parent, self.queries, self.hooks, self.followers)
+        self._failures = Failures(spec.name, home, self.queries, self.hooks, self.followers)
         self._monitor = Monitor(spec.name, home, self._failures.documents, lookups.status)
         self._idle: IdleWatermarks | None = None
 
@@ -68,7 +68,7 @@ class Handle:
         failed = [] if self._lease is None else [n for n, q in self.queries.items() if _failed(q)]
         state = "stopped" if self._lease is None else "failed" if failed else "running"
         tables = ", ".join(f"{t.name} (failed)" if t.name in failed else t.name for t in self.spec.tables)
-        return f"<app {self.spec.name}, {state}: {tables}; {self.home.path}>"
+        return f"<app {self.spec.name}, {state}: {tables}; {self.home.shown}>"
 
     def table(self, name: str) -> LiveTable:
         """The read side of a table."""

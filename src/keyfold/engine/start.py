@@ -78,7 +78,6 @@ def start(
         place = app_home(wanted.home, spec.name)
     else:
         # Only Spark can write such a home: it is started before the lease can be taken.
-        remote_home.check(spec, wanted.home)
         own = _session(spec, spark, wanted, tell, alone)
         with remote_home.explained(wanted.home):
             storage = SparkStorage(session.kernel(own), own, f"{wanted.home}/{spec.name}")

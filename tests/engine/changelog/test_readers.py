@@ -236,7 +236,7 @@ def test_a_snapshot_is_removed_once_its_batch_can_not_run_again(tmp_path: Path) 
     with drive(chained("removed"), home=tmp_path) as d:
         d.push("rows", [{"k": "a", "x": 1}])
     with drive(chained("removed", "log"), home=tmp_path) as d:
-        directory = d.handle.home.table("log").inputs / "0-sums"
+        directory = d.handle.home.table("log").path / "inputs" / "0-sums"
         assert (directory / readers.SNAPSHOT).exists()
         d.crash()
         assert d.rows("log") == seen(("a", [1]))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from keyfold.engine.recovery.query_failure import failed
+from keyfold.engine.storage.layout import AppHome
 
 READ = (
     "[FAILED_READ_FILE.{kind}] Encountered error while reading file file:///in/a%20b.json.gz. {more}"
@@ -30,7 +31,7 @@ class Error(Exception):
 
 
 def told(*messages: str) -> tuple[str, str, str]:
-    error = failed("shop", "totals", 3, Error(*messages), Path("home"))
+    error = failed("shop", "totals", 3, Error(*messages), AppHome(Path("home/shop").resolve()))
     return error.what, error.given or "", error.hint or ""
 
 

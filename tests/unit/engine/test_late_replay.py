@@ -57,7 +57,7 @@ def sent(home: TableHome, batch: int) -> list[dict[str, Any]]:
 
 def identities(home: TableHome) -> dict[Path, tuple[int, int]]:
     """Which files are there, by what changes when one is written anew."""
-    return {file: (file.stat().st_ino, file.stat().st_mtime_ns) for file in home.side.iterdir()}
+    return {file: (file.stat().st_ino, file.stat().st_mtime_ns) for file in (home.path / "side").iterdir()}
 
 
 @pytest.fixture
@@ -184,7 +184,7 @@ class TestReplay:
     def test_a_batch_of_which_nothing_is_kept_leaves_no_file(self, home: TableHome) -> None:
         done = late_replay.replay(home, HOUR_MS, START + timedelta(days=1))
         assert done == late_replay.Replayed(no_longer_kept=3)
-        assert list(home.side.iterdir()) == []
+        assert not (home.path / "side").exists()
         assert [batch.replayed for batch in late_replay.batches_of(home)] == ["no", "no"]
 
     def test_rows_that_were_late_before_they_came_to_a_window_are_told_apart(self, tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ class TestReplay:
     def test_a_table_without_late_rows_has_nothing_to_send(self, tmp_path: Path) -> None:
         home = TableHome(tmp_path)
         assert late_replay.replay(home, HOUR_MS, None) == late_replay.Replayed()
-        assert not home.side.exists()
+        assert not (home.path / "side").exists()
 
     def test_any_text_comes_back_as_it_was(self, tmp_path: Path) -> None:
         home, raw = TableHome(tmp_path), 'a\u2028b\r\n"ä\x00'
@@ -241,7 +241,7 @@ class TestReplay:
         for thread in threads:
             thread.join()
         assert sum(done, late_replay.Replayed()) == late_replay.Replayed(sent=1000, sent_before=7000)
-        assert len(list(home.side.iterdir())) == 20
+        assert len(list((home.path / "side").iterdir())) == 20
         assert [row["raw"] for row in sent(home, 7)] == [f"7-{n}" for n in range(50)]
 
     def test_an_app_that_starts_meanwhile_sweeps_nothing_away_for_good(self, home: TableHome) -> None:
@@ -249,7 +249,7 @@ class TestReplay:
 
         def sweep(point: FaultPoint, _: dict[str, Any]) -> None:
             nonlocal swept
-            if point == FaultPoint.REPLAY_WRITTEN and swept < 2:
+            if point == FaultPoint.STORAGE_WRITTEN and swept < 2:
                 swept += 1
                 home.sweep()
 
@@ -257,18 +257,18 @@ class TestReplay:
             assert late_replay.replay(home, HOUR_MS, None) == late_replay.Replayed(sent=3)
             assert swept == 2
             swept = -100
-            for file in home.side.iterdir():
+            for file in (home.path / "side").iterdir():
                 file.unlink()
             with pytest.raises(RunError, match="run it again"):
                 late_replay.replay(home, HOUR_MS, None)
-        assert list(home.side.iterdir()) == []
+        assert list((home.path / "side").iterdir()) == []
 
     def test_a_replay_that_is_killed_leaves_nothing_that_counts(self, home: TableHome) -> None:
         def kill(point: FaultPoint, _: dict[str, Any]) -> None:
-            if point == FaultPoint.REPLAY_DURABLE:
+            if point == FaultPoint.STORAGE_FLUSHED:
                 raise KeyboardInterrupt
 
         with handled_by(kill), pytest.raises(KeyboardInterrupt):
             late_replay.replay(home, HOUR_MS, None)
-        assert list(home.side.iterdir()) == []
+        assert list((home.path / "side").iterdir()) == []
         assert late_replay.replay(home, HOUR_MS, None) == late_replay.Replayed(sent=3)

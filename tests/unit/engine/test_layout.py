@@ -47,20 +47,6 @@ def test_a_replaced_file_leaves_nothing_beside_it(tmp_path: Path) -> None:
     assert (tmp_path / "f").read_bytes() == b"new"
 
 
-def test_a_file_is_linked_once(tmp_path: Path) -> None:
-    (tmp_path / "a").write_text("x")
-    files.link_durably(tmp_path / "a", tmp_path / "b")
-    assert (tmp_path / "b").read_text() == "x"
-    with pytest.raises(FileExistsError):
-        files.link_durably(tmp_path / "a", tmp_path / "b")
-
-
-def test_a_line_is_appended_unless_it_is_there(tmp_path: Path) -> None:
-    for number in (1, 2, 1):
-        files.append_durably(tmp_path / "audit", f"entry {number}", unless=f"entry {number}")
-    assert (tmp_path / "audit").read_text() == "entry 1\nentry 2\n"
-
-
 @pytest.mark.parametrize("text", [None, "", "{", "[1]"])
 def test_a_status_that_is_missing_or_damaged_is_empty(tmp_path: Path, text: str | None) -> None:
     place = homes.app_home(tmp_path, "shop")

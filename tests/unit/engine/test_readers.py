@@ -37,9 +37,8 @@ def planned(home: TableHome, batch: int, *offsets: object, committed: bool = Tru
 
 
 def snapshot(home: TableHome, batch: int) -> None:
-    (USE.directory(home) / readers.SNAPSHOT).write_text(
-        json.dumps({"layout": 1, "batch": batch, "parts": []})
-    )
+    document = {"layout": 1, "batch": batch, "parts": []}
+    USE.directory(home).put(readers.SNAPSHOT, json.dumps(document).encode())
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import typer
 
 from keyfold.cli.app_check import Finding, empty_feeds, findings_of
 from keyfold.cli.options import AppFile, Home, Json
-from keyfold.errors import BadOption
 
 if TYPE_CHECKING:
     from keyfold.cli.app_loader import Loaded
@@ -44,23 +43,21 @@ def _examined(loaded: Loaded, home: str | None) -> tuple[AppHome, list[Finding]]
     from keyfold.cli.home_reader import home_of
     from keyfold.engine import session
     from keyfold.engine.jvm import process
+    from keyfold.engine.recovery import remote_home
     from keyfold.engine.storage.layout import AppHome
+    from keyfold.engine.storage.remote import SparkStorage
     from keyfold.settings import load
 
     settings = load(home=home)
-    if not isinstance(settings.home, Path):
-        raise BadOption(
-            "`keyfold check` compares an app with state on a local disk only",
-            given=settings.home,
-            hint="--home DIR; a start makes the same checks",
-        )
     if home:
         home_of(home)  # for its error, if that is no directory
     spec = loaded.app.spec()
-    # Not app_home(), which creates the directory.
-    place = AppHome(settings.home.resolve() / spec.name)
-    stored = place.read_plan()
     for_workers(loaded)
+    # Not app_home(), which creates the directory.
+    here = AppHome(settings.local_directory / spec.name)
+    if isinstance(settings.home, Path):
+        here = AppHome(settings.home.resolve() / spec.name)
+        here.read_plan()  # for its error, before Spark is started
     with (
         TemporaryDirectory(prefix="keyfold-check-", ignore_cleanup_errors=True) as directory,
         process.ending_java(),
@@ -69,13 +66,18 @@ def _examined(loaded: Loaded, home: str | None) -> tuple[AppHome, list[Finding]]
         # Spark logs to the home of its settings, which must not be the one that is checked.
         spark = session.own_session(settings.model_copy(update={"home": Path(directory), "local": None}))
         feeds = empty_feeds(spec, Path(directory) / "feeds")
-        return place, findings_of(spark, spec, feeds, stored, place)
+        if isinstance(settings.home, Path):
+            return here, findings_of(spark, spec, feeds, here.read_plan(), here)
+        with remote_home.explained(settings.home):
+            storage = SparkStorage(session.kernel(spark), spark, f"{settings.home}/{spec.name}")
+            place = AppHome(here.path, storage)
+            return place, findings_of(spark, spec, feeds, place.read_plan(), place)
 
 
 def _document(app: str, place: AppHome, findings: list[Finding]) -> dict[str, Any]:
     return {
         "app": app,
-        "home": str(place.path),
+        "home": place.shown,
         "ok": not any(finding.error for finding in findings),
         "tables": [_table_document(finding) for finding in findings],
     }
@@ -114,4 +116,4 @@ def _show(app: str, place: AppHome, findings: list[Finding]) -> None:
                 print(f"  {label:<11}  {', '.join(f'{name} {kind}' for name, kind in columns)}")
         if finding.error is not None:
             output.error(main.text_of(finding.error))
-    print(f"home: {place.path}")
+    print(f"home: {place.shown}")

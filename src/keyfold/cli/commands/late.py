@@ -49,16 +49,16 @@ def list_(name: TableName, home: Home = None, json: Json = False) -> None:
     from keyfold.cli.home_reader import late_table
     from keyfold.engine.batch import late_replay
 
-    place, table = late_table(name, home)
-    found = late_replay.batches_of(place.table(table))
-    if json:
-        output.json_array(_summary(batch) for batch in found)
-        return
-    output.table(
-        ("batch", "rows", "late by", "replayed"),
-        ([batch.batch, batch.rows, formatting.span(batch.late_by), batch.replayed] for batch in found),
-        right=("batch", "rows", "late by"),
-    )
+    with late_table(name, home) as (place, table):
+        found = late_replay.batches_of(place.table(table))
+        if json:
+            output.json_array(_summary(batch) for batch in found)
+            return
+        output.table(
+            ("batch", "rows", "late by", "replayed"),
+            ([batch.batch, batch.rows, formatting.span(batch.late_by), batch.replayed] for batch in found),
+            right=("batch", "rows", "late by"),
+        )
 
 
 def _summary(batch: Any) -> dict[str, Any]:
@@ -86,10 +86,10 @@ def show(
     from keyfold.cli.home_reader import late_table
     from keyfold.engine.batch import late_replay
 
-    place, table = late_table(name, home)
     columns = ("batch", "time", "late by", "windows missed", "raw")
-    rows = late_replay.read(place.table(table), batch or None)
-    tail.show(rows, limit, json, columns, _cells, right=("batch", "late by"))
+    with late_table(name, home) as (place, table):
+        rows = late_replay.read(place.table(table), batch or None)
+        tail.show(rows, limit, json, columns, _cells, right=("batch", "late by"))
 
 
 def _cells(row: dict[str, Any]) -> list[Any]:
@@ -114,16 +114,16 @@ def replay(name: TableName, batch: Batches = None, home: Home = None, json: Json
     from keyfold.cli import output
     from keyfold.cli.home_reader import late_table, reached
     from keyfold.engine.batch import late_replay
-    from keyfold.engine.storage.lease import holder
+    from keyfold.engine.storage.lease import is_held
     from keyfold.plan import durations
 
-    place, table = late_table(name, home)
-    keep = _keep(place, table)
-    upto, watermark = reached(place, table)
-    done = late_replay.replay(
-        place.table(table), durations.millis(keep, "keep"), watermark, batch or None, upto
-    )
-    runs = holder(place) is not None
+    with late_table(name, home) as (place, table):
+        keep = _keep(place, table)
+        upto, watermark = reached(place, table)
+        done = late_replay.replay(
+            place.table(table), durations.millis(keep, "keep"), watermark, batch or None, upto
+        )
+        runs = is_held(place)
     if json:
         document = {"table": f"{place.path.name}.{table}", **vars(done), "running": runs}
         output.json_document(document)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -45,17 +47,16 @@ def show(name: TableName, limit: Newest = None, home: Home = None, json: Json = 
     from keyfold.cli import formatting, output
     from keyfold.engine.log import retention
 
-    log = _log(name, home)
-    found = list(log.after(-1))
-    shown = found if limit is None else found[len(found) - min(limit, len(found)) :]
-    known = retention.totals(log)
-    if json:
+    with _log(name, home) as log:
+        found = list(log.after(-1))
+        shown = found if limit is None else found[len(found) - min(limit, len(found)) :]
+        known = retention.totals(log)
         batches = [_batch(log, manifest) for manifest in shown]
+    if json:
         output.json_document({"removed_upto": known.upto, "removed": dict(known.counts), "batches": batches})
         return
     columns = ("batch", "at", "change", "late", "rejected", "duplicate", "files", "size")
-    rows = (_batch(log, manifest) for manifest in shown)
-    output.table(columns, (_cells(row, columns) for row in rows), right=columns[2:])
+    output.table(columns, (_cells(row, columns) for row in batches), right=columns[2:])
     if len(shown) < len(found):
         output.say(f"the newest {len(shown):,} of {len(found):,} batches; omit --limit for all")
     if known.upto >= 0:
@@ -92,13 +93,13 @@ def verify(name: TableName, home: Home = None, json: Json = False) -> None:
     from keyfold.cli import formatting, output
     from keyfold.engine.log import retention
 
-    log = _log(name, home)
-    gone, files, size = retention.totals(log).upto, 0, 0
-    for manifest in log.after(-1):
-        for part in manifest.parts:
-            if part.kind != "change" or manifest.batch > gone:
-                log.verify(part)
-                files, size = files + 1, size + part.bytes
+    with _log(name, home) as log:
+        gone, files, size = retention.totals(log).upto, 0, 0
+        for manifest in log.after(-1):
+            for part in manifest.parts:
+                if part.kind != "change" or manifest.batch > gone:
+                    log.verify(part)
+                    files, size = files + 1, size + part.bytes
     if json:
         output.json_document({"files": files, "bytes": size, "whole": True})
     else:
@@ -120,18 +121,19 @@ def prune(name: TableName, older_than: OlderThan = None, home: Home = None, json
     from keyfold.engine.log import retention
     from keyfold.plan import durations
 
-    log = _log(name, home)
     age = None if older_than is None else timedelta(milliseconds=durations.millis(older_than, "older-than"))
-    batches, size = retention.prune_side_outputs(log, age)
+    with _log(name, home) as log:
+        batches, size = retention.prune_side_outputs(log, age)
     if json:
         output.json_document({"batches": batches, "bytes": size})
     else:
         print(f"side outputs of {batches:,} batches deleted, {formatting.size(size)}")
 
 
-def _log(name: str, home: str | None) -> TableLog:
+@contextmanager
+def _log(name: str, home: str | None) -> Iterator[TableLog]:
     from keyfold.cli.removal_dialog import found
     from keyfold.engine.log.table_log import TableLog
 
-    place, table = found(name, home)
-    return TableLog(place.table(table).log_files)
+    with found(name, home) as (place, table):
+        yield TableLog(place.table(table).log_files)

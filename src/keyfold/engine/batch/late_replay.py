@@ -11,18 +11,15 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Final
 
-from keyfold import private
 from keyfold.engine.log import side_outputs
 from keyfold.engine.log.manifest import Manifest
 from keyfold.engine.log.side_outputs import SideOutput
 from keyfold.engine.log.table_log import TableLog
-from keyfold.engine.storage.files import link_durably, sync, temporary_beside
 from keyfold.engine.storage.layout import TableHome
+from keyfold.engine.storage.stored_file import StoredFile
 from keyfold.errors import QueryError, RunError, did_you_mean
-from keyfold.fault_points import FaultPoint, reached
 from keyfold.views.types import epoch
 
 _TRIES: Final = 3
@@ -144,9 +141,9 @@ def replay(
     return done
 
 
-def replay_file(home: TableHome, batch: int) -> Path:
+def replay_file(home: TableHome, batch: int) -> StoredFile:
     """The file that sends a batch's late rows."""
-    return home.side / f"replay-{batch:012d}.json"
+    return StoredFile(home.side, f"replay-{batch:012d}.json")
 
 
 def _replayed(home: TableHome, manifest: Manifest, expired_before: int | None) -> Replayed:
@@ -163,42 +160,30 @@ def _replayed(home: TableHome, manifest: Manifest, expired_before: int | None) -
 def _sent_once(home: TableHome, manifest: Manifest, expired_before: int | None) -> Replayed:
     target = replay_file(home, manifest.batch)
     if not target.exists():
-        private.directory(home.side)
-        temporary = temporary_beside(target)
-        try:
-            done = _write(temporary, _late(home, manifest), expired_before)
-            if not done.sent:
-                return done
-            reached(FaultPoint.REPLAY_WRITTEN, file=target)
-            sync(temporary)
-            reached(FaultPoint.REPLAY_DURABLE, file=target)
-            # A link, not a rename: of two replays at once the second finds the name taken.
-            with suppress(FileExistsError):
-                link_durably(temporary, target)
-                return done
-        finally:
-            temporary.unlink(missing_ok=True)
+        content, done = _encoded(_late(home, manifest), expired_before)
+        # Of two replays at once the second finds the name taken.
+        if not done.sent or home.side.put_new(target.path, content):
+            return done
     before, rows = _lines(target) or 0, list(map(_windowless, _late(home, manifest)))
     expired = max(0, len(rows) - sum(rows) - before)
     return Replayed(sent_before=before, no_longer_kept=expired, not_replayable=sum(rows))
 
 
-def _write(temporary: Path, rows: Iterator[SideOutput], expired_before: int | None) -> Replayed:
-    """Writes the rows whose windows are kept; returns how many were and were not replayed."""
-    sent = expired = windowless = 0
-    with private.opened(temporary, "x", encoding="utf-8") as lines:
-        for side in rows:
-            watermark = side["watermark"]
-            if _windowless(side):
-                windowless += 1
-            # Without a watermark nothing is kept of what the row missed.
-            elif watermark is None or (expired_before is not None and side["last_end"] <= expired_before):
-                expired += 1
-            else:
-                sent += 1
-                line = {"raw": side["raw"], "time_us": side["event_time"], "watermark_us": watermark}
-                lines.write(json.dumps(line) + "\n")
-    return Replayed(sent=sent, no_longer_kept=expired, not_replayable=windowless)
+def _encoded(rows: Iterator[SideOutput], expired_before: int | None) -> tuple[bytes, Replayed]:
+    """The rows whose windows are kept, as lines; and how many are and are not replayed."""
+    lines, expired, windowless = [], 0, 0
+    for side in rows:
+        watermark = side["watermark"]
+        if _windowless(side):
+            windowless += 1
+        # Without a watermark nothing is kept of what the row missed.
+        elif watermark is None or (expired_before is not None and side["last_end"] <= expired_before):
+            expired += 1
+        else:
+            line = {"raw": side["raw"], "time_us": side["event_time"], "watermark_us": watermark}
+            lines.append(json.dumps(line) + "\n")
+    done = Replayed(sent=len(lines), no_longer_kept=expired, not_replayable=windowless)
+    return "".join(lines).encode(), done
 
 
 def _windowless(side: SideOutput) -> bool:
@@ -206,10 +191,9 @@ def _windowless(side: SideOutput) -> bool:
     return side["missed"] == 0
 
 
-def _lines(file: Path) -> int | None:
+def _lines(file: StoredFile) -> int | None:
     """How many lines a file has; None if it isn't there."""
     try:
-        with file.open("rb") as lines:
-            return sum(1 for _ in lines)
+        return file.read_bytes().count(b"\n")
     except FileNotFoundError:
         return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from keyfold.engine.compile.context import Context
 from keyfold.engine.internal_columns import BATCH, OP, POSITION, PREVIOUS, ROW_ID, SIDE_OUTPUT, WEIGHT
 from keyfold.engine.log.readers import Use
-from keyfold.engine.storage.layout import AppHome, TableHome
+from keyfold.engine.storage.layout import TableHome
 from keyfold.errors import BadExpression
 from keyfold.plan import nodes
 
@@ -75,7 +75,7 @@ def change_stream(context: Context, node: nodes.Changes | nodes.Enrich) -> DataF
 
 def _directories(home: TableHome, use: Use) -> tuple[str, str]:
     """The log that a use reads, and the directory of the snapshot that its reader may begin with."""
-    return AppHome(home.path.parents[1]).table(use.table).log_url, f"file://{use.directory(home)}"
+    return home.app.table(use.table).log_url, use.directory(home).uri()
 
 
 def readable(schema: StructType, table: str, where: object) -> StructType:

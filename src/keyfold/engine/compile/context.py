@@ -64,7 +64,7 @@ class Context:
         spark: SparkSession,
         spec: TableSpec,
         steps: Mapping[type, Callable[[Any, Any], Any]],
-        feeds: Mapping[str, Path],
+        feeds: Mapping[str, str | Path],
         home: TableHome | None,
         lookups: Lookups,
         upstream: Upstream,
@@ -113,7 +113,7 @@ class Context:
 
         self.stages += 1
         if node is self.base and self.spec.keep_ms is not None and self.home is not None:
-            frame = injected_rows.with_replays(frame, self.home.side)
+            frame = injected_rows.with_replays(frame, self.home)
         if self.clock:
             frame = frame.withColumn(NOW, F.current_timestamp())
         options = dict(origin.options)

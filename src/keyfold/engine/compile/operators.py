@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _source(context: Context, node: nodes.Source) -> Any:
-    control = context.home.control / node.name if context.home and context.spec.idle_ms is not None else None
+    control = context.home if context.spec.idle_ms is not None else None
     frame = reader.read(
         context.spark, node, context.feeds, context.timed, control, joins=context.joins, reject=context.reject
     )

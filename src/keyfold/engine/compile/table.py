@@ -40,7 +40,7 @@ NEEDS_CLOCK: Final = "KEYFOLD_NEEDS_CLOCK"
 def compile_app(
     spark: SparkSession,
     spec: AppSpec,
-    feeds: Mapping[str, Path] | None = None,
+    feeds: Mapping[str, str | Path] | None = None,
     place: AppHome | None = None,
     lookups: Lookups | None = None,
 ) -> list[Compiled]:
@@ -93,7 +93,7 @@ class Analysis:
 def analyze(
     spark: SparkSession,
     spec: TableSpec,
-    feeds: Mapping[str, Path],
+    feeds: Mapping[str, str | Path],
     lookups: Lookups,
     upstream: Upstream,
     home: TableHome | None = None,

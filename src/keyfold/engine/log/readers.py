@@ -10,12 +10,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
-from keyfold import private
 from keyfold.engine.log.manifest import LAYOUT
-from keyfold.engine.storage.files import replace_file
+from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.plan import nodes
 from keyfold.plan.nodes import AppSpec, TableSpec
@@ -36,9 +34,9 @@ class Use:
     table: str
     previous: bool = False
 
-    def directory(self, reader: TableHome) -> Path:
+    def directory(self, reader: TableHome) -> Storage:
         """Where the reader keeps what concerns this use."""
-        return reader.inputs / f"{self.number}-{self.table}"
+        return reader.storage.below(f"inputs/{self.number}-{self.table}")
 
 
 def uses(spec: TableSpec) -> list[Use]:
@@ -57,9 +55,8 @@ def readers(spec: AppSpec, table: str) -> list[Use]:
 
 def record(use: Use, home: TableHome, positions: Sequence[int]) -> None:
     """Records where the offset log of a reader's query has the offsets of a use."""
-    directory = private.directory(use.directory(home))
     document = {"layout": LAYOUT, "positions": list(positions)}
-    replace_file(directory / "use.json", json.dumps(document).encode())
+    use.directory(home).put("use.json", json.dumps(document).encode())
 
 
 def read_upto(place: AppHome, use: Use) -> int:
@@ -95,7 +92,7 @@ def _offset(use: Use, home: TableHome, batch: int | None) -> int:
 
 def _positions(use: Use, home: TableHome) -> list[int]:
     try:
-        return list(json.loads((use.directory(home) / "use.json").read_bytes())["positions"])
+        return list(json.loads(use.directory(home).read("use.json"))["positions"])
     except FileNotFoundError:
         return []
 
@@ -103,6 +100,6 @@ def _positions(use: Use, home: TableHome) -> list[int]:
 def _snapshot(use: Use, home: TableHome) -> int:
     """The batch of the snapshot that a reader begins with; -1 if there is none."""
     try:
-        return int(json.loads((use.directory(home) / SNAPSHOT).read_bytes())["batch"])
+        return int(json.loads(use.directory(home).read(SNAPSHOT))["batch"])
     except FileNotFoundError:
         return -1

@@ -74,7 +74,7 @@ def _check(upstream: Compiled, use: Use, place: AppHome) -> None:
         raise StateMismatch(
             f"{table} has read changes of {use.table} up to batch {planned}, whose state is at {begun}; "
             "nothing was changed",
-            given=home.path,
+            given=f"{home.shown}/checkpoint",
             hint=f"restore the checkpoint of {use.table}; or {reset}",
         )
     log = TableLog(home.log_files)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from keyfold.engine.recovery import table_removal
-from keyfold.engine.storage.layout import AppHome, TableHome
+from keyfold.engine.storage.layout import TableHome
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint, is_whole
 from keyfold.engine.storage.stored_file import StoredFile
 from keyfold.errors import HomeUnusable
@@ -51,7 +51,7 @@ def check(app: str, table: str, home: TableHome) -> None:
 
 def remedy(app: str, table: str, home: TableHome, found: Damage) -> str:
     """What to do about a damaged checkpoint."""
-    readers = table_removal.with_readers(AppHome(home.path.parents[1]), table)[1:]
+    readers = table_removal.with_readers(home.app, table)[1:]
     restarted = f"it and {', '.join(readers)}, which read it, then start" if readers else "it then starts"
     reset = (
         f"or `keyfold reset {app}.{table}{' --with-readers' if readers else ''}`: {restarted} from the "

@@ -113,12 +113,12 @@ def _refuse_other_versions(stored: dict[str, Any], place: AppHome) -> None:
     """Refuses a home in another layout, or whose checkpoints a newer Spark has written."""
     layout, spark = stored.get("layout", LAYOUT), stored.get("spark", "")
     if layout != LAYOUT:
-        raise other_layout(place.plan, layout)
+        raise other_layout(f"{place.shown}/app.json", layout)
     if _version(spark) > _version(spark_version()):
         raise HomeUnusable(
             f"the home was last written by Spark {spark}, and this is Spark {spark_version()}; "
             "nothing was changed",
-            given=place.plan,
+            given=f"{place.shown}/app.json",
             hint=f"install pyspark {spark} or newer; an older Spark may not read its checkpoints",
         )
 
@@ -146,17 +146,17 @@ def _refuse_changes(app: str, old: dict[str, Any], compiled: Compiled, place: Ap
             given="\n".join(changes),
             hint="go back to the old definition; or give the table a new name, which starts from the first "
             f"row; or {_reset(app, compiled)}; or use another home (--home DIR). Until then "
-            f"keyfold get, rows and rejected still read the stored tables ({place.path})",
+            f"keyfold get, rows and rejected still read the stored tables ({place.shown})",
         )
 
 
 def _refuse_unknown(app: str, compiled: Compiled, place: AppHome) -> NoReturn:
     """Refuses state without its definition: any definition would be accepted as the right one."""
     raise HomeUnusable(
-        f"{compiled.name} has state, but {place.plan} does not record which definition wrote it; "
+        f"{compiled.name} has state, but {place.shown}/app.json does not record which definition wrote it; "
         "nothing was changed",
-        given=place.table(compiled.spec.name).checkpoint,
-        hint=f"restore {place.plan.name} as it was when the app last ran; or {_reset(app, compiled)}",
+        given=f"{place.table(compiled.spec.name).shown}/checkpoint",
+        hint=f"restore app.json as it was when the app last ran; or {_reset(app, compiled)}",
     )
 
 
@@ -168,7 +168,7 @@ def check_log(app: str, compiled: Compiled, place: AppHome) -> None:
         has = "is missing" if begun is None else f"is at batch {begun}"
         raise HomeUnusable(
             f"the log of {compiled.name} is at batch {newest}, and its checkpoint {has}; nothing was changed",
-            given=home.checkpoint,
+            given=f"{home.shown}/checkpoint",
             hint=f"restore the checkpoint that belongs to the log; or {_reset(app, compiled)}",
         )
 

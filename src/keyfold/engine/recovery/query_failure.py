@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 from keyfold.engine.recovery import damage
 from keyfold.engine.spark_errors import messages, plain
 from keyfold.engine.storage.layout import AppHome, TableHome
-from keyfold.errors import HomeUnusable, KeyfoldError, LeaseLost, QueryFailed, RunError
+from keyfold.errors import KeyfoldError, LeaseLost, QueryFailed, RunError
 from keyfold.views.stores import damage_advice
 
 _DISK_FULL: Final = re.compile(r"No space left on device|disk is full|Disk quota exceeded", re.IGNORECASE)
@@ -29,11 +29,7 @@ class _Failure:
     table: str
     batch: int | None
     error: Any
-    home: Path
-
-    @property
-    def place(self) -> AppHome:
-        return AppHome(self.home / self.app)
+    place: AppHome
 
     @property
     def text(self) -> str:
@@ -50,12 +46,12 @@ class _Failure:
         return QueryFailed(what, app=self.app, table=self.table, batch=self.batch, given=given, hint=hint)
 
 
-def failed(app: str, table: str, batch: int | None, error: Any, home: Path) -> RunError:
+def failed(app: str, table: str, batch: int | None, error: Any, place: AppHome) -> RunError:
     """The reason why a query stopped; the first explanation that fits is used."""
     if isinstance(error, LeaseLost):
         # It says all there is, and concerns the whole app.
         return LeaseLost(error.what, app=app, table=table, batch=batch, given=error.given, hint=error.hint)
-    failure = _Failure(app, table, batch, error, home)
+    failure = _Failure(app, table, batch, error, place)
     for explain in (_bad_row, _disk_full, _damaged_views, _upstream_log, _damaged_state, _input_file):
         if (found := explain(failure)) is not None:
             return found
@@ -76,7 +72,7 @@ def of_table(app: str, table: str, home: TableHome) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
-        raise failed(app, table, home.begun(), error, home.path.parents[2]) from None
+        raise failed(app, table, home.begun(), error, home.app) from None
 
 
 def _bad_row(failure: _Failure) -> QueryFailed | None:
@@ -94,9 +90,15 @@ def _disk_full(failure: _Failure) -> QueryFailed | None:
     if not (_DISK_FULL.search(failure.text) or _DISK_FULL.search(str(failure.error))):
         return None
     return failure.explained(
-        f"no space left on the disk of {failure.home}",
+        f"no space left on the disk of {_disks(failure.place)}",
         hint="free some space and start again: the batch is retried, and nothing is lost or counted twice",
     )
+
+
+def _disks(place: AppHome) -> str:
+    """Where the app writes: its home and, if that is elsewhere, its local files."""
+    home, local = place.shown, str(place.local)
+    return home if local == home else f"{home}, or of {local}"
 
 
 def _damaged_views(failure: _Failure) -> QueryFailed | None:
@@ -126,7 +128,7 @@ def _upstream_log(failure: _Failure) -> QueryFailed | None:
         )
     assert damaged is not None
     file = _local_path(damaged[1])
-    upstream, shown = _table_of(file), file.removeprefix(f"{failure.place.path}/")
+    upstream, shown = _table_of(file), file.removeprefix(f"{failure.place.shown}/")
     return failure.explained(
         f"the log of {failure.app}.{upstream} is damaged: {shown} {damaged[2]}",
         given=file,
@@ -144,10 +146,7 @@ def _damaged_state(failure: _Failure) -> QueryFailed | None:
     from pyspark import SparkContext
 
     app, table = failure.app, failure.table
-    try:
-        home = failure.place.table(table)
-    except HomeUnusable:  # its files are not on a local disk, and Spark's own words must do
-        return None
+    home = failure.place.table(table)
     trace = getattr(getattr(failure.error, "_cause", None), "_stackTrace", None)
     text = f"{failure.text}\n{failure.error}"
     found = damage.found_in(home, text, str(trace), SparkContext._jvm)
@@ -169,7 +168,7 @@ def _input_file(failure: _Failure) -> QueryFailed | None:
     if about is None:
         return None
     what, given, hint = about
-    if given.startswith(f"{failure.place.path}/"):
+    if given.startswith(f"{failure.place.shown}/"):
         table = f"{failure.app}.{failure.table}"
         hint = f"restore it from a backup of the home; or `keyfold reset {table}`"
     return failure.explained(what, given=given, hint=hint)

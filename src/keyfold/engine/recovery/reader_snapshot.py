@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import datetime
-from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from itertools import count, islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from keyfold import private
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.followers.view import ViewFollower
 from keyfold.engine.log.changes import changes
@@ -21,7 +19,7 @@ from keyfold.engine.log.manifest import LAYOUT
 from keyfold.engine.log.readers import SNAPSHOT, Use
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.recovery.state_rows import from_state
-from keyfold.engine.storage.files import rename_durably, replace_file
+from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome
 from keyfold.fault_points import FaultPoint, reached
 from keyfold.plan.table_keys import BOUNDS, closes
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _ROWS_AT_ONCE: Final = 10_000
+_PART_BYTES: Final = 16 << 20
 
 
 def write(spark: SparkSession, upstream: Compiled, use: Use, place: AppHome, store: ViewStore) -> None:
@@ -47,20 +46,19 @@ def write(spark: SparkSession, upstream: Compiled, use: Use, place: AppHome, sto
     if found is None:
         return
     batch, rows = found
-    file = directory / f"{batch}.parquet"
-    written = _write(rows, upstream.view, file)
+    parts = list(_written(rows, upstream.view, directory, batch))
     reached(FaultPoint.SNAPSHOT_WRITTEN, table=use.reader, batch=batch)
-    part = {"path": file.name, "kind": "change", "rows": written, "bytes": file.stat().st_size}
-    document = {"layout": LAYOUT, "batch": batch, "parts": [part]}
-    replace_file(directory / SNAPSHOT, json.dumps(document).encode())
+    document = {"layout": LAYOUT, "batch": batch, "parts": parts}
+    directory.put(SNAPSHOT, json.dumps(document).encode())
     reached(FaultPoint.SNAPSHOT_RECORDED, table=use.reader, batch=batch)
 
 
-def _remove(directory: Path) -> None:
+def _remove(directory: Storage) -> None:
     """Removes the snapshot of a start that did not come to a batch; its record goes first."""
-    (directory / SNAPSHOT).unlink(missing_ok=True)
-    for file in directory.glob("*.parquet"):
-        file.unlink()
+    directory.delete(SNAPSHOT)
+    for name in directory.list():
+        if name.endswith(".parquet"):
+            directory.delete(name)
 
 
 def _from_view(
@@ -136,18 +134,37 @@ def _keys(batch: pa.RecordBatch, keys: list[str]) -> list[Any]:
     return [repr(key) for key in zip(*columns, strict=True)]
 
 
-def _write(rows: Iterator[pa.RecordBatch], schema: ViewSchema, path: Path) -> int:
-    """Writes a snapshot, even one without rows; returns how many it has."""
-    private.directory(path.parent)
-    columns, written = as_parquet(schema.arrow), 0
-    temporary = path.with_name(f".{path.name}")
-    private.write(temporary, b"")
-    with pq.ParquetWriter(temporary, columns) as writer:
+def _written(
+    rows: Iterator[pa.RecordBatch], schema: ViewSchema, directory: Storage, batch: int
+) -> Iterator[dict[str, Any]]:
+    """Writes a snapshot in parts that fit into memory, at least one, and yields them for its record."""
+    for number in count():
+        found = _part(rows, as_parquet(schema.arrow))
+        if found.rows or number == 0:
+            name = f"{batch}-{number}.parquet"
+            directory.put(name, found.content)
+            yield {"path": name, "kind": "change", "rows": found.rows, "bytes": len(found.content)}
+        if not found.more:
+            return
+
+
+class _Part(NamedTuple):
+    """A part of a snapshot; `more`: whether there may be more rows."""
+
+    content: bytes
+    rows: int
+    more: bool
+
+
+def _part(rows: Iterator[pa.RecordBatch], columns: pa.Schema) -> _Part:
+    content, written, more = pa.BufferOutputStream(), 0, False
+    with pq.ParquetWriter(content, columns) as writer:
         for batch in rows:
             writer.write_batch(batch.cast(columns))
             written += batch.num_rows
-    rename_durably(temporary, path)
-    return written
+            if more := content.tell() >= _PART_BYTES:
+                break
+    return _Part(content.getvalue().to_pybytes(), written, more)
 
 
 def as_parquet(schema: pa.Schema) -> pa.Schema:

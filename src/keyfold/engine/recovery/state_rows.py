@@ -22,7 +22,7 @@ def from_state(
     if compiled.rebuilt is None:
         raise HomeUnusable(
             f"the view of {compiled.name} is behind its state, {_opaque(compiled)}, so it can't be rebuilt",
-            given=f"{home.path}, batch {batch}",
+            given=f"{home.shown}/checkpoint, batch {batch}",
             hint="restore views.db from a backup; or run without views; or `keyfold reset "
             f"{compiled.name}`, after which it starts from the first row",
         )

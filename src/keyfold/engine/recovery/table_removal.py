@@ -9,33 +9,36 @@ from __future__ import annotations
 import getpass
 import json
 import os
-import shutil
 import uuid
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
-from keyfold.engine.storage.files import append_durably, replace_file, sync
-from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.engine.storage.lease import Lease
+from keyfold.engine.storage.stored_file import StoredFile
 from keyfold.errors import HomeUnusable, KeyfoldError
 from keyfold.fault_points import FaultPoint, reached
 
 What = Literal["drop", "reset"]
+_INTENT: Final = "removing.json"
+_AUDIT: Final = "audit.jsonl"
 
 
 def tables(place: AppHome) -> list[str]:
     """The tables with files in an app's home, whether or not the app still declares them."""
-    found = {path.name for path in (place.path / "tables").glob("*") if path.is_dir()}
-    return sorted(found | set((_plan(place) or {}).get("tables", {})))
+    return sorted(set(place.storage.list("tables")) | set((_plan(place) or {}).get("tables", {})))
 
 
 def readers(place: AppHome, table: str) -> list[str]:
     """The tables that have folded rows of another one; only its changelog can retract them."""
-    found = (path.parent.parent.name for path in (place.path / "tables").glob(f"*/inputs/*-{table}"))
-    return sorted({name for name in found if place.table(name).begun() is not None})
+    return [name for name in place.storage.list("tables") if _reads(place.table(name), table)]
+
+
+def _reads(home: TableHome, table: str) -> bool:
+    inputs = home.storage.list("inputs")
+    return any(name.partition("-")[2] == table for name in inputs) and home.begun() is not None
 
 
 def with_readers(place: AppHome, table: str) -> list[str]:
@@ -53,7 +56,7 @@ def remove(place: AppHome, what: What, names: Iterable[str], why: str | None = N
         finish(place)
         entry = _entry(place, what, list(names), why)
         reached(FaultPoint.REMOVAL_REQUESTED)
-        replace_file(_intent(place), json.dumps(entry).encode())
+        place.storage.put(_INTENT, json.dumps(entry).encode())
         reached(FaultPoint.REMOVAL_RECORDED)
         view = finish(place)
     finally:
@@ -67,25 +70,20 @@ def finish(place: AppHome) -> str | None:
     Returns why the view could not be removed; that is no error, since a damaged view is of no use.
     """
     try:
-        entry = json.loads(_intent(place).read_text("utf-8"))
+        entry = json.loads(place.storage.read(_INTENT))
     except FileNotFoundError:
         return None
     _audit(place, entry)
     reached(FaultPoint.REMOVAL_AUDITED)
     for name in entry["tables"]:
-        _remove_directory(place.table(name).path)
+        _remove_files(place, name)
         reached(FaultPoint.FILES_REMOVED)
     view = _remove_views(place, entry["tables"])
     reached(FaultPoint.VIEWS_REMOVED)
     _forget(place, entry)
     reached(FaultPoint.DEFINITION_REMOVED)
-    _intent(place).unlink()
-    sync(place.path)
+    place.storage.delete(_INTENT)
     return view
-
-
-def _intent(place: AppHome) -> Path:
-    return place.path / "removing.json"
 
 
 def _entry(place: AppHome, what: What, names: list[str], why: str | None) -> dict[str, Any]:
@@ -109,25 +107,25 @@ def _user() -> str:
 
 
 def size(place: AppHome, table: str) -> int:
-    """The bytes that a table has on disk, without its view."""
-    total = 0
-    for path in place.table(table).path.rglob("*"):
-        with suppress(OSError):
-            total += path.lstat().st_size
-    return total
+    """The bytes that a table has in the home, without its view."""
+    return place.table(table).storage.size()
 
 
 def _audit(place: AppHome, entry: dict[str, Any]) -> None:
     """Adds the line, unless an earlier attempt did."""
-    line = json.dumps(entry, ensure_ascii=False)
-    append_durably(place.path / "audit.jsonl", line, unless=entry["id"])
-
-
-def _remove_directory(path: Path) -> None:
     try:
-        if path.exists():
-            shutil.rmtree(path)
-            sync(path.parent)
+        before = place.storage.read(_AUDIT)
+    except FileNotFoundError:
+        before = b""
+    if entry["id"].encode() not in before:
+        line = json.dumps(entry, ensure_ascii=False)
+        place.storage.put(_AUDIT, before + line.encode() + b"\n")
+
+
+def _remove_files(place: AppHome, table: str) -> None:
+    path = StoredFile(place.storage, f"tables/{table}")
+    try:
+        path.delete()
     except OSError as error:
         raise HomeUnusable(
             f"{error.filename or path} can't be removed: {error.strerror}",

@@ -2,7 +2,8 @@
 
 A view follows its table's log, so one that is behind catches up by itself as far back as the log reaches. A
 view that was lost, or is further behind, is rebuilt: from the changes that the log still has, and on top of
-them from the state, which has every live row. A view that is ahead of the log belongs to another home.
+them from the state, which has every live row. A view that is ahead of the log belongs to another home. A view
+outside the home may also be of the same table before it was reset elsewhere: it is dropped.
 
 State has no closed windows, unless they are kept. Those that the log has, and rows of windows that were
 closed when the view stopped, stay; rows of windows that have closed in between are lost, which is logged.
@@ -49,17 +50,28 @@ def align(spark: SparkSession, store: ViewStore, compiled: Compiled, place: AppH
         store.drop(name)
     store.create(compiled.view)
     position = store.position(name)
+    if position is not None and place.views_elsewhere and not _is_of(log, position):
+        # The table was reset on another machine since, or its log has moved on too far to tell.
+        store.drop(name)
+        store.create(compiled.view)
+        position = None
     at = -1 if position is None else position.batch
     if at > max(_number(home.begun()), _number(log.newest())) or (at >= 0 and home.begun() is None):
         has = "is missing" if home.begun() is None else f"is at batch {state}"
         raise HomeUnusable(
             f"the view of {compiled.name} is at batch {at}, and its checkpoint {has}; nothing was changed",
-            given=home.checkpoint,
+            given=f"{home.shown}/checkpoint",
             hint="restore the checkpoint that belongs to the view; or `keyfold reset "
             f"{compiled.name}`, after which it starts from the first row",
         )
     if at < state and not _follows(log, home.spark, at, state):
         _rebuild(spark, store, compiled, place, state)
+
+
+def _is_of(log: TableLog, position: Position) -> bool:
+    """Whether a view has come to its position by this log, and not by an earlier one of the table."""
+    manifest = log.find(position.batch)
+    return manifest is not None and manifest.at == position.at
 
 
 def _follows(log: TableLog, checkpoint: SparkCheckpoint, at: int, state: int) -> bool:
@@ -79,11 +91,12 @@ def _rebuild(spark: SparkSession, store: ViewStore, compiled: Compiled, place: A
         one for m in log.after(totals(log).upto) if m.batch <= batch for one in changes(log, m, compiled.view)
     )
     batches = chain(found, from_state(spark, compiled, home, batch))
-    watermark = home.spark.watermark(batch)
+    manifest, watermark = log.find(batch), home.spark.watermark(batch)
+    now = Position(batch, datetime.now(UTC) if manifest is None else manifest.at, watermark)
     if closes(spec.window) and spec.keep_ms is None:
-        _rebuild_open(store, compiled, place, Position(batch, datetime.now(UTC), watermark), batches)
+        _rebuild_open(store, compiled, place, now, batches)
     else:
-        store.rebuild(spec.name, compiled.view, batches, batch, datetime.now(UTC), watermark)
+        store.rebuild(spec.name, compiled.view, batches, batch, now.at, watermark)
 
 
 def _rebuild_open(

@@ -65,7 +65,7 @@ class FileSource:
 class FedSource:
     """JSON lines that are put into a directory in place of a stream's own source: tests, `kf.rows`."""
 
-    directory: Path
+    directory: str | Path
     endless = False
 
     def open(self, spark: SparkSession, source: Source, *, reject: bool) -> DataFrame:
@@ -112,7 +112,7 @@ SOURCES: Final[dict[str, StreamSource]] = {
 """Sources by kind."""
 
 
-def source_of(source: Source, feeds: Mapping[str, Path]) -> StreamSource:
+def source_of(source: Source, feeds: Mapping[str, str | Path]) -> StreamSource:
     """Where the rows of a stream come from; `feeds` has directories that replace streams' own sources."""
     directory = feeds.get(source.name)
     return SOURCES[source.connector.kind] if directory is None else FedSource(directory)

@@ -77,7 +77,7 @@ class QueryFiles:
 
 
 def named(
-    frame: DataFrame, *, stream: str = "", within: Path | None = None, recursive: str | None = None
+    frame: DataFrame, *, stream: str = "", within: str | None = None, recursive: str | None = None
 ) -> DataFrame:
     """The frame with its files known by their names, of a stream or below a directory of the home.
 
@@ -86,8 +86,7 @@ def named(
     from pyspark.sql import DataFrame
 
     spark = frame.sparkSession
-    base = None if within is None else str(within)
-    return DataFrame(kernel(spark).watchFiles(frame._jdf, stream, base, recursive), spark)
+    return DataFrame(kernel(spark).watchFiles(frame._jdf, stream, within, recursive), spark)
 
 
 def read_files(checkpoint: SparkCheckpoint) -> list[tuple[int, ReadFile]]:

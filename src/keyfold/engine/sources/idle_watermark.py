@@ -13,10 +13,9 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from keyfold.engine.storage.files import replace_file
+from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import TableHome
 from keyfold.plan import nodes
 from keyfold.plan.nodes import TableSpec
@@ -77,7 +76,7 @@ class IdleTable:
             if self._started and until - since >= self._idle and self._can_advance(stream):
                 self._idle_since[stream] = until
                 self._advanced_at[stream] = self._home.committed()
-                advance(self._home.control / stream, until - self._idle)
+                advance(self._home.control(stream), until - self._idle)
 
     def _can_advance(self, stream: str) -> bool:
         """Whether the query runs and has committed a batch since the stream's time was last advanced."""
@@ -113,16 +112,16 @@ def _rows(report: Mapping[str, Any], home: TableHome) -> dict[str, int]:
     for source in report["sources"]:
         if source["description"].startswith(_OF_TABLE):
             continue
-        _, control, stream = source["description"].partition(f"{home.control}/")
+        _, control, stream = source["description"].partition(f"/tables/{home.path.name}/control/")
         if control:
             found[stream.rstrip("]")] = rows
         rows = 0 if control else rows + source["numInputRows"]
     return found
 
 
-def advance(directory: Path, to: float) -> None:
+def advance(directory: Storage, to: float) -> None:
     """Writes a row that advances a stream's event time to a time."""
     line = json.dumps({"time_us": round(to * 1_000_000)}) + "\n"
-    replace_file(directory / f"{time.time_ns():020d}.json", line.encode())
-    for old in sorted(directory.glob("*.json"))[:-_KEPT_FILES]:
-        old.unlink(missing_ok=True)
+    directory.put(f"{time.time_ns():020d}.json", line.encode())
+    for old in [name for name in directory.list() if name.endswith(".json")][:-_KEPT_FILES]:
+        directory.delete(old, durable=False)

@@ -7,28 +7,27 @@ advance event time join each stream before its watermark.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from keyfold import private
 from keyfold.engine.internal_columns import CONTROL, PREFIX, REPLAY, TIME
 from keyfold.engine.session import kernel
 from keyfold.engine.sources import file_names
+from keyfold.engine.storage.layout import TableHome
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def with_replays(frame: DataFrame, directory: Path) -> DataFrame:
+def with_replays(frame: DataFrame, home: TableHome) -> DataFrame:
     """The frame's rows and the replayed late rows, which are marked by `internal_columns.REPLAY`."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
 
-    private.directory(directory)
+    home.side.directory()
     spark = frame.sparkSession
     own = StructType([f for f in frame.schema.fields if not f.name.startswith(PREFIX)])
-    sent = spark.readStream.schema("raw string, time_us bigint, watermark_us bigint").json(str(directory))
-    sent = file_names.named(sent, within=directory.parent)
+    sent = spark.readStream.schema("raw string, time_us bigint, watermark_us bigint").json(home.side.uri())
+    sent = file_names.named(sent, within=home.storage.uri())
     row = F.from_json("raw", own, json.loads(kernel(spark).lateRowOptions()))
     replayed = sent.select(
         *(row.getField(name).alias(name) for name in own.names),
@@ -39,13 +38,13 @@ def with_replays(frame: DataFrame, directory: Path) -> DataFrame:
     return first_time.unionByName(replayed, allowMissingColumns=True)
 
 
-def with_control(frame: DataFrame, directory: Path) -> DataFrame:
+def with_control(frame: DataFrame, home: TableHome, stream: str) -> DataFrame:
     """The frame's rows and control rows, which have nothing but a time and `internal_columns.CONTROL`."""
     from pyspark.sql import functions as F
 
-    private.directory(directory)
-    times = frame.sparkSession.readStream.schema("time_us bigint").json(str(directory))
-    times = file_names.named(times, within=directory.parents[1])
+    home.control(stream).directory()
+    times = frame.sparkSession.readStream.schema("time_us bigint").json(home.control(stream).uri())
+    times = file_names.named(times, within=home.storage.uri())
     control = times.select(F.timestamp_micros("time_us").alias(TIME), F.lit(True).alias(CONTROL))
     if CONTROL not in frame.columns:
         frame = frame.withColumn(CONTROL, F.lit(False))

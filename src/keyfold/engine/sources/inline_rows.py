@@ -6,21 +6,19 @@ those are new to the stream.
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from keyfold import private
-from keyfold.engine.sources.json_rows import encode, put
+from keyfold.engine.sources.json_rows import encode
+from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import StateMismatch
 from keyfold.plan.nodes import AppSpec, Source
 
 
-def directories(spec: AppSpec, place: AppHome) -> dict[str, Path]:
-    """The directories that streams of `kf.rows` read."""
+def directories(spec: AppSpec, place: AppHome) -> dict[str, str]:
+    """The directories that streams of `kf.rows` read, as URIs."""
     found = {s.name: place.stream(s.name) for s in _streams(spec)}
     for directory in found.values():
-        private.directory(directory)
-    return found
+        directory.directory()
+    return {name: directory.uri() for name, directory in found.items()}
 
 
 def check(spec: AppSpec, place: AppHome) -> None:
@@ -44,7 +42,7 @@ def write(spec: AppSpec, place: AppHome) -> None:
         start = len(_written(directory))
         new = _lines(stream)[start:]
         if new:
-            put(directory, f"{start:012d}", "".join(line + "\n" for line in new))
+            directory.put_new(f"{start:012d}.json", "".join(line + "\n" for line in new).encode())
 
 
 def _streams(spec: AppSpec) -> list[Source]:
@@ -55,6 +53,6 @@ def _lines(stream: Source) -> list[str]:
     return encode(stream.connector.rows or ()).split("\n")[:-1]
 
 
-def _written(directory: Path) -> list[str]:
-    files = sorted(directory.glob("*.json"))
-    return [line for file in files for line in file.read_text("utf-8").split("\n")[:-1]]
+def _written(directory: Storage) -> list[str]:
+    files = [name for name in directory.list() if name.endswith(".json")]
+    return [line for name in files for line in directory.read(name).decode().split("\n")[:-1]]

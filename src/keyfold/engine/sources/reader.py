@@ -10,6 +10,7 @@ from keyfold.engine.internal_columns import CONTROL, GIVEN, TIME, visible
 from keyfold.engine.session import kernel
 from keyfold.engine.sources import injected_rows
 from keyfold.engine.sources.connectors import source_of
+from keyfold.engine.storage.layout import TableHome
 from keyfold.errors import BadExpression, did_you_mean
 from keyfold.plan.nodes import Source
 
@@ -20,16 +21,16 @@ if TYPE_CHECKING:
 def read(
     spark: SparkSession,
     source: Source,
-    feeds: Mapping[str, Path],
+    feeds: Mapping[str, str | Path],
     watermark: bool,
-    control: Path | None = None,
+    control: TableHome | None = None,
     *,
     joins: bool = False,
     reject: bool = True,
 ) -> DataFrame:
     """The stream with keyfold's own columns; with `watermark`, event time advances Spark's watermark.
 
-    `control`: a directory of rows that only advance event time. `joins`: whether a join reads the stream.
+    `control`: the home of a table whose event time advances by itself. `joins`: whether a join reads it.
     `reject`: whether input that can't be used goes to the side output, or fails the query.
     """
     frame = source_of(source, feeds).open(spark, source, reject=reject)
@@ -39,7 +40,7 @@ def read(
     if not watermark:
         return frame
     if control is not None:
-        frame = injected_rows.with_control(frame, control)
+        frame = injected_rows.with_control(frame, control, source.name)
     # Spark's join drops rows at the watermark, but only rows before it are late: one millisecond more.
     return frame.withWatermark(TIME, f"{source.late_ms + joins} milliseconds")
 

@@ -14,7 +14,7 @@ from keyfold.engine.log.readers import Use
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.sources.connectors import SOURCES
 from keyfold.engine.sources.file_names import OF_HOME
-from keyfold.engine.storage.layout import AppHome, TableHome
+from keyfold.engine.storage.layout import TableHome
 from keyfold.engine.storage.stored_file import StoredFile
 from keyfold.plan import nodes
 from keyfold.plan.nodes import TableSpec
@@ -27,7 +27,7 @@ class Backlog:
 
     def __init__(self, spec: TableSpec, home: TableHome) -> None:
         self._home = home
-        self._place = AppHome(home.path.parents[1])
+        self._place = home.app
         self._uses = readers.uses(spec)
         self._connectors = [source.connector for source in nodes.sources(spec.input)]
         self._lines: dict[StoredFile, int] = {}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.batch.hook import BatchHook, Stopping
 from keyfold.engine.followers.follower import Follower
 from keyfold.engine.jvm import process
 from keyfold.engine.recovery.query_failure import failed
+from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import JavaEnded, RunError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class Failures:
     def __init__(
         self,
         app: str,
-        home: Path,
+        home: AppHome,
         queries: Mapping[str, StreamingQuery],
         hooks: Mapping[str, BatchHook],
         followers: Sequence[Follower] = (),

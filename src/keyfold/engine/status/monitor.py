@@ -70,7 +70,7 @@ class Monitor:
     def _sampled(self, count: bool) -> dict[str, Any]:
         return {
             "app": self._app,
-            "home": str(self._home.path),
+            "home": self._home.shown,
             "pid": os.getpid(),
             "started": self._started,
             "at": datetime.now(UTC),

@@ -40,6 +40,14 @@ class Storage(Protocol):
         """
         ...
 
+    def directory(self, name: str = "") -> None:
+        """Creates a directory, for readers that need one to exist before it holds files."""
+        ...
+
+    def size(self, name: str = "") -> int:
+        """The bytes of a file, or of all files of a directory at any depth; 0 if it does not exist."""
+        ...
+
     def sweep(self, name: str = "") -> None:
         """Removes what killed writers left in a directory, while nobody writes to it."""
         ...

@@ -26,22 +26,6 @@ def rename_durably(temporary: Path, target: Path) -> None:
     sync(target.parent)
 
 
-def link_durably(file: Path, target: Path) -> None:
-    """Adds a hard link to a file, which is on disk when this returns."""
-    os.link(file, target)
-    sync(target.parent)
-
-
-def append_durably(path: Path, line: str, *, unless: str) -> None:
-    """Appends a line to a file of the owner's, unless the file already contains `unless`."""
-    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
-    with os.fdopen(descriptor, "r+", encoding="utf-8") as file:
-        if unless not in file.read():
-            file.write(line + "\n")
-            file.flush()
-            os.fsync(descriptor)
-
-
 def temporary_beside(path: Path) -> Path:
     """A hidden name in the same directory that no other process or thread uses."""
     return path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")

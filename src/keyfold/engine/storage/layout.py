@@ -30,13 +30,12 @@ from keyfold.engine.storage.files import replace_file
 from keyfold.engine.storage.local import LocalStorage
 from keyfold.engine.storage.local_directory import claim, local_directory, owner, use_local_directory
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
-from keyfold.engine.storage.stored_file import StoredFile
 from keyfold.errors import HomeUnusable, QueryError, did_you_mean
 
 
 @dataclass(frozen=True)
 class TableHome:
-    """The directory of one table; `remote` is where its durable files are if that is not `path`."""
+    """The directory of one table; `remote` is where its app's durable files are if not below `path`."""
 
     path: Path
     remote: Storage | None = None
@@ -44,10 +43,23 @@ class TableHome:
     @property
     def storage(self) -> Storage:
         """Where the table's durable files are."""
-        return self.remote or LocalStorage(self.path)
+        if self.remote is not None:
+            return self.remote.below(f"tables/{self.path.name}")
+        return LocalStorage(self.path)
+
+    @property
+    def app(self) -> AppHome:
+        """The home of the table's app."""
+        return AppHome(self.path.parents[1], self.remote)
+
+    @property
+    def shown(self) -> str:
+        """The table's directory for people: a path on a local disk, or a URI."""
+        return self.storage.uri().removeprefix("file://")
 
     @property
     def checkpoint(self) -> Path:
+        """The checkpoint of a home on a local disk."""
         return self.path / "checkpoint"
 
     @property
@@ -57,6 +69,7 @@ class TableHome:
 
     @property
     def log(self) -> Path:
+        """The log of a home on a local disk."""
         return self.path / "log"
 
     @property
@@ -70,20 +83,13 @@ class TableHome:
         return self.storage.below("log")
 
     @property
-    def sinks(self) -> Path:
-        return self.path / "sinks"
+    def side(self) -> Storage:
+        """The directory of replayed late rows."""
+        return self.storage.below("side")
 
-    @property
-    def inputs(self) -> Path:
-        return self.path / "inputs"
-
-    @property
-    def side(self) -> Path:
-        return self.path / "side"
-
-    @property
-    def control(self) -> Path:
-        return self.path / "control"
+    def control(self, stream: str) -> Storage:
+        """The directory of rows that only advance a stream's event time."""
+        return self.storage.below(f"control/{stream}")
 
     @property
     def spark(self) -> SparkCheckpoint:
@@ -100,9 +106,10 @@ class TableHome:
 
     def sweep(self) -> None:
         """Removes the temporary files of a killed process."""
-        for directory in (self.inputs, self.side, self.control, self.sinks):
-            for file in directory.rglob(".*"):
-                file.unlink(missing_ok=True)
+        storage = self.storage
+        nested = [f"{name}/{below}" for name in ("inputs", "control") for below in storage.list(name)]
+        for directory in ("side", "sinks", *nested):
+            storage.sweep(directory)
 
 
 @dataclass(frozen=True)
@@ -138,6 +145,16 @@ class AppHome:
         return self.path / "app.json"
 
     @property
+    def shown(self) -> str:
+        """The app's home for people: a path on a local disk, or a URI."""
+        return self.storage.uri().removeprefix("file://")
+
+    @property
+    def views_elsewhere(self) -> bool:
+        """Whether the views are not in the home, so that they may miss what happens to it."""
+        return self.remote is not None or self.local != self.path
+
+    @property
     def status(self) -> Path:
         return self.local / "status.json"
 
@@ -146,13 +163,13 @@ class AppHome:
             raise HomeUnusable(
                 f"these are the local files of {self.path.name}; its logs and state are in its home",
                 given=home,
-                hint="views and status can be read here; for anything else start the app, and use its handle",
+                hint=f"--home {home.rpartition('/')[0]}; views and status can be read here",
             )
-        remote = None if self.remote is None else self.remote.below(f"tables/{name}")
-        return TableHome(self.path / "tables" / name, remote)
+        return TableHome(self.path / "tables" / name, self.remote)
 
-    def stream(self, name: str) -> Path:
-        return self.path / "streams" / name
+    def stream(self, name: str) -> Storage:
+        """The directory of a stream's own files."""
+        return self.storage.below(f"streams/{name}")
 
     def read_plan(self) -> dict[str, Any] | None:
         """What the last start of the app recorded; None before the first."""
@@ -164,8 +181,8 @@ class AppHome:
             return None
         except (OSError, ValueError) as error:
             raise HomeUnusable(
-                f"{StoredFile(self.storage, 'app.json')} can't be read: {error}",
-                given=self.storage.uri().removeprefix("file://"),
+                f"{self.shown}/app.json can't be read: {error}",
+                given=self.shown,
                 hint="it records which definitions wrote the state: restore it as it was when the app "
                 "last ran; or start from scratch in another home (keyfold run APP.py --home DIR)",
             ) from None
@@ -239,8 +256,20 @@ def apps(home: Path) -> list[str]:
 
 def find(home: Path, name: str, *, table: bool = True) -> tuple[AppHome, str]:
     """Resolves `app.table`, or `table` in a home with one app; with `table=False`, an app's name."""
+    app, part = resolved(name, home, apps(home), table=table)
+    return AppHome(home.resolve() / app), part
+
+
+def find_remote(storage: Storage, local: Path, name: str) -> tuple[AppHome, str]:
+    """The same in a home that is not on a local disk, for `app.table`."""
+    known = [app for app in storage.list() if {"app.json", "tables"} & set(storage.list(app))]
+    app, part = resolved(name, storage.uri(), known)
+    return AppHome(local / app, storage.below(app)), part
+
+
+def resolved(name: str, home: object, known: list[str], *, table: bool = True) -> tuple[str, str]:
+    """The app and the table that a name means, of the apps in a home."""
     app, _, part = name.rpartition(".") if table else (name, "", "")
-    known = apps(home)
     if not known:
         raise QueryError(
             f"no app has run in {home}",
@@ -259,4 +288,4 @@ def find(home: Path, name: str, *, table: bool = True) -> tuple[AppHome, str]:
             given=name,
             hint=did_you_mean(app, known, f"one of {', '.join(known)}"),
         )
-    return AppHome(home.resolve() / app), part
+    return app, part

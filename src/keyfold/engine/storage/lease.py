@@ -217,6 +217,17 @@ def holder(home: AppHome) -> int | None:
     return None if record is None else int(record.python["pid"])
 
 
+def is_held(home: AppHome) -> bool:
+    """Whether a process seems to hold a home, here or, by the clock, on another host; for people only."""
+    newest = LeaseFiles(home.storage).newest()
+    record = None if newest is None else newest.record
+    if record is None or record.released:
+        return False
+    if same_host(record.host, this_host()):
+        return alive(record.python) is not None
+    return datetime.fromisoformat(record.expires) > datetime.now(UTC)
+
+
 def _stamped(record: LeaseRecord) -> LeaseRecord:
     now = datetime.now(UTC)
     ends = now + timedelta(seconds=record.seconds)

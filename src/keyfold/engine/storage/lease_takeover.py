@@ -53,10 +53,10 @@ class Takeover:
         return self._files.newest_epoch() != last.epoch or self._files.read(last.epoch) != last
 
     def _locked(self, record: LeaseRecord, *, here: bool) -> HomeLocked:
-        place, pid = self._home.path, record.python["pid"]
+        place, pid = self._home.shown, record.python["pid"]
         if here and pid == os.getpid():
             return HomeLocked(
-                f"this process already runs {place.name}",
+                f"this process already runs {self._home.path.name}",
                 given=place,
                 hint="use the handle that the first start returned, or call its stop() before the next "
                 "start; `with app.start() as handle:` does that at its end",

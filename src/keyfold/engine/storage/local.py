@@ -68,6 +68,17 @@ class LocalStorage:
         if durable:
             sync(path.parent)
 
+    def directory(self, name: str = "") -> None:
+        private.directory(self._path(name, root=True))
+
+    def size(self, name: str = "") -> int:
+        path, total = self._path(name, root=True), 0
+        for file in (path, *path.rglob("*")):
+            # Others may be deleting files meanwhile.
+            with suppress(FileNotFoundError):
+                total += file.lstat().st_size if not file.is_dir() else 0
+        return total
+
     def sweep(self, name: str = "") -> None:
         for file in self._path(name, root=True).glob(".*"):
             file.unlink(missing_ok=True)

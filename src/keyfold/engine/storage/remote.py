@@ -60,6 +60,12 @@ class SparkStorage:
     def delete(self, name: str, *, durable: bool = True) -> None:
         self._call(name, lambda: self._files.delete(self._name(name)))
 
+    def directory(self, name: str = "") -> None:
+        self._call(name, lambda: self._files.directory(self._name(name, root=True)))
+
+    def size(self, name: str = "") -> int:
+        return int(self._call(name, lambda: self._files.size(self._name(name, root=True))))
+
     def sweep(self, name: str = "") -> None:
         self._call(name, lambda: self._files.sweep(self._name(name, root=True)))
 
@@ -99,6 +105,8 @@ class SparkStorage:
             text = str(error.java_exception.toString()).partition("\n")[0]
         except Py4JError as error:
             text = f"Java has ended, or does not answer: {error}"
+        if "FileNotFoundException" in text:
+            raise FileNotFoundError(errno.ENOENT, text, self.uri(name)) from None
         denied = "AccessControlException" in text or "AccessDenied" in text
         kind = PermissionError if denied else OSError
         raise kind(errno.EACCES if denied else errno.EIO, text, self.uri(name)) from None

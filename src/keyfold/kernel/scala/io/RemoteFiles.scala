@@ -84,6 +84,13 @@ class RemoteFiles(session: SparkSession, root: String) {
   def delete(name: String): Unit =
     try system.delete(path(name), true) catch { case _: FileNotFoundException => }
 
+  /** Creates a directory; an object store has no empty ones, and keeps a mark in its place. */
+  def directory(name: String): Unit = system.mkdirs(path(name))
+
+  /** The bytes of a file, or of all files below a directory; 0 if it does not exist. */
+  def size(name: String): Long =
+    try system.getContentSummary(path(name)).getLength catch { case _: FileNotFoundException => 0L }
+
   /** Deletes the temporary files in a directory. */
   def sweep(name: String): Unit =
     listed(path(name)).map(_.getPath).filter(RemoteFiles.isTemporary).foreach(system.delete(_, false))
