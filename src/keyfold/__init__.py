@@ -40,6 +40,7 @@ from keyfold.errors import (
     QueryError,
     QueryFailed,
     RunError,
+    SavepointUnusable,
     StateMismatch,
 )
 
@@ -74,6 +75,7 @@ __all__ = [
     "QueryError",
     "QueryFailed",
     "RunError",
+    "SavepointUnusable",
     "StateMismatch",
     "Stream",
     "Table",

@@ -13,6 +13,7 @@ KeyfoldError                    the base class
 ├── RunError                    a run failed; also a RuntimeError; has .app, .table, .batch
 │   ├── HomeLocked              a running process holds the home: another one, or this one
 │   ├── HomeUnusable            the home can't be read or written
+│   ├── SavepointUnusable       a savepoint is damaged, or belongs to another app, layout or Spark
 │   ├── LeaseLost               another process has taken the home over, or the lease can't be renewed
 │   ├── JavaMissing             no Java, or a version that is too old
 │   ├── JavaEnded               the JVM ended unexpectedly: killed, or out of memory
@@ -127,6 +128,10 @@ class HomeLocked(RunError):
 
 class HomeUnusable(RunError):
     """The home can't be read or written."""
+
+
+class SavepointUnusable(RunError):
+    """A savepoint is damaged, or belongs to another app, layout or version of Spark."""
 
 
 class LeaseLost(RunError):

@@ -26,6 +26,13 @@ class FaultPoint(StrEnum):
     FILES_REMOVED = "files removed"  # () of one table
     VIEWS_REMOVED = "views removed"  # ()
     DEFINITION_REMOVED = "definition removed"  # ()
+    SAVEPOINT_TABLE_TAKEN = "savepoint table taken"  # (table) its files have their second names
+    SAVEPOINT_READ = "savepoint read"  # (name) its checksums are known, and it is about to exist
+    RESTORE_REQUESTED = "restore requested"  # () nothing has been written
+    RESTORE_RECORDED = "restore recorded"  # () from here on it is finished by whoever comes next
+    RESTORE_TABLE_DONE = "restore table done"  # (table)
+    RESTORE_VIEW_DONE = "restore view done"  # ()
+    RESTORE_PLAN_DONE = "restore plan done"  # ()
     LEASE_FREE = "lease free"  # (epoch) nobody holds the home, and the next epoch is about to begin
     STORAGE_WRITTEN = "storage written"  # (name) on a local disk, under a temporary name
     STORAGE_FLUSHED = "storage flushed"  # (name) on a local disk, about to get its name

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Barrier, Event
 
 import pytest
@@ -31,6 +33,27 @@ class StorageContract:
         for name in ("b", "a/c", "c/d"):
             with pytest.raises(FileNotFoundError):
                 storage.read(name)
+
+    def test_all_files_below_a_directory_are_found_with_their_sizes(self, storage: Storage) -> None:
+        for name, content in (("a/b/one", b"1"), ("a/two", b"22"), ("a/.hidden", b"x"), ("b", b"333")):
+            storage.put(name, content)
+        assert [(file.name, file.bytes) for file in storage.files("a")] == [("b/one", 1), ("two", 2)]
+        assert [file.name for file in storage.below("a").files()] == ["b/one", "two"]
+        assert storage.files("nowhere") == ()
+
+    def test_a_copy_is_equal_and_lives_longer_than_the_first(self, storage: Storage, tmp_path: Path) -> None:
+        storage.put("a/first", b"content")
+        storage.copy("a/first", "copies/deep/second")
+        storage.delete("a/first")
+        assert storage.read("copies/deep/second") == b"content"
+        assert storage.sha256("copies/deep/second") == hashlib.sha256(b"content").hexdigest()
+        for act in (storage.sha256, lambda name: storage.copy(name, "x")):
+            with pytest.raises(FileNotFoundError):
+                act("a/first")
+        (tmp_path / "local").write_bytes(b"sent")
+        storage.send(tmp_path / "local", "copies/third")
+        assert storage.read("copies/third") == b"sent"
+        assert [file.name for file in storage.files()] == ["copies/deep/second", "copies/third"]
 
     def test_a_put_replaces_what_has_the_name(self, storage: Storage) -> None:
         storage.put("f", b"first, and longer")

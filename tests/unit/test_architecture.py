@@ -44,6 +44,7 @@ ENGINE_ORDER = [
     "batch",
     "followers",
     "recovery",
+    "savepoint",
     "status",
     "live_table",
     "handle",

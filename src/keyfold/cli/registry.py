@@ -22,6 +22,7 @@ from keyfold.cli.commands import (
     reset,
     rows,
     run,
+    savepoint,
     status,
 )
 
@@ -65,6 +66,7 @@ app.command("rejected")(rejected.command)
 app.add_typer(late.app, name="late")
 app.add_typer(log.app, name="log")
 app.add_typer(pattern.app, name="pattern")
+app.add_typer(savepoint.app, name="savepoint")
 app.command("reset")(reset.command)
 app.command("drop")(drop.command)
 app.command("describe")(describe.command)

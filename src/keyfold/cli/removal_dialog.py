@@ -56,7 +56,7 @@ def carried_out(
     names = " and ".join(f"{app}.{table}" for table in tables)
     if not yes:
         space = formatting.size(sum(size(place, table) for table in tables))
-        _ask(f"{what} {names}? This deletes state, view and side outputs, {space}.")
+        ask(f"{what} {names}? This deletes state, view and side outputs, {space}.")
     done = remove(place, what, tables, why)
     if json:
         output.json_document({"app": app, **done})
@@ -69,7 +69,8 @@ def carried_out(
         raise typer.Exit(1)
 
 
-def _ask(question: str) -> None:
+def ask(question: str) -> None:
+    """Asks for confirmation on a terminal; without one the command is refused."""
     from keyfold.cli import output
     from keyfold.errors import BadOption
 

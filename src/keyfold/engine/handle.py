@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,8 @@ from keyfold.engine.log import side_outputs
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.lookups.registry import Lookups
 from keyfold.engine.polling import wait_until
+from keyfold.engine.savepoint import live
+from keyfold.engine.savepoint.requests import Requests
 from keyfold.engine.sources.connectors import SOURCES
 from keyfold.engine.sources.idle_watermark import IdleTable, IdleWatermarks
 from keyfold.engine.status.failures import Failures
@@ -57,6 +59,7 @@ class Handle:
         self._failures = Failures(spec.name, home, self.queries, self.hooks, self.followers)
         self._monitor = Monitor(spec.name, home, self._failures.documents, lookups.status)
         self._idle: IdleWatermarks | None = None
+        self._requests: Requests | None = None
 
     def __enter__(self) -> Handle:
         return self
@@ -152,6 +155,7 @@ class Handle:
             if hook.spec.idle_ms is not None
         )
         self._lookups.watch()
+        self._requests = Requests(self.home.local / "requests", self.savepoint)
 
     def refresh(self, lookup: str) -> dict[str, Any]:
         """Reloads a lookup now, for the next batches; returns its status.
@@ -159,6 +163,19 @@ class Handle:
         If it can't be read, the last good version stays in use, and `error` has the reason.
         """
         return self._lookups.refresh(lookup)
+
+    def savepoint(self, name: str, tables: Sequence[str] = (), why: str | None = None) -> dict[str, Any]:
+        """Makes a savepoint of all tables, or some, while the app runs; returns its name, batches and size.
+
+        Each table is captured between two batches; see `keyfold savepoint`.
+        """
+        found = live.create(self.home, self.hooks, self.store, name, tables, why)
+        return {
+            "name": found.name,
+            "tables": {name: table.batch for name, table in found.tables.items()},
+            "files": len(found.files),
+            "bytes": found.size,
+        }
 
     def status(self, *, count: bool = False) -> dict[str, Any]:
         """The metrics of each table: batch, rows, throughput, keys, bytes of state, watermark, side outputs.
@@ -174,6 +191,8 @@ class Handle:
         """Waits that long for running batches to finish, then stops every query and releases the home."""
         if self._idle is not None:
             self._idle.close()
+        if self._requests is not None:
+            self._requests.close()
         self._lookups.close()
         for hook in self.hooks.values():
             hook.stopping.set()

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Final
 
 from keyfold.errors import QueryError, RunError, did_you_mean
@@ -110,6 +111,10 @@ class ViewStore(ABC):
     @abstractmethod
     def drop(self, table: str) -> None:
         """Removes a view, if it exists."""
+
+    def copy_to(self, path: Path) -> bool:
+        """Writes a copy of all views, as of one moment, into a file; False if this store has no such copy."""
+        return False
 
     @abstractmethod
     def close(self) -> None:

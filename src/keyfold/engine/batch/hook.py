@@ -92,6 +92,10 @@ class BatchHook:
         self.spec, self.home, self.schema, self.log = spec, home, schema, TableLog(home.log_files)
         self.followers = followers
         self.stopping = threading.Event()
+        self.between_batches = threading.Lock()
+        """Held by each batch; whoever holds it instead delays the next one."""
+        self.keeps_log = threading.Event()
+        """While it is set, nothing is removed from the log."""
         self.idle = threading.Event()
         self.idle.set()
         self.last: int | None = None
@@ -102,6 +106,10 @@ class BatchHook:
         self._skipped = missing_files.rejected(home)
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
+        with self.between_batches:
+            self._called(frame, batch)
+
+    def _called(self, frame: DataFrame, batch: int) -> None:
         self.idle.clear()
         self.error = None
         try:
@@ -142,7 +150,7 @@ class BatchHook:
         self.counts.update(manifest.counts)
         self.run.add(manifest)
         self._offer(manifest)
-        if batch % _PRUNE_EVERY == 0:
+        if batch % _PRUNE_EVERY == 0 and not self.keeps_log.is_set():
             self._prune()
 
     def _offer(self, manifest: Manifest) -> None:

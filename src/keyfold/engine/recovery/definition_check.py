@@ -114,7 +114,7 @@ def _refuse_other_versions(stored: dict[str, Any], place: AppHome) -> None:
     layout, spark = stored.get("layout", LAYOUT), stored.get("spark", "")
     if layout != LAYOUT:
         raise other_layout(f"{place.shown}/app.json", layout)
-    if _version(spark) > _version(spark_version()):
+    if version(spark) > version(spark_version()):
         raise HomeUnusable(
             f"the home was last written by Spark {spark}, and this is Spark {spark_version()}; "
             "nothing was changed",
@@ -123,10 +123,10 @@ def _refuse_other_versions(stored: dict[str, Any], place: AppHome) -> None:
         )
 
 
-def _version(text: str) -> tuple[int, ...]:
+def version(text: str) -> tuple[int, ...]:
     """The first two numbers of a version; checkpoints do not differ in the third.
 
-    >>> _version("4.3.1")
+    >>> version("4.3.1")
     (4, 3)
     """
     return tuple(int(part) for part in re.findall(r"\d+", text)[:2])

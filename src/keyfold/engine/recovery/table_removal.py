@@ -73,12 +73,12 @@ def finish(place: AppHome) -> str | None:
         entry = json.loads(place.storage.read(_INTENT))
     except FileNotFoundError:
         return None
-    _audit(place, entry)
+    audit(place, entry)
     reached(FaultPoint.REMOVAL_AUDITED)
     for name in entry["tables"]:
         _remove_files(place, name)
         reached(FaultPoint.FILES_REMOVED)
-    view = _remove_views(place, entry["tables"])
+    view = remove_views(place, entry["tables"])
     reached(FaultPoint.VIEWS_REMOVED)
     _forget(place, entry)
     reached(FaultPoint.DEFINITION_REMOVED)
@@ -90,7 +90,7 @@ def _entry(place: AppHome, what: What, names: list[str], why: str | None) -> dic
     return {
         "id": uuid.uuid4().hex,
         "at": datetime.now(UTC).isoformat(),
-        "user": _user(),
+        "user": user(),
         "what": what,
         "tables": names,
         "batches": {name: place.table(name).committed() for name in names},
@@ -99,7 +99,8 @@ def _entry(place: AppHome, what: What, names: list[str], why: str | None) -> dic
     }
 
 
-def _user() -> str:
+def user() -> str:
+    """Who runs this process, for the record."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):  # a user id without a name
@@ -111,7 +112,7 @@ def size(place: AppHome, table: str) -> int:
     return place.table(table).storage.size()
 
 
-def _audit(place: AppHome, entry: dict[str, Any]) -> None:
+def audit(place: AppHome, entry: dict[str, Any]) -> None:
     """Adds the line, unless an earlier attempt did."""
     try:
         before = place.storage.read(_AUDIT)
@@ -134,7 +135,7 @@ def _remove_files(place: AppHome, table: str) -> None:
         ) from None
 
 
-def _remove_views(place: AppHome, names: list[str]) -> str | None:
+def remove_views(place: AppHome, names: list[str]) -> str | None:
     from keyfold.views.stores import open_store
 
     if not place.views.exists():

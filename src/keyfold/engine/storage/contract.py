@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+
+@dataclass(frozen=True, order=True)
+class FileFacts:
+    """A file below a directory, by its name relative to that, and its size."""
+
+    name: str
+    bytes: int
 
 
 class Storage(Protocol):
@@ -62,6 +71,22 @@ class Storage(Protocol):
 
     def below(self, name: str) -> Storage:
         """A directory as a storage of its own."""
+        ...
+
+    def files(self, name: str = "") -> tuple[FileFacts, ...]:
+        """All files below a directory, at any depth, sorted by name; without hidden ones."""
+        ...
+
+    def sha256(self, name: str) -> str:
+        """The SHA-256 of a file's content, or `FileNotFoundError`."""
+        ...
+
+    def copy(self, name: str, target: str) -> None:
+        """Gives a file that never changes a second name; where it can, without a copy of its content."""
+        ...
+
+    def send(self, path: Path, name: str) -> None:
+        """Writes a file from one on the local disk, which may be large."""
         ...
 
     def fetched(self, name: str) -> AbstractContextManager[Path]:

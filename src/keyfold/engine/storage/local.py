@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from keyfold import private
-from keyfold.engine.storage.contract import checked
+from keyfold.engine.storage.contract import FileFacts, checked
 from keyfold.engine.storage.files import sync, temporary_beside
 from keyfold.fault_points import FaultPoint, reached
 
@@ -95,6 +96,43 @@ class LocalStorage:
 
     def below(self, name: str) -> LocalStorage:
         return LocalStorage(self._path(name))
+
+    def files(self, name: str = "") -> tuple[FileFacts, ...]:
+        top = self._path(name, root=True)
+        found = []
+        for directory, below, names in os.walk(top):
+            below[:] = [entry for entry in below if not entry.startswith(".")]
+            for entry in names:
+                path = Path(directory) / entry
+                if not entry.startswith("."):
+                    found.append(FileFacts(path.relative_to(top).as_posix(), path.stat().st_size))
+        return tuple(sorted(found))
+
+    def sha256(self, name: str) -> str:
+        with self._path(name).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    def copy(self, name: str, target: str) -> None:
+        path = private.directory(self._path(target).parent) / self._path(target).name
+        try:
+            os.link(self._path(name), path)
+        except OSError as error:
+            if error.errno not in (*_NO_LINKS, errno.EXDEV, errno.EMLINK):
+                raise
+            self.send(self._path(name), target)
+
+    def send(self, path: Path, name: str) -> None:
+        target = self._path(name)
+        private.directory(target.parent)
+        temporary = temporary_beside(target)
+        try:
+            with path.open("rb") as source, private.opened(temporary, "wb") as out:
+                shutil.copyfileobj(source, out, 1 << 20)
+            sync(temporary)
+            os.replace(temporary, target)
+        finally:
+            with suppress(FileNotFoundError):
+                temporary.unlink()
 
     @contextmanager
     def fetched(self, name: str) -> Iterator[Path]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
-from keyfold.engine.storage.contract import checked
+from keyfold.engine.storage.contract import FileFacts, checked
 from keyfold.fault_points import FaultPoint, reached
 
 T = TypeVar("T")
@@ -79,6 +79,23 @@ class SparkStorage:
         found = copy(self)
         found.root, found._prefix = self.uri(checked(name)), f"{self._name(name)}/"
         return found
+
+    def files(self, name: str = "") -> tuple[FileFacts, ...]:
+        found = json.loads(self._call(name, lambda: self._files.files(self._name(name, root=True))))
+        return tuple(sorted(FileFacts(below, size) for below, size in found.items()))
+
+    def sha256(self, name: str) -> str:
+        found = self._call(name, lambda: self._files.sha256(self._name(name)))
+        if found is None:
+            raise self._missing(name)
+        return str(found)
+
+    def copy(self, name: str, target: str) -> None:
+        if not self._call(name, lambda: self._files.copy(self._name(name), self._name(target))):
+            raise self._missing(name)
+
+    def send(self, path: Path, name: str) -> None:
+        self._call(name, lambda: self._files.upload(str(path), self._name(name)))
 
     @contextmanager
     def fetched(self, name: str) -> Iterator[Path]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn
@@ -129,6 +129,11 @@ class SqliteStore(ViewStore):
     def drop(self, table: str) -> None:
         with self._write(table) as connection:
             catalog.remove(connection, table)
+
+    def copy_to(self, path: Path) -> bool:
+        with self._readers.use() as connection, closing(sqlite3.connect(path)) as copy:
+            connection.backup(copy)
+        return True
 
     def close(self) -> None:
         self._readers.close()

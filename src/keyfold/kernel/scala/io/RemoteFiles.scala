@@ -1,8 +1,9 @@
 package org.apache.spark.sql.execution.keyfold.io
 
-import java.io.{FileNotFoundException, IOException, InputStream}
+import java.io.{FileNotFoundException, IOException, InputStream, OutputStream}
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.{Files, Paths, StandardCopyOption}
+import java.security.{DigestInputStream, MessageDigest}
 import java.util.UUID
 
 import scala.util.{Try, Using}
@@ -67,16 +68,48 @@ class RemoteFiles(session: SparkSession, root: String) {
     new ObjectMapper().writeValueAsString(inside.map(_.getName).filterNot(_.startsWith(".")))
   }
 
+  /** The sizes of all files below a directory by their names relative to it, as JSON; without hidden ones. */
+  def files(name: String): String = {
+    val top = getPathWithoutSchemeAndAuthority(system.makeQualified(path(name))).toString.stripSuffix("/") + "/"
+    val sizes = new java.util.TreeMap[String, Long]
+    def walk(directory: Path): Unit =
+      listed(directory).filterNot(_.getPath.getName.startsWith(".")).foreach { found =>
+        if (found.isDirectory) walk(found.getPath)
+        else sizes.put(getPathWithoutSchemeAndAuthority(found.getPath).toString.stripPrefix(top), found.getLen)
+      }
+    walk(path(name))
+    new ObjectMapper().writeValueAsString(sizes)
+  }
+
+  /** The SHA-256 of a file's content; null if there is none. */
+  def sha256(name: String): String = opened(path(name)) { in =>
+    val digest = MessageDigest.getInstance("SHA-256")
+    new DigestInputStream(in, digest).transferTo(OutputStream.nullOutputStream())
+    digest.digest().map(b => f"$b%02x").mkString
+  }.orNull
+
+  /** Copies a file to another name; false if there is none. */
+  def copy(name: String, target: String): Boolean =
+    opened(path(name))(in => write(path(target), in.transferTo(_))).isDefined
+
+  /** Copies a file of the local disk. */
+  def upload(source: String, name: String): Unit = write(path(name), Files.copy(Paths.get(source), _))
+
+  /** Writes a file of any size, which appears when it is whole. */
+  private def write(file: Path, content: OutputStream => Unit): Unit =
+    if (uploads || !replaces) upload(file, content, None)
+    else rename(file, content, overwrite = true, durable = true)
+
   /** Writes a file; `durable`: it must survive a power cut on all machines that have it. */
   def put(name: String, content: Array[Byte], durable: Boolean): Unit =
-    if (uploads || !replaces) upload(path(name), content, None)
-    else rename(path(name), content, overwrite = true, durable)
+    if (uploads || !replaces) upload(path(name), _.write(content), None)
+    else rename(path(name), _.write(content), overwrite = true, durable)
 
   /** Whether the file was written; it is not if the name is taken. */
   def putNew(name: String, content: Array[Byte]): Boolean =
     if (uploads) uploadNew(path(name), content)
     else try {
-      rename(path(name), content, overwrite = false, durable = true)
+      rename(path(name), _.write(content), overwrite = false, durable = true)
       true
     } catch { case _: FileAlreadyExistsException => false }
 
@@ -100,11 +133,12 @@ class RemoteFiles(session: SparkSession, root: String) {
 
   private def path(name: String) = if (name.isEmpty) base else new Path(base, name)
 
-  private def rename(file: Path, content: Array[Byte], overwrite: Boolean, durable: Boolean): Unit = {
+  private def rename(
+      file: Path, content: OutputStream => Unit, overwrite: Boolean, durable: Boolean): Unit = {
     val temporary = RemoteFiles.temporary(file)
     try {
       Using.resource(create(temporary)) { out =>
-        out.write(content)
+        content(out)
         // Otherwise HDFS has the content in the memory of several machines, and on disk a while later.
         if (durable) out.hsync()
       }
@@ -127,7 +161,7 @@ class RemoteFiles(session: SparkSession, root: String) {
   private def uploadNew(file: Path, content: Array[Byte]): Boolean = {
     val id = UUID.randomUUID.toString
     try {
-      upload(file, content, Some(id))
+      upload(file, _.write(content), Some(id))
       true
     } catch {
       // Refused; or the answer to a successful request was lost, and its repetition was refused.
@@ -135,7 +169,7 @@ class RemoteFiles(session: SparkSession, root: String) {
     }
   }
 
-  private def upload(file: Path, content: Array[Byte], onlyNewAs: Option[String]): Unit = {
+  private def upload(file: Path, content: OutputStream => Unit, onlyNewAs: Option[String]): Unit = {
     val builder = system.createFile(file)
     builder.create()
     builder.recursive()
@@ -145,7 +179,7 @@ class RemoteFiles(session: SparkSession, root: String) {
       builder.opt(s"fs.s3a.create.header.${RemoteFiles.Upload}", id)
     }
     val out = builder.build().asInstanceOf[FSDataOutputStream]
-    try out.write(content)
+    try content(out)
     catch {
       case e: Throwable =>
         out.abort() // a close would upload a part of the content

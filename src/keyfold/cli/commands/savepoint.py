@@ -1,0 +1,320 @@
+"""`keyfold savepoint ...`: an app's state at one moment, to go back to, to clone, or to keep as one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from keyfold.cli.options import Home, Json, complete_app
+from keyfold.cli.removal_dialog import Why, Yes
+
+if TYPE_CHECKING:
+    from keyfold.engine.savepoint.manifest import Savepoint
+
+app = typer.Typer(rich_markup_mode=None)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The savepoint's name.", show_default=False)]
+Tables = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[TABLE]...", help="Tables. Default: all of the app.", show_default=False),
+]
+App = Annotated[
+    str | None,
+    typer.Option(
+        "--app",
+        metavar="APP",
+        help="The app, if the home has several.",
+        show_default=False,
+        autocompletion=complete_app,
+    ),
+]
+
+
+@app.callback()
+def _group() -> None:
+    """Make savepoints of an app's state, go back to one, clone it, or move it as one file.
+
+    A savepoint has state, source positions, logs and views of all tables at one moment.
+
+    Example: keyfold savepoint create before-upgrade
+    """
+
+
+@app.command()
+def create(
+    name: Name,
+    tables: Tables = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="While the app runs, between two batches of each table.")
+    ] = False,
+    app: App = None,
+    why: Why = None,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Make a savepoint.
+
+    Without --live the app must be stopped. On a local disk the savepoint shares its files with the home, so
+    that it takes no space until the home has moved on.
+
+    Example: keyfold savepoint create before-upgrade --live
+    """
+    from keyfold.cli import savepoint_dialog as dialog
+    from keyfold.engine.savepoint import create as creation
+    from keyfold.engine.savepoint import requests
+    from keyfold.engine.savepoint.savepoints import Savepoints, checked_name
+
+    place = dialog.place_of(app, home)
+    wanted = dialog.tables_of(place, tables)
+    checked_name(name)
+    if live and dialog.running(place):
+        requests.ask(place, name, wanted, why)
+        found = Savepoints(place).find(name)
+    else:
+        dialog.refuse_running(place, "--live makes it between two batches")
+        with dialog.progress() as told:
+            found = creation.create(place, name, wanted, why, told)
+    _say(found, json, f"savepoint {name}: {dialog.summary(found)}")
+
+
+@app.command("list")
+def list_(app: App = None, home: Home = None, json: Json = False) -> None:
+    """List the savepoints of an app, oldest first.
+
+    Example: keyfold savepoint list
+    """
+    from keyfold.cli import formatting, output
+    from keyfold.cli import savepoint_dialog as dialog
+    from keyfold.engine.savepoint.savepoints import Savepoints
+
+    found = Savepoints(dialog.place_of(app, home)).all()
+    if json:
+        output.json_document([dialog.document(one) for one in found])
+        return
+    columns = ("name", "at", "tables", "batch", "size", "by", "why")
+    rows = (
+        (
+            one.name,
+            formatting.moment(one.at),
+            len(one.tables) if one.whole else ", ".join(one.tables),
+            max((table.batch or 0 for table in one.tables.values()), default=None),
+            formatting.size(one.size),
+            one.user,
+            one.why or "",
+        )
+        for one in found
+    )
+    output.table(columns, rows, right=("tables", "batch", "size"))
+
+
+@app.command()
+def show(name: Name, app: App = None, home: Home = None, json: Json = False) -> None:
+    """Show what a savepoint has: tables, batches, watermarks, size.
+
+    Example: keyfold savepoint show before-upgrade
+    """
+    from keyfold.cli import output
+    from keyfold.cli import savepoint_dialog as dialog
+    from keyfold.engine.savepoint.savepoints import Savepoints
+
+    found = Savepoints(dialog.place_of(app, home)).find(name)
+    if json:
+        output.json_document(dialog.document(found))
+        return
+    print(f"savepoint {found.name} of {found.app}, {dialog.summary(found)}")
+    columns = ("table", "batch", "watermark", "partitions", "files", "size")
+    output.table(columns, dialog.table_rows(found), right=("batch", "partitions", "files", "size"))
+
+
+@app.command()
+def verify(name: Name, app: App = None, home: Home = None, json: Json = False) -> None:
+    """Read every file of a savepoint and compare its checksum.
+
+    Exits with 1, and names each file that is missing, altered or not part of it.
+
+    Example: keyfold savepoint verify before-upgrade
+    """
+    from keyfold.cli import output
+    from keyfold.cli import savepoint_dialog as dialog
+    from keyfold.engine.savepoint import verify as verification
+    from keyfold.engine.savepoint.savepoints import Savepoints
+
+    savepoints = Savepoints(dialog.place_of(app, home))
+    found = savepoints.find(name)
+    with dialog.progress() as told:
+        damages = verification.damages(found, savepoints.storage(name), told)
+    if json:
+        documents = [{"path": one.path, "problem": one.problem} for one in damages]
+        output.json_document({"name": name, "whole": not damages, "damages": documents})
+    elif damages:
+        output.table(("file", "problem"), ((one.path, one.problem) for one in damages))
+    else:
+        print(f"savepoint {name}: {dialog.summary(found)}; all files as they were written")
+    if damages:
+        raise typer.Exit(1)
+
+
+@app.command()
+def restore(
+    name: Name,
+    tables: Tables = None,
+    app: App = None,
+    why: Why = None,
+    yes: Yes = False,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Put an app, or some of its tables, back to a savepoint.
+
+    The app must be stopped. Its next start processes what its sources have received since then again. What
+    the app has now becomes a savepoint of its own first, so that a restore can be undone.
+
+    Example: keyfold savepoint restore before-upgrade --why "bad deploy"
+    """
+    from keyfold.cli import output
+    from keyfold.cli import savepoint_dialog as dialog
+    from keyfold.cli.removal_dialog import ask
+    from keyfold.engine.savepoint import restore as restoring
+
+    place = dialog.place_of(app, home)
+    wanted = dialog.tables_of(place, tables)
+    dialog.refuse_running(place, "stop it first: a restore replaces its state")
+    if not yes:
+        ask(f"Put {', '.join(wanted) or place.path.name} back to savepoint {name}?")
+    with dialog.progress() as told:
+        entry = restoring.restore(place, name, wanted, why, told)
+    if json:
+        output.json_document({"app": place.path.name, **entry})
+        return
+    print(f"{place.path.name}: back to savepoint {name}; the next start goes on from there")
+    if entry["undo"]:
+        output.say(f"what it was before is savepoint {entry['undo']}")
+
+
+@app.command()
+def clone(
+    name: Name,
+    new: Annotated[str, typer.Argument(metavar="APP", help="The new app's name.", show_default=False)],
+    to_home: Annotated[
+        str | None,
+        typer.Option("--to-home", metavar="DIR", help="Its home. Default: the same.", show_default=False),
+    ] = None,
+    app: App = None,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Make another app from a savepoint: the same state and position under another name.
+
+    Declare the new app as kf.App("APP") with the same tables, and with sinks of its own.
+
+    Example: keyfold savepoint clone before-upgrade shop_green
+    """
+    from keyfold.cli import savepoint_dialog as dialog
+    from keyfold.engine.savepoint import clone as cloning
+    from keyfold.engine.storage.layout import app_home
+    from keyfold.plan.validate import arguments
+
+    arguments.identifier(new, "an app", None)
+    source = dialog.place_of(app, home)
+    target = app_home(dialog.home_path(to_home or home), new)
+    with dialog.progress() as told:
+        found = cloning.clone(source, name, target, told)
+    _say(found, json, f"app {new}: {dialog.summary(found)}")
+
+
+@app.command()
+def prune(
+    keep: Annotated[int, typer.Option("--keep", min=0, help="How many of the newest stay.")],
+    older_than: Annotated[
+        str | None,
+        typer.Option(
+            "--older-than", metavar="DURATION", help="Only those that are older.", show_default=False
+        ),
+    ] = None,
+    app: App = None,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Delete old savepoints.
+
+    Example: keyfold savepoint prune --keep 5 --older-than "30 days"
+    """
+    from datetime import timedelta
+
+    from keyfold.cli import savepoint_dialog as dialog
+    from keyfold.engine.savepoint.savepoints import Savepoints
+    from keyfold.plan import durations
+
+    age = None if older_than is None else timedelta(milliseconds=durations.millis(older_than, "older-than"))
+    found = Savepoints(dialog.place_of(app, home)).prune(keep, age)
+    dialog.deleted([one.name for one in found], json)
+
+
+@app.command()
+def delete(name: Name, app: App = None, home: Home = None, json: Json = False) -> None:
+    """Delete a savepoint.
+
+    Example: keyfold savepoint delete before-upgrade
+    """
+    from keyfold.cli import savepoint_dialog as dialog
+    from keyfold.engine.savepoint.savepoints import Savepoints
+
+    savepoints = Savepoints(dialog.place_of(app, home))
+    savepoints.storage(name)
+    if name not in savepoints.names():
+        savepoints.find(name)
+    savepoints.delete(name)
+    dialog.deleted([name], json)
+
+
+@app.command()
+def export(
+    name: Name,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.", show_default=False)],
+    app: App = None,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Write a savepoint into one file.
+
+    Example: keyfold savepoint export before-upgrade shop.savepoint
+    """
+    from keyfold.cli import savepoint_dialog as dialog
+    from keyfold.engine.savepoint import archive
+
+    with dialog.progress() as told:
+        found = archive.export(dialog.place_of(app, home), name, file, told)
+    _say(found, json, f"{file}: savepoint {name}, {dialog.summary(found)}")
+
+
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file of an export.", show_default=False)],
+    name: Annotated[
+        str | None, typer.Option("--name", help="Another name for the savepoint.", show_default=False)
+    ] = None,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Take a savepoint from a file into a home, where it can be restored or cloned.
+
+    Example: keyfold savepoint import shop.savepoint
+    """
+    from keyfold.cli import savepoint_dialog as dialog
+    from keyfold.engine.savepoint import archive
+    from keyfold.engine.storage.layout import app_home
+
+    place = app_home(dialog.home_path(home), archive.read(file).app)
+    with dialog.progress() as told:
+        found = archive.put(file, place, name, told)
+    _say(found, json, f"savepoint {found.name} of {found.app}: {dialog.summary(found)}")
+
+
+def _say(found: Savepoint, json: bool, text: str) -> None:
+    from keyfold.cli import output
+    from keyfold.cli.savepoint_dialog import document
+
+    document_: dict[str, Any] = document(found)
+    output.json_document(document_) if json else print(text)

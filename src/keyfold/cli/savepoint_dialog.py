@@ -1,0 +1,120 @@
+"""Shared by the commands of `keyfold savepoint`: finds the app, shows progress, reports results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from keyfold.cli import formatting, output
+
+if TYPE_CHECKING:
+    from keyfold.engine.savepoint.manifest import Savepoint
+    from keyfold.engine.storage.layout import AppHome
+
+
+def home_path(home: str | None) -> Path:
+    """The home."""
+    from keyfold.cli.home_reader import home_of
+
+    return home_of(home)
+
+
+def place_of(app: str | None, home: str | None) -> AppHome:
+    """The app that was named, or the only one of the home; also one that has savepoints and nothing else."""
+    from keyfold.engine.storage.layout import AppHome, apps, find
+    from keyfold.errors import BadOption
+
+    where = home_path(home)
+    if app is not None and (where / app / "savepoints").is_dir():
+        return AppHome(where.resolve() / app)
+    known = apps(where)
+    known += [path.parent.name for path in where.glob("*/savepoints") if path.parent.name not in known]
+    if app is None and len(known) > 1:
+        raise BadOption(
+            "the home has several apps", given=where, hint=f"--app NAME, one of {', '.join(sorted(known))}"
+        )
+    if app is None and len(known) == 1:
+        return AppHome(where.resolve() / known[0])
+    return find(where, app or "?", table=False)[0]
+
+
+def tables_of(place: AppHome, names: Sequence[str] | None) -> list[str]:
+    """Tables that were named as `table` or `app.table`."""
+    return [name.removeprefix(f"{place.path.name}.") for name in names or ()]
+
+
+def running(place: AppHome) -> bool:
+    """Whether a process holds the app."""
+    from keyfold.engine.storage.lease import current
+
+    return current(place) is not None
+
+
+def refuse_running(place: AppHome, advice: str) -> None:
+    """Refuses to go on while a process runs the app."""
+    from keyfold.engine.storage.lease import current
+    from keyfold.errors import HomeLocked
+
+    lease = current(place)
+    if lease is not None:
+        raise HomeLocked(f"process {lease.python['pid']} runs {place.path.name}", hint=advice)
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on a terminal."""
+    from rich.progress import Progress
+
+    screen = output.terminal()
+    with Progress(console=screen, transient=True, disable=not screen.is_terminal) as bar:
+        task = bar.add_task("", total=None)
+
+        def told(what: str, done: int, of: int) -> None:
+            bar.update(task, description=f"files {what}", completed=done, total=of)
+
+        yield told
+
+
+def document(found: Savepoint) -> dict[str, Any]:
+    """A savepoint for `--json`."""
+    return {
+        "name": found.name,
+        "app": found.app,
+        "at": found.at,
+        "user": found.user,
+        "why": found.why,
+        "live": found.live,
+        "whole": found.whole,
+        "spark": found.spark,
+        "files": len(found.files),
+        "bytes": found.size,
+        "tables": {
+            name: {"batch": t.batch, "watermark": t.watermark, "partitions": t.partitions}
+            for name, t in found.tables.items()
+        },
+    }
+
+
+def table_rows(found: Savepoint) -> Iterator[tuple[Any, ...]]:
+    """The tables of a savepoint, for people."""
+    for name, table in found.tables.items():
+        files = found.of_table(name)
+        size = formatting.size(sum(file.bytes for file in files))
+        yield (name, table.batch, table.watermark or "", table.partitions, len(files), size)
+
+
+def summary(found: Savepoint) -> str:
+    """What a savepoint has, in a few words."""
+    count = len(found.tables)
+    tables = "1 table" if count == 1 else f"{count} tables"
+    return f"{tables}, {len(found.files):,} files, {formatting.size(found.size)}"
+
+
+def deleted(names: Sequence[str], json: bool) -> None:
+    """Reports which savepoints are gone."""
+    if json:
+        output.json_document({"deleted": list(names)})
+    else:
+        print(f"deleted: {', '.join(names)}" if names else "nothing to delete")

@@ -1,0 +1,139 @@
+"""A savepoint as one file: a tar archive that begins with the manifest."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import IO
+
+from keyfold import private
+from keyfold.engine.savepoint import manifest as manifests
+from keyfold.engine.savepoint import verify
+from keyfold.engine.savepoint.capture import Progress, flush_directories, taken
+from keyfold.engine.savepoint.manifest import FILE, SavedFile, Savepoint
+from keyfold.engine.savepoint.savepoints import FILES, Savepoints, checked_name
+from keyfold.engine.storage.files import rename_durably, temporary_beside
+from keyfold.engine.storage.layout import AppHome
+from keyfold.errors import BadOption, SavepointUnusable
+
+
+def export(place: AppHome, name: str, target: Path, progress: Progress) -> Savepoint:
+    """Writes a savepoint into one file, which must not exist."""
+    savepoint, storage = Savepoints(place).find(name), Savepoints(place).storage(name)
+    if target.exists():
+        raise BadOption("the file exists", given=target, hint="another name")
+    verify.require_whole(savepoint, storage, progress)
+    temporary = temporary_beside(target)
+    try:
+        with private.opened(temporary, "wb") as out, tarfile.open(fileobj=out, mode="w") as tar:
+            content = savepoint.encode()
+            tar.addfile(_member(FILE, len(content)), io.BytesIO(content))
+            members = _members(savepoint)
+            for number, (member, file) in enumerate(members.items(), 1):
+                with storage.fetched(member) as path, path.open("rb") as source:
+                    tar.addfile(_member(member, file.bytes), source)
+                progress("written", number, len(members))
+        rename_durably(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return savepoint
+
+
+def read(source: Path) -> Savepoint:
+    """The manifest at the beginning of an archive."""
+    with _opened(source) as tar:
+        return _manifest(tar, source)
+
+
+def put(source: Path, place: AppHome, name: str | None, progress: Progress) -> Savepoint:
+    """Takes a savepoint from an archive, under its own name or another."""
+    with _opened(source) as tar:
+        savepoint = _manifest(tar, source)
+        savepoint = replace(savepoint, name=checked_name(name or savepoint.name))
+        verify.require_usable(savepoint)
+        savepoints = Savepoints(place)
+        if savepoint.name in savepoints.names():
+            raise taken(savepoint.app, savepoint.name)
+        savepoints.sweep()
+        members = _members(savepoint)
+        storage, left = savepoints.storage(savepoint.name), dict(members)
+        try:
+            while left and (found := tar.next()) is not None:
+                file = left.pop(found.name, None)
+                content = tar.extractfile(found) if found.isfile() else None
+                if file is None or content is None:
+                    raise _damaged(source, f"{found.name} is not part of the savepoint")
+                with _verified(source, content, file) as path:
+                    storage.send(path, found.name)
+                progress("read", len(members) - len(left), len(members))
+            if left:
+                raise _damaged(source, f"{next(iter(left))} is missing")
+            flush_directories(storage, members)
+            if not savepoints.add(savepoint):
+                raise taken(savepoint.app, savepoint.name)
+        except BaseException:
+            if savepoint.name not in savepoints.names():
+                place.storage.delete(f"savepoints/{savepoint.name}")
+            raise
+    return savepoint
+
+
+@contextmanager
+def _verified(source: Path, content: IO[bytes], file: SavedFile) -> Iterator[Path]:
+    """The content as a file, if it is what the manifest says."""
+    with tempfile.TemporaryDirectory(prefix="keyfold-import-") as directory:
+        path = Path(directory) / "file"
+        with path.open("wb") as out:
+            shutil.copyfileobj(content, out, 1 << 20)
+        with path.open("rb") as written:
+            if hashlib.file_digest(written, "sha256").hexdigest() != file.sha256:
+                raise _damaged(source, f"{file.path} was altered")
+        yield path
+
+
+def _members(savepoint: Savepoint) -> dict[str, SavedFile]:
+    """The files of a savepoint by their names in its directory."""
+    found = {f"{FILES}/{file.path}": file for file in savepoint.files}
+    return found if savepoint.view is None else {savepoint.view.path: savepoint.view, **found}
+
+
+def _member(name: str, size: int) -> tarfile.TarInfo:
+    found = tarfile.TarInfo(name)
+    found.size, found.mode = size, private.FILE
+    return found
+
+
+@contextmanager
+def _opened(source: Path) -> Iterator[tarfile.TarFile]:
+    try:
+        with tarfile.open(source, mode="r:") as tar:
+            yield tar
+    except FileNotFoundError:
+        raise BadOption(
+            "there is no such file", given=source, hint="the file of a savepoint export"
+        ) from None
+    except tarfile.TarError as error:
+        raise _damaged(source, f"it can't be read: {error}") from None
+
+
+def _manifest(tar: tarfile.TarFile, source: Path) -> Savepoint:
+    first = tar.next()
+    content = None if first is None or first.name != FILE else tar.extractfile(first)
+    if content is None:
+        raise _damaged(source, f"it does not begin with {FILE}")
+    return manifests.decode(content.read(), source)
+
+
+def _damaged(source: Path, why: str) -> SavepointUnusable:
+    return SavepointUnusable(
+        f"{source} is not a whole savepoint: {why}; nothing was changed",
+        given=source,
+        hint="copy the file again, or export the savepoint again",
+    )

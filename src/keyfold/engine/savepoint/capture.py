@@ -1,0 +1,187 @@
+"""Captures the files of an app in a savepoint: first all their names, then their checksums.
+
+Files of checkpoints and logs never change, so that a second name for each is enough, and takes no time on a
+local disk. Their content is read when the app may already go on.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import Any, Final, TypeVar
+
+from keyfold.engine.log.manifest import LAYOUT
+from keyfold.engine.recovery import table_removal
+from keyfold.engine.savepoint.manifest import SavedFile, SavedTable, Savepoint
+from keyfold.engine.savepoint.savepoints import FILES, VIEW, Savepoints
+from keyfold.engine.storage.contract import FileFacts, Storage
+from keyfold.engine.storage.layout import AppHome
+from keyfold.errors import NameTaken, QueryError, did_you_mean
+from keyfold.fault_points import FaultPoint, reached
+from keyfold.kernel.build import spark_version
+from keyfold.views.contract import ViewStore
+from keyfold.views.stores import open_store
+
+T = TypeVar("T")
+R = TypeVar("R")
+Progress = Callable[[str, int, int], None]
+"""Told what is done, how many of it, and of how many."""
+
+# On a remote file system each file takes a while.
+_AT_ONCE: Final = 8
+
+
+def silent(what: str, done: int, of: int) -> None:
+    """Progress that nobody watches."""
+
+
+class Capture:
+    """A savepoint in the making; without `complete` it does not exist."""
+
+    def __init__(self, place: AppHome, name: str, *, live: bool, why: str | None, progress: Progress) -> None:
+        self._place, self._savepoints = place, Savepoints(place)
+        self._target = self._savepoints.storage(name)
+        self._name, self._live, self._why, self._progress = name, live, why, progress
+        self._files: list[FileFacts] = []
+        self._tables: dict[str, SavedTable] = {}
+        self._view: SavedFile | None = None
+        if name in self._savepoints.names():
+            raise taken(place.path.name, name)
+
+    def take_view(self, store: ViewStore) -> None:
+        """Copies the views, which may be older than the tables, but never newer: the log has the rest."""
+        with tempfile.TemporaryDirectory(prefix="keyfold-savepoint-") as directory:
+            copy = Path(directory) / VIEW
+            if store.copy_to(copy):
+                self._target.send(copy, VIEW)
+                self._view = SavedFile(VIEW, copy.stat().st_size, self._target.sha256(VIEW))
+
+    def take_table(self, name: str) -> None:
+        """Captures one table, while no batch of it runs."""
+        home = self._place.table(name)
+        self._take(f"tables/{name}")
+        batch = home.committed()
+        offsets: tuple[Any, ...] = ()
+        with suppress(OSError, ValueError):  # of a damaged checkpoint, which is captured as it is
+            offsets = () if batch is None else tuple(home.spark.offsets(batch))
+        moment = None if batch is None else home.spark.watermark(batch)
+        watermark = None if moment is None else moment.isoformat()
+        self._tables[name] = SavedTable(batch, watermark, offsets, home.spark.partitions())
+        reached(FaultPoint.SAVEPOINT_TABLE_TAKEN, table=name)
+
+    def take_streams(self) -> None:
+        """Captures what belongs to streams; after the tables that read them."""
+        self._take("streams")
+
+    def take_plan(self) -> None:
+        """Captures the definitions."""
+        self._copied([FileFacts("app.json", len(self._place.storage.read("app.json")))])
+
+    def _take(self, directory: str) -> None:
+        found = self._place.storage.files(directory)
+        self._copied([FileFacts(f"{directory}/{file.name}", file.bytes) for file in found])
+
+    def _copied(self, files: list[FileFacts]) -> None:
+        storage = self._place.storage
+        target = f"savepoints/{self._name}/{FILES}"
+        in_parallel(files, lambda file: storage.copy(file.name, f"{target}/{file.name}"))
+        self._files += files
+
+    def complete(self, whole: bool) -> Savepoint:
+        """Reads all files for their checksums, and makes the savepoint exist."""
+        found = Savepoint(
+            name=self._name,
+            app=self._place.path.name,
+            at=datetime.now(UTC),
+            user=table_removal.user(),
+            why=self._why,
+            live=self._live,
+            spark=spark_version(),
+            home_layout=LAYOUT,
+            tables=self._tables,
+            files=tuple(self._digests()),
+            view=self._view,
+            whole=whole,
+        )
+        flush_directories(self._target.below(FILES), (file.path for file in found.files))
+        reached(FaultPoint.SAVEPOINT_READ, name=self._name)
+        if not self._savepoints.add(found):
+            raise taken(found.app, self._name)
+        return found
+
+    def _digests(self) -> Iterator[SavedFile]:
+        storage = self._target.below(FILES)
+        total = len(self._files)
+        done = in_parallel(self._files, lambda file: digest(storage, file))
+        for number, file in enumerate(done, 1):
+            self._progress("read", number, total)
+            yield file
+
+    def abandon(self) -> None:
+        """Removes what was captured."""
+        self._place.storage.delete(f"savepoints/{self._name}")
+
+
+def flush_directories(storage: Storage, files: Iterable[str]) -> None:
+    """Makes the names of files last through a power cut; their content was written long before."""
+    for directory in {str(parent) for file in files for parent in PurePosixPath(file).parents}:
+        if directory != ".":
+            storage.flush(directory)
+
+
+def digest(storage: Storage, file: FileFacts) -> SavedFile:
+    """A file with its checksum."""
+    return SavedFile(file.name, file.bytes, storage.sha256(file.name))
+
+
+def in_parallel(items: Iterable[T], act: Callable[[T], R]) -> list[R]:
+    """The results for all items, several at a time."""
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="keyfold-savepoint") as threads:
+        return list(threads.map(act, items))
+
+
+def taken(app: str, name: str) -> NameTaken:
+    """The error of a name that another savepoint has."""
+    return NameTaken(
+        f"app {app} has a savepoint {name}",
+        given=name,
+        hint="another name; or delete that one: keyfold savepoint delete NAME",
+    )
+
+
+def captured(
+    place: AppHome, name: str, tables: Sequence[str], why: str | None, progress: Progress
+) -> Savepoint:
+    """Makes a savepoint of an app that no process runs; the caller holds the home."""
+    Savepoints(place).sweep()
+    known = table_removal.tables(place)
+    wanted = chosen(place.path.name, known, tables)
+    capture = Capture(place, name, live=False, why=why, progress=progress)
+    try:
+        if place.views.exists():
+            store = open_store(place.views, read_only=True)
+            try:
+                capture.take_view(store)
+            finally:
+                store.close()
+        for table in wanted:
+            capture.take_table(table)
+        capture.take_streams()
+        capture.take_plan()
+        return capture.complete(whole=wanted == known)
+    except BaseException:
+        capture.abandon()
+        raise
+
+
+def chosen(app: str, known: list[str], wanted: Sequence[str]) -> list[str]:
+    """The tables that were asked for; all of them if none were."""
+    for name in wanted:
+        if name not in known:
+            hint = did_you_mean(name, known, f"one of {', '.join(known)}")
+            raise QueryError(f"no table {name} in app {app}", reason="not_found", given=name, hint=hint)
+    return [name for name in known if name in wanted] if wanted else known

@@ -1,0 +1,87 @@
+"""Makes another app of a savepoint: the same state and position, under another name or in another home."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Final
+
+from keyfold.engine.savepoint import verify
+from keyfold.engine.savepoint.capture import Progress, flush_directories, in_parallel
+from keyfold.engine.savepoint.manifest import Savepoint
+from keyfold.engine.savepoint.savepoints import FILES, VIEW, Savepoints
+from keyfold.engine.storage.contract import Storage
+from keyfold.engine.storage.files import replace_file
+from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.lease import Lease
+from keyfold.errors import BadOption
+
+_INTENT: Final = "cloning.json"
+
+
+def clone(source: AppHome, name: str, target: AppHome, progress: Progress) -> Savepoint:
+    """Makes the app of `target`, which must not exist, from a savepoint of another."""
+    savepoint, storage = Savepoints(source).find(name), Savepoints(source).storage(name)
+    verify.require_usable(savepoint)
+    _require_new(target)
+    verify.require_whole(savepoint, storage, progress)
+    lease = Lease(target).take()
+    try:
+        discard_unfinished(target)
+        _require_new(target)
+        target.storage.put(_INTENT, json.dumps({"savepoint": name, "of": source.path.name}).encode())
+        _copy(storage.below(FILES), target.storage, savepoint)
+        _copy_view(storage, savepoint, target)
+        for table in savepoint.tables:
+            # Two queries with one id stop each other where they share a session.
+            metadata = json.dumps({"id": str(uuid.uuid4())}).encode()
+            target.storage.put(f"tables/{table}/checkpoint/metadata", metadata)
+        _put_plan(storage, target)
+        target.storage.delete(_INTENT)
+    finally:
+        lease.release()
+    return savepoint
+
+
+def discard_unfinished(place: AppHome) -> None:
+    """Removes what a clone that was interrupted has copied; the caller holds the home."""
+    if _INTENT in place.storage.list():
+        for name in ("tables", "streams", "app.json"):
+            place.storage.delete(name)
+        place.views.unlink(missing_ok=True)
+        place.storage.delete(_INTENT)
+
+
+def _require_new(target: AppHome) -> None:
+    found = target.storage.list()
+    if "app.json" in found and _INTENT not in found:
+        raise BadOption(
+            f"the home has an app {target.path.name}",
+            given=target.storage.uri().removeprefix("file://"),
+            hint="another name, or another home: --to-home DIR",
+        )
+
+
+def _copy(source: Storage, target: Storage, savepoint: Savepoint) -> None:
+    def sent(path: str) -> None:
+        with source.fetched(path) as file:
+            target.send(file, path)
+
+    files = [file.path for file in savepoint.files if file.path != "app.json"]
+    in_parallel(files, sent)
+    flush_directories(target, files)
+
+
+def _copy_view(storage: Storage, savepoint: Savepoint, target: AppHome) -> None:
+    if savepoint.view is not None:
+        with storage.fetched(VIEW) as copy:
+            replace_file(target.views, copy.read_bytes())
+
+
+def _put_plan(storage: Storage, target: AppHome) -> None:
+    """The definitions under the new app's name."""
+    plan = json.loads(storage.read(f"{FILES}/app.json"))
+    plan["app"] = target.path.name
+    if isinstance(plan.get("declared"), dict):
+        plan["declared"]["name"] = target.path.name
+    target.write_plan(plan)

@@ -1,0 +1,74 @@
+"""Makes a savepoint of a running app: each table between two of its batches, which wait a moment.
+
+A table is captured before those that it reads, so that these are never behind it, and nothing is removed from
+any log meanwhile: the savepoint has what is between their positions. Views are copied first of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from keyfold.engine.batch.hook import BatchHook
+from keyfold.engine.polling import wait_until
+from keyfold.engine.savepoint.capture import Capture, Progress, chosen, silent
+from keyfold.engine.savepoint.manifest import Savepoint
+from keyfold.engine.savepoint.savepoints import Savepoints, checked_name
+from keyfold.engine.storage.layout import AppHome
+from keyfold.errors import QueryError
+from keyfold.views.contract import ViewStore
+
+# A batch is committed a moment after its hook has returned.
+_COMMIT_SECONDS = 60.0
+
+
+def create(
+    place: AppHome,
+    hooks: Mapping[str, BatchHook],
+    store: ViewStore,
+    name: str,
+    tables: Sequence[str] = (),
+    why: str | None = None,
+    progress: Progress = silent,
+) -> Savepoint:
+    """Makes a savepoint of the tables of a running app; `hooks` in the order of the declaration."""
+    wanted = chosen(place.path.name, list(hooks), tables)
+    Savepoints(place).sweep()
+    capture = Capture(place, checked_name(name), live=True, why=why, progress=progress)
+    try:
+        with _logs_kept(hooks.values()):
+            capture.take_view(store)
+            for table in reversed(wanted):
+                with _between_batches(hooks[table]):
+                    capture.take_table(table)
+            capture.take_streams()
+            capture.take_plan()
+        return capture.complete(whole=len(wanted) == len(hooks))
+    except BaseException:
+        capture.abandon()
+        raise
+
+
+@contextmanager
+def _logs_kept(hooks: Collection[BatchHook]) -> Iterator[None]:
+    for hook in hooks:
+        hook.keeps_log.set()
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.keeps_log.clear()
+
+
+@contextmanager
+def _between_batches(hook: BatchHook) -> Iterator[None]:
+    """Waits for the batch that runs, and lets the next one wait."""
+    with hook.between_batches:
+        last = hook.last
+        if not wait_until(lambda: last is None or hook.home.committed() == last, _COMMIT_SECONDS):
+            raise QueryError(
+                f"batch {last} of {hook.spec.app}.{hook.spec.name} is not committed: its query has stopped",
+                reason="not_ready",
+                hint="keyfold status shows why; a stopped app can have a savepoint without --live",
+            )
+        yield

@@ -1,0 +1,97 @@
+"""What a savepoint has: its manifest, `savepoints/<name>/savepoint.json`, without which it does not exist."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from keyfold.errors import SavepointUnusable
+
+LAYOUT: Final = 1
+"""The version of the savepoint's format."""
+FILE: Final = "savepoint.json"
+
+
+@dataclass(frozen=True)
+class SavedFile:
+    """A file of the home; `path` is relative to the app's directory, and to `files/` in the savepoint."""
+
+    path: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class SavedTable:
+    """Where a table was: its newest committed batch, and what that had read."""
+
+    batch: int | None
+    watermark: str | None
+    offsets: tuple[Any, ...]
+    partitions: int | None
+
+
+@dataclass(frozen=True)
+class Savepoint:
+    """A savepoint that is complete."""
+
+    name: str
+    app: str
+    at: datetime
+    user: str
+    why: str | None
+    live: bool
+    spark: str
+    home_layout: int
+    tables: Mapping[str, SavedTable]
+    files: tuple[SavedFile, ...]
+    view: SavedFile | None
+    """A copy of the view store, below the savepoint's own directory."""
+    whole: bool
+    """Whether it has all tables that the app had."""
+
+    @property
+    def size(self) -> int:
+        """The size of all its files, whether or not the home shares them."""
+        return sum(file.bytes for file in self.files) + (self.view.bytes if self.view else 0)
+
+    def of_table(self, table: str) -> list[SavedFile]:
+        """The files of one table."""
+        return [file for file in self.files if file.path.startswith(f"tables/{table}/")]
+
+    def encode(self) -> bytes:
+        """The manifest as it is on disk."""
+        document = {"layout": LAYOUT, **asdict(self), "at": self.at.isoformat()}
+        return json.dumps(document, ensure_ascii=False, indent=1).encode()
+
+
+def decode(content: bytes, file: object) -> Savepoint:
+    """The manifest in a file's content; `file` is named if that can't be read."""
+    try:
+        found = json.loads(content)
+        layout = found.pop("layout")
+        if layout != LAYOUT:
+            raise SavepointUnusable(
+                f"{file} has layout {layout}, and this version of keyfold reads layout {LAYOUT}",
+                given=file,
+                hint="use the version of keyfold that wrote it",
+            )
+        tables = {
+            name: SavedTable(**{**table, "offsets": tuple(table["offsets"])})
+            for name, table in found.pop("tables").items()
+        }
+        files = tuple(SavedFile(**one) for one in found.pop("files"))
+        view = found.pop("view")
+        at = datetime.fromisoformat(found.pop("at"))
+        return Savepoint(
+            tables=tables, files=files, view=None if view is None else SavedFile(**view), at=at, **found
+        )
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise SavepointUnusable(
+            f"{file} is damaged: it is no manifest of a savepoint: {error}",
+            given=file,
+            hint="restore the file from a backup, or delete the savepoint: keyfold savepoint delete NAME",
+        ) from None

@@ -1,0 +1,301 @@
+"""savepoint: what it captures, restores, clones and refuses, and what a kill in the middle leaves."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from keyfold.engine.savepoint import clone, create, restore
+from keyfold.engine.savepoint.capture import silent
+from keyfold.engine.savepoint.savepoints import Savepoints
+from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.lease import Lease
+from keyfold.fault_points import FaultPoint
+from tests.cli.conftest import Cli
+from tests.cli.test_removal import audit, left, shop_in
+
+
+def contents(place: AppHome) -> dict[str, bytes]:
+    """The durable files of an app, without its savepoints."""
+    kept = [place.path / "app.json", *(p for p in (place.path / "tables").rglob("*") if p.is_file())]
+    return {str(path.relative_to(place.path)): path.read_bytes() for path in kept}
+
+
+def change(place: AppHome) -> None:
+    """What a run after the savepoint leaves: another batch, a changed log, a new table, other views."""
+    totals = place.table("totals")
+    (totals.checkpoint / "commits" / "2").write_text('v1\n{"a": 2}\n')
+    (totals.checkpoint / "commits" / "1").unlink()
+    (totals.log / "1.json").write_text("{}")
+    (place.table("later").checkpoint / "commits").mkdir(parents=True)
+    (place.table("later").checkpoint / "commits" / "0").write_text("v1\n{}\n")
+    plan = place.read_plan()
+    assert plan is not None
+    place.write_plan({**plan, "tables": {**plan["tables"], "later": {"streams": []}}})
+    place.views.unlink()
+
+
+def test_a_savepoint_is_made_listed_shown_and_verified(tmp_path: Path, cli: Cli) -> None:
+    place = shop_in(tmp_path)
+    made = cli("savepoint", "create", "first", "--why", "try", "--home", tmp_path, "--json")
+    assert made.code == 0, made.err
+    assert (made.json["name"], made.json["whole"], made.json["why"]) == ("first", True, "try")
+    assert {name: table["batch"] for name, table in made.json["tables"].items()} == {
+        "kinds": 1,
+        "pairs": 1,
+        "totals": 1,
+    }
+    cli("savepoint", "create", "second", "shop.totals", "--home", tmp_path)
+    listed = cli("savepoint", "list", "--home", tmp_path, "--json").json
+    assert [(one["name"], one["whole"]) for one in listed] == [("first", True), ("second", False)]
+    assert "totals" in cli("savepoint", "list", "--home", tmp_path).out
+    assert "totals" in cli("savepoint", "show", "first", "--home", tmp_path).out
+    assert cli("savepoint", "verify", "first", "--home", tmp_path).code == 0
+    saved = place.path / "savepoints" / "first" / "files"
+    assert {name: (saved / name).read_bytes() for name in contents(place)} == contents(place)
+    assert (saved / "app.json").stat().st_nlink == 3, "no space is used twice"
+
+
+def test_a_restore_puts_everything_back_and_can_be_undone(tmp_path: Path, cli: Cli) -> None:
+    place = shop_in(tmp_path)
+    before, views = contents(place), left(place)
+    cli("savepoint", "create", "first", "--home", tmp_path)
+    change(place)
+    after = contents(place)
+    done = cli("savepoint", "restore", "first", "--yes", "--why", "bad deploy", "--home", tmp_path, "--json")
+    assert done.code == 0, done.err
+    assert (done.json["removed"], done.json["whole"]) == (["later"], True)
+    assert contents(place) == before
+    assert left(place) == views
+    (line,) = audit(place)
+    assert (line["what"], line["savepoint"], line["why"]) == ("restore", "first", "bad deploy")
+    assert cli("savepoint", "restore", done.json["undo"], "--yes", "--home", tmp_path).code == 0
+    assert contents(place) == after
+
+
+def test_a_table_goes_back_with_those_that_read_it(tmp_path: Path, cli: Cli) -> None:
+    place = shop_in(tmp_path)
+    before = contents(place)
+    cli("savepoint", "create", "first", "--home", tmp_path)
+    change(place)
+    refused = cli("savepoint", "restore", "first", "totals", "--yes", "--home", tmp_path)
+    assert refused.code == 2
+    assert "totals is read by pairs, kinds" in refused.err
+    done = cli("savepoint", "restore", "first", "totals", "pairs", "kinds", "--yes", "--home", tmp_path)
+    assert done.code == 0, done.err
+    now = contents(place)
+    assert {name: now[name] for name in before if name.startswith("tables/")} == {
+        name: content for name, content in before.items() if name.startswith("tables/")
+    }
+    assert "tables/later/checkpoint/commits/0" in now
+    assert "later" in json.loads(now["app.json"])["tables"]
+
+
+def test_a_damaged_savepoint_is_named_file_by_file_and_refused(tmp_path: Path, cli: Cli) -> None:
+    place = shop_in(tmp_path)
+    cli("savepoint", "create", "first", "--home", tmp_path)
+    files = place.path / "savepoints" / "first" / "files" / "tables"
+    (files / "totals/checkpoint/commits/1").unlink()
+    altered = files / "pairs/log/0.json"
+    altered.unlink()
+    altered.write_text("[]")
+    (files / "kinds" / "more").write_text("x")
+    change(place)
+    now = contents(place)
+    found = cli("savepoint", "verify", "first", "--home", tmp_path, "--json")
+    assert (found.code, found.json["whole"]) == (1, False)
+    assert {one["path"]: one["problem"] for one in found.json["damages"]} == {
+        "tables/totals/checkpoint/commits/1": "is missing",
+        "tables/pairs/log/0.json": "was altered",
+        "tables/kinds/more": "is not part of the savepoint",
+    }
+    for words in (
+        ["restore", "first", "--yes"],
+        ["clone", "first", "green"],
+        ["export", "first", tmp_path / "x"],
+    ):
+        refused = cli("savepoint", *words, "--home", tmp_path)
+        assert refused.code == 1
+        assert "tables/pairs/log/0.json was altered" in refused.err
+    assert contents(place) == now
+    assert not (tmp_path / "green" / "app.json").exists()
+    assert not (tmp_path / "x").exists()
+    (place.path / "savepoints" / "first" / "savepoint.json").write_text("{")
+    assert "is damaged" in cli("savepoint", "show", "first", "--home", tmp_path).err
+    assert cli("savepoint", "delete", "first", "--home", tmp_path).code == 0
+    assert "first" not in Savepoints(place).names()
+
+
+def test_one_file_carries_a_savepoint_to_another_home(tmp_path: Path, cli: Cli) -> None:
+    place = shop_in(tmp_path / "one")
+    before = contents(place)
+    cli("savepoint", "create", "first", "--home", tmp_path / "one")
+    file = tmp_path / "shop.savepoint"
+    assert cli("savepoint", "export", "first", file, "--home", tmp_path / "one").code == 0
+    assert cli("savepoint", "export", "first", file, "--home", tmp_path / "one").code == 2, "it exists"
+    (tmp_path / "two").mkdir()
+    assert cli("savepoint", "import", file, "--name", "moved", "--home", tmp_path / "two").code == 0
+    done = cli("savepoint", "restore", "moved", "--yes", "--home", tmp_path / "two")
+    assert done.code == 0, done.err
+    assert contents(AppHome(tmp_path / "two" / "shop")) == before
+    assert cli("savepoint", "import", file, "--name", "moved", "--home", tmp_path / "two").code == 2
+    with tarfile.open(file) as tar:
+        assert tar.getnames()[0] == "savepoint.json"
+    whole = file.read_bytes()
+    for damaged in (
+        whole[: len(whole) // 2],
+        whole.replace(b'v1\n{"a": 1}', b'v1\n{"a": 2}', 1),
+        b"no archive",
+    ):
+        file.write_bytes(damaged)
+        refused = cli("savepoint", "import", file, "--name", "bad", "--home", tmp_path / "two")
+        assert refused.code == 1
+        assert "is not a whole savepoint" in refused.err
+    assert Savepoints(AppHome(tmp_path / "two" / "shop")).names() == sorted(
+        Savepoints(AppHome(tmp_path / "two" / "shop")).names()
+    )
+    assert not (tmp_path / "two" / "shop" / "savepoints" / "bad").exists()
+
+
+def test_a_clone_is_an_app_of_its_own(tmp_path: Path, cli: Cli) -> None:
+    place = shop_in(tmp_path)
+    (place.table("totals").checkpoint / "metadata").write_text('{"id":"one"}')
+    before = contents(place)
+    cli("savepoint", "create", "first", "--home", tmp_path)
+    done = cli("savepoint", "clone", "first", "green", "--app", "shop", "--home", tmp_path)
+    assert done.code == 0, done.err
+    green = AppHome(tmp_path / "green")
+    found = contents(green)
+    assert json.loads(found.pop("app.json"))["app"] == "green"
+    ids = [found.pop(f"tables/{table}/checkpoint/metadata") for table in ("totals", "pairs", "kinds")]
+    assert len({*ids, b'{"id":"one"}'}) == 4
+    assert found == {name: c for name, c in before.items() if name != "app.json" and "metadata" not in name}
+    assert cli("savepoint", "clone", "first", "green", "--app", "shop", "--home", tmp_path).code == 2, (
+        "it exists"
+    )
+    assert cli("get", "green.totals", "us", "--home", tmp_path).code == 0
+    assert contents(place) == before
+
+
+def test_names_running_apps_and_unknown_savepoints_are_refused(tmp_path: Path, cli: Cli) -> None:
+    place = shop_in(tmp_path)
+    cli("savepoint", "create", "first", "--home", tmp_path)
+    for words, text in (
+        (["create", "../x"], "letters, digits"),
+        (["create", "first"], "has a savepoint first"),
+        (["create", "x", "totalz"], "did you mean 'totals'?"),
+        (["show", "furst"], "did you mean 'first'?"),
+        (["restore", "first", "nothing", "--yes"], "has no table nothing"),
+        (["restore", "first"], "--yes confirms it"),
+        (["delete", "x"], "no savepoint x"),
+    ):
+        refused = cli("savepoint", *words, "--home", tmp_path)
+        assert refused.code == 2, words
+        assert text in refused.err
+    lease = Lease(place).take()
+    try:
+        for words in (["create", "x"], ["restore", "first", "--yes"]):
+            held = cli("savepoint", *words, "--home", tmp_path)
+            assert held.code == 1
+            assert "runs shop" in held.err
+    finally:
+        lease.release()
+    assert Savepoints(place).names() == ["first"]
+
+
+def test_old_savepoints_are_pruned(tmp_path: Path, cli: Cli) -> None:
+    place = shop_in(tmp_path)
+    for name in ("c", "a", "b"):
+        cli("savepoint", "create", name, "--home", tmp_path)
+    assert cli(
+        "savepoint", "prune", "--keep", "1", "--older-than", "1 day", "--home", tmp_path, "--json"
+    ).json == {"deleted": []}
+    assert cli("savepoint", "prune", "--keep", "1", "--home", tmp_path, "--json").json == {
+        "deleted": ["c", "a"]
+    }
+    assert Savepoints(place).names() == ["b"]
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from keyfold.engine.savepoint import clone, create, restore
+from keyfold.engine.storage.layout import AppHome, app_home
+from keyfold.fault_points import handled_by
+
+home, act, point, number = Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
+seen = 0
+
+def kill(at, facts):
+    global seen
+    seen += at == point
+    if seen > number:
+        os.kill(os.getpid(), 9)
+
+from keyfold.engine.savepoint.capture import silent
+with handled_by(kill):
+    if act == "create":
+        create.create(AppHome(home / "shop"), "second")
+    elif act == "restore":
+        restore.restore(AppHome(home / "shop"), "first", (), None, silent)
+    else:
+        clone.clone(AppHome(home / "shop"), "first", app_home(home, "green"), silent)
+"""
+
+
+def killed(home: Path, act: str, point: FaultPoint, number: int = 0) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED, home, act, point, str(number)], check=False)
+    assert done.returncode == -9
+
+
+@pytest.mark.parametrize("step", [FaultPoint.SAVEPOINT_TABLE_TAKEN, FaultPoint.SAVEPOINT_READ])
+def test_a_kill_while_a_savepoint_is_made_leaves_none(tmp_path: Path, step: FaultPoint) -> None:
+    place = shop_in(tmp_path)
+    before = contents(place)
+    killed(tmp_path, "create", step)
+    assert Savepoints(place).names() == []
+    assert contents(place) == before
+    create.create(place, "third")
+    assert sorted(path.name for path in (place.path / "savepoints").iterdir()) == ["third"]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        FaultPoint.RESTORE_REQUESTED,
+        FaultPoint.RESTORE_RECORDED,
+        FaultPoint.RESTORE_TABLE_DONE,
+        FaultPoint.RESTORE_VIEW_DONE,
+        FaultPoint.RESTORE_PLAN_DONE,
+    ],
+)
+def test_a_kill_in_a_restore_leaves_all_or_is_finished_by_the_next_start(
+    tmp_path: Path, step: FaultPoint
+) -> None:
+    place = shop_in(tmp_path)
+    create.create(place, "first")
+    before = contents(place)
+    change(place)
+    after = contents(place)
+    killed(tmp_path, "restore", step)
+    for _ in range(2):
+        restore.finish(place)
+        assert contents(place) == (after if step == FaultPoint.RESTORE_REQUESTED else before)
+    assert step == FaultPoint.RESTORE_REQUESTED or len(audit(place)) == 1
+
+
+@pytest.mark.parametrize("files", [0, 3, 5])
+def test_a_kill_in_a_clone_leaves_no_app(tmp_path: Path, files: int) -> None:
+    place = shop_in(tmp_path)
+    create.create(place, "first")
+    killed(tmp_path, "clone", FaultPoint.STORAGE_NAMED, files)
+    green = AppHome(tmp_path / "green")
+    clone.discard_unfinished(green)
+    assert not [path for path in green.path.rglob("*") if path.is_file() and "lease" not in path.parts]
+    clone.clone(place, "first", green, silent)
+    assert (green.path / "app.json").exists()

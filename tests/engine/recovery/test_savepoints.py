@@ -1,0 +1,114 @@
+"""Savepoints of real apps: made while batches run, restored, cloned and verified against a recount."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import keyfold as kf
+from keyfold.cli.main import main
+from keyfold.engine import start
+from keyfold.engine.savepoint import clone, restore, verify
+from keyfold.engine.savepoint.capture import silent
+from keyfold.engine.savepoint.savepoints import Savepoints
+from keyfold.engine.storage.layout import AppHome, app_home
+from keyfold.testing import shared_session
+
+pytestmark = pytest.mark.jvm
+BATCHES = 5
+
+
+def shop(inbox: Path, name: str = "shop") -> kf.App:
+    app = kf.App(name)
+    rows = app.stream(
+        "rows",
+        kf.files(inbox, maxFilesPerTrigger=1),
+        schema="k string, x long, t timestamp",
+        time="t",
+        late="1 hour",
+    )
+    counts = rows.by("k").table("counts", n="count(*)", total="sum(x)")
+    counts.changes().by(n="n").table("keys_by_count", keys="count(*)")
+    rows.by("k").tumbling("1 minute").table("minutes", n="count(*)")
+    return app
+
+
+def write(inbox: Path, number: int) -> None:
+    inbox.mkdir(exist_ok=True)
+    lines = [
+        f'{{"k": "{key}", "x": {number}, "t": "2026-01-01T00:{number:02d}:0{key}Z"}}'
+        for key in range(number % 4 + 1)
+    ]
+    temporary = inbox / f".{number}"
+    temporary.write_text("\n".join(lines) + "\n")
+    temporary.rename(inbox / f"{number:02d}.json")
+
+
+def expected(files: int) -> dict[str, Any]:
+    rows = [(str(key), number) for number in range(files) for key in range(number % 4 + 1)]
+    counts = Counter(key for key, _ in rows)
+    return {
+        "counts": {key: (n, sum(x for k, x in rows if k == key)) for key, n in counts.items()},
+        "keys_by_count": dict(Counter(counts.values())),
+        "minutes": len(set(rows)),
+    }
+
+
+def found(handle: Any) -> dict[str, Any]:
+    return {
+        "counts": {row["k"]: (row["n"], row["total"]) for row in handle.table("counts").rows()},
+        "keys_by_count": {row["n"]: row["keys"] for row in handle.table("keys_by_count").rows()},
+        "minutes": len(handle.table("minutes").rows()),
+    }
+
+
+def started(app: kf.App, home: Path) -> Any:
+    return start.start(app.spec(), spark=shared_session(), home=home)
+
+
+def test_a_savepoint_of_a_running_app_is_consistent_and_what_came_since_is_processed_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inbox, home = tmp_path / "in", tmp_path / "home"
+    for number in range(BATCHES):
+        write(inbox, number)
+    with started(shop(inbox), home) as handle:
+        # While batches run, one after the other, and from another thread as from another process.
+        made: list[int] = []
+        asked = threading.Thread(
+            target=lambda: made.append(
+                main(["savepoint", "create", "asked", "--live", "--home", str(home), "--json"])
+            )
+        )
+        asked.start()
+        early = handle.savepoint("early")
+        handle.drain()
+        asked.join()
+        assert made == [0], capsys.readouterr()
+        assert found(handle) == expected(BATCHES)
+        for number in range(BATCHES, BATCHES * 2):
+            write(inbox, number)
+        handle.drain()
+        assert found(handle) == expected(BATCHES * 2)
+    place = AppHome(home / "shop")
+    for name in ("early", "asked"):
+        savepoint = Savepoints(place).find(name)
+        assert not verify.damages(savepoint, Savepoints(place).storage(name), silent)
+        assert savepoint.live
+    assert set(early["tables"]) == {"counts", "keys_by_count", "minutes"}
+    green = app_home(tmp_path / "clone", "green")
+    clone.clone(place, "early", green, silent)
+    with started(shop(inbox, "green"), tmp_path / "clone") as handle:
+        handle.drain()
+        assert found(handle) == expected(BATCHES * 2)
+    entry = restore.restore(place, "asked", (), None, silent)
+    with started(shop(inbox), home) as handle:
+        handle.drain()
+        assert found(handle) == expected(BATCHES * 2)
+    restore.restore(place, entry["undo"], (), None, silent)
+    with started(shop(inbox), home) as handle:
+        assert found(handle) == expected(BATCHES * 2), "nothing had to be processed"
