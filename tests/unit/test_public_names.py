@@ -41,6 +41,7 @@ def test_the_public_names_are_these():
         "QueryError",
         "QueryFailed",
         "RunError",
+        "SavepointUnusable",
         "StateMismatch",
         "Stream",
         "Table",

@@ -23,6 +23,7 @@ from keyfold.cli.commands import (
     rows,
     run,
     savepoint,
+    savepoint_files,
     status,
 )
 
@@ -66,6 +67,14 @@ app.command("rejected")(rejected.command)
 app.add_typer(late.app, name="late")
 app.add_typer(log.app, name="log")
 app.add_typer(pattern.app, name="pattern")
+for name, act in (
+    ("clone", savepoint_files.clone),
+    ("prune", savepoint_files.prune),
+    ("delete", savepoint_files.delete),
+    ("export", savepoint_files.export),
+    ("import", savepoint_files.import_),
+):
+    savepoint.app.command(name)(act)
 app.add_typer(savepoint.app, name="savepoint")
 app.command("reset")(reset.command)
 app.command("drop")(drop.command)

@@ -118,3 +118,8 @@ def deleted(names: Sequence[str], json: bool) -> None:
         output.json_document({"deleted": list(names)})
     else:
         print(f"deleted: {', '.join(names)}" if names else "nothing to delete")
+
+
+def say(found: Savepoint, json: bool, text: str) -> None:
+    """Reports a savepoint, for a program or for people."""
+    output.json_document(document(found)) if json else print(text)

@@ -70,12 +70,13 @@ class RemoteFiles(session: SparkSession, root: String) {
 
   /** The sizes of all files below a directory by their names relative to it, as JSON; without hidden ones. */
   def files(name: String): String = {
-    val top = getPathWithoutSchemeAndAuthority(system.makeQualified(path(name))).toString.stripSuffix("/") + "/"
+    val directory = getPathWithoutSchemeAndAuthority(system.makeQualified(path(name)))
+    val top = directory.toString.stripSuffix("/") + "/"
     val sizes = new java.util.TreeMap[String, Long]
     def walk(directory: Path): Unit =
       listed(directory).filterNot(_.getPath.getName.startsWith(".")).foreach { found =>
-        if (found.isDirectory) walk(found.getPath)
-        else sizes.put(getPathWithoutSchemeAndAuthority(found.getPath).toString.stripPrefix(top), found.getLen)
+        val name = getPathWithoutSchemeAndAuthority(found.getPath).toString.stripPrefix(top)
+        if (found.isDirectory) walk(found.getPath) else sizes.put(name, found.getLen)
       }
     walk(path(name))
     new ObjectMapper().writeValueAsString(sizes)

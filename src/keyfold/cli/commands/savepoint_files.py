@@ -1,0 +1,125 @@
+"""`keyfold savepoint clone | export | import | prune | delete`: what becomes of savepoints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from keyfold.cli.commands.savepoint import App, Name
+from keyfold.cli.options import Home, Json
+
+
+def clone(
+    name: Name,
+    new: Annotated[str, typer.Argument(metavar="APP", help="The new app's name.", show_default=False)],
+    to_home: Annotated[
+        str | None,
+        typer.Option("--to-home", metavar="DIR", help="Its home. Default: the same.", show_default=False),
+    ] = None,
+    app: App = None,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Make another app from a savepoint: the same state and position under another name.
+
+    Declare the new app as kf.App("APP") with the same tables, and with sinks of its own.
+
+    Example: keyfold savepoint clone before-upgrade shop_green
+    """
+    from keyfold.cli import savepoint_dialog as dialog
+    from keyfold.engine.savepoint import clone as cloning
+    from keyfold.engine.storage.layout import app_home
+    from keyfold.plan.validate import arguments
+
+    arguments.identifier(new, "an app", None)
+    source = dialog.place_of(app, home)
+    target = app_home(dialog.home_path(to_home or home), new)
+    with dialog.progress() as told:
+        found = cloning.clone(source, name, target, told)
+    dialog.say(found, json, f"app {new}: {dialog.summary(found)}")
+
+
+def prune(
+    keep: Annotated[int, typer.Option("--keep", min=0, help="How many of the newest stay.")],
+    older_than: Annotated[
+        str | None,
+        typer.Option(
+            "--older-than", metavar="DURATION", help="Only those that are older.", show_default=False
+        ),
+    ] = None,
+    app: App = None,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Delete old savepoints.
+
+    Example: keyfold savepoint prune --keep 5 --older-than "30 days"
+    """
+    from datetime import timedelta
+
+    from keyfold.cli import savepoint_dialog as dialog
+    from keyfold.engine.savepoint.savepoints import Savepoints
+    from keyfold.plan import durations
+
+    age = None if older_than is None else timedelta(milliseconds=durations.millis(older_than, "older-than"))
+    found = Savepoints(dialog.place_of(app, home)).prune(keep, age)
+    dialog.deleted([one.name for one in found], json)
+
+
+def delete(name: Name, app: App = None, home: Home = None, json: Json = False) -> None:
+    """Delete a savepoint.
+
+    Example: keyfold savepoint delete before-upgrade
+    """
+    from keyfold.cli import savepoint_dialog as dialog
+    from keyfold.engine.savepoint.savepoints import Savepoints
+
+    savepoints = Savepoints(dialog.place_of(app, home))
+    savepoints.storage(name)
+    if name not in savepoints.names():
+        savepoints.find(name)
+    savepoints.delete(name)
+    dialog.deleted([name], json)
+
+
+def export(
+    name: Name,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.", show_default=False)],
+    app: App = None,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Write a savepoint into one file.
+
+    Example: keyfold savepoint export before-upgrade shop.savepoint
+    """
+    from keyfold.cli import savepoint_dialog as dialog
+    from keyfold.engine.savepoint import archive
+
+    with dialog.progress() as told:
+        found = archive.export(dialog.place_of(app, home), name, file, told)
+    dialog.say(found, json, f"{file}: savepoint {name}, {dialog.summary(found)}")
+
+
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file of an export.", show_default=False)],
+    name: Annotated[
+        str | None, typer.Option("--name", help="Another name for the savepoint.", show_default=False)
+    ] = None,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Take a savepoint from a file into a home, where it can be restored or cloned.
+
+    Example: keyfold savepoint import shop.savepoint
+    """
+    from keyfold.cli import savepoint_dialog as dialog
+    from keyfold.engine.savepoint import archive
+    from keyfold.engine.storage.layout import app_home
+
+    place = app_home(dialog.home_path(home), archive.read(file).app)
+    with dialog.progress() as told:
+        found = archive.put(file, place, name, told)
+    dialog.say(found, json, f"savepoint {found.name} of {found.app}: {dialog.summary(found)}")
