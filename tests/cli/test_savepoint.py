@@ -72,7 +72,7 @@ def test_a_restore_puts_everything_back_and_can_be_undone(tmp_path: Path, cli: C
     assert (done.json["removed"], done.json["whole"]) == (["later"], True)
     assert contents(place) == before
     assert left(place) == views
-    (line,) = audit(place)
+    line = audit(place)[-1]
     assert (line["what"], line["savepoint"], line["why"]) == ("restore", "first", "bad deploy")
     assert cli("savepoint", "restore", done.json["undo"], "--yes", "--home", tmp_path).code == 0
     assert contents(place) == after
@@ -208,6 +208,34 @@ def test_names_running_apps_and_unknown_savepoints_are_refused(tmp_path: Path, c
     assert Savepoints(place).names() == ["first"]
 
 
+def test_what_was_done_is_listed_and_a_changed_line_shows(tmp_path: Path, cli: Cli) -> None:
+    place = shop_in(tmp_path)
+    assert cli("audit", "verify", "--home", tmp_path, "--json").json["entries"] == 0
+    cli("savepoint", "create", "first", "--why", "before", "--home", tmp_path)
+    cli("reset", "kinds", "--yes", "--why", "broken", "--home", tmp_path)
+    cli("savepoint", "restore", "first", "--yes", "--home", tmp_path)
+    listed = cli("audit", "list", "--home", tmp_path, "--json").json
+    assert [(one["what"], one["why"]) for one in listed] == [
+        ("savepoint", "before"),
+        ("reset", "broken"),
+        ("savepoint", "before the restore of first"),
+        ("restore", None),
+    ]
+    assert "kinds 1" in cli("audit", "list", "--home", tmp_path).out
+    whole = cli("audit", "verify", "--home", tmp_path, "--json")
+    assert (whole.code, whole.json) == (0, {"entries": 4, "whole": True, "breaks": []})
+    file = place.path / "audit.jsonl"
+    lines = file.read_text().splitlines()
+    for changed, broken in (
+        ([lines[0], lines[1].replace("broken", "fine"), *lines[2:]], [3]),
+        ([lines[0], *lines[2:]], [2]),
+        ([lines[0], "nonsense", *lines[2:]], [2, 3]),
+    ):
+        file.write_text("\n".join(changed) + "\n")
+        found = cli("audit", "verify", "--home", tmp_path, "--json")
+        assert (found.code, [one["line"] for one in found.json["breaks"]]) == (1, broken)
+
+
 def test_old_savepoints_are_pruned(tmp_path: Path, cli: Cli) -> None:
     place = shop_in(tmp_path)
     for name in ("c", "a", "b"):
@@ -286,7 +314,8 @@ def test_a_kill_in_a_restore_leaves_all_or_is_finished_by_the_next_start(
     for _ in range(2):
         restore.finish(place)
         assert contents(place) == (after if step == FaultPoint.RESTORE_REQUESTED else before)
-    assert step == FaultPoint.RESTORE_REQUESTED or len(audit(place)) == 1
+    restored = [line for line in audit(place) if line["what"] == "restore"]
+    assert len(restored) == (0 if step == FaultPoint.RESTORE_REQUESTED else 1)
 
 
 @pytest.mark.parametrize("files", [0, 3, 5])

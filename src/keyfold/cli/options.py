@@ -38,6 +38,16 @@ TableName = Annotated[
         autocompletion=complete_table,
     ),
 ]
+AppName = Annotated[
+    str | None,
+    typer.Option(
+        "--app",
+        metavar="APP",
+        help="The app, if the home has several.",
+        show_default=False,
+        autocompletion=complete_app,
+    ),
+]
 Home = Annotated[
     str | None,
     typer.Option(

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from keyfold.cli.commands import (
+    audit,
     check,
     demo,
     describe,
@@ -76,6 +77,7 @@ for name, act in (
 ):
     savepoint.app.command(name)(act)
 app.add_typer(savepoint.app, name="savepoint")
+app.add_typer(audit.app, name="audit")
 app.command("reset")(reset.command)
 app.command("drop")(drop.command)
 app.command("describe")(describe.command)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,29 +16,18 @@ if TYPE_CHECKING:
 
 
 def home_path(home: str | None) -> Path:
-    """The home."""
+    """A home on a local disk, for a new app."""
     from keyfold.cli.home_reader import home_of
-
-    return home_of(home)
-
-
-def place_of(app: str | None, home: str | None) -> AppHome:
-    """The app that was named, or the only one of the home; also one that has savepoints and nothing else."""
-    from keyfold.engine.storage.layout import AppHome, apps, find
     from keyfold.errors import BadOption
 
-    where = home_path(home)
-    if app is not None and (where / app / "savepoints").is_dir():
-        return AppHome(where.resolve() / app)
-    known = apps(where)
-    known += [path.parent.name for path in where.glob("*/savepoints") if path.parent.name not in known]
-    if app is None and len(known) > 1:
+    address = home or os.environ.get("KEYFOLD_HOME") or ""
+    if "://" in address and not address.startswith("file:"):
         raise BadOption(
-            "the home has several apps", given=where, hint=f"--app NAME, one of {', '.join(sorted(known))}"
+            "clones and imports go to a home on a local disk",
+            given=address,
+            hint="--to-home DIR for a clone, --home DIR for an import",
         )
-    if app is None and len(known) == 1:
-        return AppHome(where.resolve() / known[0])
-    return find(where, app or "?", table=False)[0]
+    return home_of(home)
 
 
 def tables_of(place: AppHome, names: Sequence[str] | None) -> list[str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from keyfold.cli.options import Home, Json, complete_app
+from keyfold.cli.options import AppName, Home, Json
 from keyfold.cli.removal_dialog import Why, Yes
 
 if TYPE_CHECKING:
@@ -18,16 +18,6 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The savepoint's name.
 Tables = Annotated[
     list[str] | None,
     typer.Argument(metavar="[TABLE]...", help="Tables. Default: all of the app.", show_default=False),
-]
-App = Annotated[
-    str | None,
-    typer.Option(
-        "--app",
-        metavar="APP",
-        help="The app, if the home has several.",
-        show_default=False,
-        autocompletion=complete_app,
-    ),
 ]
 
 
@@ -48,7 +38,7 @@ def create(
     live: Annotated[
         bool, typer.Option("--live", help="While the app runs, between two batches of each table.")
     ] = False,
-    app: App = None,
+    app: AppName = None,
     why: Why = None,
     home: Home = None,
     json: Json = False,
@@ -61,74 +51,79 @@ def create(
     Example: keyfold savepoint create before-upgrade --live
     """
     from keyfold.cli import savepoint_dialog as dialog
+    from keyfold.cli.app_home import opened_place
     from keyfold.engine.savepoint import create as creation
     from keyfold.engine.savepoint import requests
     from keyfold.engine.savepoint.savepoints import Savepoints, checked_name
 
-    place = dialog.place_of(app, home)
-    wanted = dialog.tables_of(place, tables)
-    checked_name(name)
-    if live and dialog.running(place):
-        requests.ask(place, name, wanted, why)
-        found = Savepoints(place).find(name)
-    else:
-        dialog.refuse_running(place, "--live makes it between two batches")
-        with dialog.progress() as told:
-            found = creation.create(place, name, wanted, why, told)
-    dialog.say(found, json, f"savepoint {name}: {dialog.summary(found)}")
+    with opened_place(app, home) as place:
+        wanted = dialog.tables_of(place, tables)
+        checked_name(name)
+        if live and dialog.running(place):
+            requests.ask(place, name, wanted, why)
+            found = Savepoints(place).find(name)
+        else:
+            dialog.refuse_running(place, "--live makes it between two batches")
+            with dialog.progress() as told:
+                found = creation.create(place, name, wanted, why, told)
+        dialog.say(found, json, f"savepoint {name}: {dialog.summary(found)}")
 
 
 @app.command("list")
-def list_(app: App = None, home: Home = None, json: Json = False) -> None:
+def list_(app: AppName = None, home: Home = None, json: Json = False) -> None:
     """List the savepoints of an app, oldest first.
 
     Example: keyfold savepoint list
     """
     from keyfold.cli import formatting, output
     from keyfold.cli import savepoint_dialog as dialog
+    from keyfold.cli.app_home import opened_place
     from keyfold.engine.savepoint.savepoints import Savepoints
 
-    found = Savepoints(dialog.place_of(app, home)).all()
-    if json:
-        output.json_document([dialog.document(one) for one in found])
-        return
-    columns = ("name", "at", "tables", "batch", "size", "by", "why")
-    rows = (
-        (
-            one.name,
-            formatting.moment(one.at),
-            len(one.tables) if one.whole else ", ".join(one.tables),
-            max((table.batch or 0 for table in one.tables.values()), default=None),
-            formatting.size(one.size),
-            one.user,
-            one.why or "",
+    with opened_place(app, home) as place:
+        found = Savepoints(place).all()
+        if json:
+            output.json_document([dialog.document(one) for one in found])
+            return
+        columns = ("name", "at", "tables", "batch", "size", "by", "why")
+        rows = (
+            (
+                one.name,
+                formatting.moment(one.at),
+                len(one.tables) if one.whole else ", ".join(one.tables),
+                max((table.batch or 0 for table in one.tables.values()), default=None),
+                formatting.size(one.size),
+                one.user,
+                one.why or "",
+            )
+            for one in found
         )
-        for one in found
-    )
-    output.table(columns, rows, right=("tables", "batch", "size"))
+        output.table(columns, rows, right=("tables", "batch", "size"))
 
 
 @app.command()
-def show(name: Name, app: App = None, home: Home = None, json: Json = False) -> None:
+def show(name: Name, app: AppName = None, home: Home = None, json: Json = False) -> None:
     """Show what a savepoint has: tables, batches, watermarks, size.
 
     Example: keyfold savepoint show before-upgrade
     """
     from keyfold.cli import output
     from keyfold.cli import savepoint_dialog as dialog
+    from keyfold.cli.app_home import opened_place
     from keyfold.engine.savepoint.savepoints import Savepoints
 
-    found = Savepoints(dialog.place_of(app, home)).find(name)
-    if json:
-        output.json_document(dialog.document(found))
-        return
-    print(f"savepoint {found.name} of {found.app}, {dialog.summary(found)}")
-    columns = ("table", "batch", "watermark", "partitions", "files", "size")
-    output.table(columns, dialog.table_rows(found), right=("batch", "partitions", "files", "size"))
+    with opened_place(app, home) as place:
+        found = Savepoints(place).find(name)
+        if json:
+            output.json_document(dialog.document(found))
+            return
+        print(f"savepoint {found.name} of {found.app}, {dialog.summary(found)}")
+        columns = ("table", "batch", "watermark", "partitions", "files", "size")
+        output.table(columns, dialog.table_rows(found), right=("batch", "partitions", "files", "size"))
 
 
 @app.command()
-def verify(name: Name, app: App = None, home: Home = None, json: Json = False) -> None:
+def verify(name: Name, app: AppName = None, home: Home = None, json: Json = False) -> None:
     """Read every file of a savepoint and compare its checksum.
 
     Exits with 1, and names each file that is missing, altered or not part of it.
@@ -137,29 +132,31 @@ def verify(name: Name, app: App = None, home: Home = None, json: Json = False) -
     """
     from keyfold.cli import output
     from keyfold.cli import savepoint_dialog as dialog
+    from keyfold.cli.app_home import opened_place
     from keyfold.engine.savepoint import verify as verification
     from keyfold.engine.savepoint.savepoints import Savepoints
 
-    savepoints = Savepoints(dialog.place_of(app, home))
-    found = savepoints.find(name)
-    with dialog.progress() as told:
-        damages = verification.damages(found, savepoints.storage(name), told)
-    if json:
-        documents = [{"path": one.path, "problem": one.problem} for one in damages]
-        output.json_document({"name": name, "whole": not damages, "damages": documents})
-    elif damages:
-        output.table(("file", "problem"), ((one.path, one.problem) for one in damages))
-    else:
-        print(f"savepoint {name}: {dialog.summary(found)}; all files as they were written")
-    if damages:
-        raise typer.Exit(1)
+    with opened_place(app, home) as place:
+        savepoints = Savepoints(place)
+        found = savepoints.find(name)
+        with dialog.progress() as told:
+            damages = verification.damages(found, savepoints.storage(name), told)
+        if json:
+            documents = [{"path": one.path, "problem": one.problem} for one in damages]
+            output.json_document({"name": name, "whole": not damages, "damages": documents})
+        elif damages:
+            output.table(("file", "problem"), ((one.path, one.problem) for one in damages))
+        else:
+            print(f"savepoint {name}: {dialog.summary(found)}; all files as they were written")
+        if damages:
+            raise typer.Exit(1)
 
 
 @app.command()
 def restore(
     name: Name,
     tables: Tables = None,
-    app: App = None,
+    app: AppName = None,
     why: Why = None,
     yes: Yes = False,
     home: Home = None,
@@ -174,19 +171,20 @@ def restore(
     """
     from keyfold.cli import output
     from keyfold.cli import savepoint_dialog as dialog
+    from keyfold.cli.app_home import opened_place
     from keyfold.cli.removal_dialog import ask
     from keyfold.engine.savepoint import restore as restoring
 
-    place = dialog.place_of(app, home)
-    wanted = dialog.tables_of(place, tables)
-    dialog.refuse_running(place, "stop it first: a restore replaces its state")
-    if not yes:
-        ask(f"Put {', '.join(wanted) or place.path.name} back to savepoint {name}?")
-    with dialog.progress() as told:
-        entry = restoring.restore(place, name, wanted, why, told)
-    if json:
-        output.json_document({"app": place.path.name, **entry})
-        return
-    print(f"{place.path.name}: back to savepoint {name}; the next start goes on from there")
-    if entry["undo"]:
-        output.say(f"what it was before is savepoint {entry['undo']}")
+    with opened_place(app, home) as place:
+        wanted = dialog.tables_of(place, tables)
+        dialog.refuse_running(place, "stop it first: a restore replaces its state")
+        if not yes:
+            ask(f"Put {', '.join(wanted) or place.path.name} back to savepoint {name}?")
+        with dialog.progress() as told:
+            entry = restoring.restore(place, name, wanted, why, told)
+        if json:
+            output.json_document({"app": place.path.name, **entry})
+            return
+        print(f"{place.path.name}: back to savepoint {name}; the next start goes on from there")
+        if entry["undo"]:
+            output.say(f"what it was before is savepoint {entry['undo']}")

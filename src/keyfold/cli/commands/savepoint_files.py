@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from keyfold.cli.commands.savepoint import App, Name
-from keyfold.cli.options import Home, Json
+from keyfold.cli.commands.savepoint import Name
+from keyfold.cli.options import AppName, Home, Json
 
 
 def clone(
@@ -18,7 +18,7 @@ def clone(
         str | None,
         typer.Option("--to-home", metavar="DIR", help="Its home. Default: the same.", show_default=False),
     ] = None,
-    app: App = None,
+    app: AppName = None,
     home: Home = None,
     json: Json = False,
 ) -> None:
@@ -29,16 +29,17 @@ def clone(
     Example: keyfold savepoint clone before-upgrade shop_green
     """
     from keyfold.cli import savepoint_dialog as dialog
+    from keyfold.cli.app_home import opened_place
     from keyfold.engine.savepoint import clone as cloning
     from keyfold.engine.storage.layout import app_home
     from keyfold.plan.validate import arguments
 
     arguments.identifier(new, "an app", None)
-    source = dialog.place_of(app, home)
-    target = app_home(dialog.home_path(to_home or home), new)
-    with dialog.progress() as told:
-        found = cloning.clone(source, name, target, told)
-    dialog.say(found, json, f"app {new}: {dialog.summary(found)}")
+    with opened_place(app, home) as source:
+        target = app_home(dialog.home_path(to_home or home), new)
+        with dialog.progress() as told:
+            found = cloning.clone(source, name, target, told)
+        dialog.say(found, json, f"app {new}: {dialog.summary(found)}")
 
 
 def prune(
@@ -49,7 +50,7 @@ def prune(
             "--older-than", metavar="DURATION", help="Only those that are older.", show_default=False
         ),
     ] = None,
-    app: App = None,
+    app: AppName = None,
     home: Home = None,
     json: Json = False,
 ) -> None:
@@ -60,34 +61,38 @@ def prune(
     from datetime import timedelta
 
     from keyfold.cli import savepoint_dialog as dialog
+    from keyfold.cli.app_home import opened_place
     from keyfold.engine.savepoint.savepoints import Savepoints
     from keyfold.plan import durations
 
     age = None if older_than is None else timedelta(milliseconds=durations.millis(older_than, "older-than"))
-    found = Savepoints(dialog.place_of(app, home)).prune(keep, age)
-    dialog.deleted([one.name for one in found], json)
+    with opened_place(app, home) as place:
+        found = Savepoints(place).prune(keep, age)
+        dialog.deleted([one.name for one in found], json)
 
 
-def delete(name: Name, app: App = None, home: Home = None, json: Json = False) -> None:
+def delete(name: Name, app: AppName = None, home: Home = None, json: Json = False) -> None:
     """Delete a savepoint.
 
     Example: keyfold savepoint delete before-upgrade
     """
     from keyfold.cli import savepoint_dialog as dialog
+    from keyfold.cli.app_home import opened_place
     from keyfold.engine.savepoint.savepoints import Savepoints
 
-    savepoints = Savepoints(dialog.place_of(app, home))
-    savepoints.storage(name)
-    if name not in savepoints.names():
-        savepoints.find(name)
-    savepoints.delete(name)
-    dialog.deleted([name], json)
+    with opened_place(app, home) as place:
+        savepoints = Savepoints(place)
+        savepoints.storage(name)
+        if name not in savepoints.names():
+            savepoints.find(name)
+        savepoints.delete(name)
+        dialog.deleted([name], json)
 
 
 def export(
     name: Name,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.", show_default=False)],
-    app: App = None,
+    app: AppName = None,
     home: Home = None,
     json: Json = False,
 ) -> None:
@@ -96,11 +101,13 @@ def export(
     Example: keyfold savepoint export before-upgrade shop.savepoint
     """
     from keyfold.cli import savepoint_dialog as dialog
+    from keyfold.cli.app_home import opened_place
     from keyfold.engine.savepoint import archive
 
-    with dialog.progress() as told:
-        found = archive.export(dialog.place_of(app, home), name, file, told)
-    dialog.say(found, json, f"{file}: savepoint {name}, {dialog.summary(found)}")
+    with opened_place(app, home) as place:
+        with dialog.progress() as told:
+            found = archive.export(place, name, file, told)
+        dialog.say(found, json, f"{file}: savepoint {name}, {dialog.summary(found)}")
 
 
 def import_(

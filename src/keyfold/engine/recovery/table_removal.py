@@ -6,15 +6,12 @@ next command or start finishes it before anything else. `audit.jsonl` has a line
 
 from __future__ import annotations
 
-import getpass
 import json
-import os
-import uuid
 from collections.abc import Iterable
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
+from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.engine.storage.lease import Lease
 from keyfold.engine.storage.stored_file import StoredFile
@@ -23,7 +20,6 @@ from keyfold.fault_points import FaultPoint, reached
 
 What = Literal["drop", "reset"]
 _INTENT: Final = "removing.json"
-_AUDIT: Final = "audit.jsonl"
 
 
 def tables(place: AppHome) -> list[str]:
@@ -73,7 +69,7 @@ def finish(place: AppHome) -> str | None:
         entry = json.loads(place.storage.read(_INTENT))
     except FileNotFoundError:
         return None
-    audit(place, entry)
+    audit.append(place.storage, entry)
     reached(FaultPoint.REMOVAL_AUDITED)
     for name in entry["tables"]:
         _remove_files(place, name)
@@ -87,40 +83,18 @@ def finish(place: AppHome) -> str | None:
 
 
 def _entry(place: AppHome, what: What, names: list[str], why: str | None) -> dict[str, Any]:
-    return {
-        "id": uuid.uuid4().hex,
-        "at": datetime.now(UTC).isoformat(),
-        "user": user(),
-        "what": what,
-        "tables": names,
-        "batches": {name: place.table(name).committed() for name in names},
-        "bytes": sum(size(place, name) for name in names),
-        "why": why,
-    }
-
-
-def user() -> str:
-    """Who runs this process, for the record."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # a user id without a name
-        return str(os.getuid())
+    return audit.entry(
+        what,
+        why,
+        tables=names,
+        batches={name: place.table(name).committed() for name in names},
+        bytes=sum(size(place, name) for name in names),
+    )
 
 
 def size(place: AppHome, table: str) -> int:
     """The bytes that a table has in the home, without its view."""
     return place.table(table).storage.size()
-
-
-def audit(place: AppHome, entry: dict[str, Any]) -> None:
-    """Adds the line, unless an earlier attempt did."""
-    try:
-        before = place.storage.read(_AUDIT)
-    except FileNotFoundError:
-        before = b""
-    if entry["id"].encode() not in before:
-        line = json.dumps(entry, ensure_ascii=False)
-        place.storage.put(_AUDIT, before + line.encode() + b"\n")
 
 
 def _remove_files(place: AppHome, table: str) -> None:

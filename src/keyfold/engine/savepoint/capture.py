@@ -18,6 +18,7 @@ from keyfold.engine.log.manifest import LAYOUT
 from keyfold.engine.recovery import table_removal
 from keyfold.engine.savepoint.manifest import SavedFile, SavedTable, Savepoint
 from keyfold.engine.savepoint.savepoints import FILES, VIEW, Savepoints
+from keyfold.engine.storage import audit
 from keyfold.engine.storage.contract import FileFacts, Storage
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import NameTaken, QueryError, did_you_mean
@@ -97,7 +98,7 @@ class Capture:
             name=self._name,
             app=self._place.path.name,
             at=datetime.now(UTC),
-            user=table_removal.user(),
+            user=audit.user(),
             why=self._why,
             live=self._live,
             spark=spark_version(),
@@ -111,6 +112,11 @@ class Capture:
         reached(FaultPoint.SAVEPOINT_READ, name=self._name)
         if not self._savepoints.add(found):
             raise taken(found.app, self._name)
+        batches = {name: table.batch for name, table in self._tables.items()}
+        done = audit.entry(
+            "savepoint", self._why, savepoint=self._name, tables=list(batches), batches=batches
+        )
+        audit.append(self._place.storage, done)
         return found
 
     def _digests(self) -> Iterator[SavedFile]:

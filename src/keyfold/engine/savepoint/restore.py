@@ -7,7 +7,6 @@ next command or start finishes it before anything else.
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -18,6 +17,7 @@ from keyfold.engine.savepoint import verify
 from keyfold.engine.savepoint.capture import Progress, captured, flush_directories, in_parallel
 from keyfold.engine.savepoint.manifest import SavedFile, Savepoint
 from keyfold.engine.savepoint.savepoints import FILES, VIEW, Savepoints
+from keyfold.engine.storage import audit
 from keyfold.engine.storage.files import replace_file
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease
@@ -45,10 +45,7 @@ def restore(
         wanted = _tables(place, savepoint, tables)
         verify.require_whole(savepoint, Savepoints(place).storage(name), progress)
         undo = _saved(place, name, progress)
-        entry = {
-            **_entry(place, savepoint, wanted, whole=savepoint.whole and not tables, why=why),
-            "undo": undo,
-        }
+        entry = _entry(place, savepoint, wanted, savepoint.whole and not tables, why, undo)
         reached(FaultPoint.RESTORE_REQUESTED)
         place.storage.put(_INTENT, json.dumps(entry).encode())
         reached(FaultPoint.RESTORE_RECORDED)
@@ -86,7 +83,7 @@ def finish(place: AppHome) -> None:
     reached(FaultPoint.RESTORE_VIEW_DONE)
     _put_back_plan(place, savepoint, entry)
     reached(FaultPoint.RESTORE_PLAN_DONE)
-    table_removal.audit(place, entry)
+    audit.append(place.storage, entry)
     place.storage.delete(_INTENT)
 
 
@@ -149,23 +146,21 @@ def _tables(place: AppHome, savepoint: Savepoint, wanted: Sequence[str]) -> list
 
 
 def _entry(
-    place: AppHome, savepoint: Savepoint, tables: list[str], *, whole: bool, why: str | None
+    place: AppHome, savepoint: Savepoint, tables: list[str], whole: bool, why: str | None, undo: str | None
 ) -> dict[str, Any]:
     now = table_removal.tables(place)
     batches = {}
     for name in tables:
         with suppress(OSError, KeyfoldError):
             batches[name] = place.table(name).committed()
-    return {
-        "id": uuid.uuid4().hex,
-        "at": datetime.now(UTC).isoformat(),
-        "user": table_removal.user(),
-        "what": "restore",
-        "savepoint": savepoint.name,
-        "tables": tables,
-        "whole": whole,
-        "removed": [name for name in now if name not in tables] if whole else [],
-        "batches": batches,
-        "restored": {name: savepoint.tables[name].batch for name in tables},
-        "why": why,
-    }
+    return audit.entry(
+        "restore",
+        why,
+        savepoint=savepoint.name,
+        tables=tables,
+        whole=whole,
+        removed=[name for name in now if name not in tables] if whole else [],
+        batches=batches,
+        restored={name: savepoint.tables[name].batch for name in tables},
+        undo=undo,
+    )

@@ -1,0 +1,52 @@
+"""Finds the home of a whole app, for commands that name no table."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from keyfold.engine.storage.layout import AppHome
+
+
+@contextmanager
+def opened_place(app: str | None, home: str | None) -> Iterator[AppHome]:
+    """The app that was named, or the only one of the home; also one that has savepoints and nothing else.
+
+    A home that is not on a local disk is opened through Spark.
+    """
+    from keyfold.cli.home_reader import home_of, remote_storage
+    from keyfold.engine.storage.layout import AppHome
+    from keyfold.settings import load
+
+    address = home or os.environ.get("KEYFOLD_HOME") or ""
+    if "://" not in address or address.startswith("file:"):
+        yield on_disk(app, home_of(home))
+        return
+    settings = load(home=home)
+    with remote_storage(settings) as storage:
+        known = [name for name in storage.list() if {"app.json", "savepoints"} & set(storage.list(name))]
+        name = _chosen(app, known, address)
+        yield AppHome(settings.local_directory / name, storage.below(name))
+
+
+def on_disk(app: str | None, home: Path) -> AppHome:
+    """The same in a home on a local disk."""
+    from keyfold.engine.storage.layout import AppHome, apps
+
+    known = {*apps(home), *(path.parent.name for path in home.glob("*/savepoints"))}
+    return AppHome(home.resolve() / _chosen(app, sorted(known), home))
+
+
+def _chosen(app: str | None, known: list[str], home: object) -> str:
+    from keyfold.engine.storage.layout import resolved
+    from keyfold.errors import BadOption
+
+    if app is None and len(known) > 1:
+        raise BadOption(
+            "the home has several apps", given=home, hint=f"--app NAME, one of {', '.join(known)}"
+        )
+    return resolved(app or (known[0] if known else "?"), home, known, table=False)[0]

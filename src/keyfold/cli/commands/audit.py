@@ -1,0 +1,67 @@
+"""`keyfold audit list | verify`: who did what to an app's state, and whether that record is whole."""
+
+from __future__ import annotations
+
+import typer
+
+from keyfold.cli.options import AppName, Home, Json
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.callback()
+def _group() -> None:
+    """List and verify what people did to an app's state: drops, resets, savepoints, restores.
+
+    Example: keyfold audit list
+    """
+
+
+@app.command("list")
+def list_(app: AppName = None, home: Home = None, json: Json = False) -> None:
+    """List what was done, oldest first: when, by whom, on which tables and batches, and why.
+
+    Example: keyfold audit list --app shop
+    """
+    from keyfold.cli import output
+    from keyfold.cli.app_home import opened_place
+    from keyfold.engine.storage import audit
+
+    with opened_place(app, home) as place:
+        found = audit.entries(place.storage)
+    if json:
+        output.json_document(found)
+        return
+    columns = ("at", "user", "what", "tables", "batches", "why")
+    output.table(columns, ([_cell(one.get(name)) for name in columns] for one in found))
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {batch}" for name, batch in value.items())
+    return ", ".join(value) if isinstance(value, list) else str(value or "")
+
+
+@app.command()
+def verify(app: AppName = None, home: Home = None, json: Json = False) -> None:
+    """Check the chain of hashes: whether a line was changed or removed after it was written.
+
+    Exits with 1, and names the lines. Lines that were cut off at the end leave no trace.
+
+    Example: keyfold audit verify --app shop
+    """
+    from keyfold.cli import output
+    from keyfold.cli.app_home import opened_place
+    from keyfold.engine.storage import audit
+
+    with opened_place(app, home) as place:
+        count, found = len(audit.entries(place.storage)), audit.breaks(place.storage)
+    if json:
+        broken = [{"line": one.line, "problem": one.problem} for one in found]
+        output.json_document({"entries": count, "whole": not found, "breaks": broken})
+    elif found:
+        output.table(("line", "problem"), ((one.line, one.problem) for one in found))
+    else:
+        print(f"{count:,} entries: all as they were written")
+    if found:
+        raise typer.Exit(1)
