@@ -25,6 +25,7 @@ from keyfold.cli.commands import (
     run,
     savepoint,
     savepoint_files,
+    standby,
     status,
 )
 
@@ -59,6 +60,7 @@ def _everywhere(
 
 app.command("init")(init.command)
 app.command("run")(run.command)
+app.command("standby")(standby.command)
 app.add_typer(dev.app, name="dev")
 app.command("get", cls=get.KeyCommand)(get.command)
 app.command("rows")(rows.command)

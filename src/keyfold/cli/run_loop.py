@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from keyfold.cli import log_lines, output
 from keyfold.cli.main import Interrupted
 from keyfold.cli.signals import Stopping
-from keyfold.errors import KeyfoldError
+from keyfold.errors import HomeLocked, KeyfoldError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from keyfold.plan.nodes import AppSpec
 
 Watch = Mapping[str, Mapping[str, Any]]
+# How often a standby looks whether the other process has ended.
+STANDBY_SECONDS = 0.5
 Ended = Literal["drained", "time", "signal", "idle", "over"]
 
 
@@ -37,16 +39,18 @@ def lived(
     before_end: Callable[[Handle], None] | None = None,
     watch: Watch | None = None,
     loading: Callable[[], None] = lambda: None,
+    standby: bool = False,
 ) -> tuple[Ended, dict[str, Any], int | None]:
     """Runs an app to its end: how it ended, its last status, and the signal if it was one.
 
     `meanwhile` is called once it is up, `before_end` when it is about to be stopped; of the tables in
     `watch` the live screen shows rows too. `loading` is called while Java comes up.
+    `standby`: if another process runs the app, wait until it has ended.
     """
     from keyfold.engine.jvm import class_archive, process
 
     with Stopping() as stopping, output.warnings_said(), process.ending_java():
-        handle = started(spec, file, home, settings or {}, stopping, loading)
+        handle = started(spec, file, home, settings or {}, stopping, loading, standby=standby)
         try:
             if meanwhile:
                 meanwhile(handle, stopping)
@@ -75,6 +79,8 @@ def started(
     settings: Mapping[str, Any],
     stopping: Stopping,
     loading: Callable[[], None] = lambda: None,
+    *,
+    standby: bool = False,
 ) -> Handle:
     """The app, started, with what the start does shown; `loading` is called while Java comes up."""
     from keyfold.cli.startup_bar import Starting
@@ -87,7 +93,8 @@ def started(
             from keyfold.engine.start import start
 
             loading()
-            handle = start(spec, home=home, settings=settings, tell=tell, alone=True)
+            waits = Standby(spec.name).wait if standby else None
+            handle = start(spec, home=home, settings=settings, tell=tell, alone=True, standby=waits)
             # At once: from here on a signal must not leave the queries without anybody who stops them.
             stopping.up()
     except KeyboardInterrupt:
@@ -96,6 +103,20 @@ def started(
     tables = ", ".join(table.name for table in handle.spec.tables)
     output.say(f"{handle.spec.name} is running in {handle.home.shown}: {tables}")
     return handle
+
+
+class Standby:
+    """Waits for the process that runs the app, and says once that it does."""
+
+    def __init__(self, app: str) -> None:
+        self._app, self._said = app, False
+
+    def wait(self, held: HomeLocked) -> None:
+        """Called while the other process runs the app."""
+        if not self._said:
+            output.say(f"{held.given or 'another process'} runs {self._app}; standing by to take over")
+            self._said = True
+        time.sleep(STANDBY_SECONDS)
 
 
 def waited(

@@ -37,7 +37,7 @@ from keyfold.engine.storage.layout import AppHome, TableHome, app_home, remote_a
 from keyfold.engine.storage.lease import Lease
 from keyfold.engine.storage.processes import jvm_pid
 from keyfold.engine.storage.remote import SparkStorage
-from keyfold.errors import RunError
+from keyfold.errors import HomeLocked, RunError
 from keyfold.plan.nodes import AppSpec, TableSpec
 from keyfold.plan.validate import arguments
 from keyfold.settings import Settings, load
@@ -62,11 +62,14 @@ def start(
     changelog: bool = False,
     tell: Tell = brief,
     alone: bool = False,
+    standby: Callable[[HomeLocked], None] | None = None,
 ) -> Handle:
     """Starts every table of the app and returns at once.
 
     `spark`: a session, or settings for one. `feeds`: directories of JSON rows in place of streams' sources.
     `changelog`: keep the changes of each batch. `alone`: the process ends with this run.
+    `standby`: called again and again while another process holds the home, in place of an error; the start
+    goes on when that has ended. Spark is up by then.
     """
     arguments.require_tables(spec)
     if isinstance(spark, Mapping):
@@ -83,8 +86,10 @@ def start(
         with remote_home.explained(wanted.home):
             storage = SparkStorage(session.kernel(own), own, f"{wanted.home}/{spec.name}")
             place = remote_app_home(storage, wanted.local_directory, spec.name)
+    if standby is not None:
+        own = own or _session(spec, spark, wanted, tell, alone)
     with remote_home.explained(str(wanted.home)):
-        lease = Lease(place, seconds=wanted.lease_seconds).take()
+        lease = _taken(place, wanted, standby)
     try:
         place.use_local(wanted.local)
         clone.discard_unfinished(place)
@@ -101,6 +106,16 @@ def start(
             record_failure(place, error)
         lease.release()
         raise
+
+
+def _taken(place: AppHome, wanted: Settings, standby: Callable[[HomeLocked], None] | None) -> Lease:
+    while True:
+        try:
+            return Lease(place, seconds=wanted.lease_seconds).take()
+        except HomeLocked as error:
+            if standby is None:
+                raise
+            standby(error)
 
 
 def _session(spec: AppSpec, spark: Any, wanted: Settings, tell: Tell, alone: bool) -> SparkSession:

@@ -16,6 +16,20 @@ if TYPE_CHECKING:
     from keyfold.plan.nodes import AppSpec
 
 
+Master = Annotated[
+    str | None, typer.Option("--master", metavar="URL", help="Spark's master, such as local[4].")
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="A keyfold setting or, if it begins with spark., a Spark setting; can be repeated.",
+        show_default=False,
+    ),
+]
+
+
 def command(
     app: AppFile,
     drain: Annotated[
@@ -29,18 +43,8 @@ def command(
         str | None,
         typer.Option("--every", metavar="TIME", help="Time between batches; overrides the app's."),
     ] = None,
-    master: Annotated[
-        str | None, typer.Option("--master", metavar="URL", help="Spark's master, such as local[4].")
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="A keyfold setting or, if it begins with spark., a Spark setting; can be repeated.",
-            show_default=False,
-        ),
-    ] = None,
+    master: Master = None,
+    set_: Set = None,
     home: Home = None,
     json: Json = False,
 ) -> None:
@@ -56,7 +60,7 @@ def command(
     from keyfold.cli.app_loader import beside, by_value, load
 
     seconds = seconds_of(for_)
-    settings = {**_settings(set_ or []), **({"master": master} if master else {})}
+    settings = settings_of(set_, master)
     with output.only_results():
         loaded = load(app)
         beside(loaded)
@@ -87,6 +91,11 @@ def _with_every(spec: AppSpec, every: str | None) -> AppSpec:
     from keyfold.plan import durations
 
     return spec if every is None else replace(spec, every_ms=durations.millis(every, "--every"))
+
+
+def settings_of(given: list[str] | None, master: str | None) -> dict[str, Any]:
+    """`--set` and `--master` as settings."""
+    return {**_settings(given or []), **({"master": master} if master else {})}
 
 
 def _settings(given: list[str]) -> dict[str, Any]:

@@ -1,0 +1,35 @@
+"""`keyfold standby APP.py`: waits for the process that runs an app to end, and takes over."""
+
+from __future__ import annotations
+
+from keyfold.cli.commands.run import Master, Set, settings_of
+from keyfold.cli.options import AppFile, Home, Json
+
+
+def command(
+    app: AppFile, master: Master = None, set_: Set = None, home: Home = None, json: Json = False
+) -> None:
+    """Stand by with Spark up, and run the app as soon as the process that runs it has ended.
+
+    On the same machine a process that has ended, however it did, is noticed within a second. On another
+    machine, with a home that both can write, a process that was killed is replaced when its lease is over
+    (lease_seconds). If no process runs the app, it starts at once. Run the same code as the other process.
+
+    Example: keyfold standby shop.py --home hdfs://host/keyfold
+    """
+    from keyfold.cli import log_lines, output, run_loop
+    from keyfold.cli.app_loader import beside, by_value, load
+
+    with output.only_results():
+        loaded = load(app)
+        beside(loaded)
+        ended, status, _ = run_loop.lived(
+            loaded.app.spec(),
+            loaded.path.name,
+            home=home,
+            settings=settings_of(set_, master),
+            loading=lambda: by_value(loaded.module),
+            standby=True,
+        )
+    output.json_document({**status, "ended": ended}) if json else log_lines.show(status)
+    log_lines.warn(status)
