@@ -34,8 +34,9 @@ def publish(
     schema: pa.Schema | None = None,
     at: datetime | None = None,
     counts: Mapping[str, int] | None = None,
+    previous: int | None = None,
 ) -> Manifest:
-    """Publishes a batch; `schema` is that of changes."""
+    """Publishes a batch; `schema` is that of changes, `previous` the batch before that it names."""
     parts = []
     for kind, some in (rows or {}).items():
         if some:
@@ -45,7 +46,7 @@ def publish(
             log.storage.put(name, content)
             parts.append(Part(name, kind, len(some), len(content), f"crc32:{zlib.crc32(content):08x}"))
     counted = {kind: len((rows or {}).get(kind, ())) for kind in KINDS} | dict(counts or {})
-    found = Manifest(batch, 1, at or datetime.now(UTC), None, counted, tuple(parts))
+    found = Manifest(batch, 1, at or datetime.now(UTC), None, counted, tuple(parts), previous=previous)
     log.file(batch).put(found.encode())
     return found
 

@@ -18,6 +18,11 @@ class FaultPoint(StrEnum):
     VIEW_COMMITTED = "view committed"  # (table, batch) in the view's own thread
     SINK_WRITTEN = "sink written"  # (table, batch) its position is not recorded yet
     BATCH_DONE = "batch done"  # (table, batch) all that is left is Spark's commit
+    MERGE_WRITTEN = "merge written"  # (batches) the merged files of a log; nothing refers to them yet
+    MERGE_PUBLISHED = "merge published"  # (batches) what the merged batches replace is still there
+    MERGE_MANIFESTS_REMOVED = (
+        "merge manifests removed"  # (batches) those of each batch; their parts are there
+    )
     SNAPSHOT_WRITTEN = "snapshot written"  # (table, batch) for a table that begins to read another
     SNAPSHOT_RECORDED = "snapshot recorded"  # (table, batch)
     REMOVAL_REQUESTED = "removal requested"  # () nothing has been written

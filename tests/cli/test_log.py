@@ -10,6 +10,7 @@ import pytest
 
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.lease import Lease
 from tests.cli.conftest import ROWS, TOTALS, Cli, make_app
 from tests.log_files import publish
 
@@ -74,6 +75,27 @@ def test_side_outputs_of_batches_whose_changes_are_gone_are_deleted(cli: Cli, lo
     wrong = cli("log", "prune", "totals", *home(log), "--older-than", "soon")
     assert wrong.code == 2
     assert "older-than" in wrong.err
+
+
+def test_old_batches_are_merged_unless_the_app_runs(cli: Cli, log: TableLog) -> None:
+    for batch in range(12, 30):
+        row = {"_op": "upsert", "region": str(batch)}
+        publish(log, batch, {"change": [row], "rejected": [REJECTED]}, schema=CHANGES)
+    lease = Lease(AppHome(log.storage.root.parents[2])).take()
+    running = cli("log", "compact", "totals", *home(log))
+    assert (running.code, "already runs shop" in running.err) == (1, True)
+    lease.release()
+    done = cli("log", "compact", "shop.totals", *home(log), "--json")
+    assert "batches 0-19 merged" in done.err
+    assert done.json["batches"] == 10
+    assert (done.json["before"]["files"], done.json["after"]["files"]) == (29, 3)
+    assert done.json["after"]["bytes"] < done.json["before"]["bytes"]
+    shown = cli("log", "show", "totals", *home(log))
+    assert [shown.out.splitlines()[2].split()[i] for i in (0, 2, 4, 6)] == ["0-19", "11", "9", "2"]
+    merged = cli("log", "show", "totals", *home(log), "--json").json["batches"][0]
+    assert (merged["first"], merged["batch"], merged["change"]) == (0, 19, 11)
+    assert cli("log", "verify", "totals", *home(log), "--json").json["files"] == 2 + 20
+    assert cli("log", "compact", "totals", *home(log)).out == "nothing to merge\n"
 
 
 def test_an_unknown_table_suggests_a_near_one(cli: Cli, log: TableLog) -> None:

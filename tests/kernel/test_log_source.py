@@ -15,7 +15,12 @@ import pytest
 
 from keyfold.engine import session
 from keyfold.engine.internal_columns import BATCH, POSITION
+from keyfold.engine.log.compaction import Compaction
+from keyfold.engine.log.table_log import TableLog
+from keyfold.engine.storage.layout import app_home
+from keyfold.engine.storage.lease import Lease
 from keyfold.testing import shared_session
+from tests.log_files import publish
 
 pytestmark = pytest.mark.jvm
 
@@ -312,3 +317,44 @@ def test_a_log_that_was_pruned_past_its_reader_is_refused(log: Log, reader: Read
         log.publish(batch, [change("a", batch)])
     log.prune(2)
     assert "begins after batch 2, needed 1" in reader.failure()
+
+
+def test_merged_batches_are_read_like_others(tmp_path: Path) -> None:
+    log = TableLog(tmp_path / "log")
+
+    def published(batches: range) -> None:
+        for batch in batches:
+            rows = [change(f"k{n}", batch * 10 + n) for n in range(batch % 4)]
+            publish(log, batch, {"change": rows}, schema=SCHEMA, previous=batch - 1 if batch else None)
+
+    def in_order(batches: dict[int, list[tuple[Any, ...]]]) -> list[tuple[Any, ...]]:
+        """Batch, key and value of all rows, by batch and position."""
+        rows = sorted((row for rows in batches.values() for row in rows), key=lambda row: row[2:])
+        return [(batch, k, n) for k, n, batch, _ in rows]
+
+    expected = [(b, f"k{n}", b * 10 + n) for b in range(30) for n in range(b % 4)]
+    half = Reader(Log(tmp_path / "log"), tmp_path / "half")
+    published(range(15))
+    session.kernel(shared_session()).published(half.log.uri, 14)
+    first = in_order(half.read())
+    published(range(15, 30))
+    lease = Lease(app_home(tmp_path, "shop")).take()
+    assert [str(merge.of) for merge in Compaction(log, lease).run()] == ["0-19"]
+    lease.release()
+    session.kernel(shared_session()).published(half.log.uri, 29)
+    assert first + in_order(half.read()) == expected
+    assert in_order(Reader(half.log, tmp_path / "whole").read()) == expected
+    # Two batches of the log in each batch of the reader: not all that a merged file has.
+    few = Reader(half.log, tmp_path / "few", {"maxBatchesPerTrigger": "2"})
+    assert len(few.read()) > 10
+    assert in_order(few.batches) == expected
+
+
+def test_a_manifest_that_is_missing_in_the_middle_is_named(tmp_path: Path) -> None:
+    log = TableLog(tmp_path / "log")
+    for batch in (0, 1, 3, 4):
+        publish(
+            log, batch, {"change": [change("a", batch)]}, schema=SCHEMA, previous=max(batch - 1, 0) or None
+        )
+    failure = Reader(Log(tmp_path / "log"), tmp_path / "reader").failure()
+    assert "/2.json is missing" in failure

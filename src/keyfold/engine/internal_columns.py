@@ -32,6 +32,8 @@ PREVIOUS: Final = "_kf_prev"
 """The row before a change."""
 BATCH: Final = "_kf_batch"
 """The batch of a change that another table reads."""
+MERGED_BATCH: Final = "_kf_merged_batch"
+"""The batch of a change in a file that has changes of many batches."""
 POSITION: Final = "_kf_position"
 """The position of a change, or of a lookup's row, in its file."""
 
@@ -49,6 +51,7 @@ KERNEL: Final = {
     "RowId": ROW_ID,
     "Prev": PREVIOUS,
     "Batch": BATCH,
+    "MergedBatch": MERGED_BATCH,
     "Position": POSITION,
 }
 """The names that Python and the kernel share, by their names in InternalColumns.scala."""

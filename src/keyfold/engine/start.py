@@ -216,7 +216,7 @@ class _Start:
             changes=read or table.spec.history_ms is not None,
             followers=[*followers, *([TablesThatRead(kernel, home.log_url)] if uses else [])],
             lag=self.settings.view_lag,
-            prune=lambda: None if changelog else self._prune(table.spec, log, followers),
+            prune=lambda: None if changelog else self._prune(table.spec, log, writer, followers),
         )
         handle.hooks[name] = hook
         for follower in followers:
@@ -226,13 +226,15 @@ class _Start:
         with of_table(self.spec.name, name, home):
             handle.queries[name] = _begun(table.spec, hook, begin)
 
-    def _prune(self, table: TableSpec, log: TableLog, followers: Sequence[Follower]) -> None:
+    def _prune(
+        self, table: TableSpec, log: TableLog, writer: LogWriter, followers: Sequence[Follower]
+    ) -> None:
         """Removes the batches of a log that everybody has read and whose history is over."""
         positions = [follower.position for follower in followers]
         positions += [readers.kept_after(self.place, use) for use in readers.readers(self.spec, table.name)]
         read_upto = min(positions, default=sys.maxsize)
         history = None if table.history_ms is None else timedelta(milliseconds=table.history_ms)
-        retention.prune(log, read_upto, history)
+        retention.prune(log, read_upto, history, writer.newest)
 
     def _followers(self, handle: Handle, table: Compiled, log: TableLog) -> list[Follower]:
         """The view and the sinks of a table."""

@@ -1,4 +1,4 @@
-"""`keyfold log show | verify | prune`: what a table's log contains, whether it is whole, and less of it."""
+"""`keyfold log show | verify | prune | compact`: what a table's log contains, and less of it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OlderThan = Annotated[
 
 @app.callback()
 def _group() -> None:
-    """Show, verify and prune a table's log: its changes and side outputs, batch by batch.
+    """Show, verify, prune and compact a table's log: its changes and side outputs, batch by batch.
 
     Example: keyfold log show shop.region_totals
     """
@@ -38,7 +38,7 @@ def _group() -> None:
 
 @app.command()
 def show(name: TableName, limit: Newest = None, home: Home = None, json: Json = False) -> None:
-    """List the batches in a table's log: rows by kind, files and their size.
+    """List the batches in a table's log: rows by kind, files and their size. Merged batches are one line.
 
     Changes that all followers have read are removed, and counted in the totals of removed batches.
 
@@ -48,10 +48,10 @@ def show(name: TableName, limit: Newest = None, home: Home = None, json: Json = 
     from keyfold.engine.log import retention
 
     with _log(name, home) as log:
-        found = list(log.after(-1))
+        found = list(_lines(log))
         shown = found if limit is None else found[len(found) - min(limit, len(found)) :]
         known = retention.totals(log)
-        batches = [_batch(log, manifest) for manifest in shown]
+        batches = [_line(log, manifests) for manifests in shown]
     if json:
         output.json_document({"removed_upto": known.upto, "removed": dict(known.counts), "batches": batches})
         return
@@ -64,12 +64,32 @@ def show(name: TableName, limit: Newest = None, home: Home = None, json: Json = 
         output.say(f"changes up to batch {known.upto} were read by all and removed: {counted or 'no rows'}")
 
 
-def _batch(log: TableLog, manifest: Manifest) -> dict[str, Any]:
-    there = [part for part in manifest.parts if log.has(part)]
+def _lines(log: TableLog) -> Iterator[list[Manifest]]:
+    """The batches that a line is about: one, or those that were merged with each other."""
+    of = None
+    merged: list[Manifest] = []
+    for manifest in log.after(-1):
+        now = log.merged.of(manifest.batch)
+        if merged and now != of:
+            yield merged
+            merged = []
+        of = now
+        if of is None:
+            yield [manifest]
+        else:
+            merged.append(manifest)
+    if merged:
+        yield merged
+
+
+def _line(log: TableLog, manifests: list[Manifest]) -> dict[str, Any]:
+    parts = {part.path: part for manifest in manifests for part in manifest.parts}
+    there = [part for part in parts.values() if log.has(part)]
     return {
-        "batch": manifest.batch,
-        "at": manifest.at,
-        **manifest.counts,
+        "first": manifests[0].batch,
+        "batch": manifests[-1].batch,
+        "at": manifests[-1].at,
+        **{kind: sum(m.counts[kind] for m in manifests) for kind in manifests[0].counts},
         "files": len(there),
         "size": sum(part.bytes for part in there),
     }
@@ -78,7 +98,9 @@ def _batch(log: TableLog, manifest: Manifest) -> dict[str, Any]:
 def _cells(row: dict[str, Any], columns: tuple[str, ...]) -> list[Any]:
     from keyfold.cli import formatting
 
-    shown = {**row, "at": formatting.moment(row["at"]), "size": formatting.size(row["size"])}
+    batch = row["batch"] if row["first"] == row["batch"] else f"{row['first']}-{row['batch']}"
+    at, size = formatting.moment(row["at"]), formatting.size(row["size"])
+    shown = {**row, "batch": batch, "at": at, "size": size}
     return [shown[column] for column in columns]
 
 
@@ -95,11 +117,11 @@ def verify(name: TableName, home: Home = None, json: Json = False) -> None:
 
     with _log(name, home) as log:
         gone, files, size = retention.totals(log).upto, 0, 0
-        for manifest in log.after(-1):
-            for part in manifest.parts:
-                if part.kind != "change" or manifest.batch > gone:
-                    log.verify(part)
-                    files, size = files + 1, size + part.bytes
+        for manifests in _lines(log):
+            there = (p for m in manifests for p in m.parts if p.kind != "change" or m.batch > gone)
+            for part in {part.path: part for part in there}.values():
+                log.verify(part)
+                files, size = files + 1, size + part.bytes
     if json:
         output.json_document({"files": files, "bytes": size, "whole": True})
     else:
@@ -128,6 +150,42 @@ def prune(name: TableName, older_than: OlderThan = None, home: Home = None, json
         output.json_document({"batches": batches, "bytes": size})
     else:
         print(f"side outputs of {batches:,} batches deleted, {formatting.size(size)}")
+
+
+@app.command()
+def compact(name: TableName, home: Home = None, json: Json = False) -> None:
+    """Merge the many small files of a table's old batches into a few large ones.
+
+    What followers and other commands read does not change. The app must not be running. The newest ten
+    batches stay as they are; so do batches that are large already.
+
+    Example: keyfold log compact shop.region_totals
+    """
+    from dataclasses import asdict
+
+    from keyfold.cli import formatting, output
+    from keyfold.cli.removal_dialog import found
+    from keyfold.engine.log.compaction import Compaction, Size
+    from keyfold.engine.log.table_log import TableLog
+    from keyfold.engine.storage.lease import Lease
+
+    batches, before, after = 0, Size(), Size()
+    with found(name, home) as (place, table):
+        lease = Lease(place).take()
+        try:
+            for merge in Compaction(TableLog(place.table(table).log_files), lease).run():
+                output.say(f"batches {merge.of} merged")
+                batches, before, after = batches + merge.batches, before + merge.before, after + merge.after
+        finally:
+            lease.release()
+    if json:
+        output.json_document({"batches": batches, "before": asdict(before), "after": asdict(after)})
+    elif batches:
+        was = f"{before.files:,} files, {formatting.size(before.bytes)}"
+        now = f"{after.files:,} files, {formatting.size(after.bytes)}"
+        print(f"{batches:,} batches merged: {was} before, {now} now")
+    else:
+        print("nothing to merge")
 
 
 @contextmanager

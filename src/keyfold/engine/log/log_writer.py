@@ -24,6 +24,8 @@ class LogWriter:
 
     def __init__(self, kernel: Any, log: TableLog, table: str, lease: Lease) -> None:
         self._kernel, self._log, self._table, self._lease = kernel, log, table, lease
+        self.newest = log.newest()
+        """The newest batch that is published."""
 
     def publish(
         self,
@@ -57,6 +59,7 @@ class LogWriter:
             parts=tuple(parts),
             reasons=tuple(Reason(**reason) for reason in written["reasons"]),
             offsets=tuple(offsets),
+            previous=self.newest,
         )
         if not self._log.storage.put_new(self._log.file(batch).path, manifest.encode()):
             raise HomeLocked(
@@ -64,6 +67,7 @@ class LogWriter:
                 given=self._log.file(batch),
                 hint="let one process run the app",
             )
+        self.newest = batch
         reached(FaultPoint.BATCH_PUBLISHED, table=self._table, batch=batch)
         return manifest
 
@@ -84,16 +88,27 @@ class LogWriter:
 
     def sweep(self) -> None:
         """Removes the parts of attempts that a killed process did not publish."""
-        storage, published = self._log.storage, set(self._log.batches())
-        found: dict[int, list[str]] = {}
-        for directory in storage.list("data"):
-            found.setdefault(int(directory.partition("-")[0]), []).append(directory)
-        for batch, directories in found.items():
-            manifest = self._log.find(batch) if len(directories) > 1 else None
-            if len(directories) == 1 and batch in published:
-                continue
-            listed = {part.path.split("/")[1] for part in manifest.parts} if manifest else set()
-            for directory in directories:
-                if directory not in listed:
-                    storage.delete(f"data/{directory}", durable=False)
-        storage.sweep()
+        sweep(self._log)
+
+
+def sweep(log: TableLog) -> None:
+    """Removes what no manifest lists, and what merged batches have replaced; the caller holds the lease."""
+    storage, own = log.storage, set(log.own_batches())
+    log.merged.sweep()
+    replaced = [batch for batch in own if log.merged.of(batch) is not None]
+    for batch in replaced:
+        # Before its parts, which it lists.
+        storage.delete(log.file(batch).path)
+    own.difference_update(replaced)
+    found: dict[int, list[str]] = {}
+    for directory in storage.list("data"):
+        found.setdefault(int(directory.partition("-")[0]), []).append(directory)
+    for batch, directories in found.items():
+        if len(directories) == 1 and batch in own:
+            continue
+        manifest = log.find(batch) if batch in own else None
+        listed = {part.path.split("/")[1] for part in manifest.parts} if manifest else set()
+        for directory in directories:
+            if directory not in listed:
+                storage.delete(f"data/{directory}", durable=False)
+    storage.sweep()

@@ -8,7 +8,8 @@ of an attempt that was interrupted.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal, get_args
@@ -24,13 +25,18 @@ KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 @dataclass(frozen=True)
 class Part:
-    """A file of a batch; `path` is relative to the log's directory."""
+    """Rows of a batch in a file; `path` is relative to the log's directory.
+
+    `first`: in a file that has rows of other batches too, the position of the batch's first row. `bytes` and
+    `checksum` are those of the file.
+    """
 
     path: str
     kind: Kind
     rows: int
     bytes: int
     checksum: str
+    first: int | None = None
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,11 @@ class Reason:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a batch has published."""
+    """What a batch has published.
+
+    `previous`: the batch that was published before it, None for the first one. Numbers may have gaps, and
+    this tells them from a manifest that was lost.
+    """
 
     batch: int
     epoch: int
@@ -54,6 +64,7 @@ class Manifest:
     parts: tuple[Part, ...] = ()
     reasons: tuple[Reason, ...] = ()
     offsets: tuple[Any, ...] = field(default=())
+    previous: int | None = None
 
     def of_kind(self, kind: Kind) -> list[Part]:
         """The parts with rows of a kind."""
@@ -64,40 +75,66 @@ class Manifest:
         """Whether the changes of the batch were kept, and not only counted."""
         return sum(part.rows for part in self.of_kind("change")) == self.counts["change"]
 
-    def encode(self) -> bytes:
-        """The manifest as it is on disk."""
-        document = {
+    def document(self) -> dict[str, Any]:
+        """The manifest as JSON has it."""
+        return {
             "layout": LAYOUT,
             "epoch": self.epoch,
             "batch": self.batch,
+            "previous": self.previous,
             "at": self.at.isoformat(),
             "watermark": None if self.watermark is None else self.watermark.isoformat(),
             "offsets": self.offsets,
-            "parts": [asdict(part) for part in self.parts],
+            "parts": [_present(part) for part in self.parts],
             "counts": dict(self.counts),
             "reasons": [asdict(reason) for reason in self.reasons],
         }
-        return json.dumps(document, ensure_ascii=False).encode()
+
+    def encode(self) -> bytes:
+        """The manifest as it is on disk."""
+        return json.dumps(self.document(), ensure_ascii=False).encode()
+
+
+def _present(part: Part) -> dict[str, Any]:
+    return {name: value for name, value in asdict(part).items() if value is not None}
 
 
 def decode(content: bytes, file: object) -> Manifest:
     """The manifest in a file's content; `file` is named if that can't be read."""
-    try:
+    with readable(file):
         found = json.loads(content)
-        if found["layout"] != LAYOUT:
-            raise other_layout(file, found["layout"])
-        return Manifest(
-            batch=int(found["batch"]),
-            epoch=int(found["epoch"]),
-            at=datetime.fromisoformat(found["at"]),
-            watermark=None if found["watermark"] is None else datetime.fromisoformat(found["watermark"]),
-            counts={kind: int(found["counts"].get(kind, 0)) for kind in KINDS},
-            parts=tuple(Part(**part) for part in found["parts"]),
-            reasons=tuple(Reason(**reason) for reason in found["reasons"]),
-            offsets=tuple(found["offsets"]),
-        )
+        require_layout(file, found)
+        return of_document(found)
+
+
+def of_document(found: Mapping[str, Any]) -> Manifest:
+    """The manifest that a JSON document has."""
+    return Manifest(
+        batch=int(found["batch"]),
+        epoch=int(found["epoch"]),
+        at=datetime.fromisoformat(found["at"]),
+        watermark=None if found["watermark"] is None else datetime.fromisoformat(found["watermark"]),
+        counts={kind: int(found["counts"].get(kind, 0)) for kind in KINDS},
+        parts=tuple(Part(**part) for part in found["parts"]),
+        reasons=tuple(Reason(**reason) for reason in found["reasons"]),
+        offsets=tuple(found["offsets"]),
+        previous=None if found["previous"] is None else int(found["previous"]),
+    )
+
+
+@contextmanager
+def readable(file: object) -> Iterator[None]:
+    """Names the file whose content turns out to be no document of a log."""
+    try:
+        yield
     except (ValueError, LookupError, TypeError) as error:
         raise damaged(file, f"it is no manifest: {error}") from None
+
+
+def require_layout(file: object, document: Mapping[str, Any]) -> None:
+    """Refuses a document that another version of keyfold wrote."""
+    if document["layout"] != LAYOUT:
+        raise other_layout(file, document["layout"])
 
 
 def damaged(file: object, why: str) -> HomeUnusable:

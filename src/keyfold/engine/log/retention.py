@@ -6,43 +6,23 @@ their counts are added to `totals.json`: how many rows there were is known witho
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from keyfold.engine.log import manifest as manifests
-from keyfold.engine.log.manifest import LAYOUT, Manifest
+from keyfold.engine.log.manifest import Manifest
+from keyfold.engine.log.merged import Range
 from keyfold.engine.log.table_log import TableLog
-from keyfold.engine.storage.stored_file import StoredFile
+from keyfold.engine.log.totals import Totals, recorded
 
-_TOTALS: Final = "totals.json"
 NEWEST: Final = 10
 """The newest batches stay: Spark may run one of them again, and readers may be about to open them."""
 
 
-@dataclass(frozen=True)
-class Totals:
-    """What the batches up to one had, whose changes are no longer in the log."""
-
-    upto: int = -1
-    counts: Mapping[str, int] = field(default_factory=dict)
-
-
 def totals(log: TableLog) -> Totals:
-    """The totals of a log; those of no batch before anything was pruned."""
-    file = StoredFile(log.storage, _TOTALS)
-    try:
-        found = json.loads(file.read_bytes())
-        if found["layout"] != LAYOUT:
-            raise manifests.other_layout(file, found["layout"])
-        return Totals(int(found["upto"]), dict(found["counts"]))
-    except FileNotFoundError:
-        return Totals()
-    except (ValueError, LookupError, TypeError) as error:
-        raise manifests.damaged(file, str(error)) from None
+    """What was removed from a log."""
+    return recorded(log.storage)
 
 
 def counted(log: TableLog) -> Counter[str]:
@@ -54,18 +34,21 @@ def counted(log: TableLog) -> Counter[str]:
     return sums
 
 
-def prune(log: TableLog, read_upto: int, history: timedelta | None = None) -> int:
+def prune(log: TableLog, read_upto: int, history: timedelta | None = None, newest: int | None = None) -> int:
     """Removes what every follower has read, up to a batch, and is older than `history`.
 
-    Returns up to which batch changes are gone. The newest batches stay.
+    Returns up to which batch changes are gone. The newest batches stay. Whoever knows the newest one gives
+    it: nothing is listed then, and this takes time for what goes, and none for what stays.
     """
     known = totals(log)
-    batches = log.batches()
-    limit = min(read_upto, batches[-NEWEST - 1] if len(batches) > NEWEST else -1)
+    newest = (log.newest() or 0) if newest is None else newest
     over = None if history is None else datetime.now(UTC) - history
     gone = []
-    for manifest in log.after(known.upto):
-        if manifest.batch > limit or (over is not None and manifest.at > over):
+    for batch in range(known.upto + 1, min(read_upto, newest - NEWEST) + 1):
+        manifest = log.find(batch)
+        if manifest is None:
+            continue
+        if over is not None and manifest.at > over:
             break
         gone.append(manifest)
     if not gone:
@@ -74,37 +57,64 @@ def prune(log: TableLog, read_upto: int, history: timedelta | None = None) -> in
     for manifest in gone:
         sums.update(manifest.counts)
     upto = gone[-1].batch
-    content = json.dumps({"layout": LAYOUT, "upto": upto, "counts": sums})
-    log.storage.put(_TOTALS, content.encode())
+    Totals(upto, sums).record(log.storage)
     for manifest in gone:
         _remove(log, manifest)
+    for of in log.merged.ranges():
+        if known.upto < of.last <= upto:
+            _remove_range(log, of)
     return upto
 
 
 def prune_side_outputs(log: TableLog, age: timedelta | None = None) -> tuple[int, int]:
     """Removes the side outputs of batches whose changes are gone and that are older than `age`.
 
-    Returns of how many batches, and how many bytes.
+    Returns of how many batches, and how many bytes. Merged batches go together.
     """
     known, batches, size = totals(log), 0, 0
     over = datetime.now(UTC) - (age or timedelta())
-    for manifest in log.after(-1):
-        if manifest.batch > known.upto:
+    for of in log.merged.ranges():
+        found = log.merged.manifests(of)
+        if found and of.last <= known.upto and found[-1].at <= over:
+            batches += len(found)
+            size += _side_bytes(found)
+            log.merged.remove(of)
+    for batch in log.own_batches():
+        manifest = log.find(batch)
+        if batch > known.upto:
             break
-        if manifest.at <= over:
+        if manifest is not None and manifest.at <= over:
             batches += 1
-            size += sum(part.bytes for part in manifest.parts if part.kind != "change")
+            size += _side_bytes([manifest])
             _remove_whole(log, manifest)
     return batches, size
 
 
+def _side_bytes(found: Sequence[Manifest]) -> int:
+    parts = (part for manifest in found for part in manifest.parts if part.kind != "change")
+    return sum({part.path: part.bytes for part in parts}.values())
+
+
 def _remove(log: TableLog, manifest: Manifest) -> None:
     """Removes a manifest and its parts, or the changes alone where it has side outputs."""
+    if log.merged.of(manifest.batch) is not None:
+        return
     if any(part.kind != "change" for part in manifest.parts):
         for part in manifest.of_kind("change"):
             log.storage.delete(part.path, durable=False)
         return
     _remove_whole(log, manifest)
+
+
+def _remove_range(log: TableLog, of: Range) -> None:
+    """The same for merged batches, once the changes of all of them are to go."""
+    parts = {part.path: part for manifest in log.merged.manifests(of) for part in manifest.parts}
+    if all(part.kind == "change" for part in parts.values()):
+        log.merged.remove(of)
+        return
+    for part in parts.values():
+        if part.kind == "change":
+            log.storage.delete(part.path, durable=False)
 
 
 def _remove_whole(log: TableLog, manifest: Manifest) -> None:

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from keyfold.engine.log import manifest as manifests
 from keyfold.engine.log.manifest import Kind, Manifest, Part
+from keyfold.engine.log.merged import MergedRanges
+from keyfold.engine.log.slices import Slices
+from keyfold.engine.log.totals import recorded
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.local import LocalStorage
 from keyfold.engine.storage.stored_file import StoredFile
@@ -18,7 +21,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-_ROWS_AT_ONCE: Final = 20_000
+ROWS_AT_ONCE: Final = 20_000
+"""How many rows of a part are read at a time, and are in a row group of a merged one."""
 _BYTES_AT_ONCE: Final = 1 << 20
 
 
@@ -27,22 +31,32 @@ class TableLog:
 
     def __init__(self, where: Storage | Path) -> None:
         self.storage = LocalStorage(where) if isinstance(where, Path) else where
+        self.merged = MergedRanges(self.storage)
+        self._slices = Slices(self._opened)
 
     def file(self, batch: int) -> StoredFile:
-        """The manifest's file."""
+        """The manifest's own file, which it has until it is merged with others."""
         return StoredFile(self.storage, f"{batch}.json")
 
     def batches(self) -> list[int]:
         """The batches that have a manifest, in order."""
+        merged = (m.batch for of in self.merged.ranges() for m in self.merged.manifests(of))
+        return sorted({*self.own_batches(), *merged})
+
+    def own_batches(self) -> list[int]:
+        """The batches whose manifest has a file of its own, in order."""
         names = (name.removesuffix(".json") for name in self.storage.list() if name.endswith(".json"))
         return sorted(int(name) for name in names if name.isdecimal())
 
     def newest(self) -> int | None:
         """The newest batch that is published."""
-        return max(self.batches(), default=None)
+        return max([*self.own_batches(), *(of.last for of in self.merged.ranges())], default=None)
 
     def find(self, batch: int) -> Manifest | None:
         """The manifest of a batch, if it is published."""
+        return self._own(batch) or self.merged.find(batch)
+
+    def _own(self, batch: int) -> Manifest | None:
         file = self.file(batch)
         try:
             content = file.read_bytes()
@@ -51,10 +65,42 @@ class TableLog:
         return manifests.decode(content, file)
 
     def after(self, batch: int) -> Iterator[Manifest]:
-        """The manifests of the batches after one, in order."""
-        for number in self.batches():
-            if number > batch and (found := self.find(number)) is not None:
-                yield found
+        """The manifests of the batches after one, in order; a missing one between them is an error."""
+        last = batch
+        for found in self._after(batch):
+            if found.previous is not None and found.previous > last:
+                self._refuse_missing(found.previous)
+            yield found
+            last = found.batch
+
+    def _after(self, batch: int) -> Iterator[Manifest]:
+        own = iter([number for number in self.own_batches() if number > batch])
+        number = next(own, None)
+        for of in self.merged.ranges():
+            if of.last <= batch:
+                continue
+            while number is not None and number < of.first:
+                yield from self._found(number)
+                number = next(own, None)
+            yield from (found for found in self.merged.manifests(of) if found.batch > batch)
+            while number is not None and number <= of.last:
+                number = next(own, None)
+        while number is not None:
+            yield from self._found(number)
+            number = next(own, None)
+
+    def _found(self, batch: int) -> list[Manifest]:
+        """The manifest of a batch that was listed; none if it has been removed since."""
+        found = self.find(batch)
+        if found is None:
+            # Another process may have merged it.
+            self.merged.changed()
+            found = self.merged.find(batch)
+        return [] if found is None else [found]
+
+    def _refuse_missing(self, batch: int) -> None:
+        if batch > recorded(self.storage).upto:
+            raise manifests.damaged(self.file(batch), "the file is missing, and the next batch names it")
 
     def rows(
         self, manifest: Manifest, kind: Kind, columns: Sequence[str] | None = None
@@ -65,13 +111,16 @@ class TableLog:
 
     def part_rows(self, part: Part, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """The rows of a part, a bounded number at a time."""
+        if part.first is not None:
+            yield from self._slices.rows(part, columns)
+            return
         with self._opened(part) as file:
-            yield from file.iter_batches(_ROWS_AT_ONCE, columns=columns)
+            yield from file.iter_batches(ROWS_AT_ONCE, columns=columns)
 
-    def columns(self, part: Part) -> list[str]:
-        """The names of the columns of a part."""
+    def schema(self, part: Part) -> pa.Schema:
+        """The columns of a part."""
         with self._opened(part) as file:
-            return list(file.schema_arrow.names)
+            return file.schema_arrow
 
     @contextmanager
     def _opened(self, part: Part) -> Iterator[pq.ParquetFile]:

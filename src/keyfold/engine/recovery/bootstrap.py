@@ -103,4 +103,4 @@ def _usable(log: TableLog, use: Use, manifest: Manifest) -> bool:
     if not manifest.has_its_changes:
         return False
     parts = manifest.of_kind("change")
-    return not (use.previous and parts) or PREVIOUS in log.columns(parts[0])
+    return not (use.previous and parts) or PREVIOUS in log.schema(parts[0]).names

@@ -30,6 +30,8 @@ object InternalColumns {
   val Prev = "_kf_prev"
   /** Of a change that another table reads: the batch that made it. */
   val Batch = "_kf_batch"
+  /** Of a change in a file that has changes of many batches: the batch that made it. */
+  val MergedBatch = "_kf_merged_batch"
   /** Of a change that another table reads: its position among the changes of its part. */
   val Position = "_kf_position"
   /** The order in which a key's rows are folded: event time, then arrival. */

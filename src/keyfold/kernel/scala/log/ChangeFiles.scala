@@ -31,13 +31,19 @@ class ChangeFiles(log: LogDirectory, manifests: => Seq[ChangeManifest], size: =>
     val filter = partitionFilters.reduceOption(And).map(all => Predicate.createInterpreted(bound(all)))
     val wanted = manifests.filter(m => filter.forall(_.eval(InternalRow(m.batch))))
     val parts = wanted.flatMap(_.parts)
-    val found = parts.zip(all(parts)).toMap
+    val files = parts.distinctBy(_.file)
     // Rows arrive by batch, then by part.
-    val ranks = Iterator.from(0)
-    wanted.map { m =>
-      val files = m.parts.map(part => SparkInputFiles.ranked(found(part), ranks.next()))
-      PartitionDirectory(InternalRow(m.batch), files)
+    val found = files.zip(all(files)).zipWithIndex.map { case ((part, status), rank) =>
+      part.file -> SparkInputFiles.ranked(status, rank)
+    }.toMap
+    val (ofMany, ofOne) = files.partition(_.merged)
+    val own = ofOne.map(_.file).toSet
+    // A file that has changes of many batches says itself which row is of which batch.
+    val merged = PartitionDirectory(InternalRow(null), ofMany.map(part => found(part.file)))
+    val others = wanted.map { m =>
+      PartitionDirectory(InternalRow(m.batch), m.parts.map(_.file).filter(own).map(found))
     }
+    if (ofMany.isEmpty) others else merged +: others
   }
 
   /** Many files are looked at side by side: on a remote file system each takes a while. */
@@ -48,6 +54,12 @@ class ChangeFiles(log: LogDirectory, manifests: => Seq[ChangeManifest], size: =>
   /** A part as it was written: with the size and the rows that its manifest says. */
   private def checked(part: ChangePart): FileStatus = {
     val status = log.status(part)
+    // A merged file has rows of batches that this reader does not ask for.
+    if (!part.merged) checkRows(part, status)
+    status
+  }
+
+  private def checkRows(part: ChangePart, status: FileStatus): Unit = {
     val rows = try Using.resource(ParquetFileReader.open(HadoopInputFile.fromStatus(status, log.conf))) {
       _.getRecordCount
     } catch {
@@ -56,7 +68,6 @@ class ChangeFiles(log: LogDirectory, manifests: => Seq[ChangeManifest], size: =>
     if (rows != part.rows) {
       throw LogProblem.damaged(part.file, s"has $rows rows, and its log says ${part.rows}")
     }
-    status
   }
 
   private def bound(filter: Expression): Expression = filter.transform { case a: Attribute =>

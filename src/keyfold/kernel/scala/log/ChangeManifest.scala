@@ -5,11 +5,17 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.JsonNode
 import org.apache.hadoop.fs.Path
 
-/** A file of changes that a manifest lists, with what it must contain. */
-case class ChangePart(file: Path, rows: Long, bytes: Long)
+/**
+ * A file of changes that a manifest lists, with what it must contain. A merged one has changes of other
+ * batches too, and names the batch of each; `rows` are those of the manifest's batch.
+ */
+case class ChangePart(file: Path, rows: Long, bytes: Long, merged: Boolean = false)
 
-/** What the manifest of a batch says about the batch's changes: its parts, of which there may be none. */
-case class ChangeManifest(batch: Long, parts: Seq[ChangePart]) {
+/**
+ * What the manifest of a batch says about the batch's changes: its parts, of which there may be none, and
+ * which batch was published before it.
+ */
+case class ChangeManifest(batch: Long, parts: Seq[ChangePart], previous: Option[Long] = None) {
   def rows: Long = parts.map(_.rows).sum
   def bytes: Long = parts.map(_.bytes).sum
 }
@@ -25,11 +31,19 @@ object ChangeManifest {
 
   /** `file` is where the content was read from; its parts are beside it. */
   def parse(file: Path, content: Array[Byte]): ChangeManifest = {
-    val document = LogJson.document(file, content)
-    val manifest = ChangeManifest(LogJson.number(file, document, "batch"), parts(file, document))
+    val manifest = of(file, file.getParent, LogJson.document(file, content))
     if (!batchOf(file.getName).contains(manifest.batch)) {
       throw LogProblem.damaged(file, s"is the manifest of another batch, ${manifest.batch}")
     }
+    manifest
+  }
+
+  /** The manifest in a document of a file; its parts are below `log`. */
+  def of(file: Path, log: Path, document: JsonNode): ChangeManifest = {
+    val manifest = ChangeManifest(
+      LogJson.number(file, document, "batch"),
+      parts(file, log, document),
+      Option.when(document.hasNonNull("previous"))(LogJson.number(file, document, "previous")))
     val changes = LogJson.number(file, LogJson.field(file, document, "counts"), "change")
     if (changes != manifest.rows) {
       throw LogProblem.damaged(file, s"counts $changes changes, of which ${manifest.rows} were kept")
@@ -37,13 +51,15 @@ object ChangeManifest {
     manifest
   }
 
-  /** The parts of changes that a document lists; they are beside the document's file. */
-  def parts(file: Path, document: JsonNode): Seq[ChangePart] =
+  /** The parts of changes that a document lists, by their paths below a directory. */
+  def parts(file: Path, directory: Path, document: JsonNode): Seq[ChangePart] =
     LogJson.field(file, document, "parts").elements().asScala.toSeq
-      .filter(part => LogJson.field(file, part, "kind").asText == "change").map(changePart(file, _))
+      .filter(part => LogJson.field(file, part, "kind").asText == "change")
+      .map(changePart(file, directory, _))
 
-  private def changePart(manifest: Path, part: JsonNode): ChangePart = ChangePart(
-    new Path(manifest.getParent, LogJson.field(manifest, part, "path").asText),
+  private def changePart(manifest: Path, directory: Path, part: JsonNode): ChangePart = ChangePart(
+    new Path(directory, LogJson.field(manifest, part, "path").asText),
     LogJson.number(manifest, part, "rows"),
-    LogJson.number(manifest, part, "bytes"))
+    LogJson.number(manifest, part, "bytes"),
+    merged = part.has("first"))
 }

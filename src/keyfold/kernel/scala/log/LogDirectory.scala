@@ -12,15 +12,20 @@ class LogDirectory(uri: String, val conf: Configuration) {
   private val system: FileSystem = new Path(uri).getFileSystem(conf)
   val path: Path = LogDirectory.qualified(uri, conf)
 
-  /** The batches that have a manifest; none before the first is published. */
-  def batches(): Seq[Long] =
-    try system.listStatus(path).toSeq.flatMap(f => ChangeManifest.batchOf(f.getPath.getName)).sorted
-    catch { case _: FileNotFoundException => Nil }
+  val merged: MergedBatches = new MergedBatches(path, system)
+
+  /** The batches behind one that have a manifest, in order; none before the first is published. */
+  def batches(after: Long): Seq[Long] = {
+    val own =
+      try system.listStatus(path).toSeq.flatMap(f => ChangeManifest.batchOf(f.getPath.getName))
+      catch { case _: FileNotFoundException => Nil }
+    (own.filter(_ > after) ++ merged.batches(after)).distinct.sorted
+  }
 
   /** The manifest of a batch; None if it does not exist. */
   def manifest(batch: Long): Option[ChangeManifest] = {
     val file = manifestFile(batch)
-    read(file).map(ChangeManifest.parse(file, _))
+    read(file).map(ChangeManifest.parse(file, _)).orElse(merged.manifest(batch))
   }
 
   def manifestFile(batch: Long): Path = new Path(path, ChangeManifest.fileName(batch))

@@ -8,7 +8,7 @@ import org.apache.spark.sql.execution.datasources.{FileFormat, HadoopFsRelation,
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.streaming.runtime.LongOffset
 import org.apache.spark.sql.execution.streaming.{Offset, Source}
-import org.apache.spark.sql.functions.col
+import org.apache.spark.sql.functions.{coalesce, col}
 import org.apache.spark.sql.keyfold.expressions.InternalColumns
 import org.apache.spark.sql.types.{LongType, StructType}
 
@@ -50,10 +50,22 @@ class LogSource(
     val last = LogSource.number(end)
     val files = new ChangeFiles(
       log, begun ++ unread.between(after, last), begun.map(_.bytes).sum + unread.knownBytes(after, last))
-    val parts = HadoopFsRelation(files, files.partitionSchema, inParts, None, format, readOptions)(session)
-    val frame = Dataset.ofRows(session, LogicalRelation(parts, isStreaming = true))
+    val frame = if (log.merged.between(after, last)) merged(files, after, last) else read(files, inParts)
     frame.withColumnRenamed(LogSource.RowIndex, InternalColumns.Position)
       .select(schema.fieldNames.map(name => col(QuotingUtils.quoteIdentifier(name))).toSeq: _*)
+  }
+
+  private def read(files: ChangeFiles, columns: StructType): DataFrame = {
+    val parts = HadoopFsRelation(files, files.partitionSchema, columns, None, format, readOptions)(session)
+    Dataset.ofRows(session, LogicalRelation(parts, isStreaming = true))
+  }
+
+  /** Where some files have changes of many batches, each with its batch: those of the batches asked for. */
+  private def merged(files: ChangeFiles, after: Long, last: Long): DataFrame = {
+    val batch = col(InternalColumns.MergedBatch)
+    read(files, inParts.add(InternalColumns.MergedBatch, LongType))
+      .where(batch.isNull || batch > after && batch <= last)
+      .withColumn(InternalColumns.Batch, coalesce(batch, col(InternalColumns.Batch)))
   }
 
   /**

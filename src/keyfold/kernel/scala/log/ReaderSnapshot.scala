@@ -15,7 +15,7 @@ class ReaderSnapshot(directory: String, conf: Configuration) {
   /** The snapshot as a manifest; None for a reader that began together with the table. */
   val manifest: Option[ChangeManifest] = LogDirectory.read(system, record).map { content =>
     val document = LogJson.document(record, content)
-    ChangeManifest(LogJson.number(record, document, "batch"), ChangeManifest.parts(record, document))
+    ChangeManifest(LogJson.number(record, document, "batch"), ChangeManifest.parts(record, path, document))
   }
 
   /** Removes the snapshot, when the batch that begins with it can't run again. */

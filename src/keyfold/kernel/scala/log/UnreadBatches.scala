@@ -8,7 +8,7 @@ case class LogLimits(rows: Long = 5000000L, batches: Int = Int.MaxValue, emptyBa
 /**
  * The batches of a log that its reader has not committed. The directory is listed once. After that, batches
  * that `PublishedBatches` announces are looked for by their names. Numbers may have gaps, but manifests
- * appear in the order of their numbers: one that is missing below an existing one never appears.
+ * appear in the order of their numbers, and each names the one before it.
  */
 class UnreadBatches(log: LogDirectory) {
   // All batches behind `from` that exist, up to `upto`; their manifests are read when they are needed.
@@ -57,7 +57,7 @@ class UnreadBatches(log: LogDirectory) {
     if (after < from) {
       refuseIfPruned(after + 1)
       batches.clear()
-      add(after, log.batches().filter(_ > after))
+      add(after, log.batches(after))
       from = after
     } else if (published > upto) {
       add(upto, (upto + 1 to published).filter(exists))
@@ -84,8 +84,11 @@ class UnreadBatches(log: LogDirectory) {
     found.isDefined
   }
 
-  private def load(batch: Long): ChangeManifest =
-    manifests.getOrElseUpdate(batch, log.manifest(batch).getOrElse(throw missing(batch)))
+  private def load(batch: Long): ChangeManifest = {
+    val found = manifests.getOrElseUpdate(batch, log.manifest(batch).getOrElse(throw missing(batch)))
+    found.previous.filter(before => before > from && !batches(before)).foreach(lost => throw missing(lost))
+    found
+  }
 
   private def missing(batch: Long): IllegalStateException = {
     refuseIfPruned(batch)

@@ -1,0 +1,41 @@
+"""How many rows the batches had that are no longer in a log, in its `totals.json`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from keyfold.engine.log import manifest as manifests
+from keyfold.engine.log.manifest import LAYOUT
+from keyfold.engine.storage.contract import Storage
+from keyfold.engine.storage.stored_file import StoredFile
+
+_FILE: Final = "totals.json"
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What the batches up to one had, whose changes are no longer in the log."""
+
+    upto: int = -1
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    def record(self, storage: Storage) -> None:
+        """Records what is about to be removed from a log."""
+        document = {"layout": LAYOUT, "upto": self.upto, "counts": dict(self.counts)}
+        storage.put(_FILE, json.dumps(document).encode())
+
+
+def recorded(storage: Storage) -> Totals:
+    """The totals of a log; those of no batch before anything was removed."""
+    file = StoredFile(storage, _FILE)
+    try:
+        content = file.read_bytes()
+    except FileNotFoundError:
+        return Totals()
+    with manifests.readable(file):
+        found = json.loads(content)
+        manifests.require_layout(file, found)
+        return Totals(int(found["upto"]), dict(found["counts"]))
