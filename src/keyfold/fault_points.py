@@ -38,6 +38,9 @@ class FaultPoint(StrEnum):
     RESTORE_TABLE_DONE = "restore table done"  # (table)
     RESTORE_VIEW_DONE = "restore view done"  # ()
     RESTORE_PLAN_DONE = "restore plan done"  # ()
+    RESCALE_READY = "rescale ready"  # (table) the new state is beside the old one, and equal
+    RESCALE_RECORDED = "rescale recorded"  # (table) from here on it is finished by whoever comes next
+    RESCALE_SWITCHED = "rescale switched"  # (table) the checkpoint is the new one
     LEASE_FREE = "lease free"  # (epoch) nobody holds the home, and the next epoch is about to begin
     STORAGE_WRITTEN = "storage written"  # (name) on a local disk, under a temporary name
     STORAGE_FLUSHED = "storage flushed"  # (name) on a local disk, about to get its name

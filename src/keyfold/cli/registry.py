@@ -20,6 +20,7 @@ from keyfold.cli.commands import (
     log,
     pattern,
     rejected,
+    rescale,
     reset,
     rows,
     run,
@@ -80,6 +81,7 @@ for name, act in (
     savepoint.app.command(name)(act)
 app.add_typer(savepoint.app, name="savepoint")
 app.add_typer(audit.app, name="audit")
+app.command("rescale")(rescale.command)
 app.command("reset")(reset.command)
 app.command("drop")(drop.command)
 app.command("describe")(describe.command)

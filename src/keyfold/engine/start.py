@@ -29,7 +29,7 @@ from keyfold.engine.recovery import bootstrap, damage, definition_check, remote_
 from keyfold.engine.recovery.query_failure import of_table
 from keyfold.engine.recovery.query_restart import RestartingQuery
 from keyfold.engine.recovery.view_rebuild import align
-from keyfold.engine.savepoint import clone, restore
+from keyfold.engine.savepoint import clone, rescale, restore
 from keyfold.engine.sources import inline_rows, missing_files
 from keyfold.engine.startup_phases import Tell, brief
 from keyfold.engine.status.monitor import record_failure
@@ -95,6 +95,7 @@ def start(
         clone.discard_unfinished(place)
         table_removal.finish(place)
         restore.finish(place)
+        rescale.finish(place)
         own = own or _session(spec, spark, wanted, tell, alone)
         with process.reporting_java_end(spec.name):
             lease.holds_jvm(jvm_pid(own.sparkContext._gateway))

@@ -1,0 +1,58 @@
+"""A count and a checksum over all that a state holds, to compare two states key by key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from keyfold.engine.storage.contract import Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, order=True)
+class FamilyDigest:
+    """What one column family of one operator holds; the order of its rows does not matter."""
+
+    operator: int
+    family: str
+    rows: int
+    checksum: str
+
+
+def digest(spark: SparkSession, checkpoint: Storage, batch: int) -> list[FamilyDigest]:
+    """The digest of a checkpoint's state as of a batch."""
+    found = []
+    for operator in operators(checkpoint):
+        for row in _families(stored(spark, checkpoint, operator, batch)).collect():
+            found.append(FamilyDigest(operator, row["family"], row["rows"], f"{row['checksum']}"))
+    return sorted(found)
+
+
+def operators(checkpoint: Storage) -> list[int]:
+    """The numbers of the query's stateful operators."""
+    return sorted(int(name) for name in checkpoint.list("state") if name.isdecimal())
+
+
+def stored(spark: SparkSession, checkpoint: Storage, operator: int, batch: int) -> DataFrame:
+    """Everything that an operator's state holds, in bytes: `partition_key`, `key_bytes`, `value_bytes`,
+    `column_family_name`.
+    """
+    return (
+        spark.read.format("statestore")
+        .option("path", checkpoint.uri())
+        .option("batchId", batch)
+        .option("operatorId", operator)
+        .option("_readAllColumnFamilies", "true")
+        .load()
+    )
+
+
+def _families(rows: DataFrame) -> Any:
+    from pyspark.sql import functions as F
+
+    each = F.xxhash64("column_family_name", "key_bytes", "value_bytes").cast("decimal(38,0)")
+    return rows.groupBy(F.col("column_family_name").alias("family")).agg(
+        F.count(F.lit(1)).alias("rows"), F.sum(each).alias("checksum")
+    )
