@@ -46,6 +46,7 @@ from keyfold.errors import (
 
 if TYPE_CHECKING:
     from keyfold.engine.handle import Handle
+    from keyfold.engine.kafka.reading import read_changes, read_table
     from keyfold.views.reader import TableReader
 
 __version__ = "0.1.0"
@@ -87,13 +88,20 @@ __all__ = [
     "lookup",
     "no",
     "rate",
+    "read_changes",
+    "read_table",
     "rows",
     "spark",
     "step",
 ]
 
 # Imported on first use: declaring an app needs neither Spark nor SQLite.
-_LATER = {"Handle": "keyfold.engine.handle", "TableReader": "keyfold.views.reader"}
+_LATER = {
+    "Handle": "keyfold.engine.handle",
+    "TableReader": "keyfold.views.reader",
+    "read_changes": "keyfold.engine.kafka.reading",
+    "read_table": "keyfold.engine.kafka.reading",
+}
 
 
 def __getattr__(name: str) -> Any:

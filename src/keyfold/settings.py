@@ -44,6 +44,12 @@ class Settings(BaseSettings):
     spark: dict[str, str] = Field(
         {}, description="Additional Spark settings; as JSON in the environment.", repr=False
     )
+    kafka: dict[str, str] = Field(
+        {},
+        description="Settings of Kafka's clients, for all sources and sinks, such as security.protocol or "
+        "sasl.username; as JSON in the environment.",
+        repr=False,
+    )
     driver_memory: str = Field(
         "4g", description="Memory of the JVM that keyfold starts, in Spark's notation."
     )
@@ -103,7 +109,7 @@ class Settings(BaseSettings):
             raise ValueError("PostgreSQL is not supported yet; use sqlite or none")
         return value
 
-    @field_validator("spark", mode="before")
+    @field_validator("spark", "kafka", mode="before")
     @classmethod
     def _as_text(cls, value: Any) -> Any:
         if not isinstance(value, dict):

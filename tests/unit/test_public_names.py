@@ -53,6 +53,8 @@ def test_the_public_names_are_these():
         "lookup",
         "no",
         "rate",
+        "read_changes",
+        "read_table",
         "rows",
         "spark",
         "step",

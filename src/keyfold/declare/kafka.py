@@ -13,7 +13,7 @@ from keyfold.errors import BadOption
 from keyfold.masking import masked
 from keyfold.plan import durations, formats
 from keyfold.plan.call_site import call_site
-from keyfold.plan.kafka_topics import KafkaTopics, OnDataLoss
+from keyfold.plan.kafka_topics import Delivery, KafkaTopics, OnDataLoss
 from keyfold.plan.nodes import Connector
 from keyfold.plan.validate import arguments
 from keyfold.plan.validate.kafka import METADATA
@@ -32,6 +32,7 @@ def kafka(
     metadata: bool | Iterable[str] = False,
     tombstones: Literal["reject", "delete"] = "reject",
     on_data_loss: Literal["fail", "warn"] = "fail",
+    delivery: Literal["exactly_once", "at_least_once"] = "exactly_once",
     wait: str | timedelta | int = "1 minute",
     options: Mapping[str, object] | None = None,
 ) -> Connector:
@@ -45,7 +46,8 @@ def kafka(
     so on. A message without a value, a tombstone, is rejected. `registry` is the URL of a Schema Registry.
     Messages that were deleted before they were read fail the table, or with `on_data_loss="warn"` are warned
     about. `wait` is how long a start waits for the brokers and the topics. `options` are those of the
-    format and of Spark's Kafka source; those of Kafka's own client begin with `kafka.`.
+    format and of Spark's Kafka source; those of Kafka's own client begin with `kafka.`. A sink writes each
+    batch in a transaction, exactly once, or with `delivery="at_least_once"` without.
     """
     site = call_site()
     topics = _topics(topic, pattern, site)
@@ -61,6 +63,9 @@ def kafka(
         metadata=_metadata(metadata, site),
         tombstones=_tombstones(tombstones, site),
         on_data_loss=cast(OnDataLoss, arguments.one_of(on_data_loss, ("fail", "warn"), "on_data_loss", site)),
+        delivery=cast(
+            Delivery, arguments.one_of(delivery, ("exactly_once", "at_least_once"), "delivery", site)
+        ),
         wait_ms=durations.millis(wait, "wait", zero=True, where=site),
     )
     checked = arguments.one_of(format, formats.MESSAGES, "the format of kf.kafka", site)

@@ -11,6 +11,7 @@ from keyfold.declare.patterns import Pattern
 from keyfold.plan.call_site import StreamLocation, call_site
 from keyfold.plan.describe.phrases import top_words, window_words
 from keyfold.plan.nodes import (
+    Connector,
     Emit,
     Expr,
     FoldSpec,
@@ -38,6 +39,7 @@ from keyfold.plan.validate import (
     processor as processor_checks,
 )
 from keyfold.plan.validate.emit import check_columns, emit_options
+from keyfold.plan.validate.history import history_options
 from keyfold.plan.validate.table_options import length, table_columns
 
 if TYPE_CHECKING:
@@ -131,7 +133,7 @@ class KeyedStream:
         emit: Emit = "changes",
         keep: str | timedelta | None = None,
         idle: str | timedelta | None = None,
-        history: str | timedelta | None = None,
+        history: str | timedelta | Connector | None = None,
         partitions: int | None = None,
         on_error: OnError = "reject",
         help: str = "",
@@ -145,7 +147,8 @@ class KeyedStream:
         windows: `emit="final"` emits each window once, when it closes; `keep` is how long a closed window
         accepts replays of late rows before it is deleted; after `idle` without rows the watermark follows the
         clock, so that windows close. Joins take `idle` too. `history` is how long the table's changes stay in
-        its log: a lost view comes back from them, with closed windows.
+        its log: a lost view comes back from them, with closed windows. Or it is a topic, `kf.kafka(...)`,
+        which keeps the latest change of each key.
         """
         site = call_site()
         where = self.app._table_location(name, site)
@@ -166,7 +169,7 @@ class KeyedStream:
             emit=options.emit,
             keep_ms=options.keep_ms,
             idle_ms=options.idle_ms,
-            history_ms=length(history, "history", where),
+            **history_options(history, where),
             top=self.ranked,
             site=site,
         )
@@ -180,7 +183,7 @@ class KeyedStream:
         output: str | None = None,
         mode: ProcessMode = "update",
         initial: Callable[..., Any] | None = None,
-        history: str | timedelta | None = None,
+        history: str | timedelta | Connector | None = None,
         partitions: int | None = None,
         on_error: OnError = "reject",
         help: str = "",
@@ -202,7 +205,7 @@ class KeyedStream:
             self.node,
             self.keys,
             (),
-            history_ms=length(history, "history", where),
+            **history_options(history, where),
             process=replace(made, site=site),
             site=site,
         )
@@ -221,7 +224,7 @@ class KeyedStream:
         limit: int = 10_000,
         ttl: str | timedelta | None = None,
         idle: str | timedelta | None = None,
-        history: str | timedelta | None = None,
+        history: str | timedelta | Connector | None = None,
         partitions: int | None = None,
         on_error: OnError = "reject",
         help: str = "",
@@ -263,7 +266,7 @@ class KeyedStream:
             (),
             ttl_ms=length(ttl, "ttl", where),
             idle_ms=length(idle, "idle", where),
-            history_ms=length(history, "history", where),
+            **history_options(history, where),
             pattern=replace(made, site=site),
             site=site,
         )

@@ -15,11 +15,14 @@ from keyfold.engine.batch.hook import BatchHook
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.compile.table import compile_app
 from keyfold.engine.followers.follower import Follower
+from keyfold.engine.followers.kafka_history import history_follower
+from keyfold.engine.followers.kafka_sink import KafkaSinkFollower
 from keyfold.engine.followers.readers import TablesThatRead
-from keyfold.engine.followers.sink import SinkFollower, open_sink
+from keyfold.engine.followers.sink import SinkFollower
 from keyfold.engine.followers.view import ViewFollower
 from keyfold.engine.handle import Handle
 from keyfold.engine.jvm import process
+from keyfold.engine.kafka import client
 from keyfold.engine.kafka import connector as kafka_connector
 from keyfold.engine.log import readers, retention
 from keyfold.engine.log.log_writer import LogWriter
@@ -101,7 +104,8 @@ def start(
             lease.holds_jvm(jvm_pid(own.sparkContext._gateway))
             if kafka_connector.read(spec, feeds or {}):
                 kafka_connector.load(own, wanted)
-            return _Start(spec, own, place, lease, wanted).run(feeds or {}, changelog, tell)
+            with client.using(wanted.kafka):
+                return _Start(spec, own, place, lease, wanted).run(feeds or {}, changelog, tell)
     except BaseException as error:
         if isinstance(error, RunError):
             record_failure(place, error)
@@ -245,8 +249,10 @@ class _Start:
         newest = log.newest()
         for number, connector in enumerate(table.spec.sinks):
             home, begin = self.place.table(table.spec.name), -1 if newest is None else newest
-            sink = open_sink(connector)
-            found.append(SinkFollower(self.spark, home, table.spec.name, number, sink, begin))
+            make = KafkaSinkFollower if connector.kind == "kafka" else SinkFollower
+            found.append(make(self.spark, home, table, number, connector, begin))
+        if table.spec.history_topic is not None:
+            found.append(history_follower(self.spark, self.place.table(table.spec.name), table))
         return found
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 OnDataLoss: TypeAlias = Literal["fail", "warn"]
+Delivery: TypeAlias = Literal["exactly_once", "at_least_once"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,8 @@ class KafkaTopics:
     """What of a message beside its value becomes a column: "key", "timestamp" and others."""
     tombstones: str = "reject"
     on_data_loss: OnDataLoss = "fail"
+    delivery: Delivery = "exactly_once"
+    """Of a sink."""
     wait_ms: int = 0
     """How long a start waits for the brokers and the topics."""
 

@@ -303,6 +303,8 @@ class TableSpec:
     keep_ms: int | None = None
     idle_ms: int | None = None
     history_ms: int | None = None
+    history_topic: Connector | None = None
+    """A compacted topic that keeps the table's changes."""
     top: TopSpec | None = None
     process: ProcessSpec | None = None
     pattern: PatternSpec | None = None

@@ -23,6 +23,7 @@ def test_the_defaults():
         "view_lag": 2,
         "master": None,
         "spark": {},
+        "kafka": {},
         "driver_memory": "4g",
         "lease_seconds": 15.0,
         "missing_files": "fail",

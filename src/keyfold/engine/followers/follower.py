@@ -10,6 +10,10 @@ from keyfold.engine.log.manifest import Manifest
 from keyfold.engine.log.table_log import TableLog
 
 
+class Abandoned(Exception):
+    """A batch was given up because the app is stopping; it is applied after the next start."""
+
+
 class Follower(ABC):
     """Follows one log from a position on.
 
@@ -29,6 +33,10 @@ class Follower(ABC):
     @abstractmethod
     def apply(self, manifest: Manifest) -> None:
         """Takes in one batch, together with the new position: both last, or neither."""
+
+    def closing(self) -> bool:
+        """Whether the app is stopping, so that there is no point in waiting for something to come back."""
+        return self._closed
 
     def start(self) -> None:
         """Starts the thread."""
@@ -78,6 +86,8 @@ class Follower(ABC):
             try:
                 if manifest.batch > self.position:
                     self.apply(manifest)
+            except Abandoned:
+                return
             except Exception as error:
                 with self._condition:
                     self.error = error

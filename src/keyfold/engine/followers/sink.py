@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.followers.follower import Follower
 from keyfold.engine.internal_columns import MERGED_BATCH, PREVIOUS
 from keyfold.engine.log.manifest import Manifest, Part
@@ -56,12 +57,19 @@ class SinkFollower(Follower):
     """Writes each batch with changes to a sink, then records its position."""
 
     def __init__(
-        self, spark: SparkSession, home: TableHome, table: str, number: int, sink: Sink, begin: int
+        self,
+        spark: SparkSession,
+        home: TableHome,
+        table: Compiled,
+        number: int,
+        connector: Connector,
+        begin: int,
     ) -> None:
-        self._spark, self._sink = spark, sink
+        self._spark, self._sink = spark, open_sink(connector)
         self._file = StoredFile(home.storage, f"sinks/{number}.json")
         position = _position(self._file, begin)
-        super().__init__(f"sink-{table}-{number}", table, TableLog(home.log_files), position)
+        name = table.spec.name
+        super().__init__(f"sink-{name}-{number}", name, TableLog(home.log_files), position)
 
     def apply(self, manifest: Manifest) -> None:
         parts = manifest.of_kind("change")

@@ -32,6 +32,12 @@ def admin(settings: Mapping[str, Any]) -> Any:
     return AdminClient(dict(settings))
 
 
+def exists(client: Mapping[str, Any], name: str) -> bool:
+    """Whether the brokers have a topic; the client's error is raised if they don't answer."""
+    found = admin({"error_cb": _quiet, **client}).list_topics(name, timeout=_SECONDS).topics
+    return name in found and found[name].error is None
+
+
 def _quiet(error: object) -> None:
     """Instead of the client's own lines on stderr: what matters is raised."""
 
@@ -61,3 +67,26 @@ def create(
             hint=f"is a broker at {servers}?",
         ) from None
     return True
+
+
+def require_compacted(client: Mapping[str, Any], name: str) -> None:
+    """Creates a compacted topic; one that exists must be compacted, or it would forget old keys."""
+    servers = str(client["bootstrap.servers"])
+    if create(servers, name, -1, config={"cleanup.policy": "compact"}, client=client):
+        return
+    manager = admin({"error_cb": _quiet, **client})
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin._config import ConfigResource
+
+    resource = ConfigResource("topic", name)
+    try:
+        found = manager.describe_configs([resource], request_timeout=_SECONDS)[resource].result()
+    except KafkaException as error:
+        raise RunError(f"the settings of topic {name!r} can't be read", given=error.args[0].str()) from None
+    policy = found["cleanup.policy"].value
+    if policy != "compact":
+        raise RunError(
+            f"topic {name!r} is not compacted: it would forget the rows of keys that do not change",
+            given=f"cleanup.policy={policy}",
+            hint="set cleanup.policy=compact for it, or name a topic that does not exist: it is created",
+        )

@@ -89,7 +89,9 @@ def _table_dict(table: TableSpec) -> dict[str, Any]:
         "emit": table.emit,
         "keep": _length(table.keep_ms),
         "idle": _length(table.idle_ms),
-        "history": _length(table.history_ms),
+        "history": _length(table.history_ms)
+        if table.history_topic is None
+        else _connector_dict(table.history_topic),
         "partitions": table.partitions,
         "on_error": table.on_error,
         "sinks": [_connector_dict(sink) for sink in table.sinks],
@@ -207,6 +209,7 @@ def _kafka_dict(kafka: KafkaTopics) -> dict[str, Any]:
         "metadata": list(kafka.metadata),
         "tombstones": kafka.tombstones,
         "on_data_loss": kafka.on_data_loss,
+        "delivery": kafka.delivery,
         "wait": durations.text(kafka.wait_ms),
     }
 

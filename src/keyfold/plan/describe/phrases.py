@@ -176,6 +176,7 @@ def kafka_options(kafka: KafkaTopics) -> tuple[tuple[str, str], ...]:
         "metadata": "+".join(kafka.metadata) or None,
         "tombstones": kafka.tombstones if kafka.tombstones != "reject" else None,
         "on_data_loss": kafka.on_data_loss if kafka.on_data_loss != "fail" else None,
+        "delivery": kafka.delivery if kafka.delivery != "exactly_once" else None,
     }
     return tuple((name, value) for name, value in found.items() if value is not None)
 

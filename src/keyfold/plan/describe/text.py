@@ -118,6 +118,7 @@ def _table_block(table: TableSpec) -> list[str]:
         ("keep", [_length(table.keep_ms)]),
         ("idle", [_length(table.idle_ms)]),
         ("history", [_length(table.history_ms)]),
+        ("history", [connector_words(table.history_topic)] if table.history_topic else []),
         ("partitions", [table.partitions]),
         ("on_error", [table.on_error]),
         ("to", [connector_words(sink) for sink in table.sinks]),

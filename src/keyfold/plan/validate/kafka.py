@@ -58,6 +58,24 @@ def stream_schema(
     return {**columns, **added}, str(schema).strip()
 
 
+def check_sink(sink: Connector, kafka: KafkaTopics, where: object) -> None:
+    """Refuses what a topic that is written to can't have."""
+    if len(kafka.topics) != 1:
+        hint = 'kf.kafka("localhost:9092", topic="totals")'
+        raise BadOption("a sink writes to one topic", where=where, given=kafka.subject, hint=hint)
+    if sink.format != "json":
+        problem = "a sink writes JSON; other formats are not supported yet"
+        raise BadOption(problem, where=where, given=f"format={sink.format!r}", hint="format='json'")
+    unset = KafkaTopics(kafka.servers, kafka.topics, delivery=kafka.delivery, wait_ms=kafka.wait_ms)
+    if kafka != unset:
+        problem = "a sink has no start, metadata, key_format, tombstones or on_data_loss: a source has"
+        raise BadOption(problem, where=where, given=kafka.subject, hint="leave them out")
+    others = [name for name, _ in sink.options if not name.startswith("kafka.")]
+    if others:
+        problem = "options of a sink are those of Kafka's client, and begin with kafka."
+        raise BadOption(problem, where=where, given=others[0], hint=f"kafka.{others[0]}")
+
+
 def _refuse_key_format(kafka: KafkaTopics, where: object) -> None:
     if kafka.key_format in (None, "text", "raw"):
         return

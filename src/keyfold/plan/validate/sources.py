@@ -59,13 +59,15 @@ def event_time(
 
 def checked_sink(sink: object, table: TableSpec, where: object = None) -> Connector:
     """The connector, if changes can be written to it."""
-    advice = 'kf.files("out", format="parquet") or kf.spark("format")'
+    advice = 'kf.kafka("host:9092", topic="totals"), kf.files("out", format="parquet") or kf.spark("format")'
     checked = arguments.instance(sink, Connector, "to takes a sink", advice, where)
     if checked.kind in ("rate", "rows"):
         raise BadOption(f"kf.{checked.kind} is a source, not a sink", where=where, hint=advice)
     if checked.kind == "files" and set(checked.path or "") & set("*?[{"):
         problem = "the path of a sink must be a directory, not a glob"
         raise BadOption(problem, where=where, given=repr(checked.path))
+    if checked.kafka is not None:
+        kafka.check_sink(checked, checked.kafka, where)
     if checked in table.sinks:
         raise BadOption("the table already has this sink", where=where, given=checked.path or checked.format)
     return checked

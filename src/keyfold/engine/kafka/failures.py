@@ -1,0 +1,96 @@
+"""Errors of Kafka's client for Python: which are worth another try, and what the others mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from keyfold.errors import RunError
+from keyfold.masking import masked
+
+
+class Retry(Exception):
+    """The brokers can't be reached, or asked for patience: try again."""
+
+
+_AUTHENTICATION: Final = (
+    "_AUTHENTICATION",
+    "SASL_AUTHENTICATION_FAILED",
+    "UNSUPPORTED_SASL_MECHANISM",
+    "_SSL",
+)
+_FENCED: Final = ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
+_TOO_LARGE: Final = ("MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE")
+_MISSING: Final = ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION")
+_FORBIDDEN: Final = (
+    "TOPIC_AUTHORIZATION_FAILED",
+    "GROUP_AUTHORIZATION_FAILED",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+    "CLUSTER_AUTHORIZATION_FAILED",
+)
+
+
+@contextmanager
+def explained(topic: str, noted: Callable[[], Any] = lambda: None, *, final: bool = False) -> Iterator[None]:
+    """Raises `Retry`, or the client's error in words; `noted` is what the client last reported by itself."""
+    from confluent_kafka import KafkaException
+
+    try:
+        yield
+    except KafkaException as raised:
+        error = raised.args[0]
+        background = noted()
+        if background is not None and background.name() in _AUTHENTICATION:
+            error = background
+        found = _meaning(error, topic)
+        if found is None and not final:
+            raise Retry(error.str()) from None
+        raise found or unreachable(topic, error.str()) from None
+
+
+def _meaning(error: Any, topic: str) -> RunError | None:
+    """What an error means that another try will not get over; None if one may."""
+    name = error.name()
+    reason = masked(error.str())
+    if name in _FENCED:
+        return RunError(
+            f"another producer has taken over topic {topic}: this one was fenced",
+            given=reason,
+            hint="is the app running elsewhere on the same home? stop one of them, then start again; "
+            "nothing is lost or written twice",
+        )
+    if name in _TOO_LARGE:
+        return RunError(
+            f"a change is larger than topic {topic} accepts",
+            given=reason,
+            hint='raise "kafka.message.max.bytes" in options= of kf.kafka, max.message.bytes of the topic',
+        )
+    if name in _MISSING:
+        hint = "create it, or correct its name; `keyfold dev kafka` creates topics with --topic"
+        return RunError(f"there is no topic {topic}", given=reason, hint=hint)
+    if name in _AUTHENTICATION:
+        hint = "check user name, password and certificates: docs/how-to/kafka-secure.md"
+        return RunError(f"the brokers of topic {topic} refused the login", given=reason, hint=hint)
+    if name in _FORBIDDEN:
+        hint = "the user needs to write the topic, its transactional id, and its group"
+        return RunError(f"the user is not allowed to write to topic {topic}", given=reason, hint=hint)
+    if (
+        "COORDINATOR" in name
+        or error.retriable()
+        or error.txn_requires_abort()
+        or name in ("_TRANSPORT", "_ALL_BROKERS_DOWN")
+    ):
+        return None
+    if name.startswith(("_TIMED_OUT", "_MSG_TIMED_OUT", "_PURGE", "_STATE", "_RESOLVE")):
+        return None
+    return RunError(f"topic {topic} could not be written", given=f"{name}: {reason}")
+
+
+def unreachable(topic: str, reason: str) -> RunError:
+    """The error of brokers that did not answer in time."""
+    return RunError(
+        f"the brokers of topic {topic} do not answer",
+        given=masked(reason),
+        hint="check the servers of kf.kafka; `wait=` says how long a start waits for them",
+    )

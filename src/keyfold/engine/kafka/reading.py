@@ -1,0 +1,150 @@
+"""`read_changes` and `read_table`: what a Kafka sink or a table's history has written, read back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, Final
+
+from keyfold.engine.kafka.client import python
+from keyfold.engine.kafka.failures import explained
+from keyfold.engine.kafka.topics import client_missing
+from keyfold.errors import RunError
+
+_SECONDS: Final = 30.0
+_AT_ONCE: Final = 1_000
+
+
+def read_changes(
+    servers: str, topic: str, *, follow: bool = False, options: Mapping[str, str] | None = None
+) -> Iterator[dict[str, Any]]:
+    """The changes that a table has written to a topic, of committed transactions, oldest first per key.
+
+    >>> for change in kf.read_changes("127.0.0.1:9092", "totals"):  # doctest: +SKIP
+    ...     print(change["_op"], change["region"], change.get("n"))
+
+    A change is the row's columns, as JSON has them, with `_op`, `_batch`, `_table` and `_watermark`. A delete
+    has the key's columns only. What a table that writes at least once has repeated is left out. The iterator
+    ends at the topic's present end; with `follow` it waits for more. `options` are those of Kafka's client.
+    """
+    return (change for _, change in _keyed_changes(servers, topic, follow, options or {}))
+
+
+def _keyed_changes(
+    servers: str, topic: str, follow: bool, options: Mapping[str, str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each change with the text of its key."""
+    repeats: dict[tuple[str, int], _Batch] = {}
+    with _consumer(servers, topic, options) as consumer:
+        for message in _messages(consumer, topic, follow):
+            headers = {name: value.decode() for name, value in message.headers() or ()}
+            if "_batch" not in headers or "_op" not in headers:
+                raise _no_changes(topic, message)
+            batch = int(headers["_batch"])
+            seen = repeats.get((headers["_table"], message.partition()))
+            if seen is None or seen.number != batch:
+                seen = repeats[headers["_table"], message.partition()] = _Batch(batch)
+            if seen.new((message.key(), headers["_op"], message.value())):
+                yield message.key().decode(), _change(message, headers, batch)
+
+
+def read_table(servers: str, topic: str, *, options: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+    """The rows of a table as the topic's changes leave it: the latest row of each key that was not deleted.
+
+    >>> rows = kf.read_table("127.0.0.1:9092", "totals")  # doctest: +SKIP
+
+    For a topic that has all changes, such as a table's `history`; compaction keeps the latest of each key.
+    """
+    rows: dict[str, dict[str, Any]] = {}
+    for key, change in _keyed_changes(servers, topic, False, options or {}):
+        if change["_op"] == "delete":
+            rows.pop(key, None)
+        else:
+            rows[key] = {name: value for name, value in change.items() if not name.startswith("_")}
+    return list(rows.values())
+
+
+class _Batch:
+    """The changes of a batch in one partition: an equal one is a repetition."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self._seen: set[tuple[bytes | None, str, bytes | None]] = set()
+
+    def new(self, change: tuple[bytes | None, str, bytes | None]) -> bool:
+        """Whether the change has not been seen before."""
+        if change in self._seen:
+            return False
+        self._seen.add(change)
+        return True
+
+
+def _change(message: Any, headers: Mapping[str, str], batch: int) -> dict[str, Any]:
+    key = message.key().decode()
+    row = {} if message.value() is None else json.loads(message.value())
+    return {
+        # A key of one string is bare text, whose column is in a header; others are JSON objects.
+        **({headers["_key"]: key} if "_key" in headers else json.loads(key)),
+        **row,
+        "_op": headers["_op"],
+        "_batch": batch,
+        "_table": headers["_table"],
+        "_watermark": datetime.fromisoformat(headers["_watermark"]) if headers.get("_watermark") else None,
+    }
+
+
+@contextmanager
+def _consumer(servers: str, topic: str, options: Mapping[str, str]) -> Iterator[Any]:
+    try:
+        from confluent_kafka import Consumer
+    except ImportError:
+        raise client_missing() from None
+    given = {name.removeprefix("kafka."): value for name, value in options.items()}
+    noted: list[Any] = []
+    wanted: dict[str, Any] = {
+        "bootstrap.servers": servers,
+        "group.id": "keyfold-read-changes",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "isolation.level": "read_committed",
+        "log_level": 0,
+        "error_cb": noted.append,
+        **python(given),
+    }
+    with explained(topic, lambda: noted[-1] if noted else None, final=True):
+        consumer = Consumer(wanted)
+        try:
+            yield consumer
+        finally:
+            consumer.close()
+
+
+def _messages(consumer: Any, topic: str, follow: bool) -> Iterator[Any]:
+    """All messages from the first to the end that each partition has when it is reached."""
+    from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+    found = consumer.list_topics(topic, timeout=_SECONDS).topics[topic]
+    if found.error is not None:
+        raise KafkaException(found.error)
+    consumer.assign([TopicPartition(topic, number, 0) for number in found.partitions])
+    ended: set[int] = set()
+    while follow or len(ended) < len(found.partitions):
+        for message in consumer.consume(_AT_ONCE, timeout=0.2):
+            error = message.error()
+            if error is None:
+                ended.discard(message.partition())
+                yield message
+            elif error.code() == KafkaError._PARTITION_EOF:
+                ended.add(message.partition())
+            elif not error.retriable():
+                raise KafkaException(error)
+
+
+def _no_changes(topic: str, message: Any) -> RunError:
+    return RunError(
+        f"topic {topic} has a message that is no change of a table",
+        given=f"partition {message.partition()}, offset {message.offset()}: no header _op and _batch",
+        hint="read_changes reads what table.to(kf.kafka(...)) or history=kf.kafka(...) has written",
+    )

@@ -1,0 +1,78 @@
+"""`history=kf.kafka(...)`: a compacted topic from which a table can be read anywhere."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import ConfigResource
+
+import keyfold as kf
+from keyfold.errors import BadOption, RunError
+from tests.kafka.cluster import Cluster
+from tests.kafka.test_sink import Feed, feed
+
+__all__ = ["feed"]
+pytestmark = pytest.mark.jvm
+
+
+def visits(feed: Feed, address: str, topic: str) -> kf.App:
+    """A table with upserts and deletes: its keys expire."""
+    app = kf.App("web")
+    rows = app.stream(
+        "clicks", kf.files(str(feed.directory)), "who string, page int, at timestamp", time="at"
+    )
+    history = kf.kafka(address, topic=topic)
+    rows.by("who", "page").table("visits", n="count(*)", last="max(at)", ttl="2 hours", history=history)
+    return app
+
+
+def test_a_table_from_events_and_from_its_topic_are_equal(
+    spark: Any, cluster: Cluster, feed: Feed, tmp_path: Path
+) -> None:
+    topic, chance = "visits-history", random.Random(4)
+    app = visits(feed, cluster.address, topic)
+    for restart in range(2):
+        with app.start(spark=spark, home=tmp_path / "home") as handle:
+            for hour in range(4):
+                at = f"2026-01-01T{restart * 5 + hour:02d}:{chance.randrange(60):02d}:00Z"
+                feed.put(
+                    *(
+                        {"who": f"w{chance.randrange(9)}", "page": chance.randrange(3), "at": at}
+                        for _ in range(9)
+                    )
+                )
+                handle.drain()
+            rows = {
+                (r["who"], r["page"]): (r["n"], r["last"].isoformat()) for r in handle.table("visits").rows()
+            }
+    admin, resource = cluster.admin(), ConfigResource("topic", topic)
+    assert admin.describe_configs([resource])[resource].result()["cleanup.policy"].value == "compact"
+    read = kf.read_table(cluster.address, topic)
+    assert {(r["who"], r["page"]): (r["n"], r["last"].replace(".000000Z", "+00:00")) for r in read} == rows
+    changes = list(kf.read_changes(cluster.address, topic))
+    assert {"upsert", "delete"} == {change["_op"] for change in changes}
+    assert all({"who", "page"} <= change.keys() for change in changes), "also of deletes"
+    assert changes[-1]["_watermark"] is not None
+
+    events = kf.App("again")
+    rows_again = events.stream(
+        "clicks", kf.files(str(feed.directory)), "who string, page int, at timestamp", time="at"
+    )
+    rows_again.by("who", "page").table("visits", n="count(*)", last="max(at)")
+    with events.start(spark=spark, home=tmp_path / "again") as handle:
+        handle.drain()
+        unexpired = {(r["who"], r["page"]) for r in handle.table("visits").rows()}
+    assert {(r["who"], r["page"]) for r in read} < unexpired, "what expired is gone from the topic too"
+
+
+def test_a_topic_that_would_lack_rows_is_refused(
+    spark: Any, cluster: Cluster, feed: Feed, tmp_path: Path
+) -> None:
+    topic = cluster.topic("deleted", cleanup_policy="delete")
+    with pytest.raises(RunError, match="is not compacted"):
+        visits(feed, cluster.address, topic).start(spark=spark, home=tmp_path / "a")
+    with pytest.raises(BadOption, match="history is a time, or a topic"):
+        kf.App("a").stream("s", kf.rows([]), "k int").by("k").table("t", n="count(*)", history=kf.files("x"))
