@@ -28,6 +28,7 @@ from keyfold.cli.commands import (
     savepoint_files,
     standby,
     status,
+    verify,
 )
 
 app = typer.Typer(
@@ -82,6 +83,7 @@ for name, act in (
 app.add_typer(savepoint.app, name="savepoint")
 app.add_typer(audit.app, name="audit")
 app.command("rescale")(rescale.command)
+app.command("verify")(verify.command)
 app.command("reset")(reset.command)
 app.command("drop")(drop.command)
 app.command("describe")(describe.command)

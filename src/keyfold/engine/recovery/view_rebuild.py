@@ -65,7 +65,7 @@ def align(spark: SparkSession, store: ViewStore, compiled: Compiled, place: AppH
             f"{compiled.name}`, after which it starts from the first row",
         )
     if at < state and not _follows(log, home.spark, at, state):
-        _rebuild(spark, store, compiled, place, state)
+        rebuild(spark, store, compiled, place, state)
 
 
 def _is_of(log: TableLog, position: Position) -> bool:
@@ -83,7 +83,8 @@ def _follows(log: TableLog, checkpoint: SparkCheckpoint, at: int, state: int) ->
     return totals(log).upto <= at and whole and all(map(checkpoint.resizes, unpublished))
 
 
-def _rebuild(spark: SparkSession, store: ViewStore, compiled: Compiled, place: AppHome, batch: int) -> None:
+def rebuild(spark: SparkSession, store: ViewStore, compiled: Compiled, place: AppHome, batch: int) -> None:
+    """Replaces a view by what the log has and, for the rest, the state of a batch."""
     spec = compiled.spec
     home = place.table(spec.name)
     log = TableLog(home.log_files)

@@ -1,0 +1,125 @@
+"""`keyfold verify APP.py`: whether views are what state and logs say, and a repair if they are not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from keyfold.cli.options import AppFile, Home, Json
+
+if TYPE_CHECKING:
+    from keyfold.engine.recovery.verification import Verified
+    from keyfold.plan.nodes import AppSpec
+
+
+def command(
+    app: AppFile,
+    tables: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TABLE]...", help="Tables. Default: all of the app.", show_default=False),
+    ] = None,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Rebuild views that differ, from the log and the state.")
+    ] = False,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Compare every row of the views with the state and, as far as it reaches back, with the log.
+
+    The app must be stopped. Exits with 1 if a view differs, and names keys.
+
+    Example: keyfold verify shop.py --repair
+    """
+    from keyfold.cli import output
+    from keyfold.cli.app_loader import for_workers, load
+
+    with output.only_results():
+        loaded = load(app)
+        for_workers(loaded)
+        found, repaired = _verified(loaded.app.spec(), tables or [], repair, home)
+    if json:
+        output.json_document({"app": loaded.app.name, "tables": [_document(one, repaired) for one in found]})
+    else:
+        columns = ("table", "batch", "rows", "state", "log")
+        output.table(columns, (_cells(one) for one in found), right=("batch", "rows"))
+        for one in found:
+            _show(one, one.table in repaired)
+    if any(not one.equal and one.table not in repaired for one in found):
+        raise typer.Exit(1)
+
+
+def _verified(
+    spec: AppSpec, tables: list[str], repair: bool, home: str | None
+) -> tuple[list[Verified], set[str]]:
+    from keyfold.cli.app_check import empty_feeds
+    from keyfold.cli.app_home import opened_place
+    from keyfold.cli.spark_session import own_spark
+    from keyfold.engine.compile.table import compile_app
+    from keyfold.engine.recovery import definition_check, verification, view_rebuild
+    from keyfold.engine.savepoint.capture import chosen
+    from keyfold.engine.storage.lease import Lease
+    from keyfold.views.sqlite.store import SqliteStore
+
+    wanted = chosen(spec.name, [table.name for table in spec.tables], tables)
+    with opened_place(spec.name, home) as place, own_spark(home) as spark:
+        lease = Lease(place).take()
+        view = SqliteStore(place.views, read_only=False)
+        try:
+            with TemporaryDirectory(prefix="keyfold-verify-") as directory:
+                feeds = empty_feeds(spec, Path(directory))
+                compiled = [c for c in compile_app(spark, spec, feeds, place) if c.spec.name in wanted]
+            for one in compiled:
+                definition_check.check(spec.name, place.read_plan(), one, place)
+            found = [verification.verify(spark, one, place, view) for one in compiled]
+            wrong = {one.table for one in found if not one.equal} if repair else set()
+            for one in compiled:
+                batch = place.table(one.spec.name).committed()
+                if one.spec.name in wrong and batch is not None:
+                    view_rebuild.rebuild(spark, view, one, place, batch)
+            return found, wrong
+        finally:
+            view.close()
+            lease.release()
+
+
+def _document(found: Verified, repaired: set[str]) -> dict[str, Any]:
+    def side(differences: Any) -> Any:
+        if isinstance(differences, str):
+            return {"compared": False, "why": differences}
+        shown = [{"key": one.key, "problem": one.problem} for one in differences]
+        return {"compared": True, "equal": not differences, "differences": shown}
+
+    return {
+        "table": found.table,
+        "batch": found.batch,
+        "rows": found.rows,
+        "equal": found.equal,
+        "repaired": found.table in repaired,
+        "state": side(found.state),
+        "log": side(found.log),
+    }
+
+
+def _cells(found: Verified) -> tuple[Any, ...]:
+    words = [
+        "not compared" if isinstance(d, str) else "differs" if d else "equal"
+        for d in (found.state, found.log)
+    ]
+    return (found.table, found.batch, found.rows, *words)
+
+
+def _show(found: Verified, repaired: bool) -> None:
+    from keyfold.cli import output
+
+    for side, differences in (("state", found.state), ("log", found.log)):
+        if isinstance(differences, str):
+            output.say(f"{found.table}: not compared with its {side}: {differences}")
+            continue
+        for one in differences:
+            key = ", ".join(f"{name}={value!r}" for name, value in one.key.items())
+            output.say(f"{found.table}: row {key} {one.problem}, says the {side}")
+    if repaired:
+        output.say(f"{found.table}: the view was rebuilt")

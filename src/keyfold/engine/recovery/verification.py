@@ -1,0 +1,94 @@
+"""Whether the view of a table is what its state and its log say, key by key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from keyfold.engine.compile.compiled import Compiled
+from keyfold.engine.log.changes import changes
+from keyfold.engine.log.retention import totals
+from keyfold.engine.log.table_log import TableLog
+from keyfold.engine.recovery.state_rows import from_state
+from keyfold.engine.storage.layout import AppHome
+from keyfold.plan.table_keys import BOUNDS, closes
+from keyfold.views.query.filters import Compare, Filter
+from keyfold.views.sqlite.comparison import Difference, differences
+from keyfold.views.sqlite.store import SqliteStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SHOWN: Final = 20
+"""How many differences are named."""
+
+
+@dataclass(frozen=True)
+class Verified:
+    """The result for one table; what could not be compared says why."""
+
+    table: str
+    batch: int | None
+    rows: int
+    state: list[Difference] | str
+    log: list[Difference] | str
+
+    @property
+    def equal(self) -> bool:
+        """Whether nothing that was compared differs."""
+        return not any(isinstance(found, list) and found for found in (self.state, self.log))
+
+
+def verify(spark: SparkSession, compiled: Compiled, place: AppHome, view: SqliteStore) -> Verified:
+    """Compares a view with the rows of the table's state, and with what the log adds up to."""
+    name, home = compiled.spec.name, place.table(compiled.spec.name)
+    batch, position = home.committed(), view.position(name)
+    rows = 0 if position is None else view.count(name) or 0
+    if batch is None or position is None:
+        why = "the table has no batch yet" if batch is None else "the table has no view"
+        return Verified(name, batch, rows, why, why)
+    if position.batch != batch:
+        why = f"the view is at batch {position.batch}, the state at {batch}; the next start brings it up"
+        return Verified(name, batch, rows, why, why)
+    state: list[Difference] | str = "the state has no rows that can be compared"
+    if compiled.rebuilt is not None:
+        found = from_state(spark, compiled, home, batch)
+        state = _compared(compiled, view, found, _open_windows(compiled, place, batch))
+    log = TableLog(home.log_files)
+    if totals(log).upto >= 0 or not all(m.has_its_changes for m in log.after(-1)):
+        return Verified(name, batch, rows, state, "the log no longer has all changes; see history=")
+    return Verified(name, batch, rows, state, _compared(compiled, view, _changes(log, compiled, batch), None))
+
+
+def _changes(log: TableLog, compiled: Compiled, batch: int) -> Iterator[pa.RecordBatch]:
+    for manifest in log.after(-1):
+        if manifest.batch <= batch:
+            yield from changes(log, manifest, compiled.view)
+
+
+def _open_windows(compiled: Compiled, place: AppHome, batch: int) -> Filter | None:
+    """State has only open windows, unless closed ones are kept."""
+    if not closes(compiled.spec.window) or compiled.spec.keep_ms is not None:
+        return None
+    watermark = place.table(compiled.spec.name).spark.watermark(batch)
+    end = next(key for key in compiled.view.keys if key.name == BOUNDS[1])
+    return None if watermark is None else Compare(end, ">", watermark)
+
+
+def _compared(
+    compiled: Compiled, view: SqliteStore, rows: Iterator[pa.RecordBatch], where: Filter | None
+) -> list[Difference]:
+    with TemporaryDirectory(prefix="keyfold-verify-") as directory:
+        file = Path(directory) / "views.db"
+        other = SqliteStore(file, read_only=False)
+        try:
+            other.rebuild(compiled.spec.name, compiled.view, rows, 0, datetime.now(UTC))
+        finally:
+            other.close()
+        return differences(view.path, file, compiled.view, where, SHOWN)

@@ -1,0 +1,63 @@
+"""verify: views are compared with state and log, and repaired."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli, write
+
+pytestmark = pytest.mark.jvm
+
+APP = """
+import keyfold as kf
+
+app = kf.App("shop")
+orders = app.stream("orders", kf.files("data"), schema="k string, x double, t timestamp", time="t")
+orders.by("k").table("sums", n="count(*)", total="sum(x)", history="1 day")
+orders.by("k").tumbling("1 minute").table("minutes", n="count(*)")
+orders.by("k").tumbling("1 minute").table("finals", n="count(*)", emit="final", history="1 day")
+orders.by("k").top(1, by="x desc").table("best", x="x")
+"""
+
+
+def test_a_view_that_was_altered_is_found_key_by_key_and_repaired(
+    tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "shop.py", APP)
+    (tmp_path / "data").mkdir()
+    rows = [(k, x, minute) for minute in range(3) for x, k in enumerate("abc")]
+    lines = [f'{{"k": "{k}", "x": {x}.1, "t": "2026-01-01T00:0{m}:00Z"}}\n' for k, x, m in rows]
+    write(tmp_path / "data" / "0.json", "".join(lines))
+    assert cli("run", "shop.py", "--drain").code == 0
+    whole = cli("verify", "shop.py", "--json")
+    assert whole.code == 0, whole.err
+    assert {one["table"]: (one["rows"], one["equal"]) for one in whole.json["tables"]} == {
+        "sums": (3, True),
+        "minutes": (9, True),
+        "finals": (6, True),
+        "best": (3, True),
+    }
+    assert {one["table"]: one["log"]["compared"] for one in whole.json["tables"]} == dict.fromkeys(
+        ("sums", "minutes", "finals", "best"), True
+    )
+    with closing(sqlite3.connect(tmp_path / ".keyfold" / "shop" / "views.db")) as view, view:
+        view.execute("UPDATE sums SET n = 7 WHERE k = 'a'")
+        view.execute("DELETE FROM sums WHERE k = 'b'")
+        view.execute("UPDATE best SET x = 1 WHERE k = 'c'")
+    assert cli("verify", "shop.py", "sumz").code == 2
+    wrong = cli("verify", "shop.py", "--repair", "--json")
+    assert wrong.code == 0, wrong.err
+    sums, best = (next(o for o in wrong.json["tables"] if o["table"] == name) for name in ("sums", "best"))
+    assert sums["state"]["differences"] == [
+        {"key": {"k": "a"}, "problem": "has other values"},
+        {"key": {"k": "b"}, "problem": "is missing"},
+    ]
+    assert sums["log"]["differences"] == sums["state"]["differences"]
+    assert (sums["equal"], sums["repaired"], best["repaired"]) == (False, True, True)
+    assert [row["n"] for row in cli("rows", "shop.sums", "--json").json] == [3, 3, 3]
+    assert [row["x"] for row in cli("rows", "shop.best", "--json").json] == [0.1, 1.1, 2.1]
