@@ -27,8 +27,8 @@ class Finding:
 
 
 def empty_feeds(spec: AppSpec, directory: Path) -> dict[str, Path]:
-    """Empty directories for streams of inline rows: analysis needs a path, not the rows."""
-    feeds = {s.name: directory / s.name for s in spec.streams if s.connector.kind == "rows"}
+    """Empty directories for streams of inline rows and of topics: analysis needs columns, not the rows."""
+    feeds = {s.name: directory / s.name for s in spec.streams if s.connector.kind in ("rows", "kafka")}
     for feed in feeds.values():
         feed.mkdir(parents=True)
     return feeds

@@ -36,6 +36,8 @@ MERGED_BATCH: Final = "_kf_merged_batch"
 """The batch of a change in a file that has changes of many batches."""
 POSITION: Final = "_kf_position"
 """The position of a change, or of a lookup's row, in its file."""
+MESSAGE: Final = "_kf_message"
+"""Which message of Kafka a row comes from, a struct of topic, partition and offset."""
 
 KERNEL: Final = {
     "Prefix": PREFIX,
@@ -53,6 +55,7 @@ KERNEL: Final = {
     "Batch": BATCH,
     "MergedBatch": MERGED_BATCH,
     "Position": POSITION,
+    "Message": MESSAGE,
 }
 """The names that Python and the kernel share, by their names in InternalColumns.scala."""
 

@@ -62,6 +62,15 @@ def messages(error: Any) -> list[str]:
     return found
 
 
+def causes(error: Any) -> str:
+    """An exception of the JVM and its causes with their classes, one per line; empty for other exceptions."""
+    java, found = getattr(error, "java_exception", None) or getattr(error, "_origin", None), []
+    while java is not None:
+        found.append(str(java.toString()))
+        java = java.getCause()
+    return "\n".join(found)
+
+
 def _parameters(error: Any) -> dict[str, str]:
     try:
         return dict(error.getMessageParameters() or {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -28,12 +29,20 @@ from keyfold.engine.log import readers, retention
 from keyfold.engine.log.log_writer import LogWriter
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.lookups.registry import Lookups
-from keyfold.engine.recovery import bootstrap, damage, definition_check, remote_home, table_removal
+from keyfold.engine.recovery import (
+    bootstrap,
+    damage,
+    definition_check,
+    lost_messages,
+    remote_home,
+    table_removal,
+)
 from keyfold.engine.recovery.query_failure import of_table
-from keyfold.engine.recovery.query_restart import RestartingQuery
+from keyfold.engine.recovery.query_restart import BROKERS_AWAY, SLOW_PYTHON, RestartingQuery
 from keyfold.engine.recovery.view_rebuild import align
 from keyfold.engine.savepoint import clone, rescale, restore
 from keyfold.engine.sources import inline_rows, missing_files
+from keyfold.engine.sources.topic_wait import wait_for_topics
 from keyfold.engine.startup_phases import Tell, brief
 from keyfold.engine.status.monitor import record_failure
 from keyfold.engine.storage.layout import AppHome, TableHome, app_home, remote_app_home
@@ -41,6 +50,7 @@ from keyfold.engine.storage.lease import Lease
 from keyfold.engine.storage.processes import jvm_pid
 from keyfold.engine.storage.remote import SparkStorage
 from keyfold.errors import HomeLocked, RunError
+from keyfold.plan import nodes
 from keyfold.plan.nodes import AppSpec, TableSpec
 from keyfold.plan.validate import arguments
 from keyfold.settings import Settings, load
@@ -162,14 +172,19 @@ class _Start:
     def _compiled(self, feeds: Mapping[str, Path]) -> list[Compiled]:
         """The tables, checked against what is on disk. Nothing is written unless all of them fit."""
         spec, place = self.spec, self.place
+        topics = wait_for_topics(self.spark, spec, feeds)
         inline = inline_rows.directories(spec, place)
         tables = compile_app(self.spark, spec, {**inline, **feeds}, place, self.lookups)
         for table in tables:
             definition_check.check(spec.name, self.stored, table, place)
             damage.check(spec.name, table.spec.name, place.table(table.spec.name))
             definition_check.check_log(spec.name, table, place)
+            lost_messages.check(table.spec, place.table(table.spec.name), topics)
         for table in tables:
             place.table(table.spec.name).spark.relocate()
+            for stream, clock in table.clocks.items():
+                if stream in topics:
+                    clock.retain(json.dumps(topics[stream].partitions))
         inline_rows.check(spec, place)
         self.lookups.load()
         inline_rows.write(spec, place)
@@ -222,6 +237,7 @@ class _Start:
             followers=[*followers, *([TablesThatRead(kernel, home.log_url)] if uses else [])],
             lag=self.settings.view_lag,
             prune=lambda: None if changelog else self._prune(table.spec, log, writer, followers),
+            clocks=table.clocks,
         )
         handle.hooks[name] = hook
         for follower in followers:
@@ -268,9 +284,11 @@ def _merged(stored: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any
 
 
 def _begun(table: TableSpec, hook: BatchHook, start: Callable[[], StreamingQuery]) -> StreamingQuery:
-    if table.process is None:
+    kafka = any(source.connector.kafka is not None for source in nodes.sources(table.input))
+    if table.process is None and not kafka:
         return start()
-    return cast("StreamingQuery", RestartingQuery(start, f"{table.app}.{table.name}", hook))
+    passing = SLOW_PYTHON if table.process is not None else BROKERS_AWAY
+    return cast("StreamingQuery", RestartingQuery(start, f"{table.app}.{table.name}", hook, passing))
 
 
 def _query(

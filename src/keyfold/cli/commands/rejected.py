@@ -31,7 +31,12 @@ def command(
     from keyfold.cli.home_reader import rejected_rows
 
     rows = sorted(rejected_rows(name, home), key=lambda row: int(row["batch"]))
-    columns = ("batch", "reason", *(["place"] if any("file" in row for row in rows) else []), "raw")
+    columns = (
+        "batch",
+        "reason",
+        *(["place"] if any("file" in row or "topic" in row for row in rows) else []),
+        "raw",
+    )
     tail.show(rows, limit, json, columns, lambda row: [_cell(row, name) for name in columns], ("batch",))
 
 
@@ -40,6 +45,8 @@ def _cell(row: dict[str, Any], name: str) -> Any:
         return f"{row['reason']}: {row['cause']}"
     if name != "place":
         return row[name]
+    if "topic" in row:
+        return f"{row['topic']}, partition {row['partition']}, offset {row['offset']}"
     if "file" not in row:
         return None
     where = [f"{what} {row[what]}" for what in ("line", "byte") if what in row]

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from keyfold.engine.log import partition_times
 from keyfold.engine.log.log_writer import LogWriter
 from keyfold.engine.log.manifest import Manifest
 from keyfold.engine.log.retention import counted
@@ -88,9 +89,11 @@ class BatchHook:
         followers: Sequence[LogFollower] = (),
         lag: int = 2,
         prune: Callable[[], object] = lambda: None,
+        clocks: Mapping[str, Any] | None = None,
     ) -> None:
         self.spec, self.home, self.schema, self.log = spec, home, schema, TableLog(home.log_files)
         self.followers = followers
+        self.clocks = clocks or {}
         self.stopping = threading.Event()
         self.between_batches = threading.Lock()
         """Held by each batch; whoever holds it instead delays the next one."""
@@ -134,6 +137,8 @@ class BatchHook:
         published = self.log.find(batch)
         if published is not None:
             self._writer.run_again(frame)
+            # Spark takes the next watermark from what the clocks say.
+            partition_times.newest(self.clocks)
             # The attempt that published it may have died before anybody was told.
             self._offer(published)
             return
@@ -146,6 +151,7 @@ class BatchHook:
             watermark=spark.watermark(batch),
             offsets=spark.offsets(batch),
             skipped=self._skipped.get(batch, ()),
+            clocks=self.clocks,
         )
         self.counts.update(manifest.counts)
         self.run.add(manifest)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.sources.file_names import QueryFiles
 from keyfold.plan.nodes import TableSpec
@@ -29,6 +29,8 @@ class Compiled:
 
     None if rows can't be made from the state: a processor's is opaque, a pattern's has partial matches.
     """
+    clocks: Mapping[str, Any] = field(default_factory=dict)
+    """The kernel's clocks of the partitions of topics, by stream."""
 
     @property
     def name(self) -> str:

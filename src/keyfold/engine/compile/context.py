@@ -12,6 +12,7 @@ from keyfold.engine import session
 from keyfold.engine.compile.expressions import column
 from keyfold.engine.compile.upstream import Upstream
 from keyfold.engine.internal_columns import NOW
+from keyfold.engine.log import partition_times
 from keyfold.engine.lookups.registry import Lookups
 from keyfold.engine.sources import injected_rows
 from keyfold.engine.sources.contract import RowOrigin
@@ -84,6 +85,8 @@ class Context:
         self.stages = 0
         self.meaning: dict[str, str] = {}
         self._uses: Counter[int] = Counter()
+        self.clocks: dict[str, Any] = {}
+        """The kernel's clocks of the partitions of topics, by stream."""
 
     @property
     def reject(self) -> bool:
@@ -104,6 +107,16 @@ class Context:
         places = [i for i, n in enumerate(nodes.reads(self.spec.input)) if n is node]
         self._uses[id(node)] += 1
         return places[(self._uses[id(node)] - 1) % len(places)]
+
+    def partition_clock(self, node: nodes.Source) -> Any:
+        """The kernel's clock of the partitions of a stream's topics; None where it has none."""
+        if node.connector.kafka is None or node.time is None or not self.timed:
+            return None
+        if node.name not in self.clocks:
+            begun = {} if self.home is None else partition_times.begun(self.home, node.name)
+            idle = -1 if self.spec.idle_ms is None else self.spec.idle_ms
+            self.clocks[node.name] = self.api.partitionClock(idle, json.dumps(begun))
+        return self.clocks[node.name]
 
     def begin(
         self, node: nodes.Node, frame: DataFrame, stream: str | None = None, origin: RowOrigin = NOT_TEXT

@@ -24,7 +24,14 @@ if TYPE_CHECKING:
 def _source(context: Context, node: nodes.Source) -> Any:
     control = context.home if context.spec.idle_ms is not None else None
     frame = reader.read(
-        context.spark, node, context.feeds, context.timed, control, joins=context.joins, reject=context.reject
+        context.spark,
+        node,
+        context.feeds,
+        context.timed,
+        control,
+        joins=context.joins,
+        reject=context.reject,
+        clock=context.partition_clock(node),
     )
     return context.begin(node, frame, node.name, source_of(node, context.feeds).origin(node))
 

@@ -39,7 +39,7 @@ def processed(context: Context, spec: TableSpec) -> Compiled:
     shown = [f for f in fields if f["name"] not in CHANGE_COLUMNS]
     view = ViewSchema.from_spark(spec.name, len(key_names(spec)), {"fields": shown}, spec.help)
     meaning = {**context.meaning, **_meaning(spec, process, output, previous)}
-    return Compiled(spec, changes, meaning, "null", view, timed, None)
+    return Compiled(spec, changes, meaning, "null", view, timed, None, context.clocks)
 
 
 def _output(context: Context, process: ProcessSpec) -> Any:

@@ -148,6 +148,7 @@ def build(analysis: Analysis, all_tables: list[Analysis]) -> Compiled:
         _view(spec, fields),
         _waits_for_event_time(spec, declaration),
         None if spec.pattern else rebuilt,
+        analysis.context.clocks,
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from keyfold.engine.log import partition_times
 from keyfold.engine.log.manifest import Manifest, Part, Reason
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.storage.lease import Lease
@@ -36,10 +37,12 @@ class LogWriter:
         watermark: datetime | None,
         offsets: Sequence[Any],
         skipped: Sequence[Mapping[str, Any]] = (),
+        clocks: Mapping[str, Any] | None = None,
     ) -> Manifest:
         """Runs a batch and publishes its rows. `changes`: whether somebody reads them; else they are counted.
 
-        `skipped`: rejected rows that stand for input files which are missing.
+        `skipped`: rejected rows that stand for input files which are missing. `clocks`: the kernel's clocks
+        of the partitions of topics, by stream.
         """
         name = f"data/{batch}-{secrets.token_hex(4)}"
         written = json.loads(self._kernel.writeLog(frame._jdf, self._log.storage.uri(name), changes))
@@ -60,6 +63,7 @@ class LogWriter:
             reasons=tuple(Reason(**reason) for reason in written["reasons"]),
             offsets=tuple(offsets),
             previous=self.newest,
+            times=partition_times.newest(clocks or {}),
         )
         if not self._log.storage.put_new(self._log.file(batch).path, manifest.encode()):
             raise HomeLocked(

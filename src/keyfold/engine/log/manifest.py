@@ -65,6 +65,8 @@ class Manifest:
     reasons: tuple[Reason, ...] = ()
     offsets: tuple[Any, ...] = field(default=())
     previous: int | None = None
+    times: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """The newest event time of each partition that a stream of Kafka has read, in milliseconds."""
 
     def of_kind(self, kind: Kind) -> list[Part]:
         """The parts with rows of a kind."""
@@ -88,6 +90,7 @@ class Manifest:
             "parts": [_present(part) for part in self.parts],
             "counts": dict(self.counts),
             "reasons": [asdict(reason) for reason in self.reasons],
+            **({"times": self.times} if self.times else {}),
         }
 
     def encode(self) -> bytes:
@@ -119,6 +122,7 @@ def of_document(found: Mapping[str, Any]) -> Manifest:
         reasons=tuple(Reason(**reason) for reason in found["reasons"]),
         offsets=tuple(found["offsets"]),
         previous=None if found["previous"] is None else int(found["previous"]),
+        times=found.get("times", {}),
     )
 
 

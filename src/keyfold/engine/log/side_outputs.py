@@ -45,6 +45,12 @@ class SideOutput(TypedDict):
     windows: list[Window]
     step: str | None
     count: int | None
+    topic: str | None
+    partition: int | None
+    offset: int | None
+
+
+_PLACE: Final = ("file", "line", "byte", "topic", "partition", "offset")
 
 
 def rejected(log: TableLog) -> list[dict[str, Any]]:
@@ -94,7 +100,7 @@ def _stamp(manifest: Manifest) -> dict[str, Any]:
 
 def _rejected(side: SideOutput) -> dict[str, Any]:
     if side["kind"] != FILE:
-        return _present(side, "reason", "raw", "cause", "file", "line", "byte", "stream")
+        return _present(side, "reason", "raw", "cause", *_PLACE, "stream")
     return {**_present(side, "reason", "raw", "stream", "file"), "rows": side["count"]}
 
 

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from keyfold.engine.recovery import damage
+from keyfold.engine.recovery import damage, lost_messages
 from keyfold.engine.spark_errors import messages, plain
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.errors import KeyfoldError, LeaseLost, QueryFailed, RunError
+from keyfold.masking import masked
 from keyfold.views.stores import damage_advice
 
 _DISK_FULL: Final = re.compile(r"No space left on device|disk is full|Disk quota exceeded", re.IGNORECASE)
@@ -52,7 +53,7 @@ def failed(app: str, table: str, batch: int | None, error: Any, place: AppHome) 
         # It says all there is, and concerns the whole app.
         return LeaseLost(error.what, app=app, table=table, batch=batch, given=error.given, hint=error.hint)
     failure = _Failure(app, table, batch, error, place)
-    for explain in (_bad_row, _disk_full, _damaged_views, _upstream_log, _damaged_state, _input_file):
+    for explain in (_bad_row, _kafka, _disk_full, _damaged_views, _upstream_log, _damaged_state, _input_file):
         if (found := explain(failure)) is not None:
             return found
     return failure.explained(
@@ -84,6 +85,22 @@ def _bad_row(failure: _Failure) -> QueryFailed | None:
         given=bad[2],
         hint="correct the row, or declare on_error='reject' to send such rows to the rejected rows",
     )
+
+
+def _kafka(failure: _Failure) -> QueryFailed | None:
+    """Messages that are gone, a Schema Registry that does not answer, credentials that were taken back."""
+    text = f"{failure.text}\n{failure.error}"
+    lost = re.search(r"\[KAFKA_DATA_LOSS\.\w+\] ([^\n]+(?:\n(?!===)[^\n]+)*)", text)
+    if lost is not None:
+        given = plain(lost[1])
+        return lost_messages.failure(failure.app, failure.table, failure.batch, None, given)
+    registry = re.search(r"\[KEYFOLD_REGISTRY\] ([^\n]+)", text)
+    if registry is not None:
+        return failure.explained(
+            masked(registry[1]),
+            hint="start the registry, or correct registry=, and start the app again: the batch is retried",
+        )
+    return None
 
 
 def _disk_full(failure: _Failure) -> QueryFailed | None:

@@ -1,32 +1,61 @@
-"""Restarts a query with a processor when its Python worker was too slow to start.
+"""Restarts a query after failures that pass: a Python worker that was slow to start, brokers that are away.
 
 At the first batch of a query with a processor Spark starts a Python worker and gives it ten seconds to
 connect back, which is fixed in Spark's code (`PythonWorkerFactory.createSimpleWorker`). A machine under load
-may need longer. Nothing of the batch has been done by then, so it is retried as planned.
+may need longer. Kafka's client gives up on brokers after a minute or two; they may come back later. Either
+way nothing of the batch has been published, so it is retried as planned.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.engine.batch.hook import BatchHook
+from keyfold.engine.spark_errors import causes
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _LOG: Final = logging.getLogger("keyfold")
-_TOO_SLOW: Final = "Python worker failed to connect back"
-_RESTARTS: Final = 3
+
+
+@dataclass(frozen=True)
+class Passing:
+    """A failure that passes: how it is recognized, how many restarts it is worth, and how it is told."""
+
+    pattern: re.Pattern[str]
+    restarts: int | None
+    told: str
+
+
+SLOW_PYTHON: Final = Passing(
+    re.compile("Python worker failed to connect back"), 3, "Python took more than ten seconds to start"
+)
+# Kafka's exceptions that its client calls retriable, by their names in a chain of causes.
+BROKERS_AWAY: Final = Passing(
+    re.compile(
+        r"org\.apache\.kafka\.common\.errors\.(?:Timeout|Disconnect|Network|NotLeaderOrFollower|"
+        r"LeaderNotAvailable|BrokerNotAvailable|CoordinatorNotAvailable|KafkaStorage)Exception"
+        r"|KAFKA_DATA_LOSS\.COULD_NOT_READ_OFFSET_RANGE.*TimeoutException"
+        r"|Failed to get records for .* after polling for"
+    ),
+    None,
+    "Kafka's brokers can't be reached",
+)
 
 
 class RestartingQuery:
-    """A `StreamingQuery` that is restarted up to three times if its Python worker was too slow."""
+    """A `StreamingQuery` that is restarted after failures that pass."""
 
-    def __init__(self, start: Callable[[], StreamingQuery], name: str, hook: BatchHook) -> None:
-        self._start, self._name, self._hook = start, name, hook
+    def __init__(
+        self, start: Callable[[], StreamingQuery], name: str, hook: BatchHook, passing: Passing
+    ) -> None:
+        self._start, self._name, self._hook, self._passing = start, name, hook, passing
         self._restarts, self._lock = 0, threading.Lock()
         self._query = start()
 
@@ -35,7 +64,7 @@ class RestartingQuery:
 
     @property
     def isActive(self) -> bool:
-        """Whether it runs; restarts it if Python was too slow to start."""
+        """Whether it runs; restarts it if what failed passes."""
         with self._lock:
             return self._query.isActive or self._restarted()
 
@@ -50,15 +79,15 @@ class RestartingQuery:
                     raise
 
     def _restarted(self) -> bool:
-        error = self._query.exception()
+        error, passing = self._query.exception(), self._passing
         if (
             error is None
-            or _TOO_SLOW not in str(error)
-            or self._restarts == _RESTARTS
+            or passing.pattern.search(causes(self._hook.error or error) or str(error)) is None
+            or self._restarts == passing.restarts
             or self._hook.stopping.is_set()
         ):
             return False
         self._restarts += 1
-        _LOG.warning("%s: Python took more than ten seconds to start; starting the query again", self._name)
+        _LOG.warning("%s: %s; starting the query again", self._name, passing.told)
         self._query = self._start()
         return True

@@ -1,4 +1,4 @@
-"""The sources: files, rows of a declaration, generated rows, and whatever Spark can stream."""
+"""The sources: files, rows of a declaration, generated rows, Kafka, and whatever Spark can stream."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from keyfold.engine.internal_columns import CONTROL, RAW
 from keyfold.engine.sources import file_names
 from keyfold.engine.sources.contract import RowOrigin, StreamSource
 from keyfold.engine.sources.formats import format_of, options_of, with_defaults
-from keyfold.engine.sources.schemas import declared_schema
+from keyfold.engine.sources.kafka import KafkaSource
+from keyfold.engine.sources.schemas import declared_schema, full_schema
 from keyfold.engine.spark_errors import plain
 from keyfold.errors import BadOption
 from keyfold.plan.nodes import Connector, Source
@@ -69,7 +70,7 @@ class FedSource:
     endless = False
 
     def open(self, spark: SparkSession, source: Source, *, reject: bool) -> DataFrame:
-        schema = declared_schema(source) if source.schema else _own_schema(spark, source)
+        schema = full_schema(source) if source.schema else _own_schema(spark, source)
         reader = spark.readStream.format("json").options(columnNameOfCorruptRecord=RAW, timeZone="UTC")
         reader = reader.schema(schema.add(RAW, "string").add(CONTROL, "boolean"))
         frame = load(reader.option("recursiveFileLookup", "true"), source, str(self.directory))
@@ -108,6 +109,7 @@ SOURCES: Final[dict[str, StreamSource]] = {
     "rows": FileSource(user=False),
     "rate": SparkSource(fixed_schema=True),
     "spark": SparkSource(),
+    "kafka": KafkaSource(),
 }
 """Sources by kind."""
 

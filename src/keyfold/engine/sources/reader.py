@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keyfold.engine.internal_columns import CONTROL, GIVEN, TIME, visible
+from keyfold.engine.internal_columns import CONTROL, GIVEN, MESSAGE, TIME, visible
 from keyfold.engine.session import kernel
 from keyfold.engine.sources import injected_rows
 from keyfold.engine.sources.connectors import source_of
@@ -27,11 +27,13 @@ def read(
     *,
     joins: bool = False,
     reject: bool = True,
+    clock: Any = None,
 ) -> DataFrame:
     """The stream with keyfold's own columns; with `watermark`, event time advances Spark's watermark.
 
     `control`: the home of a table whose event time advances by itself. `joins`: whether a join reads it.
-    `reject`: whether input that can't be used goes to the side output, or fails the query.
+    `reject`: whether input that can't be used goes to the side output, or fails the query. `clock`: the
+    kernel's `PartitionClock`, where the slowest partition of a topic decides.
     """
     frame = source_of(source, feeds).open(spark, source, reject=reject)
     if source.time is None:
@@ -42,6 +44,11 @@ def read(
     if control is not None:
         frame = injected_rows.with_control(frame, control, source.name)
     # Spark's join drops rows at the watermark, but only rows before it are late: one millisecond more.
+    if clock is not None and MESSAGE in frame.columns:
+        from pyspark.sql import DataFrame
+
+        marked = kernel(spark).partitionedWatermark(frame._jdf, source.late_ms + joins, clock)
+        return DataFrame(marked, spark)
     return frame.withWatermark(TIME, f"{source.late_ms + joins} milliseconds")
 
 

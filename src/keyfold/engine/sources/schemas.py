@@ -8,6 +8,7 @@ from keyfold.engine.internal_columns import PREFIX, reserved
 from keyfold.engine.spark_errors import plain
 from keyfold.errors import BadExpression
 from keyfold.plan.nodes import Source
+from keyfold.plan.validate.kafka import metadata_columns
 
 
 def declared_schema(source: Source) -> Any:
@@ -23,6 +24,15 @@ def declared_schema(source: Source) -> Any:
             given=source.schema,
             hint=f"{short[0]} string",
         )
+    return schema
+
+
+def full_schema(source: Source) -> Any:
+    """The declared schema, and the columns that come from the metadata of messages."""
+    schema = declared_schema(source)
+    kafka = source.connector.kafka
+    for name, kind in ({} if kafka is None else metadata_columns(kafka)).items():
+        schema = schema.add(name, kind)
     return schema
 
 

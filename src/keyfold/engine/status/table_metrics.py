@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.engine.batch.hook import BatchHook
 from keyfold.engine.status.backlog import Backlog
+from keyfold.engine.status.message_metrics import message_metrics
 from keyfold.plan.nodes import Transform, walk
 from keyfold.views.contract import ViewStore
 
@@ -37,6 +38,7 @@ class TableMonitor:
         self._total = 0
         self._seen: deque[tuple[float, int]] = deque([(time.monotonic(), 0)])
         self._progress: dict[str, Any] = {}
+        self._last: dict[str, Any] = {}
         self._keys: int | None = None
         self._keys_at: datetime | None = None
         self._count_after = 0.0
@@ -64,6 +66,7 @@ class TableMonitor:
             "watermark": watermark,
             "lag_seconds": (datetime.now(UTC) - watermark).total_seconds() if watermark else None,
             **self._work(),
+            **message_metrics(self._last, self._hook.clocks),
             "late": self._hook.counts["late"],
             "rejected": self._hook.counts["rejected"],
             "rejecting": self._rejecting,
@@ -75,7 +78,7 @@ class TableMonitor:
         last = self._query._jsq.lastProgress()
         if last is None:
             return
-        newest = json.loads(last.json())
+        newest = self._last = json.loads(last.json())
         reports = [newest]
         # The batch before may have been seen while it waited for rows, and not since.
         if newest["batchId"] > max(self._rows, default=-1):

@@ -31,7 +31,7 @@ class SideOutputSuite extends munit.FunSuite {
   }
 
   test("a rejected row has its reason, text, stream and place, and nothing else") {
-    val place = RowLocation("/in/a.json", line = Some(3))
+    val place = FileLocation("/in/a.json", line = Some(3))
     val side = sent(
       SideOutput.rejected("does not parse", "{\u0000ä", Some("orders"), Some("no JSON"), Some(place)))
     assertEquals(SideOutput.kind(side), SideOutput.Rejected)

@@ -5,7 +5,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LeafNode, LogicalPlan}
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.keyfold.io.{HomeProbe, RemoteFiles, WatchedFileSource}
 import org.apache.spark.sql.execution.keyfold.log.{LogStream, PublishedBatches}
@@ -13,12 +13,13 @@ import org.apache.spark.sql.execution.keyfold.lookup.LookupTable
 import org.apache.spark.sql.keyfold.expressions.{ColumnScope, InternalColumns, RowId, ValidEventTime}
 import org.apache.spark.sql.keyfold.join.StreamJoin
 import org.apache.spark.sql.keyfold.log.LogWriter
-import org.apache.spark.sql.keyfold.physical.{KernelStrategy, PartitionStepNode, PlanCheck}
-import org.apache.spark.sql.keyfold.physical.SortByKeyAndTime
+import org.apache.spark.sql.keyfold.messages.{DecodeMessages, MessageFormat}
+import org.apache.spark.sql.keyfold.physical.{KernelStrategy, PartitionClock, PartitionStepNode}
+import org.apache.spark.sql.keyfold.physical.{PartitionedWatermark, PlanCheck, SortByKeyAndTime}
 import org.apache.spark.sql.keyfold.physical.WatermarkPropagation
 import org.apache.spark.sql.keyfold.rows.{CsvHeaderCheck, RejectionLimit, RowOrigin}
-import org.apache.spark.sql.keyfold.rows.{SideOutput, SideOutputBuilder}
-import org.apache.spark.sql.keyfold.spark.SparkDatasets
+import org.apache.spark.sql.keyfold.rows.{SideOutput, SideOutputBuilder, SideOutputSettings}
+import org.apache.spark.sql.keyfold.spark.{SparkDatasets, SparkStreamOffsets}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame, SparkSession => AnySession}
 
@@ -200,6 +201,53 @@ object KernelApi {
     val output = columns.map(a => AttributeReference(a.name, a.dataType)()) :+ SideOutput.attribute()
     frame(df, PartitionStepNode(step, output, plan(df)))
   }
+
+  /**
+   * Messages of Spark's Kafka source as rows. `schema` is that of the values, as JSON; `registry` may be null;
+   * `MessageFormat` and `DecodeMessages` say what the other arguments are.
+   */
+  def decodeMessages(
+      df: DataFrame,
+      keepRejected: Boolean,
+      stream: String,
+      format: String,
+      schema: String,
+      options: java.util.Map[String, String],
+      registry: String,
+      metadata: java.util.List[String],
+      textKey: Boolean): DataFrame = {
+    val zone = session(df).sessionState.conf.sessionLocalTimeZone
+    val values = MessageFormat(
+      format, StructType.fromString(schema), options.asScala.toMap, zone, Option(registry))
+    val step = DecodeMessages(values, metadata.asScala.toSeq, textKey, plan(df).output,
+      SideOutputSettings(keepRejected, zone, Option(stream)))
+    frame(df, PartitionStepNode(step, step.output, plan(df)))
+  }
+
+  /**
+   * The times of a topic's partitions; `idleMs` below zero is never. `begun`: the newest time of each at the
+   * end of the last run, as JSON.
+   */
+  def partitionClock(idleMs: Long, begun: String): PartitionClock = {
+    val found = KernelJson.mapper.readTree(begun).properties.asScala.map(e => e.getKey -> e.getValue.asLong)
+    new PartitionClock(Some(idleMs).filter(_ >= 0), found.toMap, () => System.currentTimeMillis)
+  }
+
+  /** A stream of messages with the watermark of its slowest partition, less `lateMs`. */
+  def partitionedWatermark(df: DataFrame, lateMs: Long, clock: PartitionClock): DataFrame = {
+    val marked = df.withWatermark(InternalColumns.Time, s"$lateMs milliseconds")
+    frame(df, SparkDatasets.analyzed(marked).transform { case w: EventTimeWatermark
+      if !w.isInstanceOf[PartitionedWatermark] && w.output.exists(_.name == InternalColumns.Message) =>
+      new PartitionedWatermark(w.nodeId, w.eventTime, w.delay, w.child, clock)
+    })
+  }
+
+  /**
+   * The first and the last offsets of each partition that a stream's source could read now, as JSON of the
+   * source; `directory` is one for temporary files.
+   */
+  def sourceOffsets(df: DataFrame, directory: String): Array[String] =
+    SparkStreamOffsets(plan(df), directory)
 
   private def origin(stream: String, format: String, options: java.util.Map[String, String], files: Boolean) =
     RowOrigin(Option(stream), format, options.asScala.toMap, files)

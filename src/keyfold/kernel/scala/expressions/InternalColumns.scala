@@ -34,6 +34,8 @@ object InternalColumns {
   val MergedBatch = "_kf_merged_batch"
   /** Of a change that another table reads: its position among the changes of its part. */
   val Position = "_kf_position"
+  /** Which message of Kafka a row comes from, `MessageOrigin.schema`; null for rows that come from none. */
+  val Message = "_kf_message"
   /** The order in which a key's rows are folded: event time, then arrival. */
   val Order = "_kf_order"
   /** The whole input row, beside the columns that a fold reads. */
@@ -68,5 +70,6 @@ object InternalColumns {
   val Prefix = "_kf_"
 
   /** Columns that users' expressions do not see. */
-  val hidden: Set[String] = Set(Time, Raw, SideOutput, Control, Now, Replay, Given, Weight, RowId, Prev)
+  val hidden: Set[String] =
+    Set(Time, Raw, SideOutput, Control, Now, Replay, Given, Weight, RowId, Prev, Message)
 }

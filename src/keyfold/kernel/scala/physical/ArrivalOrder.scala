@@ -4,14 +4,15 @@ import scala.collection.mutable
 import scala.math.Ordering.Implicits._
 
 import org.apache.spark.Partition
-import org.apache.spark.sql.keyfold.spark.{FileBlock, SparkInputFiles}
+import org.apache.spark.sql.keyfold.spark.{FileBlock, SparkInputFiles, SparkInputMessages}
 
 /**
  * The order in which the rows of a batch count as arrived, which is the same whenever the batch runs, on any
  * number of cores: by branch of a union, then by file in the order in which the batch lists them, then by
  * position in the file. Spark cuts files into blocks, and packs these into partitions, by the number of
  * cores; so blocks are ordered by file and first byte, whichever partition they are in, and rows by their
- * number in the block. Rows that come from no file are ordered by partition.
+ * number in the block. Messages of Kafka are ordered by topic, partition and offset; rows that come from
+ * neither are ordered by partition.
  */
 case class ArrivalOrder(partition: Int, blocks: Map[FileBlock, Int])
 
@@ -26,7 +27,9 @@ object ArrivalOrder {
 
   /** The order of each of a plan's input partitions. */
   def of(partitions: Array[Partition]): Array[ArrivalOrder] = {
-    val sorted = partitions.toSeq.flatMap(pieces).sortBy(x => (x.branch, x.rank, x.start, x.partition))
+    val ranges = partitions.flatMap(SparkInputMessages.of).map(r => (r.topic, r.partition))
+    val ranks = ranges.distinct.sorted.zipWithIndex.toMap
+    val sorted = partitions.toSeq.flatMap(pieces(_, ranks)).sortBy(x => (x.branch, x.rank, x.start, x.partition))
     val places = sorted.zipWithIndex.groupBy(_._1.partition)
     partitions.map { p =>
       val own = places.getOrElse(p.index, Nil)
@@ -35,9 +38,12 @@ object ArrivalOrder {
     }
   }
 
-  private def pieces(p: Partition): Seq[Piece] = {
+  private def pieces(p: Partition, topics: Map[(String, Int), Int]): Seq[Piece] = {
     val (branch, files) = (SparkInputFiles.branch(p), SparkInputFiles.of(p))
     val ranks = files.map(SparkInputFiles.rank)
+    // Spark lists the partitions of topics in no order that it would keep.
+    for (r <- SparkInputMessages.of(p))
+      return Seq(Piece(p.index, None, branch, topics((r.topic, r.partition)).toLong, r.from))
     if (files.isEmpty || ranks.exists(_.isEmpty)) Seq(Piece(p.index, None, branch, Long.MaxValue, 0L))
     else files.zip(ranks).map { case (file, rank) =>
       val block = SparkInputFiles.block(file)

@@ -14,6 +14,8 @@ object KernelStrategy extends SparkStrategy {
       MergePartialsExec(fold, keys, group, planLater(child)) :: Nil
     case Unwrap(output, child) => UnwrapExec(output, planLater(child)) :: Nil
     case SortByKeyAndTime(keys, by, child) => SortByKeyAndTimeExec(keys, by, planLater(child)) :: Nil
+    case w: PartitionedWatermark =>
+      new PartitionedWatermarkExec(w.nodeId, w.eventTime, w.delay, planLater(w.child), w.clock) :: Nil
     case WatermarkPropagation(child) => WatermarkPropagationExec(planLater(child)) :: Nil
     case _ => Nil
   }

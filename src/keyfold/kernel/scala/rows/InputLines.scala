@@ -20,7 +20,7 @@ class InputLines(url: String, from: Long) {
   org.apache.spark.TaskContext.get().addTaskCompletionListener[Unit](_ => close())
 
   /** The location with the line of a text, or its first byte. */
-  def find(location: RowLocation, text: String): RowLocation = {
+  def find(location: FileLocation, text: String): FileLocation = {
     val wanted = new Text(text)
     while (!lost) {
       val (begins, read) = (at, reader.readLine(line))
@@ -32,7 +32,7 @@ class InputLines(url: String, from: Long) {
     location
   }
 
-  private def found(location: RowLocation, begins: Long): RowLocation =
+  private def found(location: FileLocation, begins: Long): FileLocation =
     if (from == 0) location.copy(line = Some(number)) else location.copy(byte = Some(begins))
 
   def close(): Unit = reader.close()

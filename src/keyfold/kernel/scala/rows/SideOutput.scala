@@ -7,8 +7,23 @@ import org.apache.spark.sql.keyfold.expressions.InternalColumns
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-/** Where a rejected row was read: a file, and the row's line, or its first byte in a later part of a file. */
-case class RowLocation(file: String, line: Option[Long] = None, byte: Option[Long] = None)
+/** Where a rejected row was read. */
+sealed trait RowLocation {
+  /** For people. */
+  def words: Seq[String]
+}
+
+/** A file, and the row's line, or its first byte in a later part of a file. */
+case class FileLocation(file: String, line: Option[Long] = None, byte: Option[Long] = None)
+    extends RowLocation {
+  override def words: Seq[String] =
+    Seq(s"file $file") ++ line.map(n => s"line $n") ++ byte.map(n => s"byte $n")
+}
+
+/** A message of Kafka. */
+case class MessageLocation(topic: UTF8String, partition: Int, offset: Long) extends RowLocation {
+  override def words: Seq[String] = Seq(s"topic $topic", s"partition $partition", s"offset $offset")
+}
 
 /**
  * The side output of a row: what `InternalColumns.SideOutput` holds for a row that is not folded, null for
@@ -16,7 +31,8 @@ case class RowLocation(file: String, line: Option[Long] = None, byte: Option[Lon
  */
 object SideOutput {
   /**
-   * A row that can't be used: `reason`, `raw`, `stream`, and where known `cause`, `file`, `line` or `byte`.
+   * A row that can't be used: `reason`, `raw`, `stream`, and where known `cause`, `file`, `line` or `byte`,
+   * or `topic`, `partition` and `offset`.
    */
   val Rejected: UTF8String = UTF8String.fromString("rejected")
   /**
@@ -43,6 +59,7 @@ object SideOutput {
     .add("cause", StringType).add("file", StringType).add("line", LongType).add("byte", LongType)
     .add("event_time", LongType).add("watermark", LongType).add("missed", LongType).add("last_end", LongType)
     .add("windows", ArrayType(window, containsNull = false)).add("step", StringType).add("count", LongType)
+    .add("topic", StringType).add("partition", IntegerType).add("offset", LongType)
 
   private def at(field: String): Int = schema.fieldIndex(field)
   private val (kindAt, reasonAt, rawAt, streamAt) = (at("kind"), at("reason"), at("raw"), at("stream"))
@@ -50,6 +67,7 @@ object SideOutput {
   private val (eventTimeAt, watermarkAt, missedAt) = (at("event_time"), at("watermark"), at("missed"))
   private val (lastEndAt, windowsAt) = (at("last_end"), at("windows"))
   private val (stepAt, countAt) = (at("step"), at("count"))
+  private val (topicAt, partitionAt, offsetAt) = (at("topic"), at("partition"), at("offset"))
 
   /** A late row lists at most this many of the windows it missed. */
   val MaxWindows = 100
@@ -97,10 +115,15 @@ object SideOutput {
     val side = create(Rejected)
     set(side, reason, raw, stream)
     side.update(causeAt, cause.map(text).orNull)
-    location.foreach { l =>
-      side.update(fileAt, text(l.file))
-      side.update(lineAt, l.line.orNull)
-      side.update(byteAt, l.byte.orNull)
+    location.foreach {
+      case FileLocation(file, line, byte) =>
+        side.update(fileAt, text(file))
+        side.update(lineAt, line.orNull)
+        side.update(byteAt, byte.orNull)
+      case MessageLocation(topic, partition, offset) =>
+        side.update(topicAt, topic)
+        side.update(partitionAt, partition)
+        side.update(offsetAt, offset)
     }
     side
   }

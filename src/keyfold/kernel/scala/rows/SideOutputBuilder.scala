@@ -29,20 +29,19 @@ class SideOutputBuilder(row: Expression, input: Seq[Attribute], settings: SideOu
   def json(row: InternalRow): String = readable(row).getString(0)
 
   def rejected(row: InternalRow, error: RowError): InternalRow = rejected(row, RowError.reason(error))
-  def rejected(row: InternalRow, reason: String): InternalRow = rejected(reason, json(row))
-  def rejected(reason: String, raw: String): InternalRow = rejected(reason, raw, None, location())
+  def rejected(row: InternalRow, reason: String): InternalRow =
+    rejected(reason, json(row), None, location(row))
+  def rejected(reason: String, raw: String): InternalRow = rejected(reason, raw, None, None)
 
-  /** Where the current row is read, if that is known here. */
-  protected def location(): Option[RowLocation] = None
+  /** Where the row, which is the current one, was read, if that is known here. */
+  protected def location(row: InternalRow): Option[RowLocation] = None
 
-  protected def rejected(
+  def rejected(
       reason: String, raw: String, cause: Option[String], location: Option[RowLocation]): InternalRow = {
     // One of Spark's own exceptions: a driver may not have the kernel's classes where it reads a task's
     // failure.
     if (!keep) {
-      val details = cause ++ location.toSeq.flatMap { l =>
-        Seq(s"file ${l.file}") ++ l.line.map(n => s"line $n") ++ l.byte.map(n => s"byte $n")
-      }
+      val details = cause ++ location.toSeq.flatMap(_.words)
       val full = if (details.isEmpty) reason else s"$reason (${details.mkString(", ")})"
       throw SideOutputBuilder.badRow(full, raw)
     }

@@ -3,6 +3,7 @@ package org.apache.spark.sql.keyfold.rows
 import java.io.IOException
 
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.keyfold.expressions.InternalColumns
 import org.apache.spark.sql.keyfold.spark.SparkInputFiles
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -11,26 +12,30 @@ class SourceSideOutputBuilder(gate: RowGate)
     extends SideOutputBuilder(gate.visible, gate.source, gate.sideOutputs) {
   private lazy val failure = new ParseFailure(gate)
   private var (lines, linesOf) = (null: InputLines, null: UTF8String)
-  private var (file, fileOf) = (None: Option[RowLocation], UTF8String.EMPTY_UTF8)
+  private var (file, fileOf) = (None: Option[FileLocation], UTF8String.EMPTY_UTF8)
+  private val message = gate.index(InternalColumns.Message)
 
   /** A row of which Spark has parsed no more than its text. */
   def unparsed(row: InternalRow, raw: String): InternalRow = {
     val columns = failure.columns(row, raw)
     val cause = if (columns == null) Option(failure.text(raw)) else None
     val reason = if (columns == null) "does not parse" else s"does not parse: $columns"
-    rejected(reason, raw, cause, location().map(inLine(_, raw)))
+    rejected(reason, raw, cause, inFile().map(inLine(_, raw)))
   }
 
-  override protected def location(): Option[RowLocation] = {
+  override protected def location(row: InternalRow): Option[RowLocation] =
+    if (message < 0) inFile() else MessageOrigin.location(row, message)
+
+  private def inFile(): Option[FileLocation] = {
     val url = if (gate.origin.files) SparkInputFiles.currentUrl else UTF8String.EMPTY_UTF8
     if (url ne fileOf) {
       fileOf = url
-      file = if (url.numBytes == 0) None else Some(RowLocation(InputFile.shown(url.toString)))
+      file = if (url.numBytes == 0) None else Some(FileLocation(InputFile.shown(url.toString)))
     }
     file
   }
 
-  private def inLine(location: RowLocation, raw: String): RowLocation = if (!failure.lined) location else {
+  private def inLine(location: FileLocation, raw: String): FileLocation = if (!failure.lined) location else {
     val url = SparkInputFiles.currentUrl
     // The file is read a second time; if that fails the row is rejected without its line.
     try {

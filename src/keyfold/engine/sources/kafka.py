@@ -1,0 +1,135 @@
+"""Topics of Kafka as a source: Spark reads the messages, the kernel decodes them."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from keyfold.engine.kafka import connector as spark_connector
+from keyfold.engine.session import kernel
+from keyfold.engine.sources.contract import RowOrigin
+from keyfold.engine.sources.schemas import declared_schema
+from keyfold.plan.kafka_topics import KafkaTopics
+from keyfold.plan.nodes import Connector, Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MESSAGES_PER_BATCH: Final = 1_000_000
+"""How many messages a batch reads at most, unless the connector's options say otherwise."""
+_LIMIT: Final = "maxOffsetsPerTrigger"
+# Options of Spark's Kafka source; others, but for those of Kafka's client, are the format's.
+_OF_SOURCE: Final = frozenset(
+    name.lower()
+    for name in (
+        _LIMIT,
+        "minOffsetsPerTrigger",
+        "maxTriggerDelay",
+        "minPartitions",
+        "maxRecordsPerPartition",
+        "groupIdPrefix",
+        "kafkaConsumer.pollTimeoutMs",
+        "fetchOffset.numRetries",
+        "fetchOffset.retryIntervalMs",
+    )
+)
+
+Offsets = Mapping[str, Mapping[str, int]]
+"""Offsets by topic and partition, as Spark's Kafka source writes them."""
+
+
+@dataclass(frozen=True)
+class KafkaSource:
+    """Messages of topics: columns of the value and of metadata, or a side output."""
+
+    endless = False
+
+    def open(self, spark: SparkSession, source: Source, *, reject: bool) -> DataFrame:
+        from pyspark.sql import DataFrame
+
+        connector, kafka = source.connector, _topics(source.connector)
+        frame = _reader(spark, connector, starting(spark, source)).load()
+        schema = declared_schema(source)
+        decoded = kernel(spark).decodeMessages(
+            frame._jdf,
+            reject,
+            source.name,
+            connector.format,
+            schema.json(),
+            dict(format_options(connector)),
+            kafka.registry,
+            list(kafka.metadata),
+            kafka.key_format == "text",
+        )
+        return DataFrame(decoded, spark)
+
+    def origin(self, source: Source) -> RowOrigin:
+        # The decoder has explained what does not parse.
+        return RowOrigin()
+
+    def available(self, connector: Connector) -> int | None:
+        # Spark's progress reports say how many messages are left; the brokers are not asked again.
+        return None
+
+
+def format_options(connector: Connector) -> list[tuple[str, str]]:
+    """The options that are the format's own."""
+    return [(n, v) for n, v in connector.options if not _of_source(n)]
+
+
+def offsets(spark: SparkSession, connector: Connector, more: Mapping[str, str]) -> tuple[Offsets, Offsets]:
+    """The offsets of the first message of each partition, and those after the last; `more` are options."""
+    with tempfile.TemporaryDirectory(prefix="keyfold-offsets-") as directory:
+        frame = _reader(spark, connector, {"startingOffsets": "earliest", **more}).load()
+        first, last = kernel(spark).sourceOffsets(frame._jdf, f"file://{directory}")
+    return json.loads(first), json.loads(last)
+
+
+def starting(spark: SparkSession, source: Source) -> dict[str, str]:
+    """Where a table begins to read, as options of Spark's source."""
+    start = _topics(source.connector).start
+    if start in ("earliest", "latest"):
+        return {"startingOffsets": start}
+    if start.startswith("{"):
+        first, _ = offsets(spark, source.connector, {})
+        return {"startingOffsets": json.dumps(filled(json.loads(start), first))}
+    # Where a partition has no message since then, its next one is the first.
+    moment = round(datetime.fromisoformat(start).timestamp() * 1000)
+    return {"startingTimestamp": str(moment), "startingOffsetsByTimestampStrategy": "latest"}
+
+
+def filled(given: Offsets, first: Offsets) -> dict[str, dict[str, int]]:
+    """The declared offsets, with the earliest of all other partitions, since Spark wants them all."""
+    return {
+        topic: {number: given.get(topic, {}).get(number, -2) for number in partitions}
+        for topic, partitions in first.items()
+    }
+
+
+def _reader(spark: SparkSession, connector: Connector, starting: Mapping[str, str]) -> Any:
+    spark_connector.use(spark)
+    kafka = _topics(connector)
+    subscribed = {"subscribe": ",".join(kafka.topics)}
+    options = {
+        "kafka.bootstrap.servers": kafka.servers,
+        **(subscribed if kafka.pattern is None else {"subscribePattern": kafka.pattern}),
+        "includeHeaders": str("headers" in kafka.metadata).lower(),
+        "failOnDataLoss": str(kafka.on_data_loss == "fail").lower(),
+        _LIMIT: str(MESSAGES_PER_BATCH),
+        **{name: value for name, value in connector.options if _of_source(name)},
+        **starting,
+    }
+    return spark.readStream.format("kafka").options(**options)
+
+
+def _of_source(name: str) -> bool:
+    return name.lower().startswith("kafka.") or name.lower() in _OF_SOURCE
+
+
+def _topics(connector: Connector) -> KafkaTopics:
+    assert connector.kafka is not None
+    return connector.kafka

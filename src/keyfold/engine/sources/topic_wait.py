@@ -1,0 +1,105 @@
+"""Waits at a start until the brokers and topics that an app reads can be reached."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from keyfold.engine.sources import kafka
+from keyfold.engine.sources.kafka import Offsets
+from keyfold.engine.spark_errors import causes
+from keyfold.errors import RunError
+from keyfold.masking import masked
+from keyfold.plan import durations
+from keyfold.plan.nodes import AppSpec, Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOG: Final = logging.getLogger("keyfold")
+# An attempt ends soon, so that the deadline is kept and a first failure is told.
+_ATTEMPT: Final = {
+    "kafka.request.timeout.ms": "5000",
+    "kafka.default.api.timeout.ms": "5000",
+    "fetchOffset.numRetries": "1",
+}
+_PAUSE_SECONDS: Final = 0.5
+# What no waiting mends, and what it means.
+_FATAL: Final = {
+    "SaslAuthenticationException": "the brokers refuse the credentials",
+    "SslAuthenticationException": "the TLS handshake with the brokers failed",
+    "AuthorizationException": "the brokers do not let this user read the topic",
+    "ConfigException": "Kafka's client does not accept its settings",
+    "InvalidTopicException": "the brokers do not accept the name of the topic",
+    "PatternSyntaxException": "pattern is no regular expression",
+    "JaasException": "Kafka's client does not accept sasl.jaas.config",
+}
+
+
+@dataclass(frozen=True)
+class TopicOffsets:
+    """The offset of the first message of each partition, and that after the last."""
+
+    first: Offsets
+    last: Offsets
+
+    @property
+    def partitions(self) -> list[str]:
+        """All partitions, each as "topic-number"."""
+        return [f"{topic}-{number}" for topic, numbers in self.last.items() for number in numbers]
+
+
+def wait_for_topics(
+    spark: SparkSession, spec: AppSpec, replaced: Collection[str] = ()
+) -> dict[str, TopicOffsets]:
+    """The offsets of the topics that each stream reads, once they are there; else an error."""
+    streams = [s for s in spec.streams if s.connector.kafka is not None and s.name not in replaced]
+    return {stream.name: _wait(spark, spec.name, stream) for stream in streams}
+
+
+def _wait(spark: SparkSession, app: str, stream: Source) -> TopicOffsets:
+    topics = stream.connector.kafka
+    assert topics is not None
+    deadline, told = time.monotonic() + topics.wait_ms / 1000, False
+    while True:
+        try:
+            return TopicOffsets(*kafka.offsets(spark, stream.connector, _ATTEMPT))
+        except Exception as error:
+            why = causes(error)
+            if not why:
+                raise
+            fatal = next((words for name, words in _FATAL.items() if name in why), None)
+            if fatal is not None or time.monotonic() > deadline:
+                raise _unreachable(app, stream, why, fatal) from None
+        if not told:
+            told = True
+            _LOG.warning("%s.%s: waiting for Kafka at %s", app, stream.name, masked(topics.servers))
+        time.sleep(_PAUSE_SECONDS)
+
+
+def _unreachable(app: str, stream: Source, why: str, fatal: str | None) -> RunError:
+    topics = stream.connector.kafka
+    assert topics is not None
+    servers, waited = masked(topics.servers), durations.text(topics.wait_ms)
+    last = masked(why.splitlines()[-1])
+    if fatal is not None:
+        hint = "the options of kf.kafka that begin with `kafka.` are those of Kafka's client"
+        return RunError(
+            f"stream {stream.name} can't be read: {fatal}", app=app, given=f"{servers}: {last}", hint=hint
+        )
+    if "UnknownTopicOrPartition" in why:
+        return RunError(
+            f"there is no topic {topics.subject} at {servers}, and none appeared within {waited}",
+            app=app,
+            given=last,
+            hint="create the topic, correct topic=, or let a start wait longer: wait='10 minutes'",
+        )
+    return RunError(
+        f"the brokers of stream {stream.name} could not be reached within {waited}",
+        app=app,
+        given=f"{servers}: {last}",
+        hint="start the brokers, correct the servers, or let a start wait longer: wait='10 minutes'",
+    )

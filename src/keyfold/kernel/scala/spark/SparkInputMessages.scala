@@ -1,0 +1,27 @@
+package org.apache.spark.sql.keyfold.spark
+
+import org.apache.spark.Partition
+import org.apache.spark.rdd.UnionPartition
+import org.apache.spark.sql.execution.datasources.v2.DataSourceRDDPartition
+
+/** The messages that a task reads: those of a partition of a topic, from an offset on. */
+case class MessageRange(topic: String, partition: Int, from: Long)
+
+/** The partition of a topic behind a partition of Spark's Kafka source, whose classes the kernel can't name. */
+object SparkInputMessages {
+  def of(split: Partition): Option[MessageRange] = split match {
+    case union: UnionPartition[_] => of(union.parentPartition)
+    case source: DataSourceRDDPartition => source.inputPartition.flatMap(range)
+    case _ => None
+  }
+
+  private def range(input: AnyRef): Option[MessageRange] =
+    if (input.getClass.getSimpleName != "KafkaBatchInputPartition") None
+    else {
+      val range = call(input, "offsetRange")
+      val topic = call(range, "topic").toString
+      Some(MessageRange(topic, call(range, "partition").toString.toInt, call(range, "fromOffset").toString.toLong))
+    }
+
+  private def call(of: AnyRef, name: String): AnyRef = of.getClass.getMethod(name).invoke(of)
+}
