@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -184,7 +183,7 @@ class _Start:
             place.table(table.spec.name).spark.relocate()
             for stream, clock in table.clocks.items():
                 if stream in topics:
-                    clock.retain(json.dumps(topics[stream].partitions))
+                    clock.retain(topics[stream].partitions)
         inline_rows.check(spec, place)
         self.lookups.load()
         inline_rows.write(spec, place)

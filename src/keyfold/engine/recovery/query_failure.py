@@ -88,7 +88,7 @@ def _bad_row(failure: _Failure) -> QueryFailed | None:
 
 
 def _kafka(failure: _Failure) -> QueryFailed | None:
-    """Messages that are gone, a Schema Registry that does not answer, credentials that were taken back."""
+    """Messages that are gone, or a Schema Registry that does not answer."""
     text = f"{failure.text}\n{failure.error}"
     lost = re.search(r"\[KAFKA_DATA_LOSS\.\w+\] ([^\n]+(?:\n(?!===)[^\n]+)*)", text)
     if lost is not None:

@@ -203,8 +203,8 @@ object KernelApi {
   }
 
   /**
-   * Messages of Spark's Kafka source as rows. `schema` is that of the values, as JSON; `registry` may be null;
-   * `MessageFormat` and `DecodeMessages` say what the other arguments are.
+   * Messages of Spark's Kafka source as rows. `schema` is that of the values, as JSON; `registry` may be
+   * null; `MessageFormat` and `DecodeMessages` say what the other arguments are.
    */
   def decodeMessages(
       df: DataFrame,

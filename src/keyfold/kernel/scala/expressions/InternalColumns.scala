@@ -70,6 +70,6 @@ object InternalColumns {
   val Prefix = "_kf_"
 
   /** Columns that users' expressions do not see. */
-  val hidden: Set[String] =
-    Set(Time, Raw, SideOutput, Control, Now, Replay, Given, Weight, RowId, Prev, Message)
+  val hidden: Set[String] = Set(Time, Raw, SideOutput, Control, Now, Replay, Given, Weight, RowId, Prev,
+    Message)
 }

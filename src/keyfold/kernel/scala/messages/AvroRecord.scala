@@ -22,7 +22,8 @@ private class BoundedAvro(val decoder: BinaryDecoder, length: Int) {
   def bytes(): Array[Byte] = fixed(decoder.readLong())
 
   def fixed(size: Long): Array[Byte] = {
-    if (size < 0 || size > length) throw BadMessage("does not parse", Some(s"no Avro record: a length of $size"))
+    if (size < 0 || size > length)
+      throw BadMessage("does not parse", Some(s"no Avro record: a length of $size"))
     val found = new Array[Byte](size.toInt)
     decoder.readFixed(found)
     found
@@ -86,8 +87,10 @@ private object AvroRecord {
       case (Type.ENUM, _: StringType) =>
         val names = written.getEnumSymbols.asScala.map(UTF8String.fromString).toArray
         in => names(in.decoder.readEnum())
-      case (Type.BYTES | Type.FIXED, d: DecimalType) if logical.exists(_.isInstanceOf[LogicalTypes.Decimal]) =>
-        decimal(written, logical.get.asInstanceOf[LogicalTypes.Decimal].getScale, d, path)
+      case (Type.BYTES | Type.FIXED, d: DecimalType) => logical match {
+        case Some(l: LogicalTypes.Decimal) => decimal(written, l.getScale, d, path)
+        case _ => throw mismatch(written, wanted, path)
+      }
       case (Type.BYTES, BinaryType) => _.bytes()
       case (Type.FIXED, BinaryType) => _.fixed(written.getFixedSize)
       case (Type.BOOLEAN, BooleanType) => _.decoder.readBoolean()
@@ -124,7 +127,8 @@ private object AvroRecord {
       for (_ <- 0 until count) found.put(UTF8String.fromBytes(in.bytes()), value(in))
       count = in.items(in.decoder.mapNext())
     }
-    new ArrayBasedMapData(new GenericArrayData(found.keys.toArray[Any]), new GenericArrayData(found.values.toArray))
+    new ArrayBasedMapData(
+      new GenericArrayData(found.keys.toArray[Any]), new GenericArrayData(found.values.toArray))
   }
 
   private def number(written: Schema, wanted: DataType, path: String): Reader =

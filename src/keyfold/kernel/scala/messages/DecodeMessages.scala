@@ -2,9 +2,9 @@ package org.apache.spark.sql.keyfold.messages
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.keyfold.expressions.InternalColumns
+import org.apache.spark.sql.keyfold.expressions.{InternalColumns, MessageOrigin}
 import org.apache.spark.sql.keyfold.physical.PartitionStep
-import org.apache.spark.sql.keyfold.rows.{MessageLocation, MessageOrigin, SideOutput, SideOutputBuilder}
+import org.apache.spark.sql.keyfold.rows.{MessageLocation, SideOutput, SideOutputBuilder}
 import org.apache.spark.sql.keyfold.rows.SideOutputSettings
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String

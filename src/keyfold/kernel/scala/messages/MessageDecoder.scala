@@ -46,7 +46,8 @@ object BadMessage {
   val Empty: BadMessage = BadMessage("does not parse", Some("the message is empty"))
 
   def unparsed(columns: String, text: => String): BadMessage =
-    if (columns != null) BadMessage(s"does not parse: $columns") else BadMessage("does not parse", Option(text))
+    if (columns != null) BadMessage(s"does not parse: $columns")
+    else BadMessage("does not parse", Option(text))
 }
 
 private class TextDecoder extends MessageDecoder {

@@ -62,7 +62,8 @@ private class SchemaRegistry(url: String) {
       if (answer.statusCode < 500 || left == 1) answer else again(request, left)
     } catch {
       case e: java.io.IOException if left == 1 =>
-        throw new java.io.IOException(s"[KEYFOLD_REGISTRY] the Schema Registry at $base can't be reached: $e", e)
+        throw new java.io.IOException(
+          s"[KEYFOLD_REGISTRY] the Schema Registry at $base can't be reached: $e", e)
       case _: java.io.IOException => again(request, left)
     }
 

@@ -29,7 +29,8 @@ object ArrivalOrder {
   def of(partitions: Array[Partition]): Array[ArrivalOrder] = {
     val ranges = partitions.flatMap(SparkInputMessages.of).map(r => (r.topic, r.partition))
     val ranks = ranges.distinct.sorted.zipWithIndex.toMap
-    val sorted = partitions.toSeq.flatMap(pieces(_, ranks)).sortBy(x => (x.branch, x.rank, x.start, x.partition))
+    val sorted = partitions.toSeq.flatMap(pieces(_, ranks))
+      .sortBy(x => (x.branch, x.rank, x.start, x.partition))
     val places = sorted.zipWithIndex.groupBy(_._1.partition)
     partitions.map { p =>
       val own = places.getOrElse(p.index, Nil)

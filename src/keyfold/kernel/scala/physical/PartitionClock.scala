@@ -5,7 +5,7 @@ import java.util.UUID
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.keyfold.api.KernelJson
+import com.fasterxml.jackson.databind.ObjectMapper
 
 /** The partition that holds a stream's watermark back: its newest event time, and since when it does. */
 case class HeldBy(partition: String, newestMs: Long, sinceMs: Long)
@@ -54,19 +54,22 @@ final class PartitionClock(idleMs: Option[Long], begun: Map[String, Long], now: 
     }
   }
 
-  /** The newest time of each partition in milliseconds, which are idle, and which holds the watermark; JSON. */
+  /**
+   * The newest time of each partition in milliseconds, which are idle, and which holds the watermark, as
+   * JSON.
+   */
   def report(): String = synchronized {
     takeIn()
     val holds = held.map { h =>
       Map("partition" -> h.partition, "newest" -> h.newestMs, "since" -> h.sinceMs).asJava
     }
     val found = Map("newest" -> newest.asJava, "idle" -> idle.asJava, "held_by" -> holds.orNull)
-    KernelJson.mapper.writeValueAsString(found.asJava)
+    new ObjectMapper().writeValueAsString(found.asJava)
   }
 
-  /** Forgets partitions other than these, which exist; JSON, since Python calls it. */
-  def retain(existing: String): Unit = synchronized {
-    val partitions = KernelJson.mapper.readTree(existing).asScala.map(_.asText).toSet
+  /** Forgets partitions other than these, which exist. */
+  def retain(existing: java.util.List[String]): Unit = synchronized {
+    val partitions = existing.asScala.toSet
     newest.filterInPlace((p, _) => partitions.contains(p))
     held = held.filter(h => newest.contains(h.partition))
   }

@@ -10,8 +10,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan}
 import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToMillis
 import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.keyfold.expressions.InternalColumns
-import org.apache.spark.sql.keyfold.rows.MessageOrigin
+import org.apache.spark.sql.keyfold.expressions.{InternalColumns, MessageOrigin}
 import org.apache.spark.sql.keyfold.spark.SparkWatermarkExec
 import org.apache.spark.unsafe.types.{CalendarInterval, UTF8String}
 import org.apache.spark.util.AccumulatorV2

@@ -3,7 +3,7 @@ package org.apache.spark.sql.keyfold.rows
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.util.GenericArrayData
-import org.apache.spark.sql.keyfold.expressions.InternalColumns
+import org.apache.spark.sql.keyfold.expressions.{InternalColumns, MessageOrigin}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -23,6 +23,12 @@ case class FileLocation(file: String, line: Option[Long] = None, byte: Option[Lo
 /** A message of Kafka. */
 case class MessageLocation(topic: UTF8String, partition: Int, offset: Long) extends RowLocation {
   override def words: Seq[String] = Seq(s"topic $topic", s"partition $partition", s"offset $offset")
+}
+
+object MessageLocation {
+  /** From what `InternalColumns.Message` has. */
+  def apply(origin: InternalRow): MessageLocation = MessageLocation(
+    MessageOrigin.topic(origin).copy(), MessageOrigin.partition(origin), MessageOrigin.offset(origin))
 }
 
 /**

@@ -3,7 +3,7 @@ package org.apache.spark.sql.keyfold.rows
 import java.io.IOException
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.keyfold.expressions.InternalColumns
+import org.apache.spark.sql.keyfold.expressions.{InternalColumns, MessageOrigin}
 import org.apache.spark.sql.keyfold.spark.SparkInputFiles
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -24,7 +24,7 @@ class SourceSideOutputBuilder(gate: RowGate)
   }
 
   override protected def location(row: InternalRow): Option[RowLocation] =
-    if (message < 0) inFile() else MessageOrigin.location(row, message)
+    if (message < 0) inFile() else Option(MessageOrigin.of(row, message)).map(MessageLocation(_))
 
   private def inFile(): Option[FileLocation] = {
     val url = if (gate.origin.files) SparkInputFiles.currentUrl else UTF8String.EMPTY_UTF8

@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceRDDPartition
 /** The messages that a task reads: those of a partition of a topic, from an offset on. */
 case class MessageRange(topic: String, partition: Int, from: Long)
 
-/** The partition of a topic behind a partition of Spark's Kafka source, whose classes the kernel can't name. */
+/** The partition of a topic that a task reads; the kernel can't name the classes of Spark's Kafka source. */
 object SparkInputMessages {
   def of(split: Partition): Option[MessageRange] = split match {
     case union: UnionPartition[_] => of(union.parentPartition)
@@ -19,8 +19,8 @@ object SparkInputMessages {
     if (input.getClass.getSimpleName != "KafkaBatchInputPartition") None
     else {
       val range = call(input, "offsetRange")
-      val topic = call(range, "topic").toString
-      Some(MessageRange(topic, call(range, "partition").toString.toInt, call(range, "fromOffset").toString.toLong))
+      val Seq(topic, partition, from) = Seq("topic", "partition", "fromOffset").map(call(range, _).toString)
+      Some(MessageRange(topic, partition.toInt, from.toLong))
     }
 
   private def call(of: AnyRef, name: String): AnyRef = of.getClass.getMethod(name).invoke(of)

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.keyfold.rows
+package org.apache.spark.sql.keyfold.expressions
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.types._
@@ -14,7 +14,5 @@ object MessageOrigin {
 
   def topic(origin: InternalRow): UTF8String = origin.getUTF8String(0)
   def partition(origin: InternalRow): Int = origin.getInt(1)
-
-  def location(row: InternalRow, column: Int): Option[RowLocation] =
-    Option(of(row, column)).map(o => MessageLocation(topic(o).copy(), partition(o), o.getLong(2)))
+  def offset(origin: InternalRow): Long = origin.getLong(2)
 }
