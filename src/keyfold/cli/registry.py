@@ -27,6 +27,7 @@ from keyfold.cli.commands import (
     savepoint,
     savepoint_files,
     standby,
+    state,
     status,
     verify,
 )
@@ -82,6 +83,7 @@ for name, act in (
     savepoint.app.command(name)(act)
 app.add_typer(savepoint.app, name="savepoint")
 app.add_typer(audit.app, name="audit")
+app.add_typer(state.app, name="state")
 app.command("rescale")(rescale.command)
 app.command("verify")(verify.command)
 app.command("reset")(reset.command)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,19 @@ def test_every_kind_of_table_goes_on_with_another_number_of_partitions(
             for each in (clean, d):
                 fill(each, 1)
         place = AppHome(tmp_path / "kinds")
+        words = ["state", "size", "kinds.windows", "--partitions", "8", "--home", str(tmp_path)]
+        capsys.readouterr()
+        assert main([*words, "--json"]) == 0
+        size = json.loads(capsys.readouterr().out)
+        assert {one["family"]: one["rows"] for one in size["families"]}["state"] == 4
+        assert sorted(one["key"]["k"] for one in size["largest_keys"]) == list("abcd")
+        assert sum(one["bytes"] for one in size["largest_keys"]) == sum(
+            one["bytes"] for one in size["families"]
+        )
+        assert [one["partitions"] for one in size["partitions"]] == [2, 8]
+        assert all(one["skew"] >= 1 for one in size["partitions"])
+        assert main(words) == 0
+        assert "2 (now)" in capsys.readouterr().out
         for table, number in (("sums", 5), ("windows", 1), ("top", 3), ("matches", 3), ("once", 4)):
             entry = rescale.rescale(spark, place, table, number, "more cores", lambda _: None)
             assert entry["partitions"] == [2, number]

@@ -1,0 +1,111 @@
+"""`keyfold state size TABLE`: how large a table's state is, its largest keys, and how partitions share it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from keyfold.cli.options import Home, Json, TableName
+
+if TYPE_CHECKING:
+    from keyfold.engine.recovery.state_size import FamilySize, KeySize, Spread
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.callback()
+def _group() -> None:
+    """Look into the state of a table.
+
+    Example: keyfold state size shop.totals
+    """
+
+
+@app.command()
+def size(
+    name: TableName,
+    keys: Annotated[int, typer.Option("--keys", min=0, help="How many of the largest keys to show.")] = 10,
+    partitions: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--partitions",
+            metavar="N",
+            min=1,
+            help="Also show how N partitions would share the state; can be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Show the size of a table's state: by column family, the largest keys, and how partitions share it.
+
+    Reads the whole state, as of the last committed batch, also while the app runs. Bytes are those of keys
+    and values before compression.
+
+    Example: keyfold state size shop.totals --partitions 8 --partitions 16
+    """
+    from keyfold.cli import output
+    from keyfold.cli.removal_dialog import found
+    from keyfold.cli.spark_session import own_spark
+    from keyfold.engine.recovery import state_size
+    from keyfold.errors import QueryError
+
+    with found(name, home) as (place, table):
+        table_home = place.table(table)
+        batch, now = table_home.committed(), table_home.spark.partitions()
+        if batch is None or now is None:
+            raise QueryError(f"{place.path.name}.{table} has no state yet", reason="not_ready", given=name)
+        checkpoint = table_home.storage.below("checkpoint")
+        with own_spark(home) as spark:
+            families = state_size.families(spark, checkpoint, batch)
+            largest = state_size.largest_keys(spark, checkpoint, batch, keys) if keys else []
+            spreads = state_size.spreads(spark, checkpoint, batch, sorted({now, *(partitions or [])}))
+    if json:
+        output.json_document(_document(place.path.name, table, batch, families, largest, spreads))
+        return
+    _show(families, largest, spreads, now)
+
+
+def _document(
+    app: str,
+    table: str,
+    batch: int,
+    families: list[FamilySize],
+    largest: list[KeySize],
+    spreads: list[Spread],
+) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        "app": app,
+        "table": table,
+        "batch": batch,
+        "families": [asdict(one) for one in families],
+        "largest_keys": [asdict(one) for one in largest],
+        "partitions": [{**asdict(one), "skew": one.skew} for one in spreads],
+    }
+
+
+def _show(families: list[FamilySize], largest: list[KeySize], spreads: list[Spread], now: int) -> None:
+    from keyfold.cli import formatting, output
+
+    rows: Any = ((o.operator, o.family, o.rows, formatting.size(o.bytes)) for o in families)
+    output.table(("operator", "family", "rows", "size"), rows, right=("operator", "rows", "size"))
+    if largest:
+        rows = (
+            (", ".join(f"{n}={v!r}" for n, v in o.key.items()), o.rows, formatting.size(o.bytes))
+            for o in largest
+        )
+        output.table(("largest keys", "rows", "size"), rows, right=("rows", "size"))
+    rows = (
+        (
+            f"{o.partitions} (now)" if o.partitions == now else o.partitions,
+            formatting.size(o.largest_bytes),
+            formatting.size(round(o.mean_bytes)),
+            f"{o.skew:.2f}",
+        )
+        for o in spreads
+    )
+    output.table(("partitions", "largest", "mean", "skew"), rows, right=("largest", "mean", "skew"))

@@ -1,0 +1,99 @@
+"""How large a table's state is: by column family, by partition, and its largest keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from keyfold.engine.recovery.state_digest import operators, stored
+from keyfold.engine.storage.contract import Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class FamilySize:
+    """The rows of a column family, and the bytes of their keys and values before compression."""
+
+    operator: int
+    family: str
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class KeySize:
+    """A key with all that the state holds for it."""
+
+    operator: int
+    key: dict[str, Any]
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How evenly a number of partitions shares the state."""
+
+    partitions: int
+    largest_bytes: int
+    mean_bytes: float
+
+    @property
+    def skew(self) -> float:
+        """The largest partition in means: 1 is even, and a batch takes as long as the largest one."""
+        return self.largest_bytes / self.mean_bytes if self.mean_bytes else 1.0
+
+
+def families(spark: SparkSession, checkpoint: Storage, batch: int) -> list[FamilySize]:
+    """The sizes of all column families as of a batch."""
+    from pyspark.sql import functions as F
+
+    found = []
+    for operator in operators(checkpoint):
+        rows = _sized(spark, checkpoint, operator, batch).groupBy("column_family_name")
+        for row in rows.agg(F.count(F.lit(1)).alias("rows"), F.sum("bytes").alias("bytes")).collect():
+            found.append(FamilySize(operator, row["column_family_name"], row["rows"], row["bytes"]))
+    return sorted(found, key=lambda one: (one.operator, one.family))
+
+
+def largest_keys(spark: SparkSession, checkpoint: Storage, batch: int, limit: int) -> list[KeySize]:
+    """The keys with the most bytes as of a batch."""
+    from pyspark.sql import functions as F
+
+    found = []
+    for operator in operators(checkpoint):
+        keys = _sized(spark, checkpoint, operator, batch).groupBy("partition_key")
+        sums = keys.agg(F.count(F.lit(1)).alias("rows"), F.sum("bytes").alias("bytes"))
+        for row in (
+            sums.orderBy(F.desc("bytes"), F.col("partition_key").cast("string")).limit(limit).collect()
+        ):
+            key = row["partition_key"].asDict(recursive=True)
+            found.append(KeySize(operator, key, row["rows"], row["bytes"]))
+    return sorted(found, key=lambda one: -one.bytes)[:limit]
+
+
+def spreads(spark: SparkSession, checkpoint: Storage, batch: int, numbers: Sequence[int]) -> list[Spread]:
+    """How the state, of all operators together, would be shared by some numbers of partitions."""
+    from pyspark.sql import functions as F
+
+    found = []
+    for number in numbers:
+        sums = [0] * number
+        for operator in operators(checkpoint):
+            # As Spark shuffles rows to partitions.
+            partition = F.pmod(F.hash("partition_key.*"), F.lit(number)).alias("partition")
+            sized = _sized(spark, checkpoint, operator, batch).select(partition, "bytes")
+            for row in sized.groupBy("partition").agg(F.sum("bytes").alias("bytes")).collect():
+                sums[row["partition"]] += row["bytes"]
+        found.append(Spread(number, max(sums), sum(sums) / number))
+    return found
+
+
+def _sized(spark: SparkSession, checkpoint: Storage, operator: int, batch: int) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    size = F.octet_length("key_bytes") + F.octet_length("value_bytes")
+    return stored(spark, checkpoint, operator, batch).withColumn("bytes", size.cast("long"))
