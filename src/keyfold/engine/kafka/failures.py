@@ -41,12 +41,17 @@ def explained(topic: str, noted: Callable[[], Any] = lambda: None, *, final: boo
     except KafkaException as raised:
         error = raised.args[0]
         background = noted()
-        if background is not None and background.name() in _AUTHENTICATION:
+        if background is not None and refused_login(background):
             error = background
         found = _meaning(error, topic)
         if found is None and not final:
             raise Retry(error.str()) from None
         raise found or unreachable(topic, error.str()) from None
+
+
+def refused_login(error: Any) -> bool:
+    """Whether an error says that user, password or certificate were not accepted."""
+    return error.name() in _AUTHENTICATION
 
 
 def _meaning(error: Any, topic: str) -> RunError | None:
@@ -69,7 +74,7 @@ def _meaning(error: Any, topic: str) -> RunError | None:
     if name in _MISSING:
         hint = "create it, or correct its name; `keyfold dev kafka` creates topics with --topic"
         return RunError(f"there is no topic {topic}", given=reason, hint=hint)
-    if name in _AUTHENTICATION:
+    if refused_login(error):
         hint = "check user name, password and certificates: docs/how-to/kafka-secure.md"
         return RunError(f"the brokers of topic {topic} refused the login", given=reason, hint=hint)
     if name in _FORBIDDEN:

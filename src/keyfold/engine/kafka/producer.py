@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from keyfold.engine.kafka import positions
-from keyfold.engine.kafka.failures import Retry, explained, unreachable
+from keyfold.engine.kafka.failures import Retry, explained, refused_login, unreachable
 from keyfold.engine.kafka.topics import client_missing
 
 Record = tuple[bytes | None, bytes | None, list[tuple[str, str | bytes | None]]]
@@ -72,7 +72,7 @@ class Producer:
         step = min(_STEP_SECONDS, max(seconds, 1.0))
         while True:
             try:
-                with explained(self.topic, lambda: self._error):
+                with explained(self.topic, self._background):
                     self._require_topic(step)
                     self.begin()
                     return self.position()
@@ -134,8 +134,15 @@ class Producer:
     def _reason(self) -> str:
         return "no answer" if self._error is None else str(self._error.str())
 
+    def _background(self) -> Any:
+        """What the client has reported by itself, which it does when it is polled."""
+        self.client.poll(0)
+        return self._error
+
     def _noted(self, error: Any) -> None:
-        self._error = error
+        # That all brokers are down follows a login that was refused, and says less.
+        if self._error is None or not refused_login(self._error):
+            self._error = error
 
     def _delivered(self, error: Any, message: Any) -> None:
         if error is not None and self._refused is None:
@@ -178,7 +185,7 @@ class ExactlyOnce(Producer):
         return positions.read(self._settings, self._identity)
 
     def write(self, batch: int, records: Callable[[], Iterable[Record]]) -> None:
-        with explained(self.topic, lambda: self._error):
+        with explained(self.topic, self._background):
             if self._failed and self._renewed() >= batch:
                 return
             self._failed = True
