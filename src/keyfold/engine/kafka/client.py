@@ -25,7 +25,7 @@ _MODULES: Final = {
     "OAUTHBEARER": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
 }
 _OAUTH: Final = "sasl.oauthbearer."
-_OAUTH_HANDLER: Final = "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler"
+_OAUTH_HANDLER: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
 # What Java's client has a text for, where librdkafka has a file: (librdkafka's file, its text, Java's text).
 _PEM: Final = (
     ("ssl.ca.location", "ssl.ca.pem", "ssl.truststore.certificates"),
