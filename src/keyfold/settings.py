@@ -140,7 +140,7 @@ def load(**overrides: Any) -> Settings:
     except ValidationError as error:
         raise _invalid(error, given) from None
     except ValueError as error:
-        # KEYFOLD_SPARK or KEYFOLD_KAFKA that is not JSON: the settings library names the field, its cause the reason.
+        # KEYFOLD_SPARK or KEYFOLD_KAFKA that is not JSON: the settings library names the field.
         raise BadOption(f"a setting is invalid: {error}", hint='KEYFOLD_SPARK=\'{"spark.x": "y"}\'') from None
 
 
