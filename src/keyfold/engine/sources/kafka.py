@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from keyfold.engine.kafka import client
 from keyfold.engine.kafka import connector as spark_connector
 from keyfold.engine.session import kernel
 from keyfold.engine.sources.contract import RowOrigin
@@ -120,7 +121,7 @@ def _reader(spark: SparkSession, connector: Connector, starting: Mapping[str, st
         "includeHeaders": str("headers" in kafka.metadata).lower(),
         "failOnDataLoss": str(kafka.on_data_loss == "fail").lower(),
         _LIMIT: str(MESSAGES_PER_BATCH),
-        **{name: value for name, value in connector.options if _of_source(name)},
+        **{name: value for name, value in client.for_spark(connector).items() if _of_source(name)},
         **starting,
     }
     return spark.readStream.format("kafka").options(**options)
