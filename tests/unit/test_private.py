@@ -53,7 +53,8 @@ def test_all_that_python_writes_into_a_home_is_private(tmp_path: Path) -> None:
     place.write_plan({})
     place.write_status({"tables": {}})
     log = TableLog(table.log)
-    kernel = SimpleNamespace(writeLog=lambda *_: '{"parts": [], "counts": {"rejected": 0}, "reasons": []}')
+    written = '{"parts": [], "counts": {"rejected": 0}, "reasons": []}'
+    kernel = SimpleNamespace(logWriter=lambda: None, writeLog=lambda *_: written)
     skipped = [{"reason": "the file is missing", "raw": "/a.json", "stream": "rows"}]
     writer = LogWriter(kernel, log, "shop.t", lease)
     frame: Any = SimpleNamespace(_jdf=None)

@@ -56,6 +56,9 @@ class MemoryWriter(BatchWriter):
     def __init__(self, view: View, position: Position) -> None:
         self.view = View(view.schema, dict(view.rows), position)
 
+    def next(self, position: Position) -> None:
+        self.view.position = position
+
     def apply(self, changes: pa.RecordBatch) -> None:
         if self.replayed:
             return

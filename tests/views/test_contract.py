@@ -95,6 +95,17 @@ class TestBatches:
             ("us", 3, AT + timedelta(seconds=3)),
         ]
 
+    def test_several_batches_are_committed_together_and_rows_tell_theirs(self, store: ViewStore) -> None:
+        first = [("upsert", region, 1, 1.0) for region in ("eu", "us", "asia")]
+        with store.batch("totals", 1, AT) as writer:
+            writer.apply(changes(TOTALS, *first))
+            writer.next(Position(2, AT + timedelta(seconds=1), AT))
+            writer.apply(changes(TOTALS, ("upsert", "eu", 2, 2.0), ("delete", "us", None, None)))
+            assert store.position("totals") is None
+        assert store.position("totals") == Position(2, AT + timedelta(seconds=1), AT)
+        found = {row["region"]: (row["n"], row["_batch"], row["_at"]) for row in store.scan("totals")}
+        assert found == {"asia": (1, 1, AT), "eu": (2, 2, AT + timedelta(seconds=1))}
+
     def test_a_batch_without_rows_moves_the_position(self, store: ViewStore) -> None:
         put(store, TOTALS, 5)
         position = store.position("totals")

@@ -45,6 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Accepted anywhere, since "run again with --debug" makes people add it at the end.
     given = [*(flag for flag in flags if flag != "--debug"), *given[len(flags) :]]
     _escape_unprintable(sys.stdout, sys.stderr)
+    if argv is None:
+        atexit.register(_leave)
     code = _ran(given, flags, debug)
     if argv is None and code > 128:
         _exit_codes.append(code)
@@ -55,7 +57,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 _exit_codes: list[int] = []
 
 
-@atexit.register
 def _leave() -> None:
     """Ends the process with the code of an interrupted command. Registered first, it runs last.
 

@@ -38,7 +38,7 @@ class Position:
 
 
 class BatchWriter(ABC):
-    """Receives the changes of one batch."""
+    """Receives the changes of one batch, or of several that follow each other."""
 
     replayed: bool = False
     """Whether the view has applied this batch before, so that its changes are ignored."""
@@ -46,6 +46,10 @@ class BatchWriter(ABC):
     @abstractmethod
     def apply(self, changes: pa.RecordBatch) -> None:
         """Adds changes, in order; they become visible at the end of the batch."""
+
+    @abstractmethod
+    def next(self, position: Position) -> None:
+        """Continues with a later batch, which is committed together with those before it."""
 
 
 class ViewStore(ABC):

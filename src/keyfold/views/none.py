@@ -14,6 +14,9 @@ from keyfold.views.query.filters import Filter
 
 
 class _Discard(BatchWriter):
+    def next(self, position: Position) -> None:
+        pass
+
     def apply(self, changes: pa.RecordBatch) -> None:
         """Discards the changes."""
 

@@ -37,6 +37,9 @@ class Stopping(Exception):
 class LogFollower(Protocol):
     """What follows a table's log in this process."""
 
+    def begun(self) -> None:
+        """Says that a batch is being computed, which will be offered unless it fails."""
+
     def offer(self, manifest: Manifest) -> None:
         """Hands over a batch that has just been published."""
 
@@ -120,6 +123,7 @@ class BatchHook:
                 raise Stopping(f"batch {batch} was not started")
             for follower in self.followers:
                 follower.check()
+                follower.begun()
             reached(FaultPoint.BATCH_BEGUN, table=self.spec.name, batch=batch)
             self._run(frame, batch)
             self.last = batch

@@ -5,9 +5,17 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Sequence
+from itertools import islice
+from typing import Final
 
 from keyfold.engine.log.manifest import Manifest
 from keyfold.engine.log.table_log import TableLog
+
+# For how many seconds a follower waits for the next batch, to apply two together: until it must have begun,
+# and until it must be published.
+_BEGINS: Final = 0.5
+_PUBLISHED: Final = 10.0
 
 
 class Abandoned(Exception):
@@ -28,6 +36,8 @@ class Follower(ABC):
         self.error: Exception | None = None
         """What stopped it."""
         self._closed = False
+        self._next_begun = False
+        self._awaited = -1
         self._thread = threading.Thread(target=self._follow, name=f"keyfold-{name}", daemon=True)
 
     @abstractmethod
@@ -38,14 +48,34 @@ class Follower(ABC):
         """Whether the app is stopping, so that there is no point in waiting for something to come back."""
         return self._closed
 
+    def apply_together(self, manifests: Sequence[Manifest]) -> None:
+        """Takes in successive batches at once, together with the position of the last."""
+        for manifest in manifests:
+            self.apply(manifest)
+
+    def together(self, due: Sequence[Manifest]) -> int:
+        """How many of the batches that are due are better taken in at once; at least 1."""
+        return 1
+
+    def gains_from_more(self, due: Sequence[Manifest]) -> bool:
+        """Whether it is worth waiting for a batch that is about to be published."""
+        return False
+
     def start(self) -> None:
         """Starts the thread."""
         self._thread.start()
+
+    def begun(self) -> None:
+        """Says that a batch is being computed, which will be offered unless it fails."""
+        with self._condition:
+            self._next_begun = True
+            self._condition.notify_all()
 
     def offer(self, manifest: Manifest) -> None:
         """Hands over a batch that has just been published."""
         with self._condition:
             self._due.append(manifest)
+            self._next_begun = False
             self._condition.notify_all()
 
     def check(self) -> None:
@@ -62,6 +92,8 @@ class Follower(ABC):
     def wait_for(self, batch: int, seconds: float | None = None) -> bool:
         """Waits until the follower has a batch, or has all that was published; raises its error."""
         with self._condition:
+            self._awaited = max(self._awaited, batch)
+            self._condition.notify_all()
             done = self._condition.wait_for(
                 lambda: self.position >= batch or not self._due or self.error is not None, seconds
             )
@@ -82,10 +114,12 @@ class Follower(ABC):
                 self._condition.wait_for(lambda: self._due or self._closed)
                 if not self._due:
                     return
-                manifest = self._due[0]
+                self._wait_for_more()
+                found = list(islice(self._due, self.together(self._due)))
             try:
-                if manifest.batch > self.position:
-                    self.apply(manifest)
+                new = [manifest for manifest in found if manifest.batch > self.position]
+                if new:
+                    self.apply_together(new)
             except Abandoned:
                 return
             except Exception as error:
@@ -94,6 +128,17 @@ class Follower(ABC):
                     self._condition.notify_all()
                 return
             with self._condition:
-                self.position = max(self.position, manifest.batch)
-                self._due.popleft()
+                self.position = max(self.position, found[-1].batch)
+                for _ in found:
+                    self._due.popleft()
                 self._condition.notify_all()
+
+    def _wait_for_more(self) -> None:
+        """Lets batches that gain from it come together, unless somebody waits for those that are here."""
+        first = self._due[0].batch
+
+        def over() -> bool:
+            return self._closed or self._awaited >= first or not self.gains_from_more(self._due)
+
+        if not over() and self._condition.wait_for(lambda: over() or self._next_begun, _BEGINS):
+            self._condition.wait_for(over, _PUBLISHED)

@@ -20,6 +20,9 @@ class TablesThatRead:
         """Announces a batch whose manifest is in place."""
         self._kernel.published(self._log, manifest.batch)
 
+    def begun(self) -> None:
+        """They are told when there is something to read."""
+
     def check(self) -> None:
         """Their failures are those of their own queries."""
 

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate, takewhile
+from typing import Final
+
 from keyfold.engine.followers.follower import Follower
 from keyfold.engine.log.changes import changes
 from keyfold.engine.log.manifest import Manifest
 from keyfold.engine.log.table_log import TableLog
 from keyfold.fault_points import FaultPoint, reached
-from keyfold.views.contract import ViewSchema, ViewStore
+from keyfold.views.changes import last_changes
+from keyfold.views.contract import Position, ViewSchema, ViewStore
+
+# Changes of a batch that is large enough for the next one to have many keys in common with it; and how many
+# are in memory at once.
+_LARGE: Final = 100_000
+_AT_ONCE: Final = 3_000_000
+# The writer may be two batches ahead by default: then a view is never what it waits for.
+_BATCHES: Final = 2
 
 
 class ViewFollower(Follower):
-    """Applies the changes of each batch to a view; rows and position are committed together."""
+    """Applies changes to a view; rows and position are committed together.
+
+    Of large batches that are there together, only the last change of each key is written.
+    """
 
     def __init__(self, log: TableLog, store: ViewStore, schema: ViewSchema) -> None:
         self._store, self._schema = store, schema
@@ -19,8 +34,34 @@ class ViewFollower(Follower):
         super().__init__(f"view-{schema.table}", schema.table, log, -1 if found is None else found.batch)
 
     def apply(self, manifest: Manifest) -> None:
-        table, batch = self._schema.table, manifest.batch
-        with self._store.batch(table, batch, manifest.at, manifest.watermark) as view:
+        with self._store.batch(self.table, manifest.batch, manifest.at, manifest.watermark) as view:
             for found in changes(self.log, manifest, self._schema):
                 view.apply(found)
-        reached(FaultPoint.VIEW_COMMITTED, table=table, batch=batch)
+        reached(FaultPoint.VIEW_COMMITTED, table=self.table, batch=manifest.batch)
+
+    def apply_together(self, manifests: Sequence[Manifest]) -> None:
+        if len(manifests) == 1:
+            self.apply(manifests[0])
+            return
+        first, last = manifests[0], manifests[-1]
+        read = [list(changes(self.log, manifest, self._schema)) for manifest in manifests]
+        with self._store.batch(self.table, first.batch, first.at, first.watermark) as view:
+            for manifest, found in zip(manifests, last_changes(read, self._schema), strict=True):
+                if manifest is not first:
+                    view.next(Position(manifest.batch, manifest.at, manifest.watermark))
+                for some in found:
+                    view.apply(some)
+        reached(FaultPoint.VIEW_COMMITTED, table=self.table, batch=last.batch)
+
+    def together(self, due: Sequence[Manifest]) -> int:
+        if len(self._schema.keys) > 1 or not _large(due[0]):
+            return 1
+        rows = accumulate(manifest.counts["change"] for manifest in due)
+        return max(1, len(list(takewhile(lambda sum_: sum_ <= _AT_ONCE, rows))))
+
+    def gains_from_more(self, due: Sequence[Manifest]) -> bool:
+        return len(due) < _BATCHES and len(self._schema.keys) == 1 and _large(due[0])
+
+
+def _large(manifest: Manifest) -> bool:
+    return manifest.counts["change"] >= _LARGE

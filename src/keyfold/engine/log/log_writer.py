@@ -25,6 +25,7 @@ class LogWriter:
 
     def __init__(self, kernel: Any, log: TableLog, table: str, lease: Lease) -> None:
         self._kernel, self._log, self._table, self._lease = kernel, log, table, lease
+        self._parts = kernel.logWriter()
         self.newest = log.newest()
         """The newest batch that is published."""
 
@@ -45,7 +46,9 @@ class LogWriter:
         of the partitions of topics, by stream.
         """
         name = f"data/{batch}-{secrets.token_hex(4)}"
-        written = json.loads(self._kernel.writeLog(frame._jdf, self._log.storage.uri(name), changes))
+        written = json.loads(
+            self._kernel.writeLog(self._parts, frame._jdf, self._log.storage.uri(name), changes)
+        )
         parts = [Part(**{**part, "path": f"{name}/{part['path']}"}) for part in written["parts"]]
         if skipped:
             parts.append(self._skipped_part(name, skipped))
@@ -77,7 +80,7 @@ class LogWriter:
 
     def run_again(self, frame: DataFrame) -> None:
         """Runs a batch that is published, for its state alone: what followers saw stays as it is."""
-        self._kernel.writeLog(frame._jdf, None, False)
+        self._kernel.writeLog(self._parts, frame._jdf, None, False)
 
     def _skipped_part(self, directory: str, rows: Sequence[Mapping[str, Any]]) -> Part:
         import pyarrow as pa

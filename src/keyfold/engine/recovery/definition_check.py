@@ -13,7 +13,7 @@ from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.log.manifest import LAYOUT, other_layout
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.sources import file_names
-from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.errors import HomeUnusable, StateMismatch
 from keyfold.kernel.build import spark_version
 from keyfold.plan import durations, nodes
@@ -145,7 +145,7 @@ def _refuse_changes(app: str, old: dict[str, Any], compiled: Compiled, place: Ap
             where=compiled.spec.site,
             given="\n".join(changes),
             hint="go back to the old definition; or give the table a new name, which starts from the first "
-            f"row; or {_reset(app, compiled)}; or use another home (--home DIR). Until then "
+            f"row; or {_reset(compiled)}; or use another home (--home DIR). Until then "
             f"keyfold get, rows and rejected still read the stored tables ({place.shown})",
         )
 
@@ -156,7 +156,7 @@ def _refuse_unknown(app: str, compiled: Compiled, place: AppHome) -> NoReturn:
         f"{compiled.name} has state, but {place.shown}/app.json does not record which definition wrote it; "
         "nothing was changed",
         given=f"{place.table(compiled.spec.name).shown}/checkpoint",
-        hint=f"restore app.json as it was when the app last ran; or {_reset(app, compiled)}",
+        hint=f"restore app.json as it was when the app last ran; or {_reset(compiled)}",
     )
 
 
@@ -165,12 +165,19 @@ def check_log(app: str, compiled: Compiled, place: AppHome) -> None:
     home = place.table(compiled.spec.name)
     begun, newest = home.begun(), TableLog(home.log_files).newest()
     if newest is not None and newest > (-1 if begun is None else begun):
-        has = "is missing" if begun is None else f"is at batch {begun}"
-        raise HomeUnusable(
-            f"the log of {compiled.name} is at batch {newest}, and its checkpoint {has}; nothing was changed",
-            given=f"{home.shown}/checkpoint",
-            hint=f"restore the checkpoint that belongs to the log; or {_reset(app, compiled)}",
-        )
+        raise ahead_of_state(compiled, "log", newest, home, begun)
+
+
+def ahead_of_state(
+    compiled: Compiled, what: str, at: int, home: TableHome, state: int | None
+) -> HomeUnusable:
+    """The error of a log, or of a view, that has batches which the checkpoint has not."""
+    has = "is missing" if state is None else f"is at batch {state}"
+    return HomeUnusable(
+        f"the {what} of {compiled.name} is at batch {at}, and its checkpoint {has}; nothing was changed",
+        given=f"{home.shown}/checkpoint",
+        hint=f"restore the checkpoint that belongs to the {what}; or {_reset(compiled)}",
+    )
 
 
 def _refuse_lost_logs(app: str, compiled: Compiled, place: AppHome) -> None:
@@ -181,11 +188,11 @@ def _refuse_lost_logs(app: str, compiled: Compiled, place: AppHome) -> None:
             f"{compiled.name} can't continue: files that record what it has read are missing; "
             "nothing was changed",
             given=", ".join(map(str, missing)),
-            hint=f"restore them from a backup of the home; or {_reset(app, compiled)}",
+            hint=f"restore them from a backup of the home; or {_reset(compiled)}",
         )
 
 
-def _reset(app: str, compiled: Compiled) -> str:
+def _reset(compiled: Compiled) -> str:
     return f"`keyfold reset {compiled.name}`, after which it starts from the first row"
 
 

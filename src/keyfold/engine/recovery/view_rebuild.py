@@ -23,10 +23,10 @@ from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.log.changes import changes
 from keyfold.engine.log.retention import totals
 from keyfold.engine.log.table_log import TableLog
+from keyfold.engine.recovery.definition_check import ahead_of_state
 from keyfold.engine.recovery.state_rows import from_state
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
-from keyfold.errors import HomeUnusable
 from keyfold.plan.table_keys import BOUNDS, closes
 from keyfold.views.contract import Position, ViewStore
 from keyfold.views.none import NoViews
@@ -57,13 +57,7 @@ def align(spark: SparkSession, store: ViewStore, compiled: Compiled, place: AppH
         position = None
     at = -1 if position is None else position.batch
     if at > max(_number(home.begun()), _number(log.newest())) or (at >= 0 and home.begun() is None):
-        has = "is missing" if home.begun() is None else f"is at batch {state}"
-        raise HomeUnusable(
-            f"the view of {compiled.name} is at batch {at}, and its checkpoint {has}; nothing was changed",
-            given=f"{home.shown}/checkpoint",
-            hint="restore the checkpoint that belongs to the view; or `keyfold reset "
-            f"{compiled.name}`, after which it starts from the first row",
-        )
+        raise ahead_of_state(compiled, "view", at, home, None if home.begun() is None else state)
     if at < state and not _follows(log, home.spark, at, state):
         rebuild(spark, store, compiled, place, state)
 

@@ -110,6 +110,14 @@ class BatchWrite(BatchWriter):
             if self._bytes > _GATHERED_BYTES:
                 self._write()
 
+    def next(self, position: Position) -> None:
+        """Continues with a later batch, in the same transaction."""
+        with self._named_errors():
+            if not self.replayed:
+                self._write()
+            self._position = position
+            self._begin_rows()
+
     def commit(self) -> None:
         """Commits rows and position together."""
         with self._named_errors():
@@ -148,7 +156,10 @@ class BatchWrite(BatchWriter):
         except BaseException:
             self._write_lock.lock.release()
             raise
-        if not self.replayed:
+        self._begin_rows()
+
+    def _begin_rows(self) -> None:
+        if self._connection is not None and not self.replayed:
             at = micros(self._position)[0]
             self._rows = RowWriter(self._connection, self._schema, self._position.batch, at)
 

@@ -104,8 +104,11 @@ object KernelApi {
   /**
    * Runs a batch and writes its rows as parts below a directory; the parts and the counts of rows, as JSON.
    */
-  def writeLog(df: DataFrame, directory: String, keepChanges: Boolean): String =
-    json(LogWriter.write(df, directory, keepChanges).asJava)
+  def writeLog(writer: LogWriter, df: DataFrame, directory: String, keepChanges: Boolean): String =
+    json(writer.write(df, directory, keepChanges).asJava)
+
+  /** Writes the batches of one table. */
+  def logWriter(): LogWriter = new LogWriter
 
   /** What keeps executors from using a home, by host, as JSON; `tasks`: how many try. */
   def probeHome(session: AnySession, home: String, tasks: Int): String =

@@ -31,25 +31,39 @@ case class WrittenBatch(parts: Seq[Part], counts: RowCounts) {
 case class TaskOutput(rows: Seq[TaskRows], files: Array[Array[Byte]], counts: RowCounts)
 
 /**
- * Runs a batch of a table and writes its changes and side outputs as parts of the table's log. Tasks write
- * the parts, so that no single process sees all rows.
+ * Runs the batches of a table and writes their changes and side outputs as parts of the table's log. Tasks
+ * write the parts, so that no single process sees all rows.
  */
-object LogWriter {
-  val SideKinds: Seq[String] = Seq("late", "rejected", "duplicate")
-  val Kinds: Seq[String] = "change" +: SideKinds
+class LogWriter {
+  // All batches of a query have the same columns: what Parquet needs to know of them is prepared once.
+  private var prepared: Option[PartFormats] = None
 
   /**
    * `keepChanges`: whether anybody is to read them; else they are counted. Without a directory everything is
    * counted and nothing is written.
    */
   def write(df: DataFrame, directory: String, keepChanges: Boolean): WrittenBatch = {
-    val session = SparkDatasets.session(df)
-    val layout = LogRowLayout(df.schema)
-    val writer = new TaskWriter(layout, SparkParquet(session, layout.changeSchema),
-      SparkParquet(session, SideOutput.schema), directory, keepChanges && directory != null)
+    val formats = prepared.filter(_.layout.schema == df.schema).getOrElse(PartFormats(df))
+    prepared = Some(formats)
+    val writer = new TaskWriter(formats, directory, keepChanges && directory != null)
     val outputs = mutable.ArrayBuffer.empty[TaskOutput]
     SparkDatasets.runJob(df, writer, (_: Int, output: TaskOutput) => outputs += output)
     new BatchParts(writer, outputs.toSeq).written
+  }
+}
+
+object LogWriter {
+  val SideKinds: Seq[String] = Seq("late", "rejected", "duplicate")
+  val Kinds: Seq[String] = "change" +: SideKinds
+}
+
+/** How the rows of a table become parts. */
+private case class PartFormats(layout: LogRowLayout, changes: SparkParquet, sideOutputs: SparkParquet)
+
+private object PartFormats {
+  def apply(df: DataFrame): PartFormats = {
+    val (session, layout) = (SparkDatasets.session(df), LogRowLayout(df.schema))
+    PartFormats(layout, SparkParquet(session, layout.changeSchema), SparkParquet(session, SideOutput.schema))
   }
 }
 
@@ -65,11 +79,12 @@ case class LogRowLayout(schema: StructType) {
 }
 
 private class TaskWriter(
-    layout: LogRowLayout,
-    val changes: SparkParquet,
-    val sideOutputs: SparkParquet,
+    formats: PartFormats,
     val directory: String,
     keepChanges: Boolean) extends ((TaskContext, Iterator[InternalRow]) => TaskOutput) with Serializable {
+  def changes: SparkParquet = formats.changes
+  def sideOutputs: SparkParquet = formats.sideOutputs
+  private def layout = formats.layout
 
   override def apply(context: TaskContext, rows: Iterator[InternalRow]): TaskOutput = {
     val task = s"${f"${context.partitionId()}%05d"}-${context.taskAttemptId()}"
