@@ -19,7 +19,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench import data, engines, idle, joins, knobs, patterns, process, windows
+from bench import data, engines, idle, joins, knobs, output, patterns, process, windows
 from keyfold.engine.session import own_session
 from keyfold.settings import load
 
@@ -56,6 +56,10 @@ PYTHON_MB = 500
 # Suites with figures of their own: the title and the columns of their table.
 FIGURES = {
     "idle": ("idle, eight tables", ("% of a core", "ratio")),
+    "output": (
+        "one large batch, with a view",
+        ("seconds", "python peak MB", "bar", "java MB", "parts", "parts MB"),
+    ),
     "knobs": (
         "knobs; the last two: after a restart",
         ("batch ms", "events/s", "first batch ms", "loading ms"),
@@ -65,13 +69,18 @@ FIGURES = {
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="make bench ARGS=...", description=__doc__)
-    known = [*SUITES, "windows", "joins", "patterns", "process", "idle", "knobs"]
+    known = [*SUITES, "windows", "joins", "patterns", "process", "idle", "output", "knobs"]
     parser.add_argument("suites", nargs="*", default=known, choices=known, help=f"of {', '.join(known)}")
     parser.add_argument("--rounds", type=int, default=3, help="measured rounds, after one for warming up")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of tables")
     chosen = parser.parse_args(arguments)
+    # In a process of its own, before this one's JVM takes the memory.
+    large = {"output": output.measure()} if "output" in chosen.suites else {}
+    if chosen.suites == ["output"]:
+        print(json.dumps(large)) if chosen.json else show_figures(Console(), "output", large["output"])
+        return
     spark = own_session(load(driver_memory="6g"))
-    report = {name: measure(spark, name, chosen.rounds) for name in chosen.suites if name in SUITES}
+    report = {name: measure(spark, name, chosen.rounds) for name in chosen.suites if name in SUITES} | large
     if "windows" in chosen.suites:
         report["windows"] = windows.measure(spark, chosen.rounds)
     if "joins" in chosen.suites:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+from keyfold.engine.followers.follower import Follower
 from keyfold.views.contract import ViewStore
-from keyfold.views.reader import TableReader
+from keyfold.views.reader import TableReader, Wait
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -15,9 +18,17 @@ if TYPE_CHECKING:
 class LiveTable(TableReader):
     """A table's view, and its rows as a DataFrame."""
 
-    def __init__(self, store: ViewStore, name: str, spark: SparkSession) -> None:
+    def __init__(
+        self, store: ViewStore, name: str, spark: SparkSession, followers: Sequence[Follower] = ()
+    ) -> None:
         super().__init__(store, name)
-        self._spark = spark
+        self._spark, self._followers = spark, followers
+
+    def _reach(self, at_least: int | None, wait: Wait) -> None:
+        with ExitStack() as asked:
+            for follower in self._followers:
+                asked.enter_context(follower.awaited(at_least if isinstance(at_least, int) else -1))
+            super()._reach(at_least, wait)
 
     def df(self, **options: Any) -> DataFrame:
         """The view's rows now, as a Spark DataFrame; takes what `rows` takes."""

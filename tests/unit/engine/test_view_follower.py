@@ -139,5 +139,8 @@ def test_a_large_batch_waits_for_one_that_has_begun_unless_it_is_asked_for(
         follower.offer(manifests[2])
         assert follower.wait_for(2, 30), "who waits gets it without another batch"
         follower.offer(manifests[3])
+        with follower.awaited(3):
+            store.wait("t", 3, 30)
+        follower.offer(manifests[4])
         follower.close(30)
-    assert committed == [1, 2, 3], "and the end does not wait for more"
+    assert committed == [1, 2, 3, 4], "and the end does not wait for more"

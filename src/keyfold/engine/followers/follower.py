@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from typing import Final
 
@@ -37,7 +38,7 @@ class Follower(ABC):
         """What stopped it."""
         self._closed = False
         self._next_begun = False
-        self._awaited = -1
+        self._awaited: list[int] = []
         self._thread = threading.Thread(target=self._follow, name=f"keyfold-{name}", daemon=True)
 
     @abstractmethod
@@ -91,14 +92,24 @@ class Follower(ABC):
 
     def wait_for(self, batch: int, seconds: float | None = None) -> bool:
         """Waits until the follower has a batch, or has all that was published; raises its error."""
-        with self._condition:
-            self._awaited = max(self._awaited, batch)
-            self._condition.notify_all()
+        with self.awaited(batch), self._condition:
             done = self._condition.wait_for(
                 lambda: self.position >= batch or not self._due or self.error is not None, seconds
             )
         self.check()
         return done
+
+    @contextmanager
+    def awaited(self, batch: int) -> Iterator[None]:
+        """Says that somebody waits for a batch, who does not gain from waiting for the next one too."""
+        with self._condition:
+            self._awaited.append(batch)
+            self._condition.notify_all()
+        try:
+            yield
+        finally:
+            with self._condition:
+                self._awaited.remove(batch)
 
     def close(self, seconds: float | None = None) -> None:
         """Applies what has been published, as far as time allows, then ends the thread."""
@@ -138,7 +149,8 @@ class Follower(ABC):
         first = self._due[0].batch
 
         def over() -> bool:
-            return self._closed or self._awaited >= first or not self.gains_from_more(self._due)
+            asked = self._closed or any(batch >= first for batch in self._awaited)
+            return asked or not self.gains_from_more(self._due)
 
         if not over() and self._condition.wait_for(lambda: over() or self._next_begun, _BEGINS):
             self._condition.wait_for(over, _PUBLISHED)
