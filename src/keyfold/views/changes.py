@@ -60,23 +60,10 @@ def by_key(batches: Sequence[pa.RecordBatch], schema: ViewSchema) -> list[pa.Rec
     return list(table.take(order).to_batches())
 
 
-def last_changes(
-    batches: Sequence[Sequence[pa.RecordBatch]], schema: ViewSchema
-) -> list[list[pa.RecordBatch]]:
-    """The changes of successive batches, without those of keys that a later batch changes again.
-
-    Keys of several columns are not compared: all changes are returned, to be applied in order.
-    """
-    if len(schema.keys) > 1:
-        return [list(some) for some in batches]
-    name = schema.keys[0].name
-    found: list[list[pa.RecordBatch]] = []
-    later: list[pa.Array] = []
-    for some in reversed(batches):
-        table = pa.Table.from_batches(some, schema.arrow).combine_chunks()
-        if later:
-            again = pa.compute.is_in(table.column(name), value_set=pa.concat_arrays(later))
-            table = table.filter(pa.compute.invert(again))
-        found.append(table.to_batches())
-        later += [change.column(name) for change in some]
-    return found[::-1]
+def without_keys(
+    changes: Sequence[pa.RecordBatch], keys: Sequence[pa.Array], schema: ViewSchema
+) -> list[pa.RecordBatch]:
+    """The changes of keys that are not among the given ones, for a view with one key column."""
+    table = pa.Table.from_batches(changes, schema.arrow).combine_chunks()
+    known = pa.compute.is_in(table.column(schema.keys[0].name), value_set=pa.concat_arrays(keys))
+    return list(table.filter(pa.compute.invert(known)).to_batches())

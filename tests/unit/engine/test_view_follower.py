@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from keyfold import fault_points
@@ -19,6 +18,7 @@ from keyfold.engine.log.manifest import Manifest
 from keyfold.engine.log.table_log import TableLog
 from keyfold.fault_points import FaultPoint
 from keyfold.views.contract import Column, ViewSchema, ViewStore
+from keyfold.views.sqlite import writer
 from keyfold.views.stores import open_store
 from keyfold.views.types.parse import parse
 from tests.log_files import publish
@@ -83,14 +83,24 @@ def test_batches_at_once_leave_what_they_leave_one_by_one(
     assert (rows(store), store.position("t")) == (expected, position)
 
 
-def test_keys_that_change_again_are_written_once(tmp_path: Path, store: ViewStore) -> None:
+def test_keys_that_change_again_are_written_once(
+    tmp_path: Path, store: ViewStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     schema, log = ViewSchema("t", KEY, VALUE), TableLog(tmp_path / "log")
     manifests = filled(log, schema, 2, keys=20)
-    read = [list(log.rows(m, "change")) for m in manifests]
-    first, last = view.last_changes(read, schema)
-    later = set(pa.Table.from_batches(last)["k"].to_pylist())
-    assert later == set(pa.Table.from_batches(read[1])["k"].to_pylist())
-    assert not later & set(pa.Table.from_batches(first)["k"].to_pylist())
+    store.create(schema)
+    written: list[set[str]] = []
+    write = writer.RowWriter.write
+    monkeypatch.setattr(
+        writer.RowWriter,
+        "write",
+        lambda self, changes: written.append(set(changes["k"].to_pylist())) or write(self, changes),
+    )
+    ViewFollower(log, store, schema).apply_together(manifests)
+    first, last = written
+    assert last == {row["k"] for rows in log.rows(manifests[1], "change") for row in rows.to_pylist()}
+    assert first
+    assert not first & last
 
 
 def test_a_kill_leaves_the_position_before_all_of_them(tmp_path: Path, store: ViewStore) -> None:

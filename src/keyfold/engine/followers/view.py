@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate, takewhile
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from keyfold.engine.followers.follower import Follower
 from keyfold.engine.log.changes import changes
 from keyfold.engine.log.manifest import Manifest
 from keyfold.engine.log.table_log import TableLog
 from keyfold.fault_points import FaultPoint, reached
-from keyfold.views.changes import last_changes
+from keyfold.views.changes import without_keys
 from keyfold.views.contract import Position, ViewSchema, ViewStore
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 # Changes of a batch that is large enough for the next one to have many keys in common with it; and how many
 # are in memory at once.
@@ -44,14 +47,25 @@ class ViewFollower(Follower):
             self.apply(manifests[0])
             return
         first, last = manifests[0], manifests[-1]
-        read = [list(changes(self.log, manifest, self._schema)) for manifest in manifests]
         with self._store.batch(self.table, first.batch, first.at, first.watermark) as view:
-            for manifest, found in zip(manifests, last_changes(read, self._schema), strict=True):
+            for number, manifest in enumerate(manifests, 1):
                 if manifest is not first:
                     view.next(Position(manifest.batch, manifest.at, manifest.watermark))
-                for some in found:
-                    view.apply(some)
+                for found in self._last_changes(manifest, manifests[number:]):
+                    view.apply(found)
         reached(FaultPoint.VIEW_COMMITTED, table=self.table, batch=last.batch)
+
+    def _last_changes(self, manifest: Manifest, later: Sequence[Manifest]) -> Iterable[pa.RecordBatch]:
+        """The changes of a batch, without those of keys that a later one changes again."""
+        found = changes(self.log, manifest, self._schema)
+        key, *others = self._schema.keys
+        if others:
+            return found
+        keys = [rows.column(0) for m in later for rows in self.log.rows(m, "change", [key.name])]
+        if not keys:
+            return found
+        typed = [column.cast(key.type.arrow) for column in keys]
+        return without_keys(list(found), typed, self._schema)
 
     def together(self, due: Sequence[Manifest]) -> int:
         if len(self._schema.keys) > 1 or not _large(due[0]):
