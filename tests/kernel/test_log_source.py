@@ -15,6 +15,7 @@ import pytest
 
 from keyfold.engine import session
 from keyfold.engine.internal_columns import BATCH, POSITION
+from keyfold.engine.log.change_frame import change_frame
 from keyfold.engine.log.compaction import Compaction
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.storage.layout import app_home
@@ -348,6 +349,13 @@ def test_merged_batches_are_read_like_others(tmp_path: Path) -> None:
     few = Reader(half.log, tmp_path / "few", {"maxBatchesPerTrigger": "2"})
     assert len(few.read()) > 10
     assert in_order(few.batches) == expected
+    sunk = [
+        (m.batch, row.k, row.n)
+        for m in log.after(-1)
+        if (parts := m.of_kind("change"))
+        for row in change_frame(shared_session(), log, m.batch, parts).collect()
+    ]
+    assert sunk == expected, "and so do sinks"
 
 
 def test_a_manifest_that_is_missing_in_the_middle_is_named(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from keyfold.engine.kafka import client
 from keyfold.engine.kafka.failures import Retry
 from keyfold.engine.kafka.messages import bare_key, encoded
 from keyfold.engine.kafka.producer import AtLeastOnce, BatchProducer, ExactlyOnce, Record
+from keyfold.engine.log.change_frame import change_frame
 from keyfold.engine.log.manifest import Manifest, Part
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.polling import wait_until
@@ -99,8 +100,8 @@ class KafkaSinkFollower(Follower):
             op: [("_op", op), *shared] for op in ("upsert", "final", "delete")
         }
         for parts in _groups(manifest.of_kind("change")):
-            files = [self.log.storage.uri(part.path) for part in parts]
-            found = encoded(self._spark.read.parquet(*files), self._view).toArrow()
+            changes = change_frame(self._spark, self.log, manifest.batch, parts)
+            found = encoded(changes, self._view).toArrow()
             for chunk in found.to_batches():
                 columns = (chunk.column(name).to_pylist() for name in ("_op", "key", "value"))
                 for op, key, value in zip(*columns, strict=True):

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.followers.follower import Follower
-from keyfold.engine.internal_columns import MERGED_BATCH, PREVIOUS
-from keyfold.engine.log.manifest import Manifest, Part
+from keyfold.engine.internal_columns import PREVIOUS
+from keyfold.engine.log.change_frame import change_frame
+from keyfold.engine.log.manifest import Manifest
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.storage.layout import TableHome
 from keyfold.engine.storage.stored_file import StoredFile
@@ -76,20 +77,10 @@ class SinkFollower(Follower):
         if parts:
             from pyspark.sql import functions as F
 
-            found = self._changes(manifest.batch, parts).withColumn("_batch", F.lit(manifest.batch))
-            self._sink.write(found.drop(PREVIOUS), manifest.batch)
+            found = change_frame(self._spark, self.log, manifest.batch, parts)
+            self._sink.write(found.withColumn("_batch", F.lit(manifest.batch)).drop(PREVIOUS), manifest.batch)
             reached(FaultPoint.SINK_WRITTEN, table=self.table, batch=manifest.batch)
         self._file.put(json.dumps({"batch": manifest.batch}).encode())
-
-    def _changes(self, batch: int, parts: list[Part]) -> DataFrame:
-        files = [self.log.storage.uri(part.path) for part in parts]
-        found = self._spark.read.parquet(*files)
-        if parts[0].first is None:
-            return found
-        # A file of merged batches, which has changes of others too.
-        schema = found.schema.add(MERGED_BATCH, "bigint")
-        merged = self._spark.read.schema(schema).parquet(*files)
-        return merged.where(merged[MERGED_BATCH] == batch).drop(MERGED_BATCH)
 
 
 def _position(file: StoredFile, begin: int) -> int:
