@@ -10,8 +10,9 @@ PYTEST := $(BIN)/python -m pytest
 PLAIN := $(wildcard tests/unit tests/views)
 CODE := $(wildcard src tests bench chaos examples tools/*.py hatch_build.py)
 FOUND = $(shell find tests -mindepth 2 -name 'test_*.py' | cut -d/ -f1,2 | sort -u) $(wildcard tests/test_*.py)
-# Two processes share their tests, and one that has nothing left takes over some of the other's, since single
-# tests take from a tenth of a second to minutes.
+# Three processes share their tests, and one that has nothing left takes over some of the others', since single
+# tests take from a tenth of a second to minutes. On two cores: a test waits for a third of its time, for Java to
+# answer, for a disk, for a process to end.
 SHARED := tests/cli tests/engine
 # Its JVMs begin in a directory of their own, so that nothing else can share them.
 PAGES := tests/docs
@@ -41,10 +42,10 @@ check: $(STAMP) ## format, lint, types, and the tests that need no JVM
 	$(BIN)/mypy
 	$(PYTEST) -q $(PLAIN)
 
-test: check compiled ## check, then every other directory of tests, in two processes where that is faster
+test: check compiled ## check, then every other directory of tests, in several processes where that is faster
 	@failed=; \
 	run() { echo "== $$*"; $(PYTEST) -q "$$@" || failed="$$failed $$*;"; }; \
-	for suite in $(SHARED); do run -n 2 --dist worksteal $$suite; done; \
+	for suite in $(SHARED); do run -n 3 --dist worksteal $$suite; done; \
 	for suites in "$(PAGES)" "$(OTHERS)"; do run -n 2 --dist loadfile $$suites; done; \
 	for suite in $(ALONE); do run $$suite; done; \
 	if [ "$$failed" ]; then echo "failed: $$failed" >&2; exit 1; fi

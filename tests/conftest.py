@@ -26,7 +26,7 @@ settings.load_profile("keyfold")
 os.environ.setdefault(
     "SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
 )
-# Where tests run in two processes, these are told how wide a terminal is that they don't have.
+# Where tests run in several processes, these are told how wide a terminal is that they don't have.
 os.environ.pop("COLUMNS", None)
 
 
