@@ -52,7 +52,8 @@ def test_messages_of_every_format_become_rows_or_are_rejected_with_their_place(
     spark: Any, cluster: Cluster, tmp_path: Path
 ) -> None:
     app = kf.App("formats")
-    topics = {name: cluster.topic(name) for name in ("json", "csv", "text", "raw", "avro", "plain")}
+    topics = {name: cluster.topic(name) for name in ("csv", "text", "raw", "avro", "plain")}
+    topics["json"] = cluster.topic("json", max_message_bytes="20000000")
 
     def stream(name: str, schema: str | None, **more: Any) -> Any:
         source = kf.kafka(cluster.address, topic=topics[name], **{"format": name, **more})
@@ -84,8 +85,10 @@ def test_messages_of_every_format_become_rows_or_are_rejected_with_their_place(
             "",
             {"value": '{"id": "b"}', "key": b"\xff"},
             '{"amount": 1}',
-            json.dumps({"id": "big", "amount": 1, "note": "x" * 900_000}),
+            json.dumps({"id": "big", "amount": 1, "note": "x" * 10_000_000}),
+            "y" * 10_000_000,
         ],
+        **{"message.max.bytes": 20_000_000},
     )
     cluster.produce(topics["csv"], ["a;2.5\n", "a;much", "a", "a;1\nb;2", b"\xff;1", "", '"q;\nq";4'])
     cluster.produce(topics["text"], ["hello", "hello", b"\xff\xfe"])
@@ -99,7 +102,9 @@ def test_messages_of_every_format_become_rows_or_are_rejected_with_their_place(
                 ("a", 2, 5.0, "k2", 1, "x"),
                 ("big", 1, 1.0, None, 11, None),
             ]
-            assert why(handle.rejected("json")) == [
+            *others, (_, _, huge) = why(handle.rejected("json"))
+            assert huge.startswith("does not parse: no JSON: Unrecognized token")
+            assert others == [
                 (0, 2, f"does not parse: no JSON: {NO_NAME} at character 2"),
                 (0, 3, 'does not parse: column amount: "much" is no double'),
                 (0, 4, "a tombstone: the message has no value: key gone"),
@@ -112,6 +117,7 @@ def test_messages_of_every_format_become_rows_or_are_rejected_with_their_place(
             ]
             raw = {r["offset"]: r["raw"] for r in handle.rejected("json")}
             assert raw[2] == "{bad"
+            assert raw[12] == "y" * 64 * 1024 + "... (10000000 bytes)"
             assert raw[5] == base64.b64encode(b"\xff\x00").decode()
             assert {r["topic"] for r in handle.rejected("json")} == {topics["json"]}
 
