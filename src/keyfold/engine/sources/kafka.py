@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 MESSAGES_PER_BATCH: Final = 1_000_000
 """How many messages a batch reads at most, unless the connector's options say otherwise."""
 _LIMIT: Final = "maxOffsetsPerTrigger"
+# The end of a topic is not the end of a batch. Spark's arithmetic overflows with the largest number.
+_UNLIMITED: Final = {_LIMIT: "1000000000000000", "minOffsetsPerTrigger": "0"}
 # Options of Spark's Kafka source; others, but for those of Kafka's client, are the format's.
 _OF_SOURCE: Final = frozenset(
     name.lower()
@@ -85,7 +87,7 @@ def format_options(connector: Connector) -> list[tuple[str, str]]:
 def offsets(spark: SparkSession, connector: Connector, more: Mapping[str, str]) -> tuple[Offsets, Offsets]:
     """The offsets of the first message of each partition, and those after the last; `more` are options."""
     with tempfile.TemporaryDirectory(prefix="keyfold-offsets-") as directory:
-        frame = _reader(spark, connector, {"startingOffsets": "earliest", **more}).load()
+        frame = _reader(spark, connector, {"startingOffsets": "earliest", **_UNLIMITED, **more}).load()
         first, last = kernel(spark).sourceOffsets(frame._jdf, f"file://{directory}")
     return json.loads(first), json.loads(last)
 
