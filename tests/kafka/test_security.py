@@ -106,6 +106,20 @@ def test_a_login_that_is_refused_is_an_error_without_the_password(secured: Broke
 
 
 @pytest.mark.jvm
+def test_a_start_with_a_wrong_password_fails_at_once_and_does_not_print_it(
+    spark: Any, secured: Broker, place: Path, tmp_path: Path
+) -> None:
+    listener, settings = ways(place)["PLAIN"]
+    app = kf.App("refused")
+    source = kf.kafka(secured.address_of(listener), topic="orders", format="text", wait="10 minutes")
+    app.stream("orders", source).by("value").table("totals", n="count(*)")
+    wrong = {**settings, "sasl.password": f"{SECRET}-wrong"}
+    with pytest.raises(RunError, match="the brokers refuse the credentials") as error:
+        app.start(spark=spark, home=tmp_path, kafka=wrong)
+    assert SECRET not in str(error.value)
+
+
+@pytest.mark.jvm
 def test_a_secret_is_in_no_file_and_no_output(
     spark: Any, secured: Broker, place: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -284,10 +284,10 @@ def _merged(stored: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any
 
 def _begun(table: TableSpec, hook: BatchHook, start: Callable[[], StreamingQuery]) -> StreamingQuery:
     kafka = any(source.connector.kafka is not None for source in nodes.sources(table.input))
-    if table.process is None and not kafka:
+    passing = [*([BROKERS_AWAY] if kafka else []), *([SLOW_PYTHON] if table.process is not None else [])]
+    if not passing:
         return start()
-    passing = SLOW_PYTHON if table.process is not None else BROKERS_AWAY
-    return cast("StreamingQuery", RestartingQuery(start, f"{table.app}.{table.name}", hook, passing))
+    return cast("StreamingQuery", RestartingQuery(start, f"{table.app}.{table.name}", hook, *passing))
 
 
 def _query(

@@ -140,6 +140,11 @@ def test_what_can_not_be_read_yet_is_refused_with_the_reason():
         app.stream("a", kf.kafka("a:1", topic="t", key_format="avro"), schema=SCHEMA)
 
 
+def test_a_topic_is_no_lookup():
+    with pytest.raises(BadOption, match=r"(?s)bounded source.*kf.kafka"):
+        kf.lookup("prices", kf.kafka("a:1", topic="t"), schema="sku string")
+
+
 def test_a_topic_is_described_without_its_secrets():
     app = kf.App("shop")
     options = {"kafka.sasl.jaas.config": "password=hunter2", "maxOffsetsPerTrigger": 5}

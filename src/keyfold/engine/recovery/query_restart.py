@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -53,10 +54,11 @@ class RestartingQuery:
     """A `StreamingQuery` that is restarted after failures that pass."""
 
     def __init__(
-        self, start: Callable[[], StreamingQuery], name: str, hook: BatchHook, passing: Passing
+        self, start: Callable[[], StreamingQuery], name: str, hook: BatchHook, *passing: Passing
     ) -> None:
         self._start, self._name, self._hook, self._passing = start, name, hook, passing
-        self._restarts, self._lock = 0, threading.Lock()
+        self._restarts: Counter[str] = Counter()
+        self._lock = threading.Lock()
         self._query = start()
 
     def __getattr__(self, name: str) -> Any:
@@ -79,15 +81,14 @@ class RestartingQuery:
                     raise
 
     def _restarted(self) -> bool:
-        error, passing = self._query.exception(), self._passing
-        if (
-            error is None
-            or passing.pattern.search(causes(self._hook.error or error) or str(error)) is None
-            or self._restarts == passing.restarts
-            or self._hook.stopping.is_set()
-        ):
+        error = self._query.exception()
+        if error is None or self._hook.stopping.is_set():
             return False
-        self._restarts += 1
-        _LOG.warning("%s: %s; starting the query again", self._name, passing.told)
+        text = causes(self._hook.error or error) or str(error)
+        failure = next((p for p in self._passing if p.pattern.search(text)), None)
+        if failure is None or self._restarts[failure.told] == failure.restarts:
+            return False
+        self._restarts[failure.told] += 1
+        _LOG.warning("%s: %s; starting the query again", self._name, failure.told)
         self._query = self._start()
         return True
