@@ -1,4 +1,4 @@
-"""Events as Parquet, made once: so many keys, a value, a time; two files a batch."""
+"""Events as Parquet or text, made once: so many keys, a value, a time; two files a batch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow import csv
 
 HOME = Path(__file__).parent / "data"
 FILES_PER_BATCH = 2
@@ -22,6 +24,30 @@ def events(keys: int, rows: int, batch: int, hot: bool = False, step_us: int = 1
 def each(keys: int, batch: int) -> Path:
     """A directory of one event per key."""
     return _made(HOME / f"each-{keys}-{batch}", keys, keys, batch, None, 1000)
+
+
+def text(format: str, keys: int, rows: int, batch: int) -> Path:
+    """The same events as lines of CSV, with headers, or of JSON."""
+    place = HOME / f"{format}-{keys}-{rows}-{batch}"
+    if not place.exists():
+        aside = place.with_name(f".{place.name}")
+        aside.mkdir(parents=True, exist_ok=True)
+        for file in sorted(events(keys, rows, batch).glob("*.parquet")):
+            _write_text(pq.read_table(file), aside / f"{file.stem}.{format}", format)
+        aside.rename(place)
+    return place
+
+
+def _write_text(table: pa.Table, file: Path, format: str) -> None:
+    # Spark's reader takes times in this form, and so does everybody's.
+    at = pc.strftime(table["at"], format="%Y-%m-%dT%H:%M:%SZ")
+    columns = table.set_column(2, "at", at)
+    if format == "csv":
+        csv.write_csv(columns, file, csv.WriteOptions(quoting_style="none"))
+        return
+    values = zip(*(columns[name].to_pylist() for name in ("key", "amount", "at")), strict=True)
+    with file.open("w") as out:
+        out.writelines(f'{{"key":"{key}","amount":{amount},"at":"{at}"}}\n' for key, amount, at in values)
 
 
 def _made(place: Path, keys: int, rows: int, batch: int, hot: bool | None, step_us: int) -> Path:

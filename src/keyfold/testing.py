@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from keyfold import private
 from keyfold.declare import App
 from keyfold.engine import session, start
+from keyfold.engine.batch.hook import TableHook
 from keyfold.engine.handle import Handle
 from keyfold.engine.internal_columns import CONTROL
 from keyfold.engine.log import changes
@@ -141,6 +142,7 @@ class Driver:
         """The changes since the last call, each with `_op`."""
         self.handle.table(table)  # raises if the table doesn't exist
         hook = self.handle.hooks[table]
+        assert isinstance(hook, TableHook)
         found = list(changes.rows(hook.log, hook.schema, self._read.get(table, -1)))
         self._read[table] = max(hook.log.batches(), default=-1)
         return [{k: v for k, v in row.items() if k != "_batch"} for row in found]
@@ -163,10 +165,15 @@ class Driver:
         self._start()
 
     def crash(self) -> None:
-        """Repeats each table's last batch, as after a crash between state commit and batch commit."""
+        """Repeats each table's last batch, as after a crash between state commit and batch commit.
+
+        And that of each stream which has a log.
+        """
         self.handle.stop()
-        for table in self._spec.tables:
-            self.handle.home.table(table.name).spark.uncommit_last()
+        place = self.handle.home
+        homes = [place.stream_home(stream.name) for stream in self.handle.shared]
+        for home in (*homes, *(place.table(table.name) for table in self._spec.tables)):
+            home.spark.uncommit_last()
         self._start()
 
     def _start(self) -> None:

@@ -39,18 +39,26 @@ def findings_of(
 ) -> list[Finding]:
     """What Spark and the state on disk say of each table. Nothing is run, and nothing is written."""
     from keyfold.engine import session
+    from keyfold.engine.compile.stream import compile_streams, recorded_streams
     from keyfold.engine.compile.table import Analysis, analyze
     from keyfold.engine.compile.upstream import Upstream
     from keyfold.engine.jvm import process
+    from keyfold.engine.log import shared_streams
     from keyfold.engine.lookups.registry import Lookups
+    from keyfold.engine.recovery import stream_definition
 
     # An error is reported for its table, and the other tables are checked all the same.
     sides = Lookups(spark, session.kernel(spark))
     upstream = Upstream(spec, {})
+    shared = shared_streams.decided(spec, stored, place)
     analyzed: dict[str, Analysis | Exception] = {}
     for table in spec.tables:
         try:
-            analyzed[table.name] = analyze(spark, table, feeds, sides, upstream)
+            streams = compile_streams(spark, shared, feeds, only=shared.of(table))
+            for stream in streams.values():
+                stream_definition.check(spec.name, stored, stream, place)
+            recorded = recorded_streams(shared, streams, table, None)
+            analyzed[table.name] = analyze(spark, table, feeds, sides, upstream, recorded=recorded)
         except Exception as error:
             if process.is_java_end(error):
                 raise
@@ -82,7 +90,7 @@ def _finding(
         )
         definition_check.check(table.app, stored, compiled, place)
         damage.check(table.app, table.name, place.table(table.name))
-        definition_check.check_log(table.app, compiled, place)
+        definition_check.check_log(table.app, compiled, place.table(table.name))
     except Exception as error:
         if process.is_java_end(error):
             raise

@@ -48,6 +48,10 @@ def status(place: AppHome) -> dict[str, Any]:
         "ended": None if pid is not None else state,
         "failures": written.get("failures", []) if state != "starting" else [],
         "lookups": written.get("lookups", {}),
+        "streams": {
+            name: {**stream, "running": pid is not None and bool(stream.get("running"))}
+            for name, stream in written.get("streams", {}).items()
+        },
         "tables": {
             name: {**table, "running": pid is not None and bool(table.get("running"))}
             for name, table in tables.items()
@@ -159,9 +163,11 @@ def _notes(status: dict[str, Any]) -> Iterator[str]:
         where = f"{status['app']}.{failure['table']}" if failure["table"] else status["app"]
         first, *rest = failure["text"].splitlines()
         yield "\n".join([f"{where} failed at {formatting.moment(failure['at'])}: {first}", *rest])
-    for name, table in status["tables"].items():
-        if table.get("rejecting"):
-            yield log_lines.rejecting(f"{status['app']}.{name}", table["rejecting"])
+    for name, found in (*status["streams"].items(), *status["tables"].items()):
+        if found.get("rejecting"):
+            yield log_lines.rejecting(f"{status['app']}.{name}", found["rejecting"])
+    for name, stream in status["streams"].items():
+        yield log_lines.stream_line(name, stream)
     for name, lookup in status["lookups"].items():
         yield _lookup_line(name, lookup)
 

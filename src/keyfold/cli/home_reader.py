@@ -98,10 +98,13 @@ def remote_storage(settings: Settings) -> Iterator[Storage]:
         yield SparkStorage(session.kernel(spark), spark, str(settings.home))
 
 
-def rejected_rows(name: str, home: str | None) -> list[dict[str, Any]]:
-    """The rejected rows of a table, or of a stream: of all tables that read it, each once."""
+def rejected_rows(name: str, home: str | None) -> tuple[list[dict[str, Any]], list[str]]:
+    """The rejected rows of a table, or of a stream: of all tables that read it, each once.
+
+    And the streams of a table whose own logs have more, which are not among the table's.
+    """
     with opened_app(name, home) as (place, part):
-        return _rejected(place, part, name)
+        return _rejected(place, part, name), _streams_that_reject(place, part)
 
 
 def _rejected(place: AppHome, part: str, name: str) -> list[dict[str, Any]]:
@@ -118,8 +121,20 @@ def _rejected(place: AppHome, part: str, name: str) -> list[dict[str, Any]]:
         hint = did_you_mean(part, names, f"one of {', '.join(names)}")
         what = f"no stream or table {part} in app {place.path.name}"
         raise QueryError(what, reason="not_found", given=name, hint=hint)
+    stream = next((name for name in _streams(place) if name.lower() == part.lower()), part)
+    recorded = side_outputs.rejected(TableLog(place.stream_home(stream).log_files))
     found = [side_outputs.rejected(TableLog(place.table(table).log_files)) for table in readers]
-    return side_outputs.of_stream(part, found)
+    return side_outputs.of_stream(part, [recorded, *found])
+
+
+def _streams_that_reject(place: AppHome, part: str) -> list[str]:
+    from keyfold.engine.log.retention import counted
+    from keyfold.engine.log.table_log import TableLog
+
+    tables = (place.read_plan() or {}).get("tables") or {}
+    entry: dict[str, Any] = next((e for known, e in tables.items() if known.lower() == part.lower()), {})
+    logs = {stream: TableLog(place.stream_home(stream).log_files) for stream in entry.get("shared", ())}
+    return [f"{place.path.name}.{stream}" for stream, log in logs.items() if counted(log)["rejected"]]
 
 
 @contextmanager

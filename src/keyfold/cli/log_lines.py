@@ -27,7 +27,13 @@ class Lines:
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + _LINE_SECONDS
-        for name, table in self._handle.status()["tables"].items():
+        status = self._handle.status()
+        for name, stream in status["streams"].items():
+            if stream["batch"] != self._last_batch.get(name):
+                self._last_batch[name] = stream["batch"]
+                output.say(stream_line(name, stream))
+                self._warn(name, stream)
+        for name, table in status["tables"].items():
             if table["batch"] != self._last_batch.get(name):
                 self._last_batch[name] = table["batch"]
                 output.say(line(name, table))
@@ -50,13 +56,24 @@ def rejecting(table: str, found: dict[str, Any]) -> str:
 
 def warn(status: dict[str, Any]) -> bool:
     """Warns of tables that rejected nearly all rows of a batch; whether the run rejected every row."""
-    tables = status["tables"]
-    for name, table in tables.items():
-        if table.get("rejecting"):
-            output.say(rejecting(f"{status['app']}.{name}", table["rejecting"]))
-    # Tables that read other tables have no rows if those have no changes.
-    busy = [table for table in tables.values() if table.get("rows") or table.get("all_rejected")]
-    return bool(busy) and all(table.get("all_rejected") for table in busy)
+    queries = {**status["streams"], **status["tables"]}
+    for name, found in queries.items():
+        if found.get("rejecting"):
+            output.say(rejecting(f"{status['app']}.{name}", found["rejecting"]))
+    # Tables that read the logs of others have no rows if those have none.
+    busy = [found for found in queries.values() if found.get("rows") or found.get("all_rejected")]
+    return bool(busy) and all(found.get("all_rejected") for found in busy)
+
+
+def stream_line(name: str, stream: dict[str, Any]) -> str:
+    """The status of a stream that has a log as one line."""
+    left = stream.get("files_left")
+    return (
+        f"stream {name}: batch {formatting.count(stream.get('batch'))}, "
+        f"{formatting.count(stream.get('recorded'))} rows recorded, "
+        f"{formatting.count(stream.get('rejected'))} rejected"
+        + (f", {formatting.count(left)} files left" if left else "")
+    )
 
 
 def line(name: str, table: dict[str, Any]) -> str:
@@ -80,3 +97,6 @@ def show(status: dict[str, Any]) -> None:
         found = [table.get(column) for column in columns[1:]]
         rows.append([f"{status['app']}.{name}", *(formatting.NONE if v is None else v for v in found)])
     output.table(columns, rows, right=columns[1:])
+    for name, stream in status["streams"].items():
+        if stream.get("rejected"):
+            output.say(stream_line(f"{status['app']}.{name}", stream))

@@ -22,13 +22,16 @@ Why = Annotated[
 
 @contextmanager
 def found(name: str, home: str | None) -> Iterator[tuple[AppHome, str]]:
-    """The app and its table, also one that the app no longer declares, or whose app.json is lost."""
+    """The app and its table, also one that the app no longer declares, or whose app.json is lost.
+
+    Or its stream, if that has a log.
+    """
     from keyfold.cli.home_reader import opened_app
-    from keyfold.engine.recovery.table_removal import tables
+    from keyfold.engine.recovery.table_removal import streams, tables
     from keyfold.errors import QueryError, did_you_mean
 
     with opened_app(name, home, any_files=True) as (place, part):
-        known = {table.lower(): table for table in tables(place)}
+        known = {known.lower(): known for known in (*streams(place), *tables(place))}
         if part.lower() not in known:
             choice = f"one of {', '.join(known.values())}" if known else None
             hint = did_you_mean(part, known.values(), choice)

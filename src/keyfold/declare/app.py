@@ -14,7 +14,7 @@ from keyfold.plan.call_site import call_site, location
 from keyfold.plan.describe import text
 from keyfold.plan.nodes import AppSpec, Connector, Lookup, Node, OnError, Site, Source, TableSpec
 from keyfold.plan.validate import arguments
-from keyfold.plan.validate.sources import FUTURE, event_time, stream_schema
+from keyfold.plan.validate.sources import FUTURE, event_time, recording, stream_schema
 
 if TYPE_CHECKING:
     from keyfold.engine.handle import Handle
@@ -61,12 +61,18 @@ class App:
         time: str | None = None,
         late: str | timedelta | int = 0,
         future: str | timedelta | int | None = FUTURE,
+        history: str | timedelta | None = None,
+        shared: bool | None = None,
         help: str = "",
     ) -> Stream:
         """Declares a stream: rows of a source, with a schema in DDL, event time and allowed lateness.
 
         A row whose event time is more than `future` ahead of the clock is rejected, so that one wrong clock
         doesn't close every window; None accepts any time.
+
+        With `shared` the rows are parsed and checked once, into a log that all tables of the stream read.
+        `history` is how long recorded rows stay readable, so that a table can be added or rebuilt later; it
+        implies `shared`.
         """
         site = call_site()
         arguments.identifier(name, "a stream", location(self._name, site))
@@ -77,7 +83,17 @@ class App:
         columns, checked = stream_schema(connector, schema, where)
         help_text = arguments.help_text(help, where)
         event = event_time(time, late, future, columns, where)
-        node = Source(name, connector, checked, event.column, event.late_ms, help_text, event.future_ms, site)
+        node = Source(
+            name,
+            connector,
+            checked,
+            event.column,
+            event.late_ms,
+            help_text,
+            event.future_ms,
+            *recording(connector, history, shared, where),
+            site=site,
+        )
         self._streams[name.lower()] = node
         return Stream(self, node)
 

@@ -9,11 +9,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.batch import late_replay
-from keyfold.engine.batch.hook import BatchHook
+from keyfold.engine.batch.hook import BatchHook, TableHook
 from keyfold.engine.followers.follower import Follower
 from keyfold.engine.jvm import process
 from keyfold.engine.live_table import LiveTable
 from keyfold.engine.log import side_outputs
+from keyfold.engine.log.shared_streams import SharedStreams
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.lookups.registry import Lookups
 from keyfold.engine.polling import wait_until
@@ -23,7 +24,7 @@ from keyfold.engine.sources.connectors import SOURCES
 from keyfold.engine.sources.idle_watermark import IdleTable, IdleWatermarks
 from keyfold.engine.status.failures import Failures
 from keyfold.engine.status.monitor import Monitor
-from keyfold.engine.status.table_metrics import reported
+from keyfold.engine.status.query_metrics import reported
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease
 from keyfold.errors import BadOption, JavaEnded, QueryError, QueryFailed, did_you_mean
@@ -41,7 +42,7 @@ class Handle:
 
     def __init__(
         self,
-        spec: AppSpec,
+        shared: SharedStreams,
         spark: SparkSession,
         home: AppHome,
         lease: Lease,
@@ -49,11 +50,12 @@ class Handle:
         lookups: Lookups,
         feeds: Collection[str] = (),
     ) -> None:
+        spec = shared.spec
         self.spec, self.spark, self.home, self.store = spec, spark, home, store
         self.queries: dict[str, StreamingQuery] = {}
         self.hooks: dict[str, BatchHook] = {}
         self.followers: list[Follower] = []
-        self.feeds = feeds
+        self.shared, self.feeds = shared, feeds
         self._lookups = lookups
         self._lease: Lease | None = lease
         self._failures = Failures(spec.name, home, self.queries, self.hooks, self.followers)
@@ -87,7 +89,10 @@ class Handle:
         """Rows of a stream or table that could not be used, with reason and raw text."""
         tables = tables_of(self.spec, name)
         found = [side_outputs.rejected(TableLog(self.home.table(t).log_files)) for t in tables]
-        return found[0] if name in (t.name for t in self.spec.tables) else side_outputs.of_stream(name, found)
+        if name in (t.name for t in self.spec.tables):
+            return found[0]
+        recorded = side_outputs.rejected(TableLog(self.home.stream_home(name).log_files))
+        return side_outputs.of_stream(name, [recorded, *found])
 
     def late(self, table: str) -> list[dict[str, Any]]:
         """Late rows of a table, which arrived after their windows closed, with these windows and raw text."""
@@ -103,7 +108,7 @@ class Handle:
     def drain(self) -> None:
         """Processes all input that is available now, then returns."""
         self._refuse_endless()
-        # In the order of the declaration, so that a table comes after those it reads.
+        # Streams first, then tables in the order of the declaration: what is read comes before who reads it.
         for name, query in self.queries.items():
             try:
                 query.processAllAvailable()
@@ -148,11 +153,11 @@ class Handle:
 
     def _started(self) -> None:
         """Starts the threads that accompany running queries."""
-        self._monitor.watch(self.queries, self.hooks, self.store)
+        self._monitor.watch(self.queries, self.hooks, self.store, self.shared)
         self._idle = IdleWatermarks(
             IdleTable(hook.spec, hook.home, self.queries[name], hook.idle)
             for name, hook in self.hooks.items()
-            if hook.spec.idle_ms is not None
+            if isinstance(hook, TableHook) and hook.spec.idle_ms is not None
         )
         self._lookups.watch()
         self._requests = Requests(self.home.local / "requests", self.savepoint)

@@ -39,6 +39,9 @@ POSITION: Final = "_kf_position"
 MESSAGE: Final = "_kf_message"
 """Which message of Kafka a row comes from, a struct of topic, partition and offset."""
 
+ARRIVAL: Final = "_kf_arrival"
+"""The order in which the rows of a stream's log arrived."""
+
 KERNEL: Final = {
     "Prefix": PREFIX,
     "Op": OP,
@@ -56,6 +59,7 @@ KERNEL: Final = {
     "MergedBatch": MERGED_BATCH,
     "Position": POSITION,
     "Message": MESSAGE,
+    "Arrival": ARRIVAL,
 }
 """The names that Python and the kernel share, by their names in InternalColumns.scala."""
 

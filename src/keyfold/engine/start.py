@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from keyfold.engine import cluster, session
-from keyfold.engine.batch.hook import BatchHook
+from keyfold.engine.batch.hook import BatchHook, TableHook
 from keyfold.engine.compile.compiled import Compiled
+from keyfold.engine.compile.stream import CompiledStream, compile_streams
 from keyfold.engine.compile.table import compile_app
 from keyfold.engine.followers.follower import Follower
 from keyfold.engine.followers.kafka_history import history_follower
@@ -24,8 +25,9 @@ from keyfold.engine.handle import Handle
 from keyfold.engine.jvm import process
 from keyfold.engine.kafka import client
 from keyfold.engine.kafka import connector as kafka_connector
-from keyfold.engine.log import readers, retention
+from keyfold.engine.log import readers, retention, shared_streams
 from keyfold.engine.log.log_writer import LogWriter
+from keyfold.engine.log.readers import Use
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.lookups.registry import Lookups
 from keyfold.engine.recovery import (
@@ -34,6 +36,7 @@ from keyfold.engine.recovery import (
     definition_check,
     lost_messages,
     remote_home,
+    stream_definition,
     table_removal,
 )
 from keyfold.engine.recovery.query_failure import of_table
@@ -57,7 +60,7 @@ from keyfold.views.contract import ViewStore
 from keyfold.views.stores import open_store
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 # A query takes its number of partitions from the session when it starts: one start at a time.
@@ -155,11 +158,15 @@ class _Start:
         tell("tables")
         tables = self._compiled(feeds)
         store = self._open_views()
-        handle = Handle(self.spec, self.spark, self.place, self.lease, store, self.lookups, frozenset(feeds))
+        handle = Handle(
+            self.shared, self.spark, self.place, self.lease, store, self.lookups, frozenset(feeds)
+        )
         try:
             tell("views")
             self._aligned(tables, store)
             tell("queries")
+            for stream in self.streams.values():
+                self._start_stream(handle, stream)
             for table in tables:
                 self._start_query(handle, table, changelog)
             handle._started()
@@ -172,18 +179,22 @@ class _Start:
         """The tables, checked against what is on disk. Nothing is written unless all of them fit."""
         spec, place = self.spec, self.place
         topics = wait_for_topics(self.spark, spec, feeds)
-        inline = inline_rows.directories(spec, place)
-        tables = compile_app(self.spark, spec, {**inline, **feeds}, place, self.lookups)
+        read: dict[str, str | Path] = {**inline_rows.directories(spec, place), **feeds}
+        self.shared = shared_streams.decided(spec, self.stored, place)
+        self.streams = compile_streams(self.spark, self.shared, read)
+        tables = compile_app(self.spark, spec, read, place, self.lookups, self.shared, self.streams)
+        for stream in self.streams.values():
+            stream_definition.check(spec.name, self.stored, stream, place)
         for table in tables:
             definition_check.check(spec.name, self.stored, table, place)
             damage.check(spec.name, table.spec.name, place.table(table.spec.name))
-            definition_check.check_log(spec.name, table, place)
+            definition_check.check_log(spec.name, table, place.table(table.spec.name))
             lost_messages.check(table.spec, place.table(table.spec.name), topics)
         for table in tables:
             place.table(table.spec.name).spark.relocate()
-            for stream, clock in table.clocks.items():
-                if stream in topics:
-                    clock.retain(topics[stream].partitions)
+            for name, clock in table.clocks.items():
+                if name in topics:
+                    clock.retain(topics[name].partitions)
         inline_rows.check(spec, place)
         self.lookups.load()
         inline_rows.write(spec, place)
@@ -199,13 +210,18 @@ class _Start:
             home = self.place.table(table.spec.name)
             with of_table(self.spec.name, table.spec.name, home):
                 align(self.spark, store, table, self.place)
-            if self.settings.missing_files == "skip":
-                published = _published(home)
-                missing_files.skip(table.name, table.spec.site, table.files, home, published)
-        bootstrap.prepare(self.spark, self.spec, tables, self.place, store)
+            self._skip_missing_files(table, home)
+        for stream in self.streams.values():
+            self._skip_missing_files(stream, self.place.stream_home(stream.spec.name))
+        bootstrap.prepare(self.spark, self.shared, tables, self.place, store)
         partitions = {table.spec.name: self._partitions(table) for table in tables}
-        plan = definition_check.plan_of(self.spec, tables, partitions)
+        plan = definition_check.plan_of(self.shared, tables, partitions, self.streams)
         self.place.write_plan(_merged(self.stored, plan))
+
+    def _skip_missing_files(self, compiled: Compiled | CompiledStream, home: TableHome) -> None:
+        if self.settings.missing_files == "skip":
+            published = _published(home)
+            missing_files.skip(compiled.name, compiled.spec.site, compiled.files, home, published)
 
     def _partitions(self, table: Compiled) -> int:
         """The number of state partitions: that of the checkpoint or, before its first batch, of the plan."""
@@ -217,6 +233,25 @@ class _Start:
             return int(known["partitions"])
         return table.spec.partitions or int(self.spark.conf.get("spark.sql.shuffle.partitions") or 1)
 
+    def _start_stream(self, handle: Handle, stream: CompiledStream) -> None:
+        """Starts the query that records a stream in its log."""
+        name, kernel = stream.spec.name, session.kernel(self.spark)
+        home = self.place.stream_home(name)
+        log = TableLog(home.log_files)
+        writer = LogWriter(kernel, log, name, self.lease)
+        writer.sweep()
+        hook = BatchHook(
+            name,
+            home,
+            writer,
+            changes=True,
+            followers=[TablesThatRead(kernel, home.log_url)],
+            prune=lambda: self._prune(log, writer, stream.spec.history_ms, self.shared.uses_of(name)),
+        )
+        handle.hooks[name] = hook
+        with of_table(self.spec.name, name, home):
+            handle.queries[name] = _query(self.spark, stream.name, stream.rows, hook, {}, self.spec.every_ms)
+
     def _start_query(self, handle: Handle, table: Compiled, changelog: bool) -> None:
         name = table.spec.name
         home = self.place.table(name)
@@ -227,7 +262,7 @@ class _Start:
         followers = self._followers(handle, table, log)
         uses = readers.readers(self.spec, name)
         read = bool(followers or uses or changelog)
-        hook = BatchHook(
+        hook = TableHook(
             table.spec,
             home,
             table.view,
@@ -235,25 +270,40 @@ class _Start:
             changes=read or table.spec.history_ms is not None,
             followers=[*followers, *([TablesThatRead(kernel, home.log_url)] if uses else [])],
             lag=self.settings.view_lag,
-            prune=lambda: None if changelog else self._prune(table.spec, log, writer, followers),
+            prune=lambda: (
+                None if changelog else self._prune(log, writer, table.spec.history_ms, uses, followers)
+            ),
             clocks=table.clocks,
         )
         handle.hooks[name] = hook
         for follower in followers:
             handle.followers.append(follower)
             follower.start()
-        begin = partial(_query, self.spark, self.spec, table, hook, self._partitions(table))
+        settings = _settings(self.spec, table, self._partitions(table))
+        begin = partial(
+            _query, self.spark, table.name, table.changes, hook, settings, self._every(table.spec)
+        )
         with of_table(self.spec.name, name, home):
             handle.queries[name] = _begun(table.spec, hook, begin)
 
+    def _every(self, table: TableSpec) -> int | None:
+        """The time between batches of a table; one that reads logs of streams alone keeps their pace."""
+        direct = {s.name for s in nodes.queried_sources(self.spec, table)} - set(self.shared.of(table))
+        return self.spec.every_ms if direct or nodes.reads(table.input) else None
+
     def _prune(
-        self, table: TableSpec, log: TableLog, writer: LogWriter, followers: Sequence[Follower]
+        self,
+        log: TableLog,
+        writer: LogWriter,
+        history_ms: int | None,
+        uses: Sequence[Use],
+        followers: Sequence[Follower] = (),
     ) -> None:
         """Removes the batches of a log that everybody has read and whose history is over."""
         positions = [follower.position for follower in followers]
-        positions += [readers.kept_after(self.place, use) for use in readers.readers(self.spec, table.name)]
+        positions += [readers.kept_after(self.place, use) for use in uses]
         read_upto = min(positions, default=sys.maxsize)
-        history = None if table.history_ms is None else timedelta(milliseconds=table.history_ms)
+        history = None if history_ms is None else timedelta(milliseconds=history_ms)
         retention.prune(log, read_upto, history, writer.newest)
 
     def _followers(self, handle: Handle, table: Compiled, log: TableLog) -> list[Follower]:
@@ -279,7 +329,10 @@ def _published(home: TableHome) -> int:
 
 def _merged(stored: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
     """The new plan; tables that the app no longer declares keep their entry, since their state remains."""
-    return {**new, "tables": {**(stored or {}).get("tables", {}), **new["tables"]}}
+    old = stored or {}
+    streams = old.get("streams", {})
+    now = {name: {**streams.get(name, {}), **entry} for name, entry in new["streams"].items()}
+    return {**new, "streams": {**streams, **now}, "tables": {**old.get("tables", {}), **new["tables"]}}
 
 
 def _begun(table: TableSpec, hook: BatchHook, start: Callable[[], StreamingQuery]) -> StreamingQuery:
@@ -290,9 +343,7 @@ def _begun(table: TableSpec, hook: BatchHook, start: Callable[[], StreamingQuery
     return cast("StreamingQuery", RestartingQuery(start, f"{table.app}.{table.name}", hook, *passing))
 
 
-def _query(
-    spark: SparkSession, spec: AppSpec, compiled: Compiled, hook: BatchHook, partitions: int
-) -> StreamingQuery:
+def _settings(spec: AppSpec, compiled: Compiled, partitions: int) -> dict[str, str]:
     settings = {
         "spark.sql.shuffle.partitions": str(partitions),
         # In processing time nothing is due without rows, but Spark would run empty batches forever.
@@ -300,14 +351,25 @@ def _query(
     }
     if spec.snapshot_every is not None:
         settings["spark.sql.streaming.stateStore.minDeltasForSnapshot"] = str(spec.snapshot_every)
+    return settings
+
+
+def _query(
+    spark: SparkSession,
+    name: str,
+    frame: DataFrame,
+    hook: BatchHook,
+    settings: Mapping[str, str],
+    every_ms: int | None,
+) -> StreamingQuery:
     writer = (
-        compiled.changes.writeStream.foreachBatch(hook)
-        .queryName(f"{spec.name}.{compiled.spec.name}")
+        frame.writeStream.foreachBatch(hook)
+        .queryName(name)
         .outputMode("append")
         .option("checkpointLocation", hook.home.checkpoint_url)
     )
-    if spec.every_ms:
-        writer = writer.trigger(processingTime=f"{spec.every_ms} milliseconds")
+    if every_ms:
+        writer = writer.trigger(processingTime=f"{every_ms} milliseconds")
     with _STARTING:
         before: dict[str, str | None] = {key: spark.conf.get(key, None) for key in settings}
         for key, value in settings.items():

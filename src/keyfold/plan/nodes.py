@@ -98,7 +98,9 @@ class FoldSpec:
 class Source:
     """A declared stream: rows of a connector, with a schema, event time and allowed lateness.
 
-    `future_ms` is how far ahead of the clock a row's event time may be; None is no bound.
+    `future_ms` is how far ahead of the clock a row's event time may be; None is no bound. `history_ms` is how
+    long recorded rows stay readable. `shared`: whether the stream has a log of its own, which its tables
+    read; None keeps what earlier starts recorded, and is no at first, unless there is history.
     """
 
     name: str
@@ -108,6 +110,8 @@ class Source:
     late_ms: int
     help: str = ""
     future_ms: int | None = None
+    history_ms: int | None = None
+    shared: bool | None = None
     site: Site | None = field(default=None, compare=False)
 
 
@@ -347,6 +351,19 @@ def walk(node: Node) -> Iterator[Node]:
 def sources(node: Node) -> tuple[Source, ...]:
     """The sources a node reads, each once, in the order of the declaration."""
     return tuple({n.name: n for n in walk(node) if isinstance(n, Source)}.values())
+
+
+def queried_sources(spec: AppSpec, table: TableSpec) -> tuple[Source, ...]:
+    """The sources that a table's query reads.
+
+    Its own, and those of tables that it is joined with as of event time: the same query folds their rows.
+    """
+    found = {source.name: source for source in sources(table.input)}
+    for node in reads(table.input):
+        if isinstance(node, Enrich) and node.as_of == "event":
+            other = next(one for one in spec.tables if one.name == node.table)
+            found = {**{source.name: source for source in queried_sources(spec, other)}, **found}
+    return tuple(found.values())
 
 
 def app_lookups(spec: AppSpec) -> tuple[Lookup, ...]:

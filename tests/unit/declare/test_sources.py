@@ -11,7 +11,7 @@ import pytest
 
 import keyfold as kf
 from keyfold.errors import BadName, BadOption
-from keyfold.plan.nodes import Connector
+from keyfold.plan.nodes import Connector, Source
 
 
 def test_files_are_json_unless_said_otherwise():
@@ -139,3 +139,21 @@ def test_a_bad_value_in_a_row_is_named_with_its_place():
 def test_the_place_of_a_mistake_is_the_users_line():
     with pytest.raises(BadOption, match=r"where: test_sources.py:\d+"):
         kf.files("x", format="xml")
+
+
+def test_a_stream_says_whether_it_has_a_log_and_for_how_long() -> None:
+    app = kf.App("shop")
+    kept = app.stream("kept", kf.files("data"), schema="id string", history="7 days").node
+    assert isinstance(kept, Source)
+    assert (kept.history_ms, kept.shared) == (604_800_000, None)
+    shared = app.stream("shared", kf.files("data"), schema="id string", shared=True).node
+    assert isinstance(shared, Source)
+    assert (shared.history_ms, shared.shared) == (None, True)
+    assert "of its own, history 7 days" in app.describe()
+    with pytest.raises(BadOption, match="`history` needs the stream's own log"):
+        app.stream("neither", kf.files("data"), schema="id string", history="7 days", shared=False)
+    with pytest.raises(BadOption, match="`shared` must be True, False or None"):
+        app.stream("text", kf.files("data"), schema="id string", shared="yes")  # type: ignore[arg-type]
+    topic = kf.kafka("127.0.0.1:9092", topic="orders")
+    with pytest.raises(BadOption, match="a stream of Kafka can't have a log of its own yet"):
+        app.stream("topic", topic, schema="id string", history="7 days")

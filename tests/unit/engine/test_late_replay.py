@@ -13,6 +13,7 @@ import pytest
 import keyfold as kf
 from keyfold.engine.batch import late_replay
 from keyfold.engine.handle import Handle
+from keyfold.engine.log.shared_streams import SharedStreams
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.lookups.registry import Lookups
 from keyfold.engine.storage.layout import AppHome, TableHome
@@ -146,7 +147,12 @@ class TestNames:
         place = AppHome(tmp_path / "shop")
         put(place.table("totals"), 3, said("a", START, START))
         handle = Handle(
-            app.spec(), cast(Any, None), place, cast(Any, None), NoViews(), Lookups(cast(Any, None), None)
+            SharedStreams(app.spec()),
+            cast(Any, None),
+            place,
+            cast(Any, None),
+            NoViews(),
+            Lookups(cast(Any, None), None),
         )
         assert [row["raw"] for row in handle.late("totals")] == ["a"]
         with pytest.raises(QueryError, match="a table that reads it: totals"):

@@ -15,7 +15,7 @@ from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.recovery import reader_snapshot, table_removal
 from keyfold.engine.status.backlog import Backlog
 from keyfold.engine.storage.layout import AppHome, TableHome
-from keyfold.plan.nodes import AppSpec, Changes, Connector, Enrich, Node, Source, TableSpec, Union
+from keyfold.plan.nodes import AppSpec, Changes, Connector, Enrich, Node, Source, TableSpec, Union, sources
 from tests.log_files import publish
 
 CHANGES = pa.schema([("_op", pa.string()), ("k", pa.string())])
@@ -112,7 +112,7 @@ def test_tables_that_have_read_another_are_known_from_their_homes(place: AppHome
 
 def test_batches_of_other_tables_that_have_changes_count_as_left(place: AppHome) -> None:
     home, log = place.table("reader"), TableLog(place.table("sums").log)
-    backlog = Backlog(reader(Changes("sums")), home)
+    backlog = Backlog(home, (), readers.uses(reader(Changes("sums"))))
     readers.record(USE, home, [0])
     assert backlog.files() == (0, 0, 0)
     row = {"change": [{"_op": "upsert", "k": "a"}]}
@@ -129,7 +129,9 @@ def test_batches_of_other_tables_that_have_changes_count_as_left(place: AppHome)
 
 def test_a_stream_beside_changes_makes_the_files_left_unknown_unless_it_is_files(place: AppHome) -> None:
     source = Source("rows", Connector("rows", "json"), "k string", None, 0)
-    assert Backlog(reader(Union((source, Changes("sums")))), place.table("reader")).files() is None
+    spec = reader(Union((source, Changes("sums"))))
+    home = place.table("reader")
+    assert Backlog(home, sources(spec.input), readers.uses(spec)).files() is None
 
 
 def test_rows_are_overlaid_with_changes_that_came_after_them() -> None:

@@ -30,7 +30,7 @@ OlderThan = Annotated[
 
 @app.callback()
 def _group() -> None:
-    """Show, verify, prune and compact a table's log: its changes and side outputs, batch by batch.
+    """Show, verify, prune and compact the log of a table or a stream: rows and side outputs, batch by batch.
 
     Example: keyfold log show shop.region_totals
     """
@@ -167,13 +167,14 @@ def compact(name: TableName, home: Home = None, json: Json = False) -> None:
     from keyfold.cli.removal_dialog import found
     from keyfold.engine.log.compaction import Compaction, Size
     from keyfold.engine.log.table_log import TableLog
+    from keyfold.engine.recovery.table_removal import home_of
     from keyfold.engine.storage.lease import Lease
 
     batches, before, after = 0, Size(), Size()
-    with found(name, home) as (place, table):
+    with found(name, home) as (place, known):
         lease = Lease(place).take()
         try:
-            for merge in Compaction(TableLog(place.table(table).log_files), lease).run():
+            for merge in Compaction(TableLog(home_of(place, known).log_files), lease).run():
                 output.say(f"batches {merge.of} merged")
                 batches, before, after = batches + merge.batches, before + merge.before, after + merge.after
         finally:
@@ -192,6 +193,7 @@ def compact(name: TableName, home: Home = None, json: Json = False) -> None:
 def _log(name: str, home: str | None) -> Iterator[TableLog]:
     from keyfold.cli.removal_dialog import found
     from keyfold.engine.log.table_log import TableLog
+    from keyfold.engine.recovery.table_removal import home_of
 
-    with found(name, home) as (place, table):
-        yield TableLog(place.table(table).log_files)
+    with found(name, home) as (place, known):
+        yield TableLog(home_of(place, known).log_files)

@@ -28,9 +28,11 @@ def command(
 
     Example: keyfold rejected shop.orders --limit 10
     """
+    from keyfold.cli import output
     from keyfold.cli.home_reader import rejected_rows
 
-    rows = sorted(rejected_rows(name, home), key=lambda row: int(row["batch"]))
+    found, streams = rejected_rows(name, home)
+    rows = sorted(found, key=lambda row: int(row["batch"]))
     columns = (
         "batch",
         "reason",
@@ -38,6 +40,8 @@ def command(
         "raw",
     )
     tail.show(rows, limit, json, columns, lambda row: [_cell(row, name) for name in columns], ("batch",))
+    for stream in streams:
+        output.say(f"{stream} has rejected rows of its own: keyfold rejected {stream}")
 
 
 def _cell(row: dict[str, Any], name: str) -> Any:

@@ -1,4 +1,4 @@
-"""What each batch of a table does: it runs once, publishes its rows in the log, and tells the followers.
+"""What each batch does: it runs once, publishes its rows in the log, and tells the followers.
 
 The manifest is the one commit point. A batch that Spark runs again after a crash finds its manifest and
 publishes nothing: what followers saw once stays what they saw. Views, sinks and other tables follow the log
@@ -79,13 +79,12 @@ class Run:
 
 
 class BatchHook:
-    """Called by Spark with each batch of one table."""
+    """Called by Spark with each batch of one table, or of a stream that has a log."""
 
     def __init__(
         self,
-        spec: TableSpec,
+        name: str,
         home: TableHome,
-        schema: ViewSchema,
         writer: LogWriter,
         *,
         changes: bool,
@@ -94,7 +93,7 @@ class BatchHook:
         prune: Callable[[], object] = lambda: None,
         clocks: Mapping[str, Any] | None = None,
     ) -> None:
-        self.spec, self.home, self.schema, self.log = spec, home, schema, TableLog(home.log_files)
+        self.name, self.home, self.log = name, home, TableLog(home.log_files)
         self.followers = followers
         self.clocks = clocks or {}
         self.stopping = threading.Event()
@@ -124,12 +123,12 @@ class BatchHook:
             for follower in self.followers:
                 follower.check()
                 follower.begun()
-            reached(FaultPoint.BATCH_BEGUN, table=self.spec.name, batch=batch)
+            reached(FaultPoint.BATCH_BEGUN, table=self.name, batch=batch)
             self._run(frame, batch)
             self.last = batch
             for follower in self.followers:
                 follower.wait_for(batch - self._lag)
-            reached(FaultPoint.BATCH_DONE, table=self.spec.name, batch=batch)
+            reached(FaultPoint.BATCH_DONE, table=self.name, batch=batch)
         except Exception as error:
             # Spark would report it as the text of a Python and a Java stack trace.
             self.error = error
@@ -166,3 +165,32 @@ class BatchHook:
     def _offer(self, manifest: Manifest) -> None:
         for follower in self.followers:
             follower.offer(manifest)
+
+
+class TableHook(BatchHook):
+    """The hook of a table, with the table's declaration and the columns of its view."""
+
+    def __init__(
+        self,
+        spec: TableSpec,
+        home: TableHome,
+        schema: ViewSchema,
+        writer: LogWriter,
+        *,
+        changes: bool,
+        followers: Sequence[LogFollower] = (),
+        lag: int = 2,
+        prune: Callable[[], object] = lambda: None,
+        clocks: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(
+            spec.name,
+            home,
+            writer,
+            changes=changes,
+            followers=followers,
+            lag=lag,
+            prune=prune,
+            clocks=clocks,
+        )
+        self.spec, self.schema = spec, schema

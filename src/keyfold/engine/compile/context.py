@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +27,7 @@ from keyfold.plan.validate.event_time import source_without_event_time
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 STAGES = (
     nodes.Source,
@@ -54,10 +56,21 @@ def _waits(step: nodes.Join | nodes.Distinct | nodes.Enrich) -> bool:
     return step.wait_ms is not None or step.keep_ms is not None or step.as_of == "event"
 
 
+@dataclass(frozen=True)
+class RecordedStream:
+    """The log of a stream as a table reads it: its columns, which use it is, and where it is."""
+
+    schema: StructType
+    number: int
+    log: str = ""
+    inputs: str = ""
+
+
 class Context:
     """What the operators share while one table is compiled.
 
-    `steps` has the function that compiles each type of node.
+    `steps` has the function that compiles each type of node, `recorded` the streams that are read from their
+    logs.
     """
 
     def __init__(
@@ -70,11 +83,13 @@ class Context:
         lookups: Lookups,
         upstream: Upstream,
         clock: bool,
+        recorded: Mapping[str, RecordedStream],
     ) -> None:
         self.spark, self.spec, self.feeds, self.home, self.clock = spark, spec, feeds, home, clock
         self.api = session.kernel(spark)
         self.lookups = lookups
         self.upstream = upstream
+        self.recorded = recorded
         self._steps = steps
         waits = waiting(spec, timed=True)
         folded = spec.ttl_ms is not None or spec.window is not None

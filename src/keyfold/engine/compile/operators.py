@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from keyfold.engine.compile import changelog_source, enrich, join, lookup
-from keyfold.engine.compile.context import Context
+from keyfold.engine.compile import changelog_source, enrich, join, lookup, stream
+from keyfold.engine.compile.context import NOT_TEXT, Context
 from keyfold.engine.compile.expressions import column
 from keyfold.engine.internal_columns import ROW_ID, SIDE_OUTPUT, TIME, WEIGHT
 from keyfold.engine.sources import reader
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 def _source(context: Context, node: nodes.Source) -> Any:
     control = context.home if context.spec.idle_ms is not None else None
+    recorded = stream.recorded_rows(context, node)
     frame = reader.read(
         context.spark,
         node,
@@ -32,8 +33,10 @@ def _source(context: Context, node: nodes.Source) -> Any:
         joins=context.joins,
         reject=context.reject,
         clock=context.partition_clock(node),
+        recorded=recorded,
     )
-    return context.begin(node, frame, node.name, source_of(node, context.feeds).origin(node))
+    origin = source_of(node, context.feeds).origin(node) if recorded is None else NOT_TEXT
+    return context.begin(node, frame, node.name, origin)
 
 
 def _where(context: Context, node: nodes.Where) -> Any:

@@ -17,11 +17,13 @@ from keyfold.engine import session
 from keyfold.engine.compile import processor
 from keyfold.engine.compile.changelog_source import parquet_type
 from keyfold.engine.compile.compiled import Compiled
-from keyfold.engine.compile.context import Context, waiting
+from keyfold.engine.compile.context import Context, RecordedStream, waiting
 from keyfold.engine.compile.keyed_state import declared
 from keyfold.engine.compile.operators import STEPS
+from keyfold.engine.compile.stream import CompiledStream, recorded_streams
 from keyfold.engine.compile.upstream import ChangeSchema, Upstream
 from keyfold.engine.internal_columns import CHANGE_COLUMNS
+from keyfold.engine.log.shared_streams import SharedStreams
 from keyfold.engine.lookups.registry import Lookups
 from keyfold.engine.sources.formats import format_of
 from keyfold.engine.storage.layout import AppHome, TableHome
@@ -43,13 +45,20 @@ def compile_app(
     feeds: Mapping[str, str | Path] | None = None,
     place: AppHome | None = None,
     lookups: Lookups | None = None,
+    shared: SharedStreams | None = None,
+    streams: Mapping[str, CompiledStream] | None = None,
 ) -> list[Compiled]:
-    """Compiles every table of the app and starts nothing. Without a `place` only the streams are read."""
+    """Compiles every table of the app and starts nothing. Without a `place` only the streams are read.
+
+    `streams`: those that have a log, and are compiled already.
+    """
     lookups = lookups or Lookups(spark, session.kernel(spark))
+    shared = shared or SharedStreams(spec)
     upstream, analyses = Upstream(spec, {}), []
     for table in spec.tables:
         home = None if place is None else place.table(table.name)
-        analyses.append(analyze(spark, table, feeds or {}, lookups, upstream, home))
+        recorded = recorded_streams(shared, streams or {}, table, place)
+        analyses.append(analyze(spark, table, feeds or {}, lookups, upstream, home, recorded))
     return [build(one, analyses) for one in analyses]
 
 
@@ -65,16 +74,23 @@ class Analysis:
 
     @property
     def columnar(self) -> str | None:
-        """The stream of a columnar format, if it is all that the table reads."""
+        """The stream of a columnar format, or with a log, if it is all that the table reads."""
         found = nodes.sources(self.spec.input)
-        if (
-            self.processed is not None
-            or self.context.stages != 1
-            or not found
-            or found[0].name in self.context.feeds
-        ):
+        if self.processed is not None or self.context.stages != 1 or not found:
             return None
-        return found[0].name if format_of(found[0].connector.format).columnar else None
+        name = found[0].name
+        if name in self.context.recorded:
+            return name
+        columnar = format_of(found[0].connector.format).columnar and name not in self.context.feeds
+        return name if columnar else None
+
+    @property
+    def recorded_time(self) -> set[str]:
+        """The time column of a stream that is read from its log, as the log has it."""
+        source = nodes.sources(self.spec.input)[0]
+        recorded = self.context.recorded.get(source.name)
+        names = () if recorded is None or source.time is None else recorded.schema.names
+        return {name for name in names if name.lower() == str(source.time).lower()}
 
     @property
     def change_schema(self) -> ChangeSchema:
@@ -97,10 +113,13 @@ def analyze(
     lookups: Lookups,
     upstream: Upstream,
     home: TableHome | None = None,
+    recorded: Mapping[str, RecordedStream] | None = None,
 ) -> Analysis:
     """Has Spark analyze every expression of the table; tables that read it then know its schema."""
     analyzed = _with_clock(
-        lambda clock: _analyzed(Context(spark, spec, STEPS, feeds, home, lookups, upstream, clock))
+        lambda clock: _analyzed(
+            Context(spark, spec, STEPS, feeds, home, lookups, upstream, clock, recorded or {})
+        )
     )
     upstream.schemas[spec.name] = analyzed.change_schema
     return analyzed
@@ -157,7 +176,9 @@ def _used_columns(analysis: Analysis, all_tables: list[Analysis]) -> list[str] |
     stream = analysis.columnar
     if stream is None:
         return None
-    return list({n for a in all_tables if a.columnar == stream for n in a.declaration.sourceColumns()})
+    used = {n for a in all_tables if a.columnar == stream for n in a.declaration.sourceColumns()}
+    # The event time of a log is read in any case, and is good to have in the text of a late row.
+    return list(used | analysis.recorded_time)
 
 
 def _view(spec: TableSpec, fields: list[dict[str, Any]]) -> ViewSchema:

@@ -1,6 +1,6 @@
-"""The tables that read a table's log: which they are, and how far each has read.
+"""The tables that read the log of a table or a stream: which they are, and how far each has read.
 
-Each use of a table has a directory in the home of the table that reads, `inputs/<n>-<table>`. Its `use.json`
+Each use has a directory in the home of the table that reads, `inputs/<n>-<table>`. Its `use.json`
 says where Spark's offset log has the use's offset, which is the newest batch that was read; a reader that
 began later than the table has a snapshot there until its first batches are committed.
 """
@@ -24,7 +24,7 @@ SNAPSHOT: Final = "snapshot.json"
 
 @dataclass(frozen=True)
 class Use:
-    """One place in a table's declaration that reads the changes of another table.
+    """One place in a table's declaration that reads the log of another table, or of a stream.
 
     `previous`: whether it needs the row before each change.
     """
@@ -33,6 +33,11 @@ class Use:
     number: int
     table: str
     previous: bool = False
+    stream: bool = False
+
+    def upstream(self, place: AppHome) -> TableHome:
+        """The home of what is read."""
+        return place.stream_home(self.table) if self.stream else place.table(self.table)
 
     def directory(self, reader: TableHome) -> Storage:
         """Where the reader keeps what concerns this use."""
@@ -57,6 +62,15 @@ def record(use: Use, home: TableHome, positions: Sequence[int]) -> None:
     """Records where the offset log of a reader's query has the offsets of a use."""
     document = {"layout": LAYOUT, "positions": list(positions)}
     use.directory(home).put("use.json", json.dumps(document).encode())
+
+
+def begin_after(use: Use, home: TableHome, batch: int) -> None:
+    """Has a reader that has not begun start with the batch after one; -1: with the first of the log."""
+    directory = use.directory(home)
+    if batch < 0:
+        directory.delete(SNAPSHOT)
+    else:
+        directory.put(SNAPSHOT, json.dumps({"layout": LAYOUT, "batch": batch, "parts": []}).encode())
 
 
 def read_upto(place: AppHome, use: Use) -> int:

@@ -1,13 +1,14 @@
-"""Prepares tables that read other tables, before the queries start.
+"""Prepares tables that read the logs of other tables and of streams, before the queries start.
 
 A table that reads another for the first time begins with a snapshot of all its rows, as changes of the newest
-batch that is published, and reads the log after that batch. A table that has missed changes, or has read some
-that the other no longer has, is refused.
+batch that is published, and reads the log after that batch. The log of a stream is read from its oldest
+batch. A table that has missed changes, or has read some that the other no longer has, is refused.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import logging
+from typing import TYPE_CHECKING, Final
 
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.internal_columns import PREVIOUS
@@ -15,34 +16,60 @@ from keyfold.engine.log import readers
 from keyfold.engine.log.manifest import Manifest
 from keyfold.engine.log.readers import Use
 from keyfold.engine.log.retention import totals
+from keyfold.engine.log.shared_streams import SharedStreams
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.recovery import reader_snapshot
 from keyfold.engine.session import kernel
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.errors import StateMismatch
-from keyfold.plan.nodes import AppSpec
 from keyfold.views.contract import ViewStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_LOG: Final = logging.getLogger("keyfold")
+
 
 def prepare(
-    spark: SparkSession, spec: AppSpec, compiled: list[Compiled], place: AppHome, store: ViewStore
+    spark: SparkSession, shared: SharedStreams, compiled: list[Compiled], place: AppHome, store: ViewStore
 ) -> None:
     """Checks all readers, and writes snapshots for those that begin; nothing is written unless all fit."""
     tables = {one.spec.name: one for one in compiled}
-    for use in (use for one in compiled for use in readers.uses(one.spec)):
+    for use in (use for one in compiled for use in _uses(one, shared)):
         if place.table(use.reader).begun() is not None:
-            _check(tables[use.table], use, place)
+            _check(shared.spec.name, use, place)
+    # What another run in this JVM has published may have been replaced since.
+    for stream in shared:
+        kernel(spark).forgetPublished(place.stream_home(stream.name).log_url)
     for one in compiled:
         _withdraw(place.table(one.spec.name))
-        _record(spark, one, place)
-        for use in readers.uses(one.spec):
-            if place.table(use.reader).begun() is None:
+        _record(spark, one, _uses(one, shared), place)
+        for use in _uses(one, shared):
+            if place.table(use.reader).begun() is not None:
+                continue
+            if use.stream:
+                _begin(shared.spec.name, use, place)
+            else:
                 reader_snapshot.write(spark, tables[use.table], use, place, store)
-        # What another run in this JVM has published may have been replaced since.
         kernel(spark).forgetPublished(place.table(one.spec.name).log_url)
+
+
+def _uses(compiled: Compiled, shared: SharedStreams) -> list[Use]:
+    return readers.uses(compiled.spec) + shared.uses(compiled.spec)
+
+
+def _begin(app: str, use: Use, place: AppHome) -> None:
+    """A table that begins with a stream's log: from its oldest batch, which may not be the stream's first."""
+    upto = totals(TableLog(use.upstream(place).log_files)).upto
+    readers.begin_after(use, place.table(use.reader), upto)
+    if upto >= 0:
+        _LOG.warning(
+            "%s.%s begins with the rows of stream %s that are still recorded: those after batch %d",
+            app,
+            use.reader,
+            use.table,
+            upto,
+        )
 
 
 def _withdraw(home: TableHome) -> None:
@@ -56,23 +83,24 @@ def _withdraw(home: TableHome) -> None:
             log.file(manifest.batch).delete()
 
 
-def _record(spark: SparkSession, compiled: Compiled, place: AppHome) -> None:
-    """Records where the offset log of a table's query has the offsets of the tables it reads."""
-    found = readers.uses(compiled.spec)
+def _record(spark: SparkSession, compiled: Compiled, found: list[Use], place: AppHome) -> None:
+    """Records where the offset log of a table's query has the offsets of the logs it reads."""
     positions = list(kernel(spark).logUses(compiled.changes._jdf)) if found else []
     for use in found:
         mine = [at for at, number in enumerate(positions) if number == use.number]
         readers.record(use, place.table(use.reader), mine)
 
 
-def _check(upstream: Compiled, use: Use, place: AppHome) -> None:
-    home, table = place.table(use.table), f"{upstream.spec.app}.{use.reader}"
+def _check(app: str, use: Use, place: AppHome) -> None:
+    home, table = use.upstream(place), f"{app}.{use.reader}"
     begun = -1 if (found := home.begun()) is None else found
     planned, read = readers.planned_upto(place, use), readers.read_upto(place, use)
-    reset = f"`keyfold reset {table}`, after which it starts from the rows that {use.table} has now"
+    from_where = "the first row" if use.stream else f"the rows that {use.table} has now"
+    reset = f"`keyfold reset {table}`, after which it starts from {from_where}"
+    rows = f"rows of stream {use.table}" if use.stream else f"changes of {use.table}"
     if planned > begun:
         raise StateMismatch(
-            f"{table} has read changes of {use.table} up to batch {planned}, whose state is at {begun}; "
+            f"{table} has read {rows} up to batch {planned}, whose checkpoint is at {begun}; "
             "nothing was changed",
             given=f"{home.shown}/checkpoint",
             hint=f"restore the checkpoint of {use.table}; or {reset}",
@@ -81,9 +109,8 @@ def _check(upstream: Compiled, use: Use, place: AppHome) -> None:
     missed = _missed(log, use, read)
     if missed is not None:
         raise StateMismatch(
-            f"{table} was not part of the app for some time, and has missed changes of {use.table}; "
-            "nothing was changed",
-            given=f"changes up to batch {read} of {log.newest()}; those of batch {missed} are gone",
+            f"{table} was not part of the app for some time, and has missed {rows}; nothing was changed",
+            given=f"{rows} up to batch {read} of {log.newest()}; those of batch {missed} are gone",
             hint=reset,
         )
 

@@ -37,9 +37,12 @@ class Damage:
     how: str
 
 
-def check(app: str, table: str, home: TableHome) -> None:
-    """Refuses a checkpoint in which a file that a start needs is damaged or missing."""
-    found = in_logs(home.spark) or _in_state_metadata(home.spark)
+def check(app: str, table: str, home: TableHome, *, stateful: bool = True) -> None:
+    """Refuses a checkpoint in which a file that a start needs is damaged or missing.
+
+    `stateful`: whether the query has state; that of a stream has none.
+    """
+    found = in_logs(home.spark, stateful=stateful) or _in_state_metadata(home.spark)
     if found is not None:
         raise HomeUnusable(
             f"the checkpoint of {app}.{table} is damaged: checkpoint/{found.file.path} {found.how}; "
@@ -64,7 +67,7 @@ def remedy(app: str, table: str, home: TableHome, found: Damage) -> str:
     return f"restore the file from a backup of the home; {reset}"
 
 
-def in_logs(checkpoint: SparkCheckpoint) -> Damage | None:
+def in_logs(checkpoint: SparkCheckpoint, *, stateful: bool = True) -> Damage | None:
     """What is wrong with Spark's offset and commit logs."""
     begun, committed = checkpoint.begun(), checkpoint.committed()
     if begun is None and committed is None:
@@ -76,7 +79,7 @@ def in_logs(checkpoint: SparkCheckpoint) -> Damage | None:
             return Damage(file, _MISSING)
         if not is_whole(file):
             return Damage(file, _CUT)
-    if committed is not None and not checkpoint.has_state():
+    if stateful and committed is not None and not checkpoint.has_state():
         return Damage(checkpoint.state, _MISSING)
     return None
 
@@ -88,7 +91,7 @@ def _needed(checkpoint: SparkCheckpoint, begun: int | None, committed: int | Non
     return [checkpoint.metadata, *commits, *offsets]
 
 
-def found_in(home: TableHome, text: str, trace: str, jvm: Any) -> Damage | None:
+def found_in(home: TableHome, text: str, trace: str, jvm: Any, *, stateful: bool = True) -> Damage | None:
     """The file of the table's checkpoint that made a query fail with this message; None for other causes."""
     if _TRANSIENT.search(text):
         return None
@@ -98,7 +101,8 @@ def found_in(home: TableHome, text: str, trace: str, jvm: Any) -> Damage | None:
     file = None if named is None else StoredFile(checkpoint.storage, named[1])
     if file is not None and (in_state or not file.exists()):
         return Damage(file, _CUT if file.exists() else _MISSING)
-    found = in_logs(checkpoint) or _in_state_metadata(checkpoint) or _in_state_schema(checkpoint, trace)
+    logs = in_logs(checkpoint, stateful=stateful)
+    found = logs or _in_state_metadata(checkpoint) or _in_state_schema(checkpoint, trace)
     if found is None and in_state:
         # Spark names a missing file, but not one that it can't decompress.
         found = next(_broken(checkpoint, jvm), Damage(checkpoint.state, "can't be loaded"))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NoReturn
 
 from keyfold.engine.compile.compiled import Compiled
+from keyfold.engine.compile.stream import CompiledStream
 from keyfold.engine.log.manifest import LAYOUT, other_layout
+from keyfold.engine.log.shared_streams import SharedStreams
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.sources import file_names
 from keyfold.engine.storage.layout import AppHome, TableHome
@@ -19,17 +21,26 @@ from keyfold.kernel.build import spark_version
 from keyfold.plan import durations, nodes
 from keyfold.plan.describe import phrases
 from keyfold.plan.describe import text as describe
-from keyfold.plan.nodes import AppSpec
 
 
-def plan_of(spec: AppSpec, compiled: Iterable[Compiled], partitions: dict[str, int]) -> dict[str, Any]:
+def plan_of(
+    shared: SharedStreams,
+    compiled: Iterable[Compiled],
+    partitions: dict[str, int],
+    streams: Mapping[str, CompiledStream],
+) -> dict[str, Any]:
     """The content of app.json: the declaration as the user wrote it, and what it means to Spark."""
-    tables = {c.spec.name: {**_table(c), "partitions": partitions[c.spec.name]} for c in compiled}
+    spec = shared.spec
+    tables = {
+        c.spec.name: {**_table(c), "shared": shared.of(c.spec), "partitions": partitions[c.spec.name]}
+        for c in compiled
+    }
     return {
         "layout": LAYOUT,
         "spark": spark_version(),
         "app": spec.name,
         "declared": describe.to_dict(spec),
+        "streams": {s.name: _stream(s.name in shared.chosen, streams.get(s.name)) for s in spec.streams},
         "tables": tables,
     }
 
@@ -43,6 +54,18 @@ def _table(compiled: Compiled) -> dict[str, Any]:
         "tables": list(dict.fromkeys(node.table for node in nodes.reads(compiled.spec.input))),
         "directories": compiled.files.directories(),
         "state": json.loads(compiled.state_schema),
+    }
+
+
+def _stream(shared: bool, compiled: CompiledStream | None) -> dict[str, Any]:
+    """Whether a stream is shared and, if its log is written, what it has."""
+    if compiled is None:
+        return {"shared": shared}
+    return {
+        "shared": shared,
+        "history": compiled.spec.history_ms,
+        "columns": compiled.columns,
+        "directories": compiled.files.directories(),
     }
 
 
@@ -103,7 +126,7 @@ def check(app: str, stored: dict[str, Any] | None, compiled: Compiled, place: Ap
         return
     if old is None:
         _refuse_unknown(app, compiled, place)
-    _refuse_lost_logs(app, compiled, place)
+    refuse_lost_logs(app, compiled, home)
     _refuse_changes(app, old, compiled, place)
     stored_directories = old.get("directories") or {}
     file_names.check(compiled.name, compiled.spec.site, stored_directories, compiled.files, home.spark)
@@ -160,16 +183,15 @@ def _refuse_unknown(app: str, compiled: Compiled, place: AppHome) -> NoReturn:
     )
 
 
-def check_log(app: str, compiled: Compiled, place: AppHome) -> None:
+def check_log(app: str, compiled: Compiled | CompiledStream, home: TableHome) -> None:
     """Refuses a checkpoint that is older than the log: its batches would run, and publish nothing."""
-    home = place.table(compiled.spec.name)
     begun, newest = home.begun(), TableLog(home.log_files).newest()
     if newest is not None and newest > (-1 if begun is None else begun):
         raise ahead_of_state(compiled, "log", newest, home, begun)
 
 
 def ahead_of_state(
-    compiled: Compiled, what: str, at: int, home: TableHome, state: int | None
+    compiled: Compiled | CompiledStream, what: str, at: int, home: TableHome, state: int | None
 ) -> HomeUnusable:
     """The error of a log, or of a view, that has batches which the checkpoint has not."""
     has = "is missing" if state is None else f"is at batch {state}"
@@ -180,9 +202,9 @@ def ahead_of_state(
     )
 
 
-def _refuse_lost_logs(app: str, compiled: Compiled, place: AppHome) -> None:
+def refuse_lost_logs(app: str, compiled: Compiled | CompiledStream, home: TableHome) -> None:
     """Refuses a checkpoint without the log of its files: they would be read twice, or never."""
-    missing = place.table(compiled.spec.name).spark.missing_log_entries(compiled.files.numbers())
+    missing = home.spark.missing_log_entries(compiled.files.numbers())
     if missing:
         raise HomeUnusable(
             f"{compiled.name} can't continue: files that record what it has read are missing; "
@@ -192,7 +214,9 @@ def _refuse_lost_logs(app: str, compiled: Compiled, place: AppHome) -> None:
         )
 
 
-def _reset(compiled: Compiled) -> str:
+def _reset(compiled: Compiled | CompiledStream) -> str:
+    if isinstance(compiled, CompiledStream):
+        return f"`keyfold reset {compiled.name} --with-readers`: the stream and its tables then start anew"
     return f"`keyfold reset {compiled.name}`, after which it starts from the first row"
 
 

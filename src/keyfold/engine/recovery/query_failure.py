@@ -31,6 +31,13 @@ class _Failure:
     batch: int | None
     error: Any
     place: AppHome
+    stream: bool = False
+    """Whether it is the query of a stream that has a log."""
+
+    @property
+    def own_home(self) -> TableHome:
+        """The home of the table, or of the stream."""
+        return self.place.stream_home(self.table) if self.stream else self.place.table(self.table)
 
     @property
     def text(self) -> str:
@@ -47,17 +54,19 @@ class _Failure:
         return QueryFailed(what, app=self.app, table=self.table, batch=self.batch, given=given, hint=hint)
 
 
-def failed(app: str, table: str, batch: int | None, error: Any, place: AppHome) -> RunError:
+def failed(
+    app: str, table: str, batch: int | None, error: Any, place: AppHome, *, stream: bool = False
+) -> RunError:
     """The reason why a query stopped; the first explanation that fits is used."""
     if isinstance(error, LeaseLost):
         # It says all there is, and concerns the whole app.
         return LeaseLost(error.what, app=app, table=table, batch=batch, given=error.given, hint=error.hint)
-    failure = _Failure(app, table, batch, error, place)
+    failure = _Failure(app, table, batch, error, place, stream)
     for explain in (_bad_row, _kafka, _disk_full, _damaged_views, _upstream_log, _damaged_state, _input_file):
         if (found := explain(failure)) is not None:
             return found
     return failure.explained(
-        f"the query of table {table} stopped: {_cause(error, failure.text)}",
+        f"the query of {'stream' if stream else 'table'} {table} stopped: {_cause(error, failure.text)}",
         given=_fragment(failure.text),
         hint="start the app again: the batch is retried, and nothing is lost or counted twice. "
         f"Spark's log is {failure.place.local.parent / 'spark.log'}",
@@ -155,7 +164,7 @@ def _upstream_log(failure: _Failure) -> QueryFailed | None:
 
 def _table_of(path: str) -> str:
     """The table of a file in a log, or in a snapshot of a table's rows."""
-    found = re.search(r".*/(?:tables/([^/]+)/log|inputs/\d+-([^/]+))(?:/|$)", path)
+    found = re.search(r".*/(?:(?:tables|streams)/([^/]+)/log|inputs/\d+-([^/]+))(?:/|$)", path)
     return (found[1] or found[2]) if found else path
 
 
@@ -163,14 +172,15 @@ def _damaged_state(failure: _Failure) -> QueryFailed | None:
     from pyspark import SparkContext
 
     app, table = failure.app, failure.table
-    home = failure.place.table(table)
+    home = failure.own_home
     trace = getattr(getattr(failure.error, "_cause", None), "_stackTrace", None)
     text = f"{failure.text}\n{failure.error}"
-    found = damage.found_in(home, text, str(trace), SparkContext._jvm)
+    found = damage.found_in(home, text, str(trace), SparkContext._jvm, stateful=not failure.stream)
     if found is None:
         return None
     return failure.explained(
-        f"the state of {app}.{table} is damaged: tables/{table}/checkpoint/{found.file.path} {found.how}",
+        f"the state of {app}.{table} is damaged: "
+        f"{home.path.parent.name}/{table}/checkpoint/{found.file.path} {found.how}",
         given=found.file,
         hint=damage.remedy(app, table, home, found),
     )

@@ -1,5 +1,7 @@
 """Removes tables from a home: `keyfold drop` for good, `keyfold reset` to start from the first row.
 
+The log of a stream goes with the last table that has read it, unless it has history.
+
 The removal is recorded first, in `removing.json`, and is certain from then on: if the command is killed, the
 next command or start finishes it before anything else. `audit.jsonl` has a line for every removal.
 """
@@ -27,8 +29,21 @@ def tables(place: AppHome) -> list[str]:
     return sorted(set(place.storage.list("tables")) | set((_plan(place) or {}).get("tables", {})))
 
 
+def streams(place: AppHome) -> list[str]:
+    """The streams that have a log in an app's home."""
+    found = place.storage.list("streams")
+    return sorted(name for name in found if "checkpoint" in place.stream_home(name).storage.list())
+
+
+def _abandoned(place: AppHome, names: list[str]) -> list[str]:
+    """The streams without history whose logs nobody reads any more, once these tables are gone."""
+    known = (_plan(place) or {}).get("streams", {})
+    without = [stream for stream in streams(place) if not known.get(stream, {}).get("history")]
+    return [stream for stream in without if (read := set(readers(place, stream))) and read <= set(names)]
+
+
 def readers(place: AppHome, table: str) -> list[str]:
-    """The tables that have folded rows of another one; only its changelog can retract them."""
+    """The tables that have folded rows of another one, or of a stream's log."""
     return [name for name in place.storage.list("tables") if _reads(place.table(name), table)]
 
 
@@ -72,7 +87,12 @@ def finish(place: AppHome) -> str | None:
     audit.append(place.storage, entry)
     reached(FaultPoint.REMOVAL_AUDITED)
     for name in entry["tables"]:
-        _remove_files(place, name)
+        _remove_files(place, f"tables/{name}")
+        reached(FaultPoint.FILES_REMOVED)
+    for name in entry.get("streams", ()):
+        # The rows of kf.rows are in the same directory, and stay.
+        for directory in ("checkpoint", "log"):
+            _remove_files(place, f"streams/{name}/{directory}")
         reached(FaultPoint.FILES_REMOVED)
     view = remove_views(place, entry["tables"])
     reached(FaultPoint.VIEWS_REMOVED)
@@ -82,23 +102,32 @@ def finish(place: AppHome) -> str | None:
     return view
 
 
-def _entry(place: AppHome, what: What, names: list[str], why: str | None) -> dict[str, Any]:
+def _entry(place: AppHome, what: What, given: list[str], why: str | None) -> dict[str, Any]:
+    known = tables(place)
+    names = [name for name in given if name in known]
+    logs = [name for name in given if name not in known]
     return audit.entry(
         what,
         why,
         tables=names,
+        streams=sorted({*logs, *_abandoned(place, names)}),
         batches={name: place.table(name).committed() for name in names},
-        bytes=sum(size(place, name) for name in names),
+        bytes=sum(size(place, name) for name in given),
     )
 
 
-def size(place: AppHome, table: str) -> int:
-    """The bytes that a table has in the home, without its view."""
-    return place.table(table).storage.size()
+def size(place: AppHome, name: str) -> int:
+    """The bytes that a table, or a stream, has in the home, without the view."""
+    return home_of(place, name).storage.size()
 
 
-def _remove_files(place: AppHome, table: str) -> None:
-    path = StoredFile(place.storage, f"tables/{table}")
+def home_of(place: AppHome, name: str) -> TableHome:
+    """The home of a table, or of a stream that has a log."""
+    return place.table(name) if name in tables(place) else place.stream_home(name)
+
+
+def _remove_files(place: AppHome, directory: str) -> None:
+    path = StoredFile(place.storage, directory)
     try:
         path.delete()
     except OSError as error:

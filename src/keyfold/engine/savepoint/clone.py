@@ -32,10 +32,10 @@ def clone(source: AppHome, name: str, target: AppHome, progress: Progress) -> Sa
         target.storage.put(_INTENT, json.dumps({"savepoint": name, "of": source.path.name}).encode())
         _copy(storage.below(FILES), target.storage, savepoint)
         _copy_view(storage, savepoint, target)
-        for table in savepoint.tables:
+        for file in savepoint.files:
             # Two queries with one id stop each other where they share a session.
-            metadata = json.dumps({"id": str(uuid.uuid4())}).encode()
-            target.storage.put(f"tables/{table}/checkpoint/metadata", metadata)
+            if file.path.endswith("/checkpoint/metadata"):
+                target.storage.put(file.path, json.dumps({"id": str(uuid.uuid4())}).encode())
         _put_plan(storage, target)
         target.storage.delete(_INTENT)
     finally:

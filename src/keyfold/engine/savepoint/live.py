@@ -1,15 +1,16 @@
 """Makes a savepoint of a running app: each table between two of its batches, which wait a moment.
 
-A table is captured before those that it reads, so that these are never behind it, and nothing is removed from
-any log meanwhile: the savepoint has what is between their positions. Views are copied first of all.
+A table is captured before the tables and streams that it reads, so that these are never behind it, and
+nothing is removed from any log meanwhile: the savepoint has what is between their positions. Views are copied
+first of all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
-from keyfold.engine.batch.hook import BatchHook
+from keyfold.engine.batch.hook import BatchHook, TableHook
 from keyfold.engine.polling import wait_until
 from keyfold.engine.savepoint.capture import Capture, Progress, chosen, silent
 from keyfold.engine.savepoint.manifest import Savepoint
@@ -32,7 +33,8 @@ def create(
     progress: Progress = silent,
 ) -> Savepoint:
     """Makes a savepoint of the tables of a running app; `hooks` in the order of the declaration."""
-    wanted = chosen(place.path.name, list(hooks), tables)
+    known = [name for name, hook in hooks.items() if isinstance(hook, TableHook)]
+    wanted = chosen(place.path.name, known, tables)
     Savepoints(place).sweep()
     capture = Capture(place, checked_name(name), live=True, why=why, progress=progress)
     try:
@@ -41,9 +43,13 @@ def create(
             for table in reversed(wanted):
                 with _between_batches(hooks[table]):
                     capture.take_table(table)
-            capture.take_streams()
+            with ExitStack() as paused:
+                for hook in hooks.values():
+                    if not isinstance(hook, TableHook):
+                        paused.enter_context(_between_batches(hook))
+                capture.take_streams()
             capture.take_plan()
-        return capture.complete(whole=len(wanted) == len(hooks))
+        return capture.complete(whole=wanted == known)
     except BaseException:
         capture.abandon()
         raise
@@ -67,7 +73,8 @@ def _between_batches(hook: BatchHook) -> Iterator[None]:
         last = hook.last
         if not wait_until(lambda: last is None or hook.home.committed() == last, _COMMIT_SECONDS):
             raise QueryError(
-                f"batch {last} of {hook.spec.app}.{hook.spec.name} is not committed: its query has stopped",
+                f"batch {last} of {hook.home.app.path.name}.{hook.name} is not committed: "
+                "its query has stopped",
                 reason="not_ready",
                 hint="keyfold status shows why; a stopped app can have a savepoint without --live",
             )

@@ -8,6 +8,7 @@ event time continues from where it stopped, at the pace of the clock.
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 _POLL_SECONDS: Final = 0.5
 # A batch that runs again after a crash reads its files again; each batch has at most one.
 _KEPT_FILES: Final = 100
-# How Spark describes a source of the kernel's that reads the log of a table.
-_OF_TABLE: Final = "LogSource["
+# How Spark describes a source of the kernel's that reads the log of a table; that of a stream counts as one.
+_OF_TABLE: Final = re.compile(r"LogSource\[.*/tables/[^/]+/log\]")
 
 
 class IdleWatermarks:
@@ -110,7 +111,7 @@ def _rows(report: Mapping[str, Any], home: TableHome) -> dict[str, int]:
     """How many rows of a batch came from each stream: its source precedes the one that advances its time."""
     found, rows = {}, 0
     for source in report["sources"]:
-        if source["description"].startswith(_OF_TABLE):
+        if _OF_TABLE.fullmatch(source["description"]):
             continue
         _, control, stream = source["description"].partition(f"/tables/{home.path.name}/control/")
         if control:

@@ -28,18 +28,20 @@ def read(
     joins: bool = False,
     reject: bool = True,
     clock: Any = None,
+    recorded: DataFrame | None = None,
 ) -> DataFrame:
     """The stream with keyfold's own columns; with `watermark`, event time advances Spark's watermark.
 
     `control`: the home of a table whose event time advances by itself. `joins`: whether a join reads it.
     `reject`: whether input that can't be used goes to the side output, or fails the query. `clock`: the
-    kernel's `PartitionClock`, where the slowest partition of a topic decides.
+    kernel's `PartitionClock`, where the slowest partition of a topic decides. `recorded`: the rows of the
+    stream's log, which are read in place of its source.
     """
-    frame = source_of(source, feeds).open(spark, source, reject=reject)
-    if source.time is None:
-        return frame
-    frame = with_event_time(frame, _time_column(source, frame), source.future_ms)
-    if not watermark:
+    if recorded is not None:
+        frame = _with_recorded_time(recorded, source)
+    else:
+        frame = opened(spark, source, feeds, reject=reject)
+    if source.time is None or not watermark:
         return frame
     if control is not None:
         frame = injected_rows.with_control(frame, control, source.name)
@@ -50,6 +52,25 @@ def read(
         marked = kernel(spark).partitionedWatermark(frame._jdf, source.late_ms + joins, clock)
         return DataFrame(marked, spark)
     return frame.withWatermark(TIME, f"{source.late_ms + joins} milliseconds")
+
+
+def opened(
+    spark: SparkSession, source: Source, feeds: Mapping[str, str | Path], *, reject: bool = True
+) -> DataFrame:
+    """The rows of the source, with event time where the stream has one."""
+    frame = source_of(source, feeds).open(spark, source, reject=reject)
+    if source.time is None:
+        return frame
+    return with_event_time(frame, _time_column(source, frame), source.future_ms)
+
+
+def _with_recorded_time(recorded: DataFrame, source: Source) -> DataFrame:
+    """Rows of a log with their event time: it was checked against the clock when they were recorded."""
+    from pyspark.sql import functions as F
+
+    if source.time is None:
+        return recorded
+    return recorded.withColumn(TIME, F.col(f"`{_time_column(source, recorded)}`"))
 
 
 def with_event_time(frame: DataFrame, column: str, future_ms: int | None) -> DataFrame:

@@ -1,12 +1,13 @@
-"""The backlog of a table: input that exists and that it has not begun to read.
+"""The backlog of a table, or of a stream with a log: input that exists and that it has not begun to read.
 
-Files of streams are counted in their directories and in Spark's source logs; of other tables, the batches in
-their logs and in Spark's offsets.
+Files of streams are counted in their directories and in Spark's source logs; of what has a log, the batches
+in it and in Spark's offsets.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from keyfold.engine.log import readers
@@ -16,20 +17,26 @@ from keyfold.engine.sources.connectors import SOURCES
 from keyfold.engine.sources.file_names import OF_HOME
 from keyfold.engine.storage.layout import TableHome
 from keyfold.engine.storage.stored_file import StoredFile
-from keyfold.plan import nodes
-from keyfold.plan.nodes import TableSpec
+from keyfold.plan.nodes import Source
 
 COUNTING_SHARE: Final = 0.02
 
 
 class Backlog:
-    """What one table reads, files and batches of other tables: how many exist, and how many were read."""
+    """What one query reads, files and batches of logs: how many exist, and how many were read.
 
-    def __init__(self, spec: TableSpec, home: TableHome) -> None:
-        self._home = home
-        self._place = home.app
-        self._uses = readers.uses(spec)
-        self._connectors = [source.connector for source in nodes.sources(spec.input)]
+    `upstream`: the backlogs of the streams whose logs it reads.
+    """
+
+    def __init__(
+        self,
+        home: TableHome,
+        sources: Iterable[Source],
+        uses: Sequence[Use] = (),
+        upstream: Sequence[Backlog] = (),
+    ) -> None:
+        self._home, self._place, self._uses, self._upstream = home, home.app, uses, upstream
+        self._connectors = [source.connector for source in sources]
         self._lines: dict[StoredFile, int] = {}
         self._has_changes: dict[tuple[str, int], bool] = {}
         self._found: int | None = 0
@@ -43,13 +50,18 @@ class Backlog:
         logs = [self._read(log) for log in self._home.spark.source_logs()]
         planned, now = sum(all_ for all_, _ in logs), sum(last for _, last in logs)
         found = [(planned - now, now, max(available, planned)), *map(self._batches, self._uses)]
+        for stream in self._upstream:
+            if (files := stream.files()) is None:
+                return None
+            # What the stream has not begun to read is still to come.
+            found.append((0, 0, files[2] - files[0] - files[1]))
         before, now, there = (sum(counts) for counts in zip(*found, strict=True))
         return before, now, there
 
     def _batches(self, use: Use) -> tuple[int, int, int]:
-        """The same of another table's batches; those without changes do not have to be read."""
+        """The same of a log's batches; those without changes do not have to be read."""
         read, planned = readers.read_upto(self._place, use), readers.planned_upto(self._place, use)
-        log = TableLog(self._place.table(use.table).log_files)
+        log = TableLog(use.upstream(self._place).log_files)
         left = sum(self._changes(log, use.table, batch) for batch in log.batches() if batch > planned)
         return read + 1, planned - read, planned + 1 + left
 

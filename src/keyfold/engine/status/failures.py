@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from keyfold.engine.batch.hook import BatchHook, Stopping
+from keyfold.engine.batch.hook import BatchHook, Stopping, TableHook
 from keyfold.engine.followers.follower import Follower
 from keyfold.engine.jvm import process
 from keyfold.engine.recovery.query_failure import failed
@@ -59,7 +59,14 @@ class Failures:
             hook = self._hooks[name]
             error = None if name in self._found or query.isActive else query.exception()
             if error is not None and not isinstance(hook.error, Stopping):
-                why = failed(self._app, name, hook.home.begun(), hook.error or error, self._home)
+                why = failed(
+                    self._app,
+                    name,
+                    hook.home.begun(),
+                    hook.error or error,
+                    self._home,
+                    stream=not isinstance(hook, TableHook),
+                )
                 self._found[name] = datetime.now(UTC), why
         for follower in self._followers:
             if follower.error is not None and follower.name not in self._found:

@@ -13,10 +13,16 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from keyfold.engine.batch.hook import BatchHook, TableHook
+from keyfold.engine.log import readers
+from keyfold.engine.log.shared_streams import SharedStreams
+from keyfold.engine.status.backlog import Backlog
 from keyfold.engine.status.failures import document
+from keyfold.engine.status.stream_metrics import StreamMonitor
 from keyfold.engine.status.table_metrics import TableMonitor
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import RunError
+from keyfold.plan import nodes
 from keyfold.views.contract import ViewStore
 
 if TYPE_CHECKING:
@@ -38,6 +44,7 @@ class Monitor:
     ) -> None:
         self._app, self._home, self._failures, self._lookups = app, home, failures, lookups
         self._tables: dict[str, TableMonitor] = {}
+        self._streams: dict[str, StreamMonitor] = {}
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="keyfold-status", daemon=True)
@@ -45,10 +52,26 @@ class Monitor:
         self._started = datetime.now(UTC)
 
     def watch(
-        self, queries: Mapping[str, StreamingQuery], hooks: Mapping[str, Any], store: ViewStore
+        self,
+        queries: Mapping[str, StreamingQuery],
+        hooks: Mapping[str, BatchHook],
+        store: ViewStore,
+        shared: SharedStreams,
     ) -> None:
-        """Starts to sample the queries."""
-        self._tables = {name: TableMonitor(query, hooks[name], store) for name, query in queries.items()}
+        """Starts to sample the queries of tables, and of streams that have a log."""
+        streams = {s.name: Backlog(hooks[s.name].home, [s]) for s in shared}
+        self._streams = {
+            name: StreamMonitor(queries[name], hooks[name], backlog) for name, backlog in streams.items()
+        }
+        for name, hook in hooks.items():
+            if isinstance(hook, TableHook):
+                read = shared.uses(hook.spec)
+                recorded = [use.table for use in read]
+                sources = [s for s in nodes.sources(hook.spec.input) if s.name not in recorded]
+                uses = readers.uses(hook.spec) + read
+                upstream = [streams[stream] for stream in recorded]
+                backlog = Backlog(hook.home, sources, uses, upstream)
+                self._tables[name] = TableMonitor(queries[name], hook, store, backlog)
         self._thread.start()
 
     def sample(self, *, count: bool = False) -> dict[str, Any]:
@@ -74,6 +97,7 @@ class Monitor:
             "pid": os.getpid(),
             "started": self._started,
             "at": datetime.now(UTC),
+            "streams": {name: stream.sample() for name, stream in self._streams.items()},
             "tables": {name: table.sample(count=count) for name, table in self._tables.items()},
             "lookups": self._lookups(),
         }
@@ -103,8 +127,11 @@ class Monitor:
 
 
 def _stopped(status: dict[str, Any]) -> dict[str, Any]:
-    tables = {name: {**table, "running": False} for name, table in status["tables"].items()}
-    return {**status, "tables": tables}
+    stopped = {
+        kind: {name: {**found, "running": False} for name, found in status.get(kind, {}).items()}
+        for kind in ("streams", "tables")
+    }
+    return {**status, **stopped}
 
 
 def record_failure(home: AppHome, error: RunError) -> None:

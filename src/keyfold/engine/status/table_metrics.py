@@ -2,50 +2,36 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections import deque
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from keyfold.engine.batch.hook import BatchHook
+from keyfold.engine.batch.hook import TableHook
 from keyfold.engine.status.backlog import Backlog
 from keyfold.engine.status.message_metrics import message_metrics
+from keyfold.engine.status.query_metrics import QueryMonitor
 from keyfold.plan.nodes import Transform, walk
 from keyfold.views.contract import ViewStore
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-# The throughput is an average over this time.
-SPAN_SECONDS: Final = 10.0
 # Counting keys reads the whole view: this share of the time may be spent on it.
 COUNTING_SHARE: Final = 0.02
 
-# A batch is reported if this share of its rows was rejected for one reason; if they are few, all of them.
-FEW: Final = 10
-NEARLY_ALL: Final = 0.9
 
-
-class TableMonitor:
+class TableMonitor(QueryMonitor):
     """Samples the metrics of one table."""
 
-    def __init__(self, query: StreamingQuery, hook: BatchHook, store: ViewStore) -> None:
-        self._query, self._hook, self._store = query, hook, store
-        self._name = hook.spec.name
-        self._rows: dict[int, int] = {}
-        self._total = 0
-        self._seen: deque[tuple[float, int]] = deque([(time.monotonic(), 0)])
-        self._progress: dict[str, Any] = {}
-        self._last: dict[str, Any] = {}
+    def __init__(self, query: StreamingQuery, hook: TableHook, store: ViewStore, backlog: Backlog) -> None:
+        # A transform reads its input twice: once for good rows, once for side outputs.
+        reads = 2 ** sum(isinstance(node, Transform) for node in walk(hook.spec.input))
+        super().__init__(query, hook, backlog, reads)
+        self._store, self._name = store, hook.spec.name
         self._keys: int | None = None
         self._keys_at: datetime | None = None
         self._count_after = 0.0
-        self._backlog = Backlog(hook.spec, hook.home)
-        self._rejecting: dict[str, Any] | None = None
-        # A transform reads its input twice: once for good rows, once for side outputs.
-        self._reads = 2 ** sum(isinstance(node, Transform) for node in walk(hook.spec.input))
 
     def sample(self, *, count: bool = False) -> dict[str, Any]:
         """The metrics now; `count` counts keys however long that takes."""
@@ -74,88 +60,6 @@ class TableMonitor:
             "removed": self._hook.counts["duplicate"],
         }
 
-    def _take_progress(self) -> None:
-        last = self._query._jsq.lastProgress()
-        if last is None:
-            return
-        newest = self._last = json.loads(last.json())
-        reports = [newest]
-        # The batch before may have been seen while it waited for rows, and not since.
-        if newest["batchId"] > max(self._rows, default=-1):
-            reports = [json.loads(report.json()) for report in self._query._jsq.recentProgress()]
-        for report in reports:
-            self._take(report)
-
-    def _take(self, report: dict[str, Any]) -> None:
-        # A batch may be reported several times, first while it waits for rows.
-        batch, rows = report["batchId"], report["numInputRows"]
-        self._total += max(0, rows - self._rows.get(batch, 0))
-        self._rows[batch] = max(rows, self._rows.get(batch, 0))
-        if rows or not self._progress:
-            self._progress = report
-        if "addBatch" in (report.get("durationMs") or {}):
-            self._record_rejection(batch, self._rows[batch] / self._reads)
-        while len(self._rows) > 100:
-            del self._rows[min(self._rows)]
-
-    def _record_rejection(self, batch: int, rows: float) -> None:
-        """Records a batch in which nearly all rows were rejected for one reason."""
-        for found in list(self._hook.run.refusals):
-            # A file whose only line was read as its header has no rows.
-            share = min(1.0, found.most / max(rows, found.rejected))
-            if found.batch == batch and share >= (NEARLY_ALL if found.most >= FEW else 1):
-                self._rejecting = {
-                    "batch": batch,
-                    "rejected": found.most,
-                    "share": share,
-                    "reason": found.reason,
-                }
-
-    def _all_rejected(self) -> bool:
-        """Whether this run has read rows, and rejected every one of them."""
-        run = self._hook.run
-        return run.rejected > 0 and run.changes == 0 and run.rejected >= self._total / self._reads
-
-    def _speed(self) -> float:
-        now = time.monotonic()
-        self._seen.append((now, self._total))
-        while len(self._seen) > 2 and now - self._seen[1][0] > SPAN_SECONDS:
-            self._seen.popleft()
-        begun, rows = self._seen[0]
-        return (self._total - rows) / max(now - begun, 0.001)
-
-    def _work(self) -> dict[str, Any]:
-        """The progress of the running batch, and how many files are left to read."""
-        done = self._tasks() if not self._hook.idle.is_set() else None
-        files = self._backlog.files()
-        if files is None:
-            return {"batch_done": done, "files_left": None, "done": done}
-        before, now, there = files
-        read = before + now * (1 if self._hook.idle.is_set() and not self._failed() else done or 0)
-        return {
-            "batch_done": done,
-            "files_left": there - before - now,
-            "done": read / there if there else None,
-        }
-
-    def _failed(self) -> bool:
-        """Whether the running batch has failed."""
-        return self._hook.error is not None or not self._query.isActive
-
-    def _tasks(self) -> float | None:
-        """The share of tasks that have ended in the jobs of the running batch."""
-        tracker = self._query._jsq.sparkSession().sparkContext().statusTracker()
-        stages = [
-            tracker.getStageInfo(stage)
-            # Sliced in the JVM: each element that Python takes is a call.
-            for job in list(tracker.getJobIdsForGroup(str(self._query.runId))[:3])
-            if (info := tracker.getJobInfo(job)).isDefined() and info.get().status().toString() == "RUNNING"
-            for stage in info.get().stageIds()
-        ]
-        known = [stage.get() for stage in stages if stage.isDefined()]
-        tasks = sum(stage.numTasks() for stage in known)
-        return sum(stage.numCompletedTasks() for stage in known) / tasks if tasks else None
-
     def _counted(self, count: bool) -> int | None:
         if count or time.monotonic() >= self._count_after:
             begun = time.monotonic()
@@ -164,14 +68,6 @@ class TableMonitor:
             took = time.monotonic() - begun
             self._count_after = begun + took / COUNTING_SHARE
         return self._keys
-
-
-def reported(query: StreamingQuery) -> int:
-    """The newest batch that Spark has reported as done; while Spark waits, it reports the next one."""
-    last = query._jsq.lastProgress()
-    if last is None:
-        return -1
-    return int(last.batchId()) - (0 if last.durationMs().containsKey("addBatch") else 1)
 
 
 def _state_bytes(progress: Mapping[str, Any]) -> int | None:

@@ -8,7 +8,7 @@
 <local>/<app>/views.db     views
 <local>/<app>/status.json  metrics of a running app, or its last ones
 <home>/<app>/local.json    where <local> is, if it is not the home
-<home>/<app>/streams/<s>/  rows of kf.rows
+<home>/<app>/streams/<s>/  rows of kf.rows; log/ and checkpoint/ of a stream that has a log
 <home>/<app>/tables/<t>/   checkpoint/  log/ (changes and side outputs, batch by batch)  sinks/ (positions)
 <home>/<app>/tables/<t>/   side/ (replayed late rows)  control/ (rows that only advance event time)
 <home>/<app>/tables/<t>/   inputs/<n>-<table>/ (of each use of another table: the snapshot it begins with)
@@ -35,7 +35,10 @@ from keyfold.errors import HomeUnusable, QueryError, did_you_mean
 
 @dataclass(frozen=True)
 class TableHome:
-    """The directory of one table; `remote` is where its app's durable files are if not below `path`."""
+    """The directory of one table, or of a stream that has a log.
+
+    `remote` is where its app's durable files are if not below `path`.
+    """
 
     path: Path
     remote: Storage | None = None
@@ -44,7 +47,7 @@ class TableHome:
     def storage(self) -> Storage:
         """Where the table's durable files are."""
         if self.remote is not None:
-            return self.remote.below(f"tables/{self.path.name}")
+            return self.remote.below(f"{self.path.parent.name}/{self.path.name}")
         return LocalStorage(self.path)
 
     @property
@@ -170,6 +173,10 @@ class AppHome:
     def stream(self, name: str) -> Storage:
         """The directory of a stream's own files."""
         return self.storage.below(f"streams/{name}")
+
+    def stream_home(self, name: str) -> TableHome:
+        """The directory of a stream that has a log, which is laid out like a table's."""
+        return TableHome(self.path / "streams" / name, self.remote)
 
     def read_plan(self) -> dict[str, Any] | None:
         """What the last start of the app recorded; None before the first."""

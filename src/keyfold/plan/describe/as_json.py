@@ -58,6 +58,8 @@ def _stream_dict(stream: Source) -> dict[str, Any]:
         "time": stream.time,
         "late": durations.text(stream.late_ms),
         "future": _length(stream.future_ms),
+        "history": _length(stream.history_ms),
+        "shared": stream.shared,
         "at": _text(stream.site),
     }
 

@@ -78,6 +78,7 @@ def _stream_block(stream: Source) -> list[str]:
         ("source", [connector_words(stream.connector)]),
         ("schema", [stream.schema or "of the source"]),
         ("time", [_time(stream)]),
+        ("log", [_log(stream)]),
         ("at", [_text(stream.site)]),
     ]
     return _block("stream", stream.name, stream.help, rows)
@@ -92,6 +93,12 @@ def _lookup_block(lookup: Lookup) -> list[str]:
         ("at", [_text(lookup.site)]),
     ]
     return _block("lookup", lookup.name, lookup.help, rows)
+
+
+def _log(stream: Source) -> str | None:
+    if stream.history_ms is not None:
+        return f"of its own, history {durations.text(stream.history_ms)}"
+    return None if stream.shared is None else "of its own" if stream.shared else "none"
 
 
 def _time(stream: Source) -> str:

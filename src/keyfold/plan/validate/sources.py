@@ -57,6 +57,41 @@ def event_time(
     return EventTime(None, 0, None)
 
 
+class Recording(NamedTuple):
+    """How long the rows of a stream's own log stay readable, and whether it has one; None decides."""
+
+    history_ms: int | None
+    shared: bool | None
+
+
+def recording(source: Connector, history: object, shared: object, where: object = None) -> Recording:
+    """Whether the stream has a log; rows that stay readable need one."""
+    if source.kafka is not None and (shared or history is not None):
+        raise BadOption(
+            "a stream of Kafka can't have a log of its own yet: its watermark is that of the slowest "
+            "partition, which a log does not know",
+            where=where,
+            given=f"shared={shared!r}" if history is None else f"history={history!r}",
+            hint="leave it out: each table then reads the topic, which keeps its messages itself",
+        )
+    if shared is not None and not isinstance(shared, bool):
+        raise BadOption(
+            "`shared` must be True, False or None",
+            where=where,
+            given=f"shared={shared!r}",
+            hint="shared=True",
+        )
+    length = None if history is None else durations.millis(history, "history", where=where)
+    if length is not None and shared is False:
+        raise BadOption(
+            "`history` needs the stream's own log, which shared=False leaves out",
+            where=where,
+            given=f"history={history!r}, shared=False",
+            hint="leave out one of them",
+        )
+    return Recording(length, shared)
+
+
 def checked_sink(sink: object, table: TableSpec, where: object = None) -> Connector:
     """The connector, if changes can be written to it."""
     advice = 'kf.kafka("host:9092", topic="totals"), kf.files("out", format="parquet") or kf.spark("format")'

@@ -9,6 +9,7 @@ import org.apache.spark.sql.keyfold.rows.{BehindWatermark, KeyedRows, LatenessCh
 import org.apache.spark.sql.keyfold.rows.StatelessStep
 import org.apache.spark.sql.keyfold.state.TimerBuckets
 import org.apache.spark.sql.streaming.TimeMode
+import org.apache.spark.sql.types.LongType
 
 /**
  * Plans a step of a stream: the user's columns, then the event time, the weight and the row's id where it has
@@ -26,6 +27,19 @@ class StreamPlanner(declared: Declaration) {
     val step = StatelessStep(declared.gate(), scope.exprs, own, check)
     val output = scope.seen.map(a => AttributeReference(a.name, a.dataType)()) ++ own.map(renewed)
     PartitionStepNode(step, output :+ SideOutput.attribute(), from)
+  }
+
+  /**
+   * What the stream's own log records: the user's columns, marks of rows that only advance event time, side
+   * outputs, and the order of arrival.
+   */
+  def recorded(from: LogicalPlan): LogicalPlan = {
+    val control = source.filter(_.name == InternalColumns.Control)
+    val gate = declared.gate().copy(keepControl = true)
+    val step = StatelessStep(gate, scope.exprs, control, LatenessCheck(None, source, time), stamped = true)
+    val output = scope.seen.map(a => AttributeReference(a.name, a.dataType)()) ++ control.map(renewed)
+    val arrival = AttributeReference(InternalColumns.Arrival, LongType, nullable = false)()
+    PartitionStepNode(step, output :+ SideOutput.attribute() :+ arrival, from)
   }
 
   /**

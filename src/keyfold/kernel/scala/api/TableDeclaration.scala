@@ -186,6 +186,9 @@ class TableDeclaration(df: DataFrame, input: InputSettings) {
     frame(new StreamPlanner(declared).rows(sourcePlan, rule))
   }
 
+  /** The rows that the stream's own log records; see `StreamPlanner`. */
+  def recorded(): DataFrame = frame(new StreamPlanner(declared).recorded(sourcePlan))
+
   /**
    * The stream without duplicates by these columns. `keep`: duplicates are side outputs, else they are
    * counted.

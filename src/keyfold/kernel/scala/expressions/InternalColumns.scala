@@ -63,7 +63,7 @@ object InternalColumns {
    */
   val NeedsClock = "KEYFOLD_NEEDS_CLOCK"
 
-  /** In rows that are sorted for a Python processor: their order of arrival. */
+  /** In rows for a Python processor or for a stream's own log: their order of arrival. */
   val Arrival = "_kf_arrival"
 
   /** What the names of the columns that travel beside a stream's own begin with. */

@@ -8,6 +8,7 @@ import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.InternalColumns
+import org.apache.spark.sql.keyfold.physical.ArrivalOrder
 import org.apache.spark.sql.keyfold.rows.SideOutput
 import org.apache.spark.sql.keyfold.spark.{SparkDatasets, SparkParquet}
 import org.apache.spark.sql.types._
@@ -57,7 +58,7 @@ object LogWriter {
   val Kinds: Seq[String] = "change" +: SideKinds
 }
 
-/** How the rows of a table become parts. */
+/** How the rows of a table, or of a stream, become parts. */
 private case class PartFormats(layout: LogRowLayout, changes: SparkParquet, sideOutputs: SparkParquet)
 
 private object PartFormats {
@@ -67,10 +68,16 @@ private object PartFormats {
   }
 }
 
-/** The columns of a table's output: a change, and beside it the side output. */
+/** The columns of what a log records: a change, or a row of a stream, and beside it the side output. */
 case class LogRowLayout(schema: StructType) {
   val sideOutputAt: Int = schema.fieldIndex(InternalColumns.SideOutput)
-  private val changed = schema.indices.filter(_ != sideOutputAt)
+  /** The order of arrival, which rows of a stream have; below zero for changes of a table. */
+  val arrivalAt: Int = schema.fieldNames.indexOf(InternalColumns.Arrival)
+  private val changed = schema.indices.filter(i => i != sideOutputAt && i != arrivalAt)
+
+  /** Where a row of a stream belongs among the rows of its batch. */
+  def place(row: InternalRow): Int =
+    if (arrivalAt < 0) 0 else ArrivalOrder.placeOf(row.getLong(arrivalAt))
   def changeSchema: StructType = StructType(changed.map(schema(_)))
   def change: Seq[Expression] = changed.map(i => BoundReference(i, schema(i).dataType, nullable = true))
   def sideOutput: Seq[Expression] = SideOutput.schema.indices.map { i =>
@@ -86,14 +93,20 @@ private class TaskWriter(
   def sideOutputs: SparkParquet = formats.sideOutputs
   private def layout = formats.layout
 
+  /** Whether the parts are in the order of arrival. */
+  def inOrder: Boolean = layout.arrivalAt >= 0
+
   override def apply(context: TaskContext, rows: Iterator[InternalRow]): TaskOutput = {
     val task = s"${f"${context.partitionId()}%05d"}-${context.taskAttemptId()}"
     def buffer(kind: String, format: SparkParquet) =
       new RowBuffer(kind, format, directory, s"part-$kind-$task.parquet")
-    val change = buffer("change", changes)
+    val change = new PlacedRows(changes, directory, task)
     val Seq(late, rejected, duplicate) = LogWriter.SideKinds.map(buffer(_, sideOutputs))
-    val buffers = Seq(change, late, rejected, duplicate)
-    context.addTaskFailureListener((_, _) => buffers.foreach(_.discard()))
+    val buffers = Seq(late, rejected, duplicate)
+    context.addTaskFailureListener { (_, _) =>
+      change.discard()
+      buffers.foreach(_.discard())
+    }
     val files = mutable.ArrayBuffer.empty[Array[Byte]]
     val counts = new SideOutputCounts
     val changeOf = UnsafeProjection.create(layout.change)
@@ -103,7 +116,7 @@ private class TaskWriter(
       val side = SideOutput.of(row, layout.sideOutputAt)
       if (side == null) {
         counts.addChange()
-        if (keepChanges) change.add(changeOf(row))
+        if (keepChanges) change.add(changeOf(row), layout.place(row))
       } else if (SideOutput.isLate(side)) {
         counts.addLate()
         if (keepSideOutputs) late.add(sideOf(side))
@@ -118,7 +131,7 @@ private class TaskWriter(
         if (keepSideOutputs && SideOutput.hasRaw(side)) rejected.add(sideOf(side))
       }
     }
-    TaskOutput(buffers.map(_.close()), files.toArray, counts.result)
+    TaskOutput(change.close() ++ buffers.map(_.close()), files.toArray, counts.result)
   }
 }
 
@@ -130,15 +143,37 @@ private class BatchParts(writer: TaskWriter, outputs: Seq[TaskOutput]) {
   def written: WrittenBatch = {
     val files = rejectedFiles
     val sent = outputs.flatMap(_.rows).groupBy(_.kind)
-    val byTasks = outputs.flatMap(_.rows).flatMap(_.part)
-    val byDriver = LogWriter.Kinds.flatMap { kind =>
-      val few = sent.getOrElse(kind, Nil).flatMap(_.few) ++ (if (kind == "rejected") files else Nil)
-      val format = if (kind == "change") writer.changes else writer.sideOutputs
-      Option.when(few.nonEmpty)(RowBuffer.write(kind, few, format, writer.directory))
+    val parts = LogWriter.Kinds.flatMap { kind =>
+      val rows = sent.getOrElse(kind, Nil)
+      if (kind == "change" && writer.inOrder) ordered(rows)
+      else {
+        val few = rows.flatMap(_.few) ++ (if (kind == "rejected") files else Nil)
+        rows.flatMap(_.part) ++ together(kind, few)
+      }
     }
-    val parts = byTasks ++ byDriver
     if (parts.nonEmpty) PartFile.sync(writer.directory)
     WrittenBatch(parts, counts.result)
+  }
+
+  private def together(kind: String, few: Seq[Array[Byte]], number: Int = 0): Option[Part] = {
+    val format = if (kind == "change") writer.changes else writer.sideOutputs
+    Option.when(few.nonEmpty)(RowBuffer.write(kind, few, format, writer.directory, number))
+  }
+
+  /** The rows of a stream in the order of their arrival, which the manifest's list of parts keeps. */
+  private def ordered(rows: Seq[TaskRows]): Seq[Part] = {
+    val (parts, few) = (mutable.ArrayBuffer.empty[Part], mutable.ArrayBuffer.empty[Array[Byte]])
+    def flush(): Unit = {
+      parts ++= together("change", few.toSeq, parts.length)
+      few.clear()
+    }
+    rows.sortBy(_.place).foreach { placed =>
+      if (placed.part.isDefined) flush()
+      parts ++= placed.part
+      few ++= placed.few
+    }
+    flush()
+    parts.toSeq
   }
 
   /** Each task has counted the rows of a file that it read, and one of them has the reason. */

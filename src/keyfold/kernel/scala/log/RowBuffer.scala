@@ -11,18 +11,31 @@ import org.apache.spark.sql.keyfold.spark.SparkParquet
 /** A file of a log, as its manifest lists it. */
 case class Part(path: String, kind: String, rows: Long, bytes: Long, checksum: String)
 
-/** Rows of one kind that a task has: few of them travel to the driver, many are a part of their own. */
-case class TaskRows(kind: String, few: Array[Array[Byte]], part: Option[Part])
+/**
+ * Rows of one kind that a task has: few of them travel to the driver, many are a part of their own. `place`
+ * orders the rows of a stream's log.
+ */
+case class TaskRows(kind: String, few: Array[Array[Byte]], part: Option[Part], place: Int = 0)
 
 /**
  * Takes the rows of one kind in one partition, in order. They are kept while they are few, so that a small
  * batch needs one file for all partitions; once they are many, the task writes them to a file itself.
  */
-class RowBuffer(kind: String, format: SparkParquet, directory: String, name: String) {
+class RowBuffer(
+    kind: String,
+    format: SparkParquet,
+    directory: String,
+    name: String,
+    maxKeptBytes: Long = RowBuffer.MaxKeptBytes) {
   private val kept = ArrayBuffer.empty[Array[Byte]]
   private var keptBytes, rows = 0L
   private var writer: ParquetWriter[InternalRow] = _
   private lazy val file = new PartFile(s"$directory/$name")
+
+  def isEmpty: Boolean = rows == 0
+
+  /** The size of the rows that travel to the driver. */
+  def sentBytes: Long = if (writer == null) keptBytes else 0L
 
   def add(row: UnsafeRow): Unit = {
     rows += 1
@@ -30,7 +43,7 @@ class RowBuffer(kind: String, format: SparkParquet, directory: String, name: Str
     else {
       kept += RowBuffer.bytes(row)
       keptBytes += row.getSizeInBytes
-      if (keptBytes > RowBuffer.MaxKeptBytes) spill()
+      if (keptBytes > maxKeptBytes) spill()
     }
   }
 
@@ -64,9 +77,14 @@ object RowBuffer {
     kept.iterator.map { bytes => row.pointTo(bytes, bytes.length); row }
   }
 
-  /** Writes rows that tasks have kept as one part. */
-  def write(kind: String, kept: Iterable[Array[Byte]], format: SparkParquet, directory: String): Part = {
-    val name = s"part-$kind.parquet"
+  /** Writes rows that tasks have kept as one part; `number` tells several of a kind apart. */
+  def write(
+      kind: String,
+      kept: Iterable[Array[Byte]],
+      format: SparkParquet,
+      directory: String,
+      number: Int = 0): Part = {
+    val name = if (number == 0) s"part-$kind.parquet" else s"part-$kind-$number.parquet"
     val file = new PartFile(s"$directory/$name")
     PartFile.createDirectory(directory)
     val writer = format.writer(file)

@@ -21,6 +21,9 @@ object ArrivalOrder {
   private val RowBits = 40
   private[physical] def first(place: Int): Long = place.toLong << RowBits
 
+  /** The place, among the blocks and partitions of a batch, of a row's position in the order of arrival. */
+  def placeOf(arrival: Long): Int = (arrival >>> RowBits).toInt
+
   /** A block, or a partition that reads none, by what it is ordered by. */
   private case class Piece(
       partition: Int, block: Option[FileBlock], branch: Seq[Int], rank: Long, start: Long)

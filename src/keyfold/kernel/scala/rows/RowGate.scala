@@ -14,11 +14,11 @@ case class RowOrigin(stream: Option[String], format: String, options: Map[String
 
 /**
  * The first checks of a row: whether it could be parsed, and the user's conditions in the order of
- * declaration.
+ * declaration. `keepControl`: rows that only advance event time pass, since others are to read them.
  */
 case class RowGate(
     source: Seq[Attribute], conditions: Seq[Expression], keep: Boolean, zone: String, origin: RowOrigin,
-    maxRejected: Int = RejectionLimit.Default) {
+    maxRejected: Int = RejectionLimit.Default, keepControl: Boolean = false) {
   def sideOutputs: SideOutputSettings = SideOutputSettings(keep, zone, origin.stream)
   /** The columns that users see. */
   def visible: Seq[Attribute] = source.filterNot(a => InternalColumns.hidden(a.name))
@@ -61,7 +61,7 @@ final class RowGateEvaluator(gate: RowGate, partition: Int) {
 
   /** Whether the row has data and all conditions are true for it. */
   def passes(row: InternalRow): Boolean = {
-    if (control >= 0 && !row.isNullAt(control) && row.getBoolean(control)) return false
+    if (control >= 0 && !row.isNullAt(control) && row.getBoolean(control)) return gate.keepControl
     var i = 0
     while (i < conditions.length) { if (!conditions(i)(row)) return false; i += 1 }
     true

@@ -1,0 +1,104 @@
+"""Streams with a log of their own: which streams of an app have one, and which tables read it.
+
+The choice is made when the first table of a stream begins, and recorded in app.json. A table that begins
+later, when the log no longer reaches back to the stream's first row, reads the source itself; with `history`
+it begins with what is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from keyfold.engine.log.readers import Use
+from keyfold.engine.log.retention import totals
+from keyfold.engine.log.table_log import TableLog
+from keyfold.engine.storage.layout import AppHome
+from keyfold.errors import StateMismatch
+from keyfold.plan import nodes
+from keyfold.plan.nodes import AppSpec, Source, TableSpec
+
+
+@dataclass(frozen=True)
+class SharedStreams:
+    """The streams whose logs are written, each with the tables that read it; one with history may have none.
+
+    `chosen`: the streams that are shared, also those of which every table reads the source itself.
+    """
+
+    spec: AppSpec
+    readers: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    chosen: frozenset[str] = frozenset()
+
+    def __contains__(self, stream: str) -> bool:
+        return stream in self.readers
+
+    def __iter__(self) -> Iterator[Source]:
+        return (stream for stream in self.spec.streams if stream.name in self.readers)
+
+    def of(self, table: TableSpec) -> list[str]:
+        """The streams whose log a table reads."""
+        return [use.table for use in self.uses(table)]
+
+    def uses(self, table: TableSpec) -> list[Use]:
+        """The streams whose log a table reads, numbered after the tables that it reads."""
+        first = len(nodes.reads(table.input))
+        return [
+            Use(table.name, first + number, source.name, stream=True)
+            for number, source in enumerate(nodes.queried_sources(self.spec, table))
+            if table.name in self.readers.get(source.name, ())
+        ]
+
+    def uses_of(self, stream: str) -> list[Use]:
+        """All tables that read a stream's log."""
+        return [use for table in self.spec.tables for use in self.uses(table) if use.table == stream]
+
+
+def decided(spec: AppSpec, stored: Mapping[str, Any] | None, place: AppHome) -> SharedStreams:
+    """Which streams have a log: as recorded by earlier starts, else as declared."""
+    known, found, chosen = stored or {}, {}, set()
+    for stream in spec.streams:
+        tables = [t for t in spec.tables if stream in nodes.queried_sources(spec, t)]
+        begun = [t for t in tables if place.table(t.name).begun() is not None]
+        if _is_shared(stream, begun, (known.get("streams") or {}).get(stream.name)):
+            chosen.add(stream.name)
+            reading = frozenset(t.name for t in tables if _reads_log(stream, t, t in begun, known, place))
+            if reading or stream.history_ms is not None:
+                found[stream.name] = reading
+    return SharedStreams(spec, found, frozenset(chosen))
+
+
+def _is_shared(stream: Source, begun: list[TableSpec], recorded: Mapping[str, Any] | None) -> bool:
+    asked = True if stream.history_ms is not None else stream.shared
+    if not begun:
+        return bool(asked)
+    is_shared = bool(recorded and recorded.get("shared"))
+    if asked is not None and asked != is_shared:
+        _refuse_other_choice(stream, begun, is_shared)
+    return is_shared
+
+
+def _reads_log(
+    stream: Source, table: TableSpec, begun: bool, known: Mapping[str, Any], place: AppHome
+) -> bool:
+    """Whether a table reads the log; once it has begun, that stays as it is."""
+    if begun:
+        entry = (known.get("tables") or {}).get(table.name) or {}
+        return stream.name in entry.get("shared", ())
+    log = TableLog(place.stream_home(stream.name).log_files)
+    return stream.history_ms is not None or totals(log).upto < 0
+
+
+def _refuse_other_choice(stream: Source, begun: list[TableSpec], is_shared: bool) -> None:
+    names = ", ".join(f"{table.app}.{table.name}" for table in begun)
+    reads = "the log of stream" if is_shared else "the source of stream"
+    given = "shared=False" if is_shared else "history=..." if stream.history_ms is not None else "shared=True"
+    raise StateMismatch(
+        f"tables have read {reads} {stream.name} since they began, and now it has {given}; "
+        "nothing was changed",
+        where=stream.site,
+        given=names,
+        hint=f"leave out {given}; or reset the tables, after which they start from the first row: "
+        + "; ".join(f"`keyfold reset {table.app}.{table.name}`" for table in begun),
+    )

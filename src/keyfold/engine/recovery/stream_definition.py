@@ -1,0 +1,40 @@
+"""Whether the log of a stream fits how the stream is declared now, and is whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from keyfold.engine.compile.stream import CompiledStream
+from keyfold.engine.recovery import damage, definition_check
+from keyfold.engine.sources import file_names
+from keyfold.engine.storage.layout import AppHome
+from keyfold.errors import StateMismatch
+
+
+def check(app: str, stored: Mapping[str, Any] | None, compiled: CompiledStream, place: AppHome) -> None:
+    """Refuses another definition than that which wrote the log, and an incomplete checkpoint."""
+    home = place.stream_home(compiled.spec.name)
+    damage.check(app, compiled.spec.name, home, stateful=False)
+    definition_check.check_log(app, compiled, home)
+    if home.begun() is None:
+        return
+    old = ((stored or {}).get("streams") or {}).get(compiled.spec.name) or {}
+    _refuse_other_types(old, compiled)
+    definition_check.refuse_lost_logs(app, compiled, home)
+    directories = old.get("directories") or {}
+    file_names.check(compiled.name, compiled.spec.site, directories, compiled.files, home.spark)
+
+
+def _refuse_other_types(stored: Mapping[str, Any], compiled: CompiledStream) -> None:
+    """A column of another type than the log's could not be read back."""
+    before, now = stored.get("columns") or {}, compiled.columns
+    changed = [f"{n}: {before[n]} on disk, {now[n]} now" for n in now if before.get(n, now[n]) != now[n]]
+    if changed:
+        raise StateMismatch(
+            f"the log of stream {compiled.name} was written with other types; nothing was changed",
+            where=compiled.spec.site,
+            given="\n".join(changed),
+            hint="go back to the old types, and cast in .select(...); or `keyfold reset "
+            f"{compiled.name} --with-readers`, after which the stream and its tables start anew",
+        )

@@ -1,0 +1,28 @@
+"""The metrics of one stream that has a log, while its query runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from keyfold.engine.status.query_metrics import QueryMonitor
+
+
+class StreamMonitor(QueryMonitor):
+    """Samples the metrics of one stream."""
+
+    def sample(self) -> dict[str, Any]:
+        """The metrics now."""
+        self._take_progress()
+        durations = self._progress.get("durationMs") or {}
+        return {
+            "running": self._query.isActive,
+            "batch": self._hook.last,
+            "rows": self._total,
+            "rows_per_second": self._speed(),
+            "batch_ms": durations.get("triggerExecution"),
+            **self._work(),
+            "recorded": self._hook.counts["change"],
+            "rejected": self._hook.counts["rejected"],
+            "rejecting": self._rejecting,
+            "all_rejected": self._all_rejected(),
+        }

@@ -1,0 +1,1 @@
+"""Streams that are parsed once, into a log that their tables read."""
