@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution.{SortExec, SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.keyfold.expressions.AggregateFold
-import org.apache.spark.sql.keyfold.spark.SparkStatePartitions
+import org.apache.spark.sql.keyfold.spark.{SparkStatePartitions, SparkTaskMemory}
 
 /**
  * After the shuffle: merges the partial aggregates of each group (a key, or a key and a pane) into one row,
@@ -49,9 +49,10 @@ case class MergePartialsExec(
   override protected def doExecute(): RDD[InternalRow] = {
     val sorter = SortExec(byKey, global = false, child)
     // Values, so that tasks are not sent the node.
-    val (by, input, limit) = (keys, output, MergePartials.limit(conf))
+    val (by, input, set) = (keys, output, MergePartials.setLimit(conf))
     val merge = fold.map(f => f -> PartialLayout(output, keys.length, group.length, f.state.length))
     child.execute().mapPartitionsInternal { rows =>
+      val limit = set.getOrElse(MergePartials.limit)
       // What is more than memory should hold goes to Spark's sorter, which spills to disk.
       def sort(all: Iterator[InternalRow]): Iterator[InternalRow] =
         sorter.createSorter().sort(all.asInstanceOf[Iterator[UnsafeRow]])
@@ -65,7 +66,12 @@ case class MergePartialsExec(
 }
 
 object MergePartials {
-  /** How many bytes of rows a task holds in memory. */
-  private[physical] def limit(conf: SQLConf): Long =
-    conf.getConfString("spark.keyfold.gatherBytes", (128L << 20).toString).toLong
+  private val Most = 128L << 20
+
+  /** How many bytes of rows a task holds in memory, if that is set. */
+  private[physical] def setLimit(conf: SQLConf): Option[Long] =
+    Option(conf.getConfString("spark.keyfold.gatherBytes", null)).map(_.toLong)
+
+  /** The same by default: what the rows take beside their bytes is about as much again. */
+  private[physical] def limit: Long = Most.min(SparkTaskMemory.heap / 8)
 }

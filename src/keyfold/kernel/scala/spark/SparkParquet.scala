@@ -22,11 +22,15 @@ class SparkParquet(val schema: StructType, settings: Map[String, String]) extend
     settings.foreach { case (name, value) => conf.set(name, value) }
     // What is written once and read once gains nothing from statistics or from a search for repeated values.
     new SparkParquet.Rows(file).withConf(conf).withCompressionCodec(CompressionCodecName.SNAPPY)
-      .withDictionaryEncoding(false).withStatisticsEnabled(false).withSizeStatisticsEnabled(false).build()
+      .withRowGroupSize(SparkParquet.RowGroupBytes).withDictionaryEncoding(false)
+      .withStatisticsEnabled(false).withSizeStatisticsEnabled(false).build()
   }
 }
 
 object SparkParquet {
+  // Each task that writes a part holds a row group in memory.
+  private val RowGroupBytes = 16L << 20
+
   def apply(session: SparkSession, schema: StructType): SparkParquet = {
     val (conf, job) = (session.sessionState.conf, Job.getInstance(new Configuration(false)))
     val written = storable(schema)
