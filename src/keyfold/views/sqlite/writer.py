@@ -22,7 +22,7 @@ from keyfold.views.types import epoch
 # Many rows per statement: fewer steps, and the interpreter lock is released once per step.
 _ROWS_PER_STATEMENT: Final = 100
 _STATEMENTS_PER_CHUNK: Final = 64
-_GATHERED_BYTES: Final = 64 * 1024 * 1024
+_GATHERED_BYTES: Final = 40 * 1024 * 1024
 
 
 class RowWriter:
