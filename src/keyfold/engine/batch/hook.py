@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _PRUNE_EVERY: Final = 10
+_WAIT_SECONDS: Final = 0.5
 
 
 class Stopping(Exception):
@@ -127,7 +128,9 @@ class BatchHook:
             self._run(frame, batch)
             self.last = batch
             for follower in self.followers:
-                follower.wait_for(batch - self._lag)
+                # A stop does not wait for a sink whose brokers are away.
+                while not self.stopping.is_set() and not follower.wait_for(batch - self._lag, _WAIT_SECONDS):
+                    pass
             reached(FaultPoint.BATCH_DONE, table=self.name, batch=batch)
         except Exception as error:
             # Spark would report it as the text of a Python and a Java stack trace.

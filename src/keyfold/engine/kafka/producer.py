@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -28,6 +29,13 @@ _WANTED: Final = {
     "delivery.report.only.error": True,
 }
 _TRANSACTION_MS: Final = 300_000
+
+
+def _quiet() -> logging.Logger:
+    """The client would print some lines on stderr, whatever its log level; what matters is raised."""
+    found = logging.getLogger("keyfold.kafka.client")
+    found.disabled = True
+    return found
 
 
 class BatchProducer(Protocol):
@@ -61,7 +69,7 @@ class Producer:
         except ImportError:
             raise client_missing() from None
         with explained(self.topic):
-            self.client = confluent_kafka.Producer(self._wanted)
+            self.client = confluent_kafka.Producer(self._wanted, logger=_quiet())
 
     def ready(self, seconds: float) -> int | None:
         """Waits for the brokers; returns the position that they know.
