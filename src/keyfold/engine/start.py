@@ -185,11 +185,14 @@ class _Start:
         tables = compile_app(self.spark, spec, read, place, self.lookups, self.shared, self.streams)
         for stream in self.streams.values():
             stream_definition.check(spec.name, self.stored, stream, place)
+            home = place.stream_home(stream.spec.name)
+            lost_messages.check(spec.name, stream.spec.name, [stream.spec], home, topics)
         for table in tables:
             definition_check.check(spec.name, self.stored, table, place)
             damage.check(spec.name, table.spec.name, place.table(table.spec.name))
             definition_check.check_log(spec.name, table, place.table(table.spec.name))
-            lost_messages.check(table.spec, place.table(table.spec.name), topics)
+            read_by = nodes.sources(table.spec.input)
+            lost_messages.check(spec.name, table.spec.name, read_by, place.table(table.spec.name), topics)
         for table in tables:
             place.table(table.spec.name).spark.relocate()
             for name, clock in table.clocks.items():
@@ -249,8 +252,9 @@ class _Start:
             prune=lambda: self._prune(log, writer, stream.spec.history_ms, self.shared.uses_of(name)),
         )
         handle.hooks[name] = hook
+        begin = partial(_query, self.spark, stream.name, stream.rows, hook, {}, self.spec.every_ms)
         with of_table(self.spec.name, name, home):
-            handle.queries[name] = _query(self.spark, stream.name, stream.rows, hook, {}, self.spec.every_ms)
+            handle.queries[name] = _begun(stream.name, [stream.spec], False, hook, begin)
 
     def _start_query(self, handle: Handle, table: Compiled, changelog: bool) -> None:
         name = table.spec.name
@@ -284,7 +288,9 @@ class _Start:
             _query, self.spark, table.name, table.changes, hook, settings, self._every(table.spec)
         )
         with of_table(self.spec.name, name, home):
-            handle.queries[name] = _begun(table.spec, hook, begin)
+            read_by = nodes.sources(table.spec.input)
+            python = table.spec.process is not None
+            handle.queries[name] = _begun(table.name, read_by, python, hook, begin)
 
     def _every(self, table: TableSpec) -> int | None:
         """The time between batches of a table; one that reads logs of streams alone keeps their pace."""
@@ -335,12 +341,19 @@ def _merged(stored: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any
     return {**new, "streams": {**streams, **now}, "tables": {**old.get("tables", {}), **new["tables"]}}
 
 
-def _begun(table: TableSpec, hook: BatchHook, start: Callable[[], StreamingQuery]) -> StreamingQuery:
-    kafka = any(source.connector.kafka is not None for source in nodes.sources(table.input))
-    passing = [*([BROKERS_AWAY] if kafka else []), *([SLOW_PYTHON] if table.process is not None else [])]
+def _begun(
+    name: str,
+    streams: Sequence[nodes.Source],
+    python: bool,
+    hook: BatchHook,
+    start: Callable[[], StreamingQuery],
+) -> StreamingQuery:
+    """Starts a query, with restarts where a failure of it may pass."""
+    kafka = any(stream.connector.kafka is not None for stream in streams)
+    passing = [*([BROKERS_AWAY] if kafka else []), *([SLOW_PYTHON] if python else [])]
     if not passing:
         return start()
-    return cast("StreamingQuery", RestartingQuery(start, f"{table.app}.{table.name}", hook, *passing))
+    return cast("StreamingQuery", RestartingQuery(start, name, hook, *passing))
 
 
 def _settings(spec: AppSpec, compiled: Compiled, partitions: int) -> dict[str, str]:

@@ -3,35 +3,37 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from keyfold.engine.sources.topic_wait import TopicOffsets
 from keyfold.engine.storage.layout import TableHome
 from keyfold.errors import QueryFailed
-from keyfold.plan import nodes
-from keyfold.plan.nodes import TableSpec
+from keyfold.plan.nodes import Source
 
 _LOG: Final = logging.getLogger("keyfold")
 
 
-def check(table: TableSpec, home: TableHome, topics: Mapping[str, TopicOffsets]) -> None:
-    """Refuses to go on past lost messages, or warns of them, as the stream's `on_data_loss` says."""
+def check(
+    app: str, name: str, streams: Iterable[Source], home: TableHome, topics: Mapping[str, TopicOffsets]
+) -> None:
+    """Refuses to go on past lost messages, or warns of them, as the stream's `on_data_loss` says.
+
+    `name`: the table that reads the streams, or the stream itself where it has a log.
+    """
     batch = home.committed()
     if batch is None:
         return
     read = [offset for offset in home.spark.offsets(batch) if isinstance(offset, dict)]
-    for stream in nodes.sources(table.input):
+    for stream in streams:
         kafka = stream.connector.kafka
         if kafka is None or stream.name not in topics:
             continue
         lost = list(_lost(read, topics[stream.name]))
         if lost and kafka.on_data_loss == "fail":
-            raise failure(table.app, table.name, batch, stream.name, "\n".join(lost))
+            raise failure(app, name, batch, stream.name, "\n".join(lost))
         for line in lost:
-            _LOG.warning(
-                "%s.%s: messages of stream %s are lost: %s", table.app, table.name, stream.name, line
-            )
+            _LOG.warning("%s.%s: messages of stream %s are lost: %s", app, name, stream.name, line)
 
 
 def failure(app: str, table: str, batch: int | None, stream: str | None, given: object) -> QueryFailed:

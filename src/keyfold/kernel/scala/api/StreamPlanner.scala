@@ -30,11 +30,11 @@ class StreamPlanner(declared: Declaration) {
   }
 
   /**
-   * What the stream's own log records: the user's columns, marks of rows that only advance event time, side
-   * outputs, and the order of arrival.
+   * What the stream's own log records: the user's columns, marks of rows that only advance event time, the
+   * messages that rows come from, side outputs, and the order of arrival.
    */
   def recorded(from: LogicalPlan): LogicalPlan = {
-    val control = source.filter(_.name == InternalColumns.Control)
+    val control = source.filter(a => a.name == InternalColumns.Control || a.name == InternalColumns.Message)
     val gate = declared.gate().copy(keepControl = true)
     val step = StatelessStep(gate, scope.exprs, control, LatenessCheck(None, source, time), stamped = true)
     val output = scope.seen.map(a => AttributeReference(a.name, a.dataType)()) ++ control.map(renewed)
