@@ -53,6 +53,20 @@ class Settings(BaseSettings):
     driver_memory: str = Field(
         "4g", description="Memory of the JVM that keyfold starts, in Spark's notation."
     )
+    state_memory: str = Field(
+        "1g",
+        description="Memory of all state stores of the JVM, or of each executor, beside its heap: one cache "
+        "and one bound on unwritten state for the partitions of all tables.",
+    )
+    batch_files: int = Field(
+        20_000,
+        gt=0,
+        description="How many files a batch reads of each stream, unless the stream says otherwise with "
+        "maxFilesPerTrigger or maxBytesPerTrigger.",
+    )
+    batch_bytes: str = Field(
+        "4g", description="How many bytes of files a batch reads of each stream, likewise; at least one file."
+    )
     lease_seconds: float = Field(
         15.0,
         gt=0,
@@ -118,7 +132,7 @@ class Settings(BaseSettings):
             name: str(item).lower() if isinstance(item, bool) else str(item) for name, item in value.items()
         }
 
-    @field_validator("driver_memory")
+    @field_validator("driver_memory", "state_memory", "batch_bytes")
     @classmethod
     def _memory(cls, value: str) -> str:
         if not _MEMORY.fullmatch(value):

@@ -11,9 +11,8 @@ import pytest
 from keyfold.engine import session
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.remote import SparkStorage
-from tests.conftest import LONG
 from tests.storage.contract import StorageContract
-from tests.storage.home_contract import POINTS, HomeContract
+from tests.storage.home_contract import FEW, HomeContract
 from tests.storage.lease_contract import LeaseContract
 
 pytestmark = pytest.mark.jvm
@@ -27,7 +26,7 @@ class TestSparkStorageOnHdfs(StorageContract):
 
 
 class TestHomeOnHdfs(HomeContract):
-    points = tuple(POINTS) if LONG else ("sending", "named", "view", "reader")
+    points = FEW
 
     @pytest.fixture
     def root(self, hdfs: str) -> str:

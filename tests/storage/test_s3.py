@@ -11,8 +11,9 @@ import pytest
 from keyfold.engine import session
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.remote import SparkStorage
+from keyfold.errors import HomeUnusable
 from tests.storage.contract import StorageContract
-from tests.storage.home_contract import HomeContract
+from tests.storage.home_contract import FEW, HomeContract, shop
 from tests.storage.lease_contract import LeaseContract
 from tests.storage.lossy import lossy
 
@@ -27,6 +28,8 @@ class TestSparkStorageOnS3(StorageContract):
 
 
 class TestHomeOnS3(HomeContract):
+    points = FEW
+
     @pytest.fixture
     def root(self, s3: str) -> str:
         return f"{s3}/home/{next(roots)}"
@@ -58,3 +61,14 @@ def test_a_bucket_without_conditional_uploads_is_refused(spark: Any, s3: str) ->
             SparkStorage(session.kernel(spark), spark, "s3a://other/x")
     finally:
         spark.conf.unset(key)
+
+
+def test_a_bucket_for_which_there_are_no_credentials_is_refused(spark: Any, s3: str, tmp_path: Path) -> None:
+    key = "fs.s3a.bucket.locked.aws.credentials.provider"
+    spark.conf.set(key, "software.amazon.awssdk.auth.credentials.SystemPropertyCredentialsProvider")
+    try:
+        with pytest.raises(HomeUnusable, match="credentials") as caught:
+            shop(tmp_path / "in").start(spark=spark, home="s3a://locked/x", local=tmp_path / "local")
+    finally:
+        spark.conf.unset(key)
+    assert "spark.hadoop.*" in (caught.value.hint or "")

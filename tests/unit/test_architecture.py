@@ -30,6 +30,7 @@ ORDER = [
 ENGINE_ORDER = [
     "internal_columns",
     "polling",
+    "limits",
     "cluster",
     "storage",
     "jvm",

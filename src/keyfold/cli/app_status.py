@@ -52,6 +52,7 @@ def status(place: AppHome) -> dict[str, Any]:
             name: {**stream, "running": pid is not None and bool(stream.get("running"))}
             for name, stream in written.get("streams", {}).items()
         },
+        "batch_limits": written.get("batch_limits", {}),
         "tables": {
             name: {**table, "running": pid is not None and bool(table.get("running"))}
             for name, table in tables.items()
@@ -168,8 +169,16 @@ def _notes(status: dict[str, Any]) -> Iterator[str]:
             yield log_lines.rejecting(f"{status['app']}.{name}", found["rejecting"])
     for name, stream in status["streams"].items():
         yield log_lines.stream_line(name, stream)
+    if status["state"] == "running":
+        for name, limit in status["batch_limits"].items():
+            yield f"a batch reads at most {_limit_words(limit)} of {name}"
     for name, lookup in status["lookups"].items():
         yield _lookup_line(name, lookup)
+
+
+def _limit_words(limit: Mapping[str, int]) -> str:
+    files = [f"{formatting.count(limit['files'])} files"] if "files" in limit else []
+    return " or ".join([*files, *([formatting.size(limit["bytes"])] if "bytes" in limit else [])])
 
 
 def _old(counted: datetime, status: dict[str, Any]) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from keyfold.engine import limits
 from keyfold.engine.polling import wait_until
 from keyfold.errors import HomeUnusable, RunError
 
@@ -24,6 +26,19 @@ def is_local(master: str | None) -> bool:
     (True, False, False)
     """
     return master is None or master == "local" or master.startswith("local[")
+
+
+def executor_memory(given: Mapping[str, str], state: str) -> dict[str, str]:
+    """Memory of executors beside their heap: Spark's own share of it, and that of the state stores.
+
+    Without it YARN and Kubernetes would end an executor whose state is in use.
+
+    >>> executor_memory({"spark.executor.memory": "8g"}, "1g")
+    {'spark.executor.memoryOverhead': '1843m'}
+    """
+    heap = limits.bytes_of(given.get("spark.executor.memory", "1g")) >> 20
+    spark = max(384, heap // 10)
+    return {"spark.executor.memoryOverhead": f"{spark + (limits.bytes_of(state) >> 20)}m"}
 
 
 def partitions(spark: SparkSession) -> int:

@@ -12,6 +12,7 @@ from keyfold.engine.batch import late_replay
 from keyfold.engine.batch.hook import BatchHook, TableHook
 from keyfold.engine.followers.follower import Follower
 from keyfold.engine.jvm import process
+from keyfold.engine.limits import batch_limit
 from keyfold.engine.live_table import LiveTable
 from keyfold.engine.log import side_outputs
 from keyfold.engine.log.shared_streams import SharedStreams
@@ -59,7 +60,7 @@ class Handle:
         self._lookups = lookups
         self._lease: Lease | None = lease
         self._failures = Failures(spec.name, home, self.queries, self.hooks, self.followers)
-        self._monitor = Monitor(spec.name, home, self._failures.documents, lookups.status)
+        self._monitor = Monitor(spec.name, home, self._failures.documents, lookups.status, self._batch_limits)
         self._idle: IdleWatermarks | None = None
         self._requests: Requests | None = None
 
@@ -161,6 +162,12 @@ class Handle:
         )
         self._lookups.watch()
         self._requests = Requests(self.home.local / "requests", self.savepoint)
+
+    def _batch_limits(self) -> dict[str, dict[str, int]]:
+        """How much of each stream of files a batch reads at most."""
+        own = (s for s in self.spec.streams if s.name not in self.feeds)
+        found = ((stream.name, batch_limit(stream.connector, self.spark.conf)) for stream in own)
+        return {name: limit for name, limit in found if limit is not None}
 
     def refresh(self, lookup: str) -> dict[str, Any]:
         """Reloads a lookup now, for the next batches; returns its status.

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keyfold import private
-from keyfold.engine import cluster
+from keyfold.engine import cluster, limits
 from keyfold.engine.jvm.command import JAVA_OPTIONS
 from keyfold.engine.jvm.launch import Launch
 from keyfold.engine.startup_phases import Tell, brief
@@ -33,7 +33,8 @@ STREAMING: dict[str, str] = {
     f"{_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
     # Counting rows costs a read per write: 2.5 times slower.
     f"{_STORE}.rocksdb.trackTotalNumberOfRows": "false",
-    f"{_STORE}.rocksdb.blockCacheSizeMB": "256",
+    # One cache and one bound on memory for all state stores of a JVM; see `memory_and_batches`.
+    f"{_STORE}.rocksdb.boundedMemoryUsage": "true",
     # Of two attempts of a task, the one that the commit log names wrote the state that counts.
     f"{_STORE}.checkpointFormatVersion": "2",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "true",
@@ -152,12 +153,28 @@ def _jvm_up(settings: Settings, extra: Mapping[str, str], tell: Tell, alone: boo
     """Starts a JVM for PySpark unless it has one; returns the settings of its session."""
     place = settings.local_directory if alone else None
     if _jvm_there():
-        return wanted_of(settings, kernel_jar(settings.kernel_dir, lambda: tell("kernel")), extra)
+        jar = kernel_jar(settings.kernel_dir, lambda: tell("kernel"))
+        _load(jar)
+        return wanted_of(settings, jar, extra)
     launch = _ahead.pop() if _ahead else _launch(settings, extra, tell, place)
     from pyspark import SparkContext
 
     SparkContext._ensure_initialized(gateway=launch.gateway())
     return launch.wanted
+
+
+def _load(jar: Path) -> None:
+    """Adds the kernel to a JVM that runs already: spark-submit's, which began without it.
+
+    A jar of a session alone would not do: the driver reads the results of tasks with the JVM's own loader.
+    """
+    from pyspark import SparkContext
+
+    SparkContext._ensure_initialized()
+    jvm: Any = SparkContext._jvm
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    if loader.getClass().getName() == "org.apache.spark.util.MutableURLClassLoader":
+        loader.addURL(jvm.java.io.File(str(jar)).toURI().toURL())
 
 
 def _launch(settings: Settings, extra: Mapping[str, str], tell: Tell, place: Path | None) -> Launch:
@@ -191,6 +208,8 @@ def wanted_of(settings: Settings, jar: Path, extra: Mapping[str, str]) -> dict[s
     wanted: dict[str, str] = {
         **STREAMING,
         **STARTING,
+        **memory_and_batches(settings),
+        **({} if cluster.is_local(master or None) else cluster.executor_memory(own, settings.state_memory)),
         # Executors on other machines must be able to reach the driver.
         **(LOOPBACK if master and cluster.is_local(master) else {}),
         "spark.app.name": "keyfold",
@@ -202,6 +221,15 @@ def wanted_of(settings: Settings, jar: Path, extra: Mapping[str, str]) -> dict[s
         JAVA_OPTIONS: f"{logging} {_FULL_HEAP} {own.get(JAVA_OPTIONS, '')}".strip(),
     }
     return {key: value for key, value in wanted.items() if value}
+
+
+def memory_and_batches(settings: Settings) -> dict[str, str]:
+    """The settings that bound the memory of state, and the size of a batch."""
+    return {
+        f"{_STORE}.rocksdb.maxMemoryUsageMB": str(max(1, limits.bytes_of(settings.state_memory) >> 20)),
+        limits.FILES: str(settings.batch_files),
+        limits.BYTES: str(limits.bytes_of(settings.batch_bytes)),
+    }
 
 
 def _jars(settings: Mapping[str, str]) -> list[str]:
@@ -225,8 +253,9 @@ def users_session(spark: Any, settings: Settings) -> SparkSession:
 
     copy = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
     conf = copy._jsparkSession.sessionState().conf()
-    for key, value in {**STREAMING, **settings.spark}.items():
-        if key != "spark.jars" and (key in settings.spark or not conf.contains(key)):
+    for key, value in {**STREAMING, **memory_and_batches(settings), **settings.spark}.items():
+        own = key in settings.spark or key in (limits.FILES, limits.BYTES)
+        if key != "spark.jars" and (own or not conf.contains(key)):
             copy.conf.set(key, value)
     provider = f"{_STORE}.providerClass"
     if copy.conf.get(provider) != STREAMING[provider]:

@@ -18,6 +18,7 @@ import zipfile
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from keyfold.errors import JavaMissing, KernelBuildFailed
 
@@ -59,7 +60,10 @@ def jar_name() -> str:
 
 def spark_version() -> str:
     """PySpark's version, read without importing it: a JVM is started meanwhile."""
-    text = (module_directory("pyspark") / "version.py").read_text()
+    # spark-submit puts a zip of PySpark onto the path, which only the module's loader can read.
+    file = str(module_directory("pyspark") / "version.py")
+    loader: Any = find_spec("pyspark").loader  # type: ignore[union-attr]
+    text = loader.get_data(file).decode()
     found = re.search(r"""^__version__[^=]*=\s*["']([^"']+)["']""", text, re.MULTILINE)
     if found:
         return found[1]

@@ -161,3 +161,17 @@ def test_a_jvm_that_outlives_a_run_has_its_place_outside_of_the_home(
     os.utime(own, (0, 0))
     with Scratch(tmp_path / "home"):
         assert not own.exists()
+
+
+def test_the_memory_of_state_is_added_to_that_of_executors_unless_it_is_given(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    bound = "spark.sql.streaming.stateStore.rocksdb.maxMemoryUsageMB"
+    overhead = "spark.executor.memoryOverhead"
+    settings = load(home=tmp_path, master="yarn", state_memory="2g")
+    found = session.wanted_of(settings, Path("kernel.jar"), {})
+    assert (found[bound], found[overhead]) == ("2048", f"{2048 + 384}m")
+    given = session.wanted_of(settings, Path("kernel.jar"), {overhead: "5g", bound: "100"})
+    assert (given[bound], given[overhead]) == ("100", "5g")
+    assert overhead not in session.wanted_of(load(home=tmp_path), Path("kernel.jar"), {})

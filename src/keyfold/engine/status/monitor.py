@@ -41,8 +41,10 @@ class Monitor:
         home: AppHome,
         failures: Callable[[], list[dict[str, Any]]],
         lookups: Callable[[], dict[str, dict[str, Any]]],
+        batch_limits: Callable[[], dict[str, dict[str, int]]],
     ) -> None:
         self._app, self._home, self._failures, self._lookups = app, home, failures, lookups
+        self._batch_limits = batch_limits
         self._tables: dict[str, TableMonitor] = {}
         self._streams: dict[str, StreamMonitor] = {}
         self._lock = threading.Lock()
@@ -100,6 +102,7 @@ class Monitor:
             "streams": {name: stream.sample() for name, stream in self._streams.items()},
             "tables": {name: table.sample(count=count) for name, table in self._tables.items()},
             "lookups": self._lookups(),
+            "batch_limits": self._batch_limits(),
         }
 
     def close(self) -> None:

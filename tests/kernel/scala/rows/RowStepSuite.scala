@@ -80,13 +80,14 @@ class RowStepSuite extends munit.FunSuite {
 
   /** The key, count and side output of each row that is sent. */
   private def sent(
-      rows: Iterator[InternalRow], entries: Int, conditions: Expression*): Seq[(String, Long)] = {
-    val step = PartialAggregation(gate(conditions: _*), Seq(key), fold, entries, check())
+      rows: Iterator[InternalRow], entries: Int, conditions: Expression*): Seq[(String, Long)] =
+    sentBy(PartialAggregation(gate(conditions: _*), Seq(key), fold, entries, check()), rows)
+
+  private def sentBy(step: PartialAggregation, rows: Iterator[InternalRow]): Seq[(String, Long)] =
     step(0, rows).map { r =>
       val side = SideOutput.of(r, 2)
       if (side == null) (r.getString(0), r.getLong(1)) else (reason(side), -1L)
     }.toList
-  }
 
   test("rows of a key are sent once, with their side outputs before them") {
     val rows = Iterator(row("a"), row("b"), row(null), row("a"), row("a"))
@@ -102,6 +103,14 @@ class RowStepSuite extends munit.FunSuite {
     val split = found.groupBy(_._1).collect { case (k, parts) if parts.length > 1 => k }
     assertEquals(split.toSet, Set("k9", "k18", "k27"))
     assertEquals(found.length, 33)
+  }
+
+  test("a map that fills the task's share of memory is sent on") {
+    val step = PartialAggregation(gate(), Seq(key), fold, 100, check(), mostBytes = 1000)
+    val found = sentBy(step, Iterator.tabulate(900)(n => row(s"k${n / 30}")))
+    assertEquals(found.map(_._2).sum, 900L)
+    // A key takes about 200 bytes, so that five or six of them fill the map, the last one with its first row.
+    assert(found.length > 33 && found.length < 40, found.length)
   }
 
   test("aggregation gives way when the map is full of keys that hardly repeat") {

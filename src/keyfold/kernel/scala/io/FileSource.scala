@@ -92,17 +92,9 @@ class FileSource(
   private def planNext(limit: ReadLimit): Unit = {
     val found = if (pending.nonEmpty) pending else listNew()
     val ordered = if (settings.latestFirst) found.reverse else found
-    val (now, later) = ordered.splitAt(count(ordered, limit))
+    val (now, later) = ordered.splitAt(BatchLimit.count(ordered, limit))
     pending = if (settings.latestFirst) Nil else later
     if (now.nonEmpty) addToLog(now)
-  }
-
-  private def count(files: Seq[FileStatus], limit: ReadLimit): Int = limit match {
-    case limit: ReadMaxFiles => limit.maxFiles()
-    case limit: ReadMaxBytes =>
-      val sizes = files.iterator.scanLeft(0L)(_ + _.getLen).drop(1)
-      sizes.takeWhile(_ <= limit.maxBytes()).size.max(1)
-    case _ => files.size
   }
 
   private def addToLog(files: Seq[FileStatus]): Unit = {
@@ -117,8 +109,7 @@ class FileSource(
     skipOldFiles()
   }
 
-  override def getDefaultReadLimit: ReadLimit = settings.maxFilesPerTrigger.map(ReadLimit.maxFiles)
-    .orElse(settings.maxBytesPerTrigger.map(ReadLimit.maxBytes)).getOrElse(ReadLimit.allAvailable())
+  override def getDefaultReadLimit: ReadLimit = BatchLimit.of(settings, session)
 
   override def getBatch(start: Option[Offset], end: Offset): DataFrame = {
     val after = start.map(FileStreamSourceOffset(_).logOffset).getOrElse(-1L)

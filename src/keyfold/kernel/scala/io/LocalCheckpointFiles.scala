@@ -1,6 +1,7 @@
 package org.apache.spark.sql.execution.keyfold.io
 
-import java.nio.channels.Channels
+import java.io.BufferedOutputStream
+import java.nio.channels.{Channels, FileChannel}
 import java.nio.file.attribute.PosixFilePermissions
 import java.nio.file.attribute.PosixFilePermissions.asFileAttribute
 import java.nio.file.{Files, Path => LocalPath, Paths, StandardCopyOption, StandardOpenOption => Open}
@@ -28,10 +29,23 @@ class LocalCheckpointFiles(path: Path, conf: Configuration)
       val target = local(file)
       createDirectory(target.getParent)
       // A snapshot's zip is written last; Hadoop has copied its other files, with permissions of its own.
-      if (file.getName.contains(".zip")) snapshotFiles(target.getParent).foreach(makePrivate)
-      val out = Channels.newOutputStream(Files.newByteChannel(target, options, asFileAttribute(privateFile)))
-      new FSDataOutputStream(new java.io.BufferedOutputStream(out, 1 << 16), null)
+      if (file.getName.contains(".zip")) snapshotFiles(target.getParent).foreach { written =>
+        makePrivate(written)
+        if (flushes) flush(written)
+      }
+      val channel = FileChannel.open(target, options, asFileAttribute(privateFile))
+      val out = new BufferedOutputStream(Channels.newOutputStream(channel), 1 << 16) {
+        override def close(): Unit = {
+          flush()
+          if (flushes && channel.isOpen) channel.force(true)
+          super.close()
+        }
+      }
+      new FSDataOutputStream(out, null)
     }
+
+  /** Whether files are on disk, and not in the system's memory, before anything relies on them. */
+  private val flushes = conf.getBoolean(LocalCheckpointFiles.Flush, true)
 
   private def options = java.util.Set.of(Open.CREATE, Open.TRUNCATE_EXISTING, Open.WRITE)
   private val privateFile = PosixFilePermissions.fromString("rw-------")
@@ -59,6 +73,7 @@ class LocalCheckpointFiles(path: Path, conf: Configuration)
       val (source, target) = (local(from), local(to))
       if (overwriteIfPossible) Files.move(source, target, StandardCopyOption.ATOMIC_MOVE)
       else moveIfAbsent(source, target)
+      if (flushes) flush(target.getParent)
       // A checksum that Hadoop wrote for an earlier file of this name would not match.
       Files.deleteIfExists(target.resolveSibling(s".${to.getName}.crc"))
     }
@@ -91,4 +106,14 @@ class LocalCheckpointFiles(path: Path, conf: Configuration)
     }
 
   private def local(file: Path): LocalPath = Paths.get(file.toUri.getPath)
+
+  /** Flushes a file's content, or the names in a directory. */
+  private def flush(path: LocalPath): Unit =
+    try Using.resource(FileChannel.open(path, Open.READ))(_.force(true))
+    catch { case _: java.nio.file.NoSuchFileException => } // another task has removed an old file
+}
+
+object LocalCheckpointFiles {
+  /** A setting for disks that lose nothing, and for runs that need not survive a power cut. */
+  val Flush = "spark.keyfold.flushState"
 }

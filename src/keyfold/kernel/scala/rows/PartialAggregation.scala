@@ -9,15 +9,17 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, FoldEvaluator, RowError, UserProjection}
 import org.apache.spark.sql.keyfold.physical.PartitionStep
+import org.apache.spark.sql.keyfold.spark.SparkTaskMemory
 
 /**
  * Folds a table's rows per key before the shuffle, so that a hot key costs one row per partition. The map
- * holds at most `entries` keys: when it is full its states are sent on and it starts anew, and when keys
- * hardly repeat aggregation is switched off, so that a row costs a conversion and no lookup.
+ * holds at most `entries` keys, and no more than the task's share of memory: when it is full its states are
+ * sent on and it starts anew, and when keys hardly repeat aggregation is switched off, so that a row costs a
+ * conversion and no lookup.
  */
 case class PartialAggregation(
     gate: RowGate, keys: Seq[Expression], fold: AggregateFold, entries: Int,
-    lateness: Option[LatenessCheck] = None) extends PartitionStep {
+    lateness: Option[LatenessCheck] = None, mostBytes: Long = Long.MaxValue) extends PartitionStep {
   def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] =
     new PartialAggregator(this, partition, rows)
   override def at(watermarkMs: Option[Long]): PartitionStep = copy(lateness = lateness.map(_.at(watermarkMs)))
@@ -31,6 +33,9 @@ object PartialAggregation {
    * alone.
    */
   val MaxRowsInObjects: Int = 1 << 20
+  /** What an entry of a map and its two rows take beside their fields, and a field that is an object. */
+  val EntryBytes: Int = 120
+  val FieldBytes: Int = 24
 }
 
 class PartialAggregator(step: PartialAggregation, partition: Int, rows: Iterator[InternalRow])
@@ -54,6 +59,10 @@ class PartialAggregator(step: PartialAggregation, partition: Int, rows: Iterator
   private var aggregating = true
   /** How many rows have been folded into the map. */
   private var folded = 0L
+  /** About how many bytes the map holds. */
+  private var held = 0L
+  private val most = step.mostBytes.min(SparkTaskMemory.heap / 8)
+  private val perState = PartialAggregation.EntryBytes + PartialAggregation.FieldBytes * types.length
 
   override protected def advance(): InternalRow = {
     while (true) {
@@ -66,6 +75,7 @@ class PartialAggregator(step: PartialAggregation, partition: Int, rows: Iterator
         draining = null
         states.clear()
         folded = 0
+        held = 0
       }
       if (!rows.hasNext) {
         if (states.isEmpty) return if (counted.hasNext) nullKey(counted.next()) else null
@@ -86,17 +96,26 @@ class PartialAggregator(step: PartialAggregation, partition: Int, rows: Iterator
       val key = admitted(row)
       if (key != null) {
         val known = states.get(key)
-        if (known != null) { fold.update(known, row); folded += 1 }
+        if (known != null) { fold.update(known, row); grow(row); folded += 1 }
         else if (isText(row, key)) {
           states.put(key.copy(), folding(row))
           folded += 1
+          held += perState + key.getSizeInBytes
+          grow(row)
           if (states.size >= step.entries) full()
         }
         if (folded == PartialAggregation.Sample && states.size > folded * 0.98) giveWay()
         else if (!fold.flat && folded >= PartialAggregation.MaxRowsInObjects) full()
+        else if (held >= most && draining == null) full()
       }
     } catch { case e: RowError => emit(row, admission.reject(row, e)) }
   }
+
+  /** States that hold objects may keep all of a row. */
+  private def grow(row: InternalRow): Unit = if (!fold.flat) held += (row match {
+    case unsafe: UnsafeRow => unsafe.getSizeInBytes + PartialAggregation.FieldBytes
+    case _ => PartialAggregation.EntryBytes
+  })
 
   private def full(): Unit = if (folded < 2L * states.size) giveWay() else drain()
   private def giveWay(): Unit = { aggregating = false; drain() }

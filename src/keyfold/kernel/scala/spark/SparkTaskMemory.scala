@@ -1,13 +1,15 @@
 package org.apache.spark.sql.keyfold.spark
 
-import org.apache.spark.{SparkContext, SparkEnv}
+import org.apache.spark.{SparkConf, SparkContext, SparkEnv}
 
 /** How much of a JVM's heap one of the tasks has that it runs side by side. */
 object SparkTaskMemory {
   def heap: Long = Runtime.getRuntime.maxMemory / slots
 
-  private def slots: Int = {
-    val conf = SparkEnv.get.conf
+  private def slots: Int =
+    Option(SparkEnv.get).map(env => slots(env.conf)).getOrElse(Runtime.getRuntime.availableProcessors)
+
+  private def slots(conf: SparkConf): Int = {
     val master = conf.get("spark.master", "local")
     val cores =
       if (master.startsWith("local")) SparkContext.numDriverCores(master, conf)
