@@ -40,6 +40,12 @@ def change(place: AppHome) -> None:
     place.views.unlink()
 
 
+def with_ids(place: AppHome) -> None:
+    """The ids of queries, which a clone changes."""
+    for table in ("totals", "pairs", "kinds"):
+        (place.table(table).checkpoint / "metadata").write_text('{"id":"one"}')
+
+
 def test_a_savepoint_is_made_listed_shown_and_verified(tmp_path: Path, cli: Cli) -> None:
     place = shop_in(tmp_path)
     made = cli("savepoint", "create", "first", "--why", "try", "--home", tmp_path, "--json")
@@ -164,7 +170,7 @@ def test_one_file_carries_a_savepoint_to_another_home(tmp_path: Path, cli: Cli) 
 
 def test_a_clone_is_an_app_of_its_own(tmp_path: Path, cli: Cli) -> None:
     place = shop_in(tmp_path)
-    (place.table("totals").checkpoint / "metadata").write_text('{"id":"one"}')
+    with_ids(place)
     before = contents(place)
     cli("savepoint", "create", "first", "--home", tmp_path)
     done = cli("savepoint", "clone", "first", "green", "--app", "shop", "--home", tmp_path)
@@ -180,6 +186,23 @@ def test_a_clone_is_an_app_of_its_own(tmp_path: Path, cli: Cli) -> None:
     )
     assert cli("get", "green.totals", "us", "--home", tmp_path).code == 0
     assert contents(place) == before
+
+
+def test_sinks_of_what_was_put_back_or_cloned_are_new_to_their_destinations(tmp_path: Path, cli: Cli) -> None:
+    place = shop_in(tmp_path)
+    sink = place.table("totals").path / "sinks" / "0.json"
+    sink.parent.mkdir()
+    sink.write_text('{"batch": 1, "topic": "t", "id": "one"}')
+    cli("savepoint", "create", "first", "--home", tmp_path)
+    sink.unlink()
+    sink.write_text('{"batch": 9, "topic": "t", "id": "one"}')
+    cli("savepoint", "clone", "first", "green", "--app", "shop", "--home", tmp_path)
+    cli("savepoint", "restore", "first", "--app", "shop", "--yes", "--home", tmp_path)
+    for found in (place, AppHome(tmp_path / "green")):
+        known = json.loads((found.table("totals").path / "sinks" / "0.json").read_text())
+        assert known == {"batch": 1, "topic": "t"}
+    saved = place.path / "savepoints/first/files/tables/totals/sinks/0.json"
+    assert json.loads(saved.read_text())["id"] == "one", "the savepoint is as it was"
 
 
 def test_names_running_apps_and_unknown_savepoints_are_refused(tmp_path: Path, cli: Cli) -> None:
@@ -321,6 +344,7 @@ def test_a_kill_in_a_restore_leaves_all_or_is_finished_by_the_next_start(
 @pytest.mark.parametrize("files", [0, 3, 5])
 def test_a_kill_in_a_clone_leaves_no_app(tmp_path: Path, files: int) -> None:
     place = shop_in(tmp_path)
+    with_ids(place)
     create.create(place, "first")
     killed(tmp_path, "clone", FaultPoint.STORAGE_NAMED, files)
     green = AppHome(tmp_path / "green")

@@ -119,7 +119,10 @@ class KafkaSinkFollower(Follower):
         try:
             found: dict[str, Any] = json.loads(self._file.read_bytes())
             if found.get("topic") == self._topic:
-                return found
+                if "id" in found:
+                    return found
+                # Restored from a savepoint, or cloned: batches after this one are others than before.
+                begin = int(found["batch"])
         except FileNotFoundError:
             pass
         # Unique to this home and life of the table: after a reset, batches are counted from the first again.

@@ -6,6 +6,7 @@ local disk. Their content is read when the app may already go on.
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -137,6 +138,19 @@ def flush_directories(storage: Storage, files: Iterable[str]) -> None:
     for directory in {str(parent) for file in files for parent in PurePosixPath(file).parents}:
         if directory != ".":
             storage.flush(directory)
+
+
+def forget_sinks(place: AppHome, table: str) -> None:
+    """Makes the sinks of a table that was put back, or cloned, new to their destinations.
+
+    What they know of the batches that it wrote before is about other batches of the same numbers, and a clone
+    must not take a transaction from the app that it was cloned from.
+    """
+    for file in place.storage.files(f"tables/{table}/sinks"):
+        name = f"tables/{table}/sinks/{file.name}"
+        known = json.loads(place.storage.read(name))
+        if known.pop("id", None) is not None:
+            place.storage.put(name, json.dumps(known).encode())
 
 
 def digest(storage: Storage, file: FileFacts) -> SavedFile:

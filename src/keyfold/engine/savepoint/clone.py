@@ -7,7 +7,7 @@ import uuid
 from typing import Final
 
 from keyfold.engine.savepoint import verify
-from keyfold.engine.savepoint.capture import Progress, flush_directories, in_parallel
+from keyfold.engine.savepoint.capture import Progress, flush_directories, forget_sinks, in_parallel
 from keyfold.engine.savepoint.manifest import Savepoint
 from keyfold.engine.savepoint.savepoints import FILES, VIEW, Savepoints
 from keyfold.engine.storage.contract import Storage
@@ -36,6 +36,8 @@ def clone(source: AppHome, name: str, target: AppHome, progress: Progress) -> Sa
             # Two queries with one id stop each other where they share a session.
             if file.path.endswith("/checkpoint/metadata"):
                 target.storage.put(file.path, json.dumps({"id": str(uuid.uuid4())}).encode())
+        for table in savepoint.tables:
+            forget_sinks(target, table)
         _put_plan(storage, target)
         target.storage.delete(_INTENT)
     finally:

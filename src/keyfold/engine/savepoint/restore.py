@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from keyfold.engine.recovery import table_removal
 from keyfold.engine.savepoint import verify
-from keyfold.engine.savepoint.capture import Progress, captured, flush_directories, in_parallel
+from keyfold.engine.savepoint.capture import Progress, captured, flush_directories, forget_sinks, in_parallel
 from keyfold.engine.savepoint.manifest import SavedFile, Savepoint
 from keyfold.engine.savepoint.savepoints import FILES, VIEW, Savepoints
 from keyfold.engine.storage import audit
@@ -75,6 +75,7 @@ def finish(place: AppHome) -> None:
     for table in entry["tables"]:
         place.storage.delete(f"tables/{table}")
         _put_back(place, savepoint, savepoint.of_table(table))
+        forget_sinks(place, table)
         reached(FaultPoint.RESTORE_TABLE_DONE, table=table)
     if entry["whole"]:
         place.storage.delete("streams")
