@@ -15,7 +15,7 @@ import pytest
 import keyfold as kf
 from keyfold.engine.polling import wait_until
 from keyfold.engine.sources.json_rows import encode, put
-from keyfold.engine.status.table_metrics import reported
+from keyfold.engine.status.query_metrics import reported
 from keyfold.errors import QueryError, QueryFailed
 from keyfold.fault_points import FaultPoint, handled_by
 from keyfold.testing import drive, shared_session
