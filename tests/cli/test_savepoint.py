@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from keyfold.engine.savepoint import clone, create, restore
+from keyfold.engine.savepoint import clone, create, restoration
 from keyfold.engine.savepoint.capture import silent
 from keyfold.engine.savepoint.savepoints import Savepoints
 from keyfold.engine.storage.layout import AppHome
@@ -335,7 +335,7 @@ def test_a_kill_in_a_restore_leaves_all_or_is_finished_by_the_next_start(
     after = contents(place)
     killed(tmp_path, "restore", step)
     for _ in range(2):
-        restore.finish(place)
+        restoration.finish(place)
         assert contents(place) == (after if step == FaultPoint.RESTORE_REQUESTED else before)
     restored = [line for line in audit(place) if line["what"] == "restore"]
     assert len(restored) == (0 if step == FaultPoint.RESTORE_REQUESTED else 1)
@@ -352,3 +352,22 @@ def test_a_kill_in_a_clone_leaves_no_app(tmp_path: Path, files: int) -> None:
     assert not [path for path in green.path.rglob("*") if path.is_file() and "lease" not in path.parts]
     clone.clone(place, "first", green, silent)
     assert (green.path / "app.json").exists()
+
+
+def test_a_rescale_that_was_killed_is_finished_before_a_savepoint_is_made(tmp_path: Path, cli: Cli) -> None:
+    place = shop_in(tmp_path)
+    for table in ("totals", "kinds"):
+        commits = place.table(table).path / "rescaling" / "checkpoint" / "commits"
+        commits.mkdir(parents=True)
+        (commits / "2").write_text("v1\n{}\n")
+    entry = {"id": "1", "what": "rescale", "tables": ["totals"], "partitions": [2, 4]}
+    (place.path / "rescaling.json").write_text(json.dumps(entry))
+    made = cli("savepoint", "create", "first", "--home", tmp_path, "--json")
+    assert made.code == 0, made.err
+    assert made.json["tables"]["totals"]["batch"] == 2
+    assert not (place.path / "rescaling.json").exists()
+    assert not (place.table("totals").path / "rescaling").exists()
+    assert json.loads((place.path / "app.json").read_text())["tables"]["totals"]["partitions"] == 4
+    (place.path / "rescaling.json").write_text(json.dumps({**entry, "id": "2"}))
+    cli("savepoint", "restore", "first", "--yes", "--home", tmp_path)
+    assert place.table("totals").committed() == 2, "there was no new state to put in its place"

@@ -37,12 +37,11 @@ from keyfold.engine.recovery import (
     lost_messages,
     remote_home,
     stream_definition,
-    table_removal,
 )
 from keyfold.engine.recovery.query_failure import of_table
 from keyfold.engine.recovery.query_restart import BROKERS_AWAY, SLOW_PYTHON, RestartingQuery
 from keyfold.engine.recovery.view_rebuild import align
-from keyfold.engine.savepoint import clone, rescale, restore
+from keyfold.engine.savepoint import unfinished
 from keyfold.engine.sources import inline_rows, missing_files
 from keyfold.engine.sources.topic_wait import wait_for_topics
 from keyfold.engine.startup_phases import Tell, brief
@@ -107,10 +106,7 @@ def start(
         lease = _taken(place, wanted, standby)
     try:
         place.use_local(wanted.local)
-        clone.discard_unfinished(place)
-        table_removal.finish(place)
-        restore.finish(place)
-        rescale.finish(place)
+        unfinished.finish(place)
         own = own or _session(spec, spark, wanted, tell, alone)
         with process.reporting_java_end(spec.name):
             lease.holds_jvm(jvm_pid(own.sparkContext._gateway))

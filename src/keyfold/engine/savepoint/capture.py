@@ -133,6 +133,12 @@ class Capture:
         self._place.storage.delete(f"savepoints/{self._name}")
 
 
+def copy_files(storage: Storage, names: Sequence[str], source: str, target: str) -> None:
+    """Gives files second names: what follows `source` in the old one follows `target` in the new one."""
+    in_parallel(names, lambda name: storage.copy(f"{source}{name}", f"{target}{name}"))
+    flush_directories(storage, (f"{target}{name}" for name in names))
+
+
 def flush_directories(storage: Storage, files: Iterable[str]) -> None:
     """Makes the names of files last through a power cut; their content was written long before."""
     for directory in {str(parent) for file in files for parent in PurePosixPath(file).parents}:

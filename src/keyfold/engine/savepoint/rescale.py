@@ -1,22 +1,17 @@
-"""Another number of partitions for a table's state, made beside the old one, compared, and put in its place.
-
-The switch is recorded first, in `rescaling.json`, and is certain from then on: if the command is killed, the
-next command or start finishes it.
-"""
+"""Another number of partitions for a table's state, made beside the old one, and compared with it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from keyfold.engine.recovery import state_digest, table_removal
+from keyfold.engine.recovery import state_digest
 from keyfold.engine.recovery.state_digest import FamilyDigest
-from keyfold.engine.savepoint import restore
-from keyfold.engine.savepoint.capture import flush_directories, in_parallel
+from keyfold.engine.savepoint import rescaling, unfinished
+from keyfold.engine.savepoint.capture import copy_files
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome
-from keyfold.engine.storage.lease import Lease
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
 from keyfold.errors import BadOption, HomeUnusable, RunError
 from keyfold.fault_points import FaultPoint, reached
@@ -24,8 +19,6 @@ from keyfold.fault_points import FaultPoint, reached
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_INTENT: Final = "rescaling.json"
-_COPY: Final = "rescaling"
 Tell = Callable[[str], None]
 """Told what is done next."""
 
@@ -34,11 +27,7 @@ def rescale(
     spark: SparkSession, place: AppHome, table: str, partitions: int, why: str | None, tell: Tell
 ) -> dict[str, Any]:
     """Gives a table's state another number of partitions; returns the entry for the audit log."""
-    lease = Lease(place).take()
-    try:
-        table_removal.finish(place)
-        restore.finish(place)
-        finish(place)
+    with unfinished.held(place):
         before, batch = require_possible(place, table, partitions)
         tell("copying the checkpoint")
         copy = _copied(place, table)
@@ -46,54 +35,22 @@ def rescale(
             tell("reading the state")
             old = state_digest.digest(spark, copy.storage, batch)
             tell(f"writing {partitions} partitions")
-            _resize(spark, place, table, copy, partitions)
+            _resize(spark, copy, partitions)
             tell("comparing every key")
             new = state_digest.digest(spark, copy.storage, batch + 1)
             _compare(place, table, old, new)
         except BaseException as error:
-            place.storage.delete(_work(table))
+            place.storage.delete(rescaling.work(table))
             if isinstance(error, Exception) and not isinstance(error, RunError):
                 raise _failed(place, table, error) from error
             raise
         facts = {"tables": [table], "batches": {table: batch}, "partitions": [before, partitions]}
         entry = audit.entry("rescale", why, **facts, rows=sum(one.rows for one in new))
         reached(FaultPoint.RESCALE_READY, table=table)
-        place.storage.put(_INTENT, json.dumps(entry).encode())
+        place.storage.put(rescaling.INTENT, json.dumps(entry).encode())
         reached(FaultPoint.RESCALE_RECORDED, table=table)
-        finish(place)
+        rescaling.finish(place)
         return entry
-    finally:
-        lease.release()
-
-
-def finish(place: AppHome) -> None:
-    """Carries out a recorded switch, if need be again, or removes what was not recorded."""
-    try:
-        entry = json.loads(place.storage.read(_INTENT))
-    except FileNotFoundError:
-        for name in place.storage.list("tables"):
-            if _COPY in place.storage.list(f"tables/{name}"):
-                place.storage.delete(_work(name))
-        return
-    (table,) = entry["tables"]
-    source, target = f"{_work(table)}/checkpoint", f"tables/{table}/checkpoint"
-    files = place.storage.files(source)
-    place.storage.delete(target)
-    in_parallel(files, lambda file: place.storage.copy(f"{source}/{file.name}", f"{target}/{file.name}"))
-    flush_directories(place.storage, (f"{target}/{file.name}" for file in files))
-    reached(FaultPoint.RESCALE_SWITCHED, table=table)
-    place.table(table).spark.relocate()
-    plan = place.read_plan()
-    if plan is not None and table in plan["tables"]:
-        plan["tables"][table]["partitions"] = entry["partitions"][1]
-        place.write_plan(plan)
-    audit.append(place.storage, entry)
-    place.storage.delete(_INTENT)
-    place.storage.delete(_work(table))
-
-
-def _work(table: str) -> str:
-    return f"tables/{table}/{_COPY}"
 
 
 def require_possible(place: AppHome, table: str, partitions: int) -> tuple[int, int]:
@@ -119,15 +76,14 @@ def require_possible(place: AppHome, table: str, partitions: int) -> tuple[int, 
 
 def _copied(place: AppHome, table: str) -> SparkCheckpoint:
     """The checkpoint under second names, to which Spark can add files."""
-    source, target = f"tables/{table}/checkpoint", f"{_work(table)}/checkpoint"
-    files = place.storage.files(source)
-    in_parallel(files, lambda file: place.storage.copy(f"{source}/{file.name}", f"{target}/{file.name}"))
+    source, target = f"tables/{table}/checkpoint", f"{rescaling.work(table)}/checkpoint"
+    copy_files(place.storage, [file.name for file in place.storage.files(source)], f"{source}/", f"{target}/")
     found = SparkCheckpoint(place.storage.below(target))
     found.relocate()
     return found
 
 
-def _resize(spark: SparkSession, place: AppHome, table: str, copy: SparkCheckpoint, partitions: int) -> None:
+def _resize(spark: SparkSession, copy: SparkCheckpoint, partitions: int) -> None:
     manager: Any = spark._streamingCheckpointManager
     # Spark takes a path of a local disk without its scheme.
     manager.repartition(copy.storage.uri().removeprefix("file://"), partitions)

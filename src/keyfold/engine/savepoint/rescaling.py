@@ -1,0 +1,51 @@
+"""Puts a rescaled state, which is recorded in `rescaling.json`, in the place of the old one.
+
+It is certain from then on: if the command is killed, the next command or start finishes it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from keyfold.engine.savepoint.capture import copy_files
+from keyfold.engine.storage import audit
+from keyfold.engine.storage.layout import AppHome
+from keyfold.fault_points import FaultPoint, reached
+
+INTENT: Final = "rescaling.json"
+COPY: Final = "rescaling"
+
+
+def work(table: str) -> str:
+    """The directory of a table's new state."""
+    return f"tables/{table}/{COPY}"
+
+
+def finish(place: AppHome) -> None:
+    """Carries out a recorded switch, if need be again, or removes what was not recorded."""
+    try:
+        entry = json.loads(place.storage.read(INTENT))
+    except FileNotFoundError:
+        for name in place.storage.list("tables"):
+            if COPY in place.storage.list(f"tables/{name}"):
+                place.storage.delete(work(name))
+        return
+    (table,) = entry["tables"]
+    source, target = f"{work(table)}/checkpoint", f"tables/{table}/checkpoint"
+    files = [file.name for file in place.storage.files(source)]
+    if not files:
+        # The table was reset or dropped meanwhile, and the new state with it.
+        place.storage.delete(INTENT)
+        return
+    place.storage.delete(target)
+    copy_files(place.storage, files, f"{source}/", f"{target}/")
+    reached(FaultPoint.RESCALE_SWITCHED, table=table)
+    place.table(table).spark.relocate()
+    plan = place.read_plan()
+    if plan is not None and table in plan["tables"]:
+        plan["tables"][table]["partitions"] = entry["partitions"][1]
+        place.write_plan(plan)
+    audit.append(place.storage, entry)
+    place.storage.delete(INTENT)
+    place.storage.delete(work(table))
