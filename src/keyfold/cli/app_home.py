@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,18 +17,17 @@ def opened_place(app: str | None, home: str | None) -> Iterator[AppHome]:
 
     A home that is not on a local disk is opened through Spark.
     """
-    from keyfold.cli.home_reader import home_of, remote_storage
+    from keyfold.cli.home_reader import home_of, is_elsewhere, remote_storage
     from keyfold.engine.storage.layout import AppHome
     from keyfold.settings import load
 
-    address = home or os.environ.get("KEYFOLD_HOME") or ""
-    if "://" not in address or address.startswith("file:"):
+    if not is_elsewhere(home):
         yield on_disk(app, home_of(home))
         return
     settings = load(home=home)
     with remote_storage(settings) as storage:
         known = [name for name in storage.list() if {"app.json", "savepoints"} & set(storage.list(name))]
-        name = _chosen(app, known, address)
+        name = _chosen(app, known, settings.home)
         yield AppHome(settings.local_directory / name, storage.below(name))
 
 

@@ -35,6 +35,12 @@ def home_of(given: str | None) -> Path:
     return path
 
 
+def is_elsewhere(home: str | None) -> bool:
+    """Whether the home is not on a local disk, so that only Spark can open it."""
+    address = home or os.environ.get("KEYFOLD_HOME") or ""
+    return "://" in address and not address.startswith("file:")
+
+
 @contextmanager
 def opened(name: str, home: str | None) -> Iterator[tuple[ViewStore, TableReader]]:
     """The view store of an app and the reader of one of its tables."""
@@ -60,8 +66,7 @@ def opened_app(name: str, home: str | None, *, any_files: bool = False) -> Itera
     from keyfold.engine.storage.layout import find_remote
     from keyfold.settings import load
 
-    address = home or os.environ.get("KEYFOLD_HOME") or ""
-    if "://" not in address or address.startswith("file:"):
+    if not is_elsewhere(home):
         yield _on_disk(name, home_of(home), any_files)
         return
     settings = load(home=home)

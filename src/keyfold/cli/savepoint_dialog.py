@@ -17,14 +17,13 @@ if TYPE_CHECKING:
 
 def home_path(home: str | None) -> Path:
     """A home on a local disk, for a new app."""
-    from keyfold.cli.home_reader import home_of
+    from keyfold.cli.home_reader import home_of, is_elsewhere
     from keyfold.errors import BadOption
 
-    address = home or os.environ.get("KEYFOLD_HOME") or ""
-    if "://" in address and not address.startswith("file:"):
+    if is_elsewhere(home):
         raise BadOption(
             "clones and imports go to a home on a local disk",
-            given=address,
+            given=home or os.environ["KEYFOLD_HOME"],
             hint="--to-home DIR for a clone, --home DIR for an import",
         )
     return home_of(home)
