@@ -16,6 +16,7 @@ from keyfold.engine.savepoint import clone, restore, verify
 from keyfold.engine.savepoint.capture import silent
 from keyfold.engine.savepoint.savepoints import Savepoints
 from keyfold.engine.storage.layout import AppHome, app_home
+from keyfold.fault_points import FaultPoint, handled_by
 from keyfold.testing import shared_session
 
 pytestmark = pytest.mark.jvm
@@ -84,8 +85,15 @@ def test_a_savepoint_of_a_running_app_is_consistent_and_what_came_since_is_proce
                 main(["savepoint", "create", "asked", "--live", "--home", str(home), "--json"])
             )
         )
-        asked.start()
-        early = handle.savepoint("early")
+
+        def also_now(point: FaultPoint, facts: dict[str, Any]) -> None:
+            """Asks for the other while this one is in the making."""
+            if point is FaultPoint.SAVEPOINT_READ and facts["name"] == "early":
+                asked.start()
+                asked.join(timeout=3)  # it can only wait
+
+        with handled_by(also_now):
+            early = handle.savepoint("early")
         handle.drain()
         asked.join()
         assert made == [0], capsys.readouterr()

@@ -25,10 +25,18 @@ def record(file: str, error: BaseException) -> logging.LogRecord:
     return logging.LogRecord("", logging.ERROR, file, 1, "while sending", (), (type(error), error, None))
 
 
+def closed_while_interrupted() -> BaseException:
+    found = BrokenPipeError()
+    found.__context__ = ConnectionError()
+    found.__context__.__context__ = KeyboardInterrupt()
+    return found
+
+
 @pytest.mark.parametrize(
     ("file", "error", "java_ended", "shown"),
     [
         (PY4J, KeyboardInterrupt(), False, False),
+        (PY4J, closed_while_interrupted(), False, False),
         (PY4J, ConnectionError(), True, False),
         (PY4J, ConnectionError(), False, True),
         ("/home/user/app.py", KeyboardInterrupt(), False, True),

@@ -16,7 +16,14 @@ class _Reported(logging.Filter):
         error = record.exc_info[1] if record.exc_info else None
         if error is None or "py4j" not in Path(record.pathname).parts:
             return True
-        return not isinstance(error, KeyboardInterrupt) and not is_java_end(error)
+        return not _interrupted(error) and not is_java_end(error)
+
+
+def _interrupted(error: BaseException | None) -> bool:
+    """Whether it is Ctrl-C, or came of it: Py4J then finds the connection closed."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 _REPORTED: Final = _Reported()

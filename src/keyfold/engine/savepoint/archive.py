@@ -61,7 +61,8 @@ def put(source: Path, place: AppHome, name: str | None, progress: Progress) -> S
         savepoints = Savepoints(place)
         if savepoint.name in savepoints.names():
             raise taken(savepoint.app, savepoint.name)
-        savepoints.sweep()
+        # What an interrupted import left; others may be in the making, as the app may run.
+        place.storage.delete(f"savepoints/{savepoint.name}")
         members = _members(savepoint)
         storage, left = savepoints.storage(savepoint.name), dict(members)
         try:

@@ -7,6 +7,7 @@ first of all.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
@@ -22,6 +23,9 @@ from keyfold.views.contract import ViewStore
 # A batch is committed a moment after its hook has returned.
 _COMMIT_SECONDS = 60.0
 
+# One at a time: each removes what interrupted ones left, and lets the logs be pruned again at its end.
+_CREATING = threading.Lock()
+
 
 def create(
     place: AppHome,
@@ -33,6 +37,19 @@ def create(
     progress: Progress = silent,
 ) -> Savepoint:
     """Makes a savepoint of the tables of a running app; `hooks` in the order of the declaration."""
+    with _CREATING:
+        return _created(place, hooks, store, name, tables, why, progress)
+
+
+def _created(
+    place: AppHome,
+    hooks: Mapping[str, BatchHook],
+    store: ViewStore,
+    name: str,
+    tables: Sequence[str],
+    why: str | None,
+    progress: Progress,
+) -> Savepoint:
     known = [name for name, hook in hooks.items() if isinstance(hook, TableHook)]
     wanted = chosen(place.path.name, known, tables)
     Savepoints(place).sweep()
