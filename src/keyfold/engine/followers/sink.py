@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.followers.follower import Follower
+from keyfold.engine.followers.kafka_sink import KafkaSinkFollower
 from keyfold.engine.internal_columns import PREVIOUS
 from keyfold.engine.log.change_frame import change_frame
 from keyfold.engine.log.manifest import Manifest
@@ -49,9 +50,12 @@ SINKS: Final[dict[str, Callable[[Connector], Sink]]] = {"files": SparkSink, "spa
 """How a sink is opened, by kind."""
 
 
-def open_sink(connector: Connector) -> Sink:
-    """The sink of a connector."""
-    return SINKS[connector.kind](connector)
+def sink_follower(
+    spark: SparkSession, home: TableHome, table: Compiled, number: int, connector: Connector, begin: int
+) -> Follower:
+    """Follows a table's log for the `number`-th of its sinks; a new sink begins after the batch `begin`."""
+    make = FOLLOWERS.get(connector.kind, SinkFollower)
+    return make(spark, home, table, number, connector, begin)
 
 
 class SinkFollower(Follower):
@@ -66,7 +70,7 @@ class SinkFollower(Follower):
         connector: Connector,
         begin: int,
     ) -> None:
-        self._spark, self._sink = spark, open_sink(connector)
+        self._spark, self._sink = spark, SINKS[connector.kind](connector)
         self._file = StoredFile(home.storage, f"sinks/{number}.json")
         position = _position(self._file, begin)
         name = table.spec.name
@@ -81,6 +85,10 @@ class SinkFollower(Follower):
             self._sink.write(found.withColumn("_batch", F.lit(manifest.batch)).drop(PREVIOUS), manifest.batch)
             reached(FaultPoint.SINK_WRITTEN, table=self.table, batch=manifest.batch)
         self._file.put(json.dumps({"batch": manifest.batch}).encode())
+
+
+FOLLOWERS: Final[dict[str, Callable[..., Follower]]] = {"kafka": KafkaSinkFollower}
+"""Sinks that are followers of their own, by kind: they write the position together with the changes."""
 
 
 def _position(file: StoredFile, begin: int) -> int:
