@@ -41,6 +41,9 @@ class FaultPoint(StrEnum):
     RESCALE_READY = "rescale ready"  # (table) the new state is beside the old one, and equal
     RESCALE_RECORDED = "rescale recorded"  # (table) from here on it is finished by whoever comes next
     RESCALE_SWITCHED = "rescale switched"  # (table) the checkpoint is the new one
+    REWRITE_READY = "rewrite ready"  # (tables) the new state is beside the old one
+    REWRITE_RECORDED = "rewrite recorded"  # (tables) from here on it is finished by whoever comes next
+    REWRITE_TABLE_DONE = "rewrite table done"  # (table) its checkpoint is the new one, its log has more
     LEASE_FREE = "lease free"  # (epoch) nobody holds the home, and the next epoch is about to begin
     STORAGE_WRITTEN = "storage written"  # (name) on a local disk, under a temporary name
     STORAGE_FLUSHED = "storage flushed"  # (name) on a local disk, about to get its name

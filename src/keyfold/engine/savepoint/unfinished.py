@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from keyfold.engine.recovery import table_removal
-from keyfold.engine.savepoint import clone, rescaling, restoration
+from keyfold.engine.savepoint import clone, rescaling, restoration, rewriting
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease
 
@@ -16,6 +16,7 @@ def finish(place: AppHome) -> None:
     clone.discard_unfinished(place)
     table_removal.finish(place)
     rescaling.finish(place)
+    rewriting.finish(place)
     restoration.finish(place)
 
 

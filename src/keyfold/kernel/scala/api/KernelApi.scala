@@ -19,7 +19,7 @@ import org.apache.spark.sql.keyfold.physical.{PartitionedWatermark, PlanCheck, S
 import org.apache.spark.sql.keyfold.physical.WatermarkPropagation
 import org.apache.spark.sql.keyfold.rows.{CsvHeaderCheck, RejectionLimit, RowOrigin}
 import org.apache.spark.sql.keyfold.rows.{SideOutput, SideOutputBuilder, SideOutputSettings}
-import org.apache.spark.sql.keyfold.spark.{SparkDatasets, SparkStreamOffsets}
+import org.apache.spark.sql.keyfold.spark.{SparkDatasets, SparkStateRewriter, SparkStreamOffsets}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame, SparkSession => AnySession}
 
@@ -251,6 +251,16 @@ object KernelApi {
    */
   def sourceOffsets(df: DataFrame, directory: String): Array[String] =
     SparkStreamOffsets(plan(df), directory)
+
+  /** The state stores of a checkpoint as JSON: pairs of an operator's number and a store's name. */
+  def stateStores(session: AnySession, checkpoint: String, batch: Long): String =
+    json(SparkStateRewriter.stores(session, checkpoint, batch)
+      .map(s => Array[Any](s.operator, s.store)).toArray)
+
+  /** Gives a checkpoint a batch with another state; returns its number. */
+  def rewriteState(
+      session: AnySession, checkpoint: String, rows: java.util.List[DataFrame], partitions: Int): Long =
+    SparkStateRewriter.rewrite(session, checkpoint, rows.asScala.toSeq, partitions)
 
   private def origin(stream: String, format: String, options: java.util.Map[String, String], files: Boolean) =
     RowOrigin(Option(stream), format, options.asScala.toMap, files)

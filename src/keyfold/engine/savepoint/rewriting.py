@@ -1,0 +1,162 @@
+"""Writes a table's state anew through a transform, on a copy, and puts that in the place of the old one.
+
+`rewritten` makes the copy; nothing depends on it yet. `switch` records in `rewriting.json` what takes whose
+place, and is certain from then on: if the command is killed, the next command or start finishes it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from keyfold.engine import session
+from keyfold.engine.savepoint.capture import copy_files
+from keyfold.engine.storage import audit
+from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
+from keyfold.errors import BadOption
+from keyfold.fault_points import FaultPoint, reached
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+INTENT: Final = "rewriting.json"
+COPY: Final = "rewriting"
+Transform = Callable[[int, "DataFrame"], "DataFrame"]
+"""From the number of an operator and all rows of its state to those of the new state.
+
+Rows have `partition_key`, `key_bytes`, `value_bytes` and `column_family_name`, and must keep these columns;
+a row goes to the partition of its `partition_key`. Operator 0 is that of the table itself.
+"""
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """A copy of a checkpoint that has one batch more, which reads no rows and has another state."""
+
+    checkpoint: SparkCheckpoint
+    before: int
+    batch: int
+
+
+def work(table: str) -> str:
+    """The directory of what takes the place of a table's files."""
+    return f"tables/{table}/{COPY}"
+
+
+def require_stopped_between_batches(place: AppHome, table: str) -> int:
+    """The last batch of a table, which must be committed."""
+    name, home = f"{place.path.name}.{table}", place.table(table)
+    committed, begun = home.committed(), home.begun()
+    if committed is None:
+        raise BadOption(f"{name} has no state yet", given=table, hint="start the app first")
+    if begun != committed:
+        raise BadOption(
+            f"batch {begun} of {name} is not finished",
+            given=table,
+            hint="start the app, let it finish the batch, and stop it (keyfold run APP.py --drain)",
+        )
+    return committed
+
+
+def rewritten(spark: SparkSession, place: AppHome, table: str, transform: Transform) -> Rewritten:
+    """Makes a copy of a table's checkpoint whose last batch has another state; the caller holds the home."""
+    batch = require_stopped_between_batches(place, table)
+    copy = copied(place, table)
+    return Rewritten(copy, batch, rewrite(spark, copy, batch, transform))
+
+
+def copied(place: AppHome, table: str) -> SparkCheckpoint:
+    """A table's checkpoint under second names, to which Spark can add files."""
+    source, target = f"tables/{table}/checkpoint", f"{work(table)}/checkpoint"
+    place.storage.delete(work(table))
+    copy_files(place.storage, [file.name for file in place.storage.files(source)], f"{source}/", f"{target}/")
+    found = SparkCheckpoint(place.storage.below(target))
+    found.relocate()
+    return found
+
+
+def rewrite(spark: SparkSession, checkpoint: SparkCheckpoint, batch: int, transform: Transform) -> int:
+    """Adds a batch with another state to a checkpoint; returns its number."""
+    kernel, uri, partitions = session.kernel(spark), checkpoint.storage.uri(), checkpoint.partitions()
+    # Spark takes a path of a local disk without its scheme, and names state files by it.
+    path = uri.removeprefix("file://")
+    stores = json.loads(kernel.stateStores(spark._jsparkSession, path, batch))
+    frames = [transform(operator, stored(spark, uri, operator, name, batch)) for operator, name in stores]
+    rows = [frame._jdf for frame in frames]
+    return int(kernel.rewriteState(spark._jsparkSession, path, rows, partitions))
+
+
+def stored(spark: SparkSession, uri: str, operator: int, store: str, batch: int) -> DataFrame:
+    """Everything that a state store holds, in bytes."""
+    return (
+        spark.read.format("statestore")
+        .option("path", uri)
+        .option("batchId", batch)
+        .option("operatorId", operator)
+        .option("storeName", store)
+        .option("_readAllColumnFamilies", "true")
+        .load()
+    )
+
+
+def discard(place: AppHome, tables: Sequence[str]) -> None:
+    """Removes copies that nothing depends on."""
+    for table in tables:
+        place.storage.delete(work(table))
+
+
+def switch(
+    place: AppHome,
+    entry: Mapping[str, Any],
+    tables: Sequence[str],
+    plan: Mapping[str, Any] | None = None,
+) -> None:
+    """Puts what is in the directories `work` of tables in the place of the old files, for certain.
+
+    `checkpoint/` there replaces the table's, files below `log/` are added to its log. `entry`: for the audit
+    log. `plan`: what app.json is afterwards, if it changes.
+    """
+    reached(FaultPoint.REWRITE_READY, tables=tables)
+    document = {"entry": entry, "tables": list(tables), "plan": plan}
+    place.storage.put(INTENT, json.dumps(document, ensure_ascii=False).encode())
+    reached(FaultPoint.REWRITE_RECORDED, tables=tables)
+    finish(place)
+
+
+def finish(place: AppHome) -> None:
+    """Carries out a recorded switch, if need be again, or removes what was not recorded."""
+    storage = place.storage
+    try:
+        intent = json.loads(storage.read(INTENT))
+    except FileNotFoundError:
+        discard(place, [name for name in storage.list("tables") if COPY in storage.list(f"tables/{name}")])
+        return
+    for table in intent["tables"]:
+        _replace_checkpoint(place, table)
+        _add_to_log(place, table)
+        reached(FaultPoint.REWRITE_TABLE_DONE, table=table)
+    if intent["plan"] is not None:
+        place.write_plan(intent["plan"])
+    audit.append(storage, intent["entry"])
+    storage.delete(INTENT)
+    discard(place, intent["tables"])
+
+
+def _replace_checkpoint(place: AppHome, table: str) -> None:
+    source, target = f"{work(table)}/checkpoint", f"tables/{table}/checkpoint"
+    files = [file.name for file in place.storage.files(source)]
+    if files:
+        place.storage.delete(target)
+        copy_files(place.storage, files, f"{source}/", f"{target}/")
+        place.table(table).spark.relocate()
+
+
+def _add_to_log(place: AppHome, table: str) -> None:
+    source, target = f"{work(table)}/log", f"tables/{table}/log"
+    files = [file.name for file in place.storage.files(source)]
+    # A manifest appears after the parts that it lists.
+    for names in ([f for f in files if "/" in f], [f for f in files if "/" not in f]):
+        copy_files(place.storage, names, f"{source}/", f"{target}/")
