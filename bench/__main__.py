@@ -19,7 +19,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench import data, engines, idle, joins, knobs, output, patterns, process, text, windows
+from bench import data, engines, idle, joins, kafka, knobs, output, patterns, process, text, windows
 from keyfold.engine.session import own_session
 from keyfold.settings import load
 
@@ -69,10 +69,10 @@ FIGURES = {
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="make bench ARGS=...", description=__doc__)
-    known = [*SUITES, "windows", "joins", "patterns", "process", "idle", "output", "knobs", "text"]
+    known = [*SUITES, "windows", "joins", "patterns", "process", "idle", "output", "knobs", "text", "kafka"]
     parser.add_argument("suites", nargs="*", default=known, choices=known, help=f"of {', '.join(known)}")
     parser.add_argument("--rounds", type=int, default=3, help="measured rounds, after one for warming up")
-    parser.add_argument("--rows", type=int, default=ROWS, help="of suite text")
+    parser.add_argument("--rows", type=int, default=ROWS, help="of suites text and kafka")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of tables")
     chosen = parser.parse_args(arguments)
     # In a process of its own, before this one's JVM takes the memory.
@@ -92,6 +92,8 @@ def main(arguments: list[str] | None = None) -> None:
         report["process"] = process.measure(spark)
     if "text" in chosen.suites:
         report["text"] = text.measure(spark, chosen.rounds, chosen.rows)
+    if "kafka" in chosen.suites:
+        report["kafka"] = kafka.measure(spark, chosen.rounds, chosen.rows)
     if "idle" in chosen.suites:
         report["idle"] = idle.measure(spark)
     if "knobs" in chosen.suites:

@@ -40,20 +40,21 @@ def _whole_runs(
     runs: dict[str, Callable[[], float]] = {"spark": lambda: _by_hand(spark, place, format)}
     for count in counts:
         runs[f"{count} tables"] = lambda count=count: _whole(spark, place, format, count)  # type: ignore[misc]
-    seconds = _turns(f"{format}, {keys:,} keys", runs, rounds)
+    seconds = turns(f"{format}, {keys:,} keys", runs, rounds)
     one = seconds["1 tables"]
     found = {}
     for name, taken in seconds.items():
         entry = {"events/s": round(rows / taken), "ratio": round(taken / one, 2)}
         if name == "1 tables":
-            entry["bar"] = _verdict(seconds["spark"] / one, least, at_least=True, of="spark")
+            entry["bar"] = verdict(seconds["spark"] / one, least, at_least=True, of="spark")
         if name == "10 tables":
-            entry["bar"] = _verdict(taken / one, MOST_OF_TEN, at_least=False, of="the time of 1")
+            entry["bar"] = verdict(taken / one, MOST_OF_TEN, at_least=False, of="the time of 1")
         found[f"{format}, {keys:,} keys: {name}"] = entry
     return found
 
 
-def _turns(what: str, runs: dict[str, Callable[[], float]], rounds: int) -> dict[str, float]:
+def turns(what: str, runs: dict[str, Callable[[], float]], rounds: int) -> dict[str, float]:
+    """Median seconds of each; another one begins each round."""
     taken: dict[str, list[float]] = {name: [] for name in runs}
     for number in range(rounds + 1):
         first = number % len(runs)
@@ -64,7 +65,8 @@ def _turns(what: str, runs: dict[str, Callable[[], float]], rounds: int) -> dict
     return {name: statistics.median(seconds) for name, seconds in taken.items()}
 
 
-def _verdict(ratio: float, bar: float, *, at_least: bool, of: str) -> str:
+def verdict(ratio: float, bar: float, *, at_least: bool, of: str) -> str:
+    """The ratio, and whether it reaches the bar."""
     reached = ratio >= bar if at_least else ratio <= bar
     return f"{ratio:.2f} of {of}, {'reaches' if reached else 'MISSES'} {bar}"
 
@@ -108,9 +110,9 @@ def _whole(spark: Any, place: Path, format: Format, tables: int) -> float:
 
 def _small(spark: Any, rounds: int) -> dict[str, dict[str, Any]]:
     runs = {name: (lambda s=s: _pushed(spark, s)) for name, s in (("direct", False), ("shared", True))}
-    seconds = _turns(f"3 tables, batches of {SMALL_ROWS} rows", runs, rounds)
+    seconds = turns(f"3 tables, batches of {SMALL_ROWS} rows", runs, rounds)
     ratio = seconds["shared"] / seconds["direct"]
-    bar = _verdict(ratio, MOST_OF_SMALL, at_least=False, of="direct")
+    bar = verdict(ratio, MOST_OF_SMALL, at_least=False, of="direct")
     return {
         f"3 tables, batches of {SMALL_ROWS} rows: {name}": {
             "events/s": round(SMALL_ROWS / taken),

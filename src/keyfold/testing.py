@@ -18,6 +18,7 @@ import atexit
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -60,15 +61,23 @@ def shared_session() -> SparkSession:
 
 
 def drive(
-    app: App | AppSpec, *, home: str | Path | None = None, spark: Any = None, **settings: Any
+    app: App | AppSpec,
+    *,
+    home: str | Path | None = None,
+    spark: Any = None,
+    sinks: bool = True,
+    **settings: Any,
 ) -> Driver:
     """An app under the test's control, for a `with` statement. Without `home` its files are temporary.
 
-    `spark` is a session, or a dict of Spark settings in addition to those of the shared session.
+    `spark` is a session, or a dict of Spark settings in addition to those of the shared session. With
+    `sinks=False` nothing is sent to sinks, which need not be there; `changes` has what they would get.
     """
     if isinstance(spark, Mapping):
         settings, spark = {**settings, "spark": dict(spark)}, None
     spec = app if isinstance(app, AppSpec) else app.spec()
+    if not sinks:
+        spec = replace(spec, tables=tuple(replace(table, sinks=()) for table in spec.tables))
     return Driver(spec, None if home is None else Path(home), spark, settings)
 
 
