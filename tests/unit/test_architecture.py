@@ -49,7 +49,6 @@ ENGINE_ORDER = [
     "status",
     "live_table",
     "handle",
-    "queries",
     "start",
 ]
 # App.start and friends reach the engine when they are called, not when they are imported.
