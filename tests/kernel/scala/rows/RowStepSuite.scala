@@ -28,7 +28,8 @@ class RowStepSuite extends munit.FunSuite {
     UnsafeProjection.create(source.map(_.dataType).toArray)(InternalRow(text, x, time, weight)).copy()
   }
   private def gate(conditions: Expression*): RowGate =
-    RowGate(source, conditions, keep = true, "UTC", RowOrigin(Some("s"), null, Map.empty, files = false))
+    RowGate(
+      source, conditions, keepRejected = true, "UTC", RowOrigin(Some("s"), null, Map.empty, files = false))
   private def check(rule: LatenessRule = BehindWatermark(inclusive = false)): Option[LatenessCheck] =
     Some(LatenessCheck(Some(rule), source, Some(time), watermark = Late))
   private def reason(side: InternalRow): String = side.getString(SideOutput.schema.fieldIndex("reason"))

@@ -86,13 +86,31 @@ class SideOutputSuite extends munit.FunSuite {
     assertEquals((text(part, "reason"), SideOutput.count(part)), (null, 5L))
   }
 
+  test("the parts of a rejected file, in any order, are one side output") {
+    def part(file: String, rows: Long, reason: String, raw: String) =
+      sent(SideOutput.rejectedFile(file, Some("s"), rows, reason, raw))
+    val parts = Seq(part("/a.csv", 5, null, null), part("/b.csv", 2, "no header", null),
+      part("/a.csv", 7, "the header is ...", "x,y"), part("/a.csv", 1, null, null))
+    val found = RejectedFiles.merged(parts.iterator)
+    assertEquals(found.map(side => (text(side, "stream"), text(side, "file"), SideOutput.count(side))),
+      Seq(("s", "/a.csv", 13L), ("s", "/b.csv", 2L)))
+    assertEquals(found.map(side => (text(side, "reason"), text(side, "raw"))),
+      Seq(("the header is ...", "x,y"), ("no header", null)))
+    assert(found.forall(SideOutput.isFile))
+  }
+
+  test("reasons that differ in values of the row are of one kind") {
+    val reasons = Seq("\"n\" is no int: 'x', line 3", "\"m\" is no int: 'y y', line -1.5e3")
+    assertEquals(reasons.map(RejectionKind.of).distinct, Seq("... is no int: ..., line ..."))
+  }
+
   test("a row that must not be rejected stops the query with its reason and text") {
     val columns = Seq(AttributeReference("k", StringType)())
-    def builder(keep: Boolean) =
-      new SideOutputBuilder(columns, columns, SideOutputSettings(keep, "UTC", Some("s")))
+    def builder(keepRejected: Boolean) =
+      new SideOutputBuilder(columns, columns, SideOutputSettings(keepRejected, "UTC", Some("s")))
     val row = InternalRow(UTF8String.fromString("a"))
-    assertEquals(SideOutput.raw(builder(keep = true).rejected(row, "bad")), "{\"k\":\"a\"}")
-    val error = intercept[SparkException](builder(keep = false).rejected(row, "bad"))
+    assertEquals(SideOutput.raw(builder(keepRejected = true).rejected(row, "bad")), "{\"k\":\"a\"}")
+    val error = intercept[SparkException](builder(keepRejected = false).rejected(row, "bad"))
     assertEquals(error.getMessage, "[KEYFOLD_REJECTED_ROW] bad; row: {\"k\":\"a\"}")
   }
 }

@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.InternalColumns
 import org.apache.spark.sql.keyfold.physical.ArrivalOrder
-import org.apache.spark.sql.keyfold.rows.SideOutput
+import org.apache.spark.sql.keyfold.rows.{RejectedFiles, SideOutput}
 import org.apache.spark.sql.keyfold.spark.{SparkDatasets, SparkParquet}
 import org.apache.spark.sql.types._
 
@@ -178,7 +178,7 @@ private class BatchParts(writer: TaskWriter, outputs: Seq[TaskOutput]) {
 
   /** Each task has counted the rows of a file that it read, and one of them has the reason. */
   private def rejectedFiles: Seq[Array[Byte]] = {
-    val whole = SideOutput.mergedFiles(RowBuffer.rows(outputs.flatMap(_.files), writer.sideOutputs))
+    val whole = RejectedFiles.merged(RowBuffer.rows(outputs.flatMap(_.files), writer.sideOutputs))
     whole.foreach(counts.addRejectedFile)
     val project = UnsafeProjection.create(SideOutput.schema)
     whole.map(side => RowBuffer.bytes(project(side)))

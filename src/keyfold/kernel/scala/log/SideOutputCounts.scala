@@ -3,7 +3,7 @@ package org.apache.spark.sql.keyfold.log
 import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.keyfold.rows.SideOutput
+import org.apache.spark.sql.keyfold.rows.{RejectionKind, SideOutput}
 
 /** How many rows were rejected for reasons of one kind, and one of these reasons. */
 case class RejectionReason(kind: String, rows: Long, example: String)
@@ -27,7 +27,7 @@ class SideOutputCounts {
     val rows = SideOutput.rejectedRows(side)
     rejected += rows
     val reason = SideOutput.reason(side)
-    addReason(RejectionReason(SideOutput.kindOf(reason), rows, reason))
+    addReason(RejectionReason(RejectionKind.of(reason), rows, reason))
   }
 
   /** A file that is rejected as a whole is one entry; its reason counts all of its rows. */

@@ -33,7 +33,8 @@ object LookupSide {
       s"look up by a string without one, such as lower($name)")
   }
 
-  def apply(schema: StructType, on: Seq[String], rows: Array[UnsafeRow], keep: String): LookupSide = {
+  /** `duplicates`: which row of a key that has several is chosen, "first" or "last"; or "error". */
+  def apply(schema: StructType, on: Seq[String], rows: Array[UnsafeRow], duplicates: String): LookupSide = {
     val positions = on.map(k => schema.fields.indexWhere(_.name.equalsIgnoreCase(k)))
     val keyColumns = key(positions, positions.map(schema.fields(_).dataType))
     val keyOf = UnsafeProjection.create(keyColumns)
@@ -43,8 +44,8 @@ object LookupSide {
       val key = keyOf(row)
       if (!key.anyNull) {
         if (!chosen.containsKey(key)) chosen.put(key.copy(), row)
-        else if (keep == "last") chosen.put(key, row)
-        else if (keep == "error" && repeated.size < LookupTable.RepeatedShown) repeated.add(key.copy())
+        else if (duplicates == "last") chosen.put(key, row)
+        else if (duplicates == "error" && repeated.size < LookupTable.RepeatedShown) repeated.add(key.copy())
       }
     }
     val (kept, keyText) = (chosen.values.asScala.toSeq, text(on, keyColumns)(_))

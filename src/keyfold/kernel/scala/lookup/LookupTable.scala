@@ -38,10 +38,10 @@ class LookupTable {
    * Reads all rows. `ons`: the columns that tables look up by; `keep`: which of several rows of a key is
    * used, "first" or "last", or "error" if that is a mistake.
    */
-  def read(df: DataFrame, ons: JavaList[JavaList[String]], keep: String): LoadedLookup = {
+  def read(df: DataFrame, ons: JavaList[JavaList[String]], duplicates: String): LoadedLookup = {
     val rows = SparkDatasets.collect(df)
     val columns = ons.asScala.map(_.asScala.toSeq).toSeq
-    val sides = columns.map(on => on -> LookupSide(df.schema, on, rows, keep))
+    val sides = columns.map(on => on -> LookupSide(df.schema, on, rows, duplicates))
     val chosen = sides.map(_._2.chosen)
     new LoadedLookup(
       rows = rows.length,

@@ -26,7 +26,7 @@ case class MessageFormat(
 
   /** Explains texts that are no rows of the schema. */
   private[messages] def failure: ParseFailure = new ParseFailure(
-    RowGate(columns, Nil, keep = true, zone, RowOrigin(None, name, options, files = false)))
+    RowGate(columns, Nil, keepRejected = true, zone, RowOrigin(None, name, options, files = false)))
 
   private def columns = schema.map(f => AttributeReference(f.name, f.dataType)())
 }

@@ -7,7 +7,6 @@ import org.apache.spark.sql.keyfold.expressions.RowError
 
 /** Matches the rows of one key, in order, and hands complete matches to the `emit` of each call. */
 class Matcher(settings: MatchSettings, predicate: MatchPredicate, listener: MatchListener = null) {
-  import Matcher.Advance
   import settings.automaton
 
   val matched = new MatchedRows
@@ -15,7 +14,7 @@ class Matcher(settings: MatchSettings, predicate: MatchPredicate, listener: Matc
   private val resolver = new MatchResolver(settings, matched, partials, listener)
   /** How many partial matches were dropped because of `limit`. */
   var dropped = 0L
-  private val completed = new ArrayBuffer[Match]
+  private val advances = new RowAdvances(automaton, matched, listener)
   private var lengthAfterSweep = 0
 
   def deferred: DeferredMatches = resolver.deferred
@@ -39,24 +38,22 @@ class Matcher(settings: MatchSettings, predicate: MatchPredicate, listener: Matc
    */
   def accept(row: InternalRow, mask: Long, time: Long, rowId: Long)(emit: Match => Unit): Unit = {
     val (rowCount, nodeCount) = (matched.rowCount, matched.nodeCount)
-    completed.clear()
+    advances.clear()
     val added = matched.addRow(row, time, rowId)
-    // Applied only when all conditions have been evaluated, since one may throw.
-    val advances = new ArrayBuffer[Advance]
     val unchanged = new ArrayBuffer[PartialMatchGroup](partials.groups.length)
     val changed = new ArrayBuffer[PartialMatchGroup]
     try {
       partials.groups.foreach { group =>
-        val after = applyRow(group, added, mask, advances)
+        val after = applyRow(group, added, mask)
         if (after == null) unchanged += group else changed ++= after
       }
-      start(added, mask, advances)
+      start(added, mask)
     } catch { case e: RowError => matched.truncate(rowCount, nodeCount); throw e }
     val anyChanged = unchanged.length < partials.groups.length
     partials.replace(unchanged, changed)
-    advances.foreach(a => partials.add(a.position, automaton.enabledOnEntry(a.position), a.node, a.startRow))
-    if (completed.nonEmpty || (anyChanged && deferred.nonEmpty))
-      resolver.resolve(completed.toArray, time, emit)
+    advances.addTo(partials)
+    if (advances.completed.nonEmpty || (anyChanged && deferred.nonEmpty))
+      resolver.resolve(advances.completed.toArray, time, emit)
     if (length > settings.limit) enforceLimit(time, emit)
     if (matched.nodeCount == nodeCount) matched.truncate(rowCount, nodeCount)
   }
@@ -66,10 +63,7 @@ class Matcher(settings: MatchSettings, predicate: MatchPredicate, listener: Matc
    * reach another position are added to `advances`.
    */
   private def applyRow(
-      group: PartialMatchGroup,
-      row: Int,
-      mask: Long,
-      advances: ArrayBuffer[Advance]): ArrayBuffer[PartialMatchGroup] = {
+      group: PartialMatchGroup, row: Int, mask: Long): ArrayBuffer[PartialMatchGroup] = {
     val transitions = automaton.transitions(group.position)
     val shared = if (settings.decidedByRow(group.position))
       TransitionOutcome.of(automaton, transitions, group.enabled, c => (mask & (1L << c)) != 0) else null
@@ -84,7 +78,7 @@ class Matcher(settings: MatchSettings, predicate: MatchPredicate, listener: Matc
         val outcome = if (expired) TransitionOutcome.ofExpired(transitions, group.enabled)
           else if (shared != null) shared
           else TransitionOutcome.of(automaton, transitions, group.enabled, holds(_, row, mask, node))
-        take(transitions, outcome.taken, row, node, startRow, advances)
+        advances.take(transitions, outcome.taken, row, node, startRow)
         if (outcome.enabled != 0) groupOf(after, group.position, outcome.enabled).add(node, startRow)
         if (listener != null) reportDisabled(group, node, row, mask, outcome)
       }
@@ -111,42 +105,10 @@ class Matcher(settings: MatchSettings, predicate: MatchPredicate, listener: Matc
       satisfied
     }
 
-  private def start(row: Int, mask: Long, advances: ArrayBuffer[Advance]): Unit = {
+  private def start(row: Int, mask: Long): Unit = {
     val (initial, enabled) = (automaton.initial, automaton.enabledInitially)
     val outcome = TransitionOutcome.of(automaton, initial, enabled, holds(_, row, mask, -1))
-    take(initial, outcome.taken, row, -1, row, advances)
-  }
-
-  /** Adds a node for each position that the taken transitions lead to. */
-  private def take(
-      transitions: Array[Transition],
-      taken: Long,
-      row: Int,
-      previous: Int,
-      startRow: Int,
-      advances: ArrayBuffer[Advance]): Unit = if (taken != 0) {
-    var i = 0
-    while (i < transitions.length) {
-      val position = transitions(i).target
-      if ((taken & (1L << i)) != 0 && !reachedBefore(transitions, taken, i, position)) {
-        val node = matched.addNode(row, position, previous)
-        if (listener != null) listener.onRowMatched(node)
-        if (automaton.accepts(position))
-          completed += Match(node, startRow, matched.times(row), timedOut = false)
-        if (automaton.enabledOnEntry(position) != 0) advances += Advance(position, node, startRow)
-      }
-      i += 1
-    }
-  }
-
-  /** Whether one of the taken transitions before the i-th leads to the same position. */
-  private def reachedBefore(transitions: Array[Transition], taken: Long, i: Int, position: Int): Boolean = {
-    var j = 0
-    while (j < i) {
-      if ((taken & (1L << j)) != 0 && transitions(j).target == position) return true
-      j += 1
-    }
-    false
+    advances.take(initial, outcome.taken, row, -1, row)
   }
 
   private def reportDisabled(
@@ -211,9 +173,4 @@ class Matcher(settings: MatchSettings, predicate: MatchPredicate, listener: Matc
       resolver.resolve(Array.empty, time, emit)
     }
   }
-}
-
-object Matcher {
-  /** A partial match that the row at hand has brought to a position. */
-  private case class Advance(position: Int, node: Int, startRow: Int)
 }

@@ -10,7 +10,6 @@ import org.apache.spark.sql.keyfold.state.{BucketTimers, EventTimeBuffer, KeyedP
   RetainedRowsProcessor, TimerTicks}
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
-import org.apache.spark.unsafe.types.UTF8String
 
 /**
  * Emits the matches of a pattern, one row each, by the key and the match's id. Keys share timer buckets. A
@@ -31,23 +30,18 @@ class PatternProcessor(
   @transient private var buffer: EventTimeBuffer = _
   @transient private var processingTime: Boolean = _
   @transient private lazy val predicate = new MatchConditionEvaluator(conditions, matching.automaton)
-  @transient private lazy val matchColumns =
-    new MatchColumns(conditions, matching.automaton, fold.result.flatMap(_.references).map(_.exprId).toSet)
+  @transient private lazy val emitter = new MatchEmitter(fold, settings, sideOutputs, live, sideOutputRow)
 
   private val keyColumns = fold.keys.init
   private val keySchema = RetainedRowsProcessor.schema(keyColumns)
   private val buffered = BufferedRowLayout(keySchema, conditions.storedRow)
   private val shownMatch = ShownMatchLayout(fold.seen)
   private val stateLayout = PatternStateLayout(conditions.storedRow, settings.ttl.map(_ => shownMatch))
+  private val timer = MatchTimer(settings)
   @transient private lazy val toBuffered = buffered.projection(layout)
 
   @transient protected override lazy val rejects =
     new SideOutputBuilder(conditions.stored, conditions.row, sideOutputs)
-  /** For a match whose columns can't be computed: its key, and the stored columns of its last row. */
-  @transient private lazy val rejectedMatches = {
-    val rest = conditions.stored.filterNot(a => keyColumns.exists(_.exprId == a.exprId))
-    new SideOutputBuilder(keyColumns ++ rest, keyColumns ++ conditions.row, sideOutputs)
-  }
   @transient private lazy val keyJson = new SideOutputBuilder(keyColumns, keyColumns, sideOutputs)
 
   override def stateSchema: StructType = stateLayout.schema
@@ -89,9 +83,9 @@ class PatternProcessor(
   override def handleExpiredTimer(
       bucket: InternalRow,
       times: TimerValues,
-      timer: ExpiredTimerInfo): Iterator[InternalRow] = {
+      fired: ExpiredTimerInfo): Iterator[InternalRow] = {
     out.clear()
-    val (clock, tick) = (EventTime.clock(times, processingTime), timer.getExpiryTimeInMs())
+    val (clock, tick) = (EventTime.clock(times, processingTime), fired.getExpiryTimeInMs())
     if (buffer != null) { buffer.load(clock); matchRows(buffer.due(clock), clock); buffer.save() }
     timers.take(tick).foreach { key =>
       val stored = state.getValue(key)
@@ -124,13 +118,13 @@ class PatternProcessor(
       .map(new MatchTrace(_, matching.automaton, keyJson.json(key), rejects)).orNull
     private val matcher = new Matcher(matching, predicate, trace)
     /** The tick of the timer that is registered for the key. */
-    private var timer =
+    private var registered =
       if (stored == null || EventTime.isDue(stateLayout.timer(stored), clock)) TimerTicks.Never
       else stateLayout.timer(stored)
     private var shownMatches =
       if (stored == null) new ArrayBuffer[InternalRow](0) else stateLayout.shownMatches(stored)
     if (stored != null) stateLayout.restore(stored, matcher)
-    private val emit: Match => Unit = emitMatch
+    private val emit: Match => Unit = emitter.show(key, _, matcher.matched, out, shownMatches)
     private var lastTimeOrBatch = EventTime.NoWatermark
     private var ordinal = 0L
 
@@ -155,32 +149,12 @@ class PatternProcessor(
       MatchedRows.rowId(timeOrBatch, ordinal - 1)
     }
 
-    private def emitMatch(m: Match): Unit = {
-      val matched = matcher.matched
-      val id = UTF8String.fromString(matched.id(m.lastNode))
-      val keyAndId = new JoinedRow(key, InternalRow(id))
-      val columns = new JoinedRow(InternalRow(matched.times(m.startRow), m.endTime, m.timedOut),
-        matchColumns(matched, m.lastNode))
-      try {
-        out += live.upsert(keyAndId, columns, null).copy()
-        settings.ttl.foreach { ttl =>
-          shownMatches += shownMatch(id, m.endTime + ttl, live.before(keyAndId, columns))
-        }
-      } catch { case e: RowError =>
-        val last = matched.rows(matched.row(m.lastNode))
-        out += sideOutputRow(rejectedMatches.rejected(new JoinedRow(key, last), e))
-      }
-    }
-
     /** Expires partial matches and matches that are shown, whether rows have arrived or not. */
     def expire(): Unit = if (clock != EventTime.NoWatermark) {
       matcher.expire(clock)(emit)
       if (trace != null) trace.end(matcher)
       val (expired, left) = shownMatches.partition(shownMatch.expiresAt(_) <= clock)
-      expired.foreach { shown =>
-        val keyAndId = new JoinedRow(key, InternalRow(shownMatch.id(shown)))
-        out += live.delete(keyAndId, shownMatch.row(shown)).copy()
-      }
+      expired.foreach(shown => out += emitter.delete(key, shown))
       shownMatches = left
     }
 
@@ -189,24 +163,10 @@ class PatternProcessor(
         out += sideOutputRow(SideOutput.duplicates(settings.limitLabel, matcher.dropped))
       if (shownMatches.isEmpty && matcher.partials.isEmpty) { if (stored != null) state.removeKey(key) }
       else {
-        val tick = nextTick
-        if (tick < timer) { timers.add(tick, key); timer = tick }
-        state.updateValue(key, stateLayout.encode(timer, matcher, shownMatches))
+        val tick = timer.nextTick(matcher, shownMatches.iterator.map(shownMatch.expiresAt), registered)
+        if (tick < registered) { timers.add(tick, key); registered = tick }
+        state.updateValue(key, stateLayout.encode(registered, matcher, shownMatches))
       }
     }
-
-    /** When something is due; else, if no timer is registered, when all partial matches have expired. */
-    private def nextTick: Long = {
-      val matches = if (matching.emitsOnExpiry) expiry(_.min) else matcher.releaseTime
-      val due = (matches ++ shownMatches.map(shownMatch.expiresAt)).minOption
-      due.map(TimerTicks.firing).getOrElse(if (timer != TimerTicks.Never) timer else cleanupTick)
-    }
-    private def cleanupTick: Long = expiry(_.max).fold(TimerTicks.Never) { time =>
-      val granularity = settings.cleanupGranularityMs
-      -Math.floorDiv(-TimerTicks.firing(time), granularity) * granularity
-    }
-    /** When one of the partial matches expires, by their start times. */
-    private def expiry(which: Iterator[Long] => Long): Option[Long] =
-      matching.within.filter(_ => !matcher.partials.isEmpty).map(_ + which(matcher.partials.startTimes))
   }
 }

@@ -22,7 +22,7 @@ import org.apache.spark.unsafe.types.UTF8String
  * the reason, and the others only count their rows.
  */
 case class CsvHeaderCheck(
-    columns: Seq[String], width: Int, origin: RowOrigin, keep: Boolean, zone: String, base: String,
+    columns: Seq[String], width: Int, origin: RowOrigin, keepRejected: Boolean, zone: String, base: String,
     files: Seq[PartitionedFile] = Nil) extends PartitionStep {
   override def reading(here: Seq[PartitionedFile]): PartitionStep = copy(files = here)
   def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = {
@@ -66,7 +66,7 @@ private class CsvHeaders(h: CsvHeaderCheck) {
 
   private def row(url: String, wrong: Wrong, whole: Boolean): InternalRow = {
     val raw = wrong.lines.mkString("\n")
-    if (!h.keep) throw SideOutputBuilder.badRow(wrong.reason, raw)
+    if (!h.keepRejected) throw SideOutputBuilder.badRow(wrong.reason, raw)
     val file = InputFile.shown(url)
     val side = if (whole) SideOutput.rejectedFile(file, h.origin.stream, wrong.rows, wrong.reason, raw)
       else SideOutput.rejectedFile(file, h.origin.stream, wrong.rows)

@@ -20,7 +20,7 @@ final class RejectionLimit(most: Int, stream: Option[String]) {
   }
 
   private def count(reason: String): Unit = {
-    val kind = SideOutput.kindOf(reason)
+    val kind = RejectionKind.of(reason)
     val known = counted.size < RejectionLimit.MaxKinds || counted.contains(kind)
     val (example, rows) = counted.getOrElse(if (known) kind else "", (reason, 0L))
     counted(if (known) kind else "") = (example, rows + 1)

@@ -87,7 +87,7 @@ final class RowAdmission(gate: RowGate, check: Option[LatenessCheck], keys: Seq[
    * The row is rejected, unless it is a retraction: the row that it retracts was rejected when it arrived.
    */
   def reject(row: InternalRow, reason: String): Admission =
-    if (gateEvaluator.isRetraction(row) || (gate.keep && !limit.keeps(reason))) Filtered
+    if (gateEvaluator.isRetraction(row) || (gate.keepRejected && !limit.keeps(reason))) Filtered
     else divert(gateEvaluator.sideOutputs.rejected(row, reason))
 
   def reject(row: InternalRow, error: RowError): Admission = reject(row, RowError.reason(error))

@@ -17,9 +17,9 @@ case class RowOrigin(stream: Option[String], format: String, options: Map[String
  * declaration. `keepControl`: rows that only advance event time pass, since others are to read them.
  */
 case class RowGate(
-    source: Seq[Attribute], conditions: Seq[Expression], keep: Boolean, zone: String, origin: RowOrigin,
-    maxRejected: Int = RejectionLimit.Default, keepControl: Boolean = false) {
-  def sideOutputs: SideOutputSettings = SideOutputSettings(keep, zone, origin.stream)
+    source: Seq[Attribute], conditions: Seq[Expression], keepRejected: Boolean, zone: String,
+    origin: RowOrigin, maxRejected: Int = RejectionLimit.Default, keepControl: Boolean = false) {
+  def sideOutputs: SideOutputSettings = SideOutputSettings(keepRejected, zone, origin.stream)
   /** The columns that users see. */
   def visible: Seq[Attribute] = source.filterNot(a => InternalColumns.hidden(a.name))
   def index(name: String): Int = source.indexWhere(_.name == name)

@@ -3,33 +3,9 @@ package org.apache.spark.sql.keyfold.rows
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.util.GenericArrayData
-import org.apache.spark.sql.keyfold.expressions.{InternalColumns, MessageOrigin}
+import org.apache.spark.sql.keyfold.expressions.InternalColumns
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
-
-/** Where a rejected row was read. */
-sealed trait RowLocation {
-  /** For people. */
-  def words: Seq[String]
-}
-
-/** A file, and the row's line, or its first byte in a later part of a file. */
-case class FileLocation(file: String, line: Option[Long] = None, byte: Option[Long] = None)
-    extends RowLocation {
-  override def words: Seq[String] =
-    Seq(s"file $file") ++ line.map(n => s"line $n") ++ byte.map(n => s"byte $n")
-}
-
-/** A message of Kafka. */
-case class MessageLocation(topic: UTF8String, partition: Int, offset: Long) extends RowLocation {
-  override def words: Seq[String] = Seq(s"topic $topic", s"partition $partition", s"offset $offset")
-}
-
-object MessageLocation {
-  /** From what `InternalColumns.Message` has. */
-  def apply(origin: InternalRow): MessageLocation = MessageLocation(
-    MessageOrigin.topic(origin).copy(), MessageOrigin.partition(origin), MessageOrigin.offset(origin))
-}
 
 /**
  * The side output of a row: what `InternalColumns.SideOutput` holds for a row that is not folded, null for
@@ -87,7 +63,7 @@ object SideOutput {
     if (row.isNullAt(column)) null else row.getStruct(column, schema.length)
 
   def kind(side: InternalRow): UTF8String = side.getUTF8String(kindAt)
-  def raw(side: InternalRow): String = side.getString(rawAt)
+  def raw(side: InternalRow): String = if (hasRaw(side)) side.getString(rawAt) else null
   def isReplayed(side: InternalRow): Boolean = kind(side) == Replayed
   def isLate(side: InternalRow): Boolean = kind(side) == Late
   def isDuplicate(side: InternalRow): Boolean = kind(side) == Duplicate
@@ -95,7 +71,10 @@ object SideOutput {
   /** A rejected row, and not a count of them. */
   def isRejectedRow(side: InternalRow): Boolean = kind(side) == Rejected && side.isNullAt(countAt)
   def hasRaw(side: InternalRow): Boolean = !side.isNullAt(rawAt)
-  def reason(side: InternalRow): String = if (side.isNullAt(reasonAt)) "" else side.getString(reasonAt)
+  def hasReason(side: InternalRow): Boolean = !side.isNullAt(reasonAt)
+  def reason(side: InternalRow): String = if (hasReason(side)) side.getString(reasonAt) else ""
+  def stream(side: InternalRow): Option[String] = Option(side.getUTF8String(streamAt)).map(_.toString)
+  def file(side: InternalRow): String = side.getString(fileAt)
   /** How many rejected rows it stands for: one, unless it only counts them. */
   def rejectedRows(side: InternalRow): Long = if (side.isNullAt(countAt)) 1L else count(side)
   /** The watermark for which a row was late. */
@@ -142,11 +121,6 @@ object SideOutput {
     side
   }
 
-  private val ownValues = "\"[^\"]*\"|'[^']*'|[+-]?\\d[\\w.:+-]*".r
-
-  /** A reason without the row's own values, numbers and times. */
-  def kindOf(reason: String): String = ownValues.replaceAllIn(reason, "...")
-
   /** A row that missed `missed` windows, of which the newest ended at `lastEnd`. */
   def late(reason: String, raw: String, stream: Option[String], time: Long, watermark: Long, missed: Long,
       windows: Seq[(Long, Long)], lastEnd: Long): InternalRow = {
@@ -177,8 +151,7 @@ object SideOutput {
   /** The late row that a replayed row is again, because the windows it missed are no longer kept. */
   def expiredReplay(replayed: InternalRow, windows: Seq[(Long, Long)]): InternalRow = {
     val side = create(Late)
-    val stream = Option(replayed.getUTF8String(streamAt)).map(_.toString)
-    set(side, "replayed after its windows were no longer kept", raw(replayed), stream)
+    set(side, "replayed after its windows were no longer kept", raw(replayed), stream(replayed))
     side.update(eventTimeAt, replayed.getLong(eventTimeAt))
     side.update(watermarkAt, watermark(replayed))
     setMissed(side, windows.length, windows, windows.map(_._2).max)
@@ -211,22 +184,4 @@ object SideOutput {
     side.update(countAt, count)
     side
   }
-
-  /** Parts of rejected files, from any number of tasks, as one side output per file. */
-  def mergedFiles(parts: Iterator[InternalRow]): Seq[InternalRow] = {
-    val files = scala.collection.mutable.LinkedHashMap.empty[(UTF8String, UTF8String), GenericInternalRow]
-    parts.foreach { part =>
-      val key = (part.getUTF8String(streamAt), part.getUTF8String(fileAt))
-      val known = files.getOrElseUpdate((clone(key._1), clone(key._2)), create(File))
-      known.update(streamAt, clone(key._1))
-      known.update(fileAt, clone(key._2))
-      known.update(countAt, (if (known.isNullAt(countAt)) 0L else known.getLong(countAt)) + count(part))
-      if (!part.isNullAt(reasonAt)) {
-        known.update(reasonAt, clone(part.getUTF8String(reasonAt)))
-        known.update(rawAt, clone(part.getUTF8String(rawAt)))
-      }
-    }
-    files.values.toSeq
-  }
-  private def clone(text: UTF8String): UTF8String = if (text == null) null else text.clone()
 }

@@ -9,7 +9,7 @@ import org.apache.spark.sql.keyfold.expressions.RowError
  * What is done with rows that can't be used: kept or fatal, in which zone their times are written, and of
  * which stream they are.
  */
-case class SideOutputSettings(keep: Boolean, zone: String, stream: Option[String])
+case class SideOutputSettings(keepRejected: Boolean, zone: String, stream: Option[String])
 
 /**
  * Builds the side outputs of rows with the columns `input`; `row` is the part of them that is kept as JSON.
@@ -40,7 +40,7 @@ class SideOutputBuilder(row: Expression, input: Seq[Attribute], settings: SideOu
       reason: String, raw: String, cause: Option[String], location: Option[RowLocation]): InternalRow = {
     // One of Spark's own exceptions: a driver may not have the kernel's classes where it reads a task's
     // failure.
-    if (!keep) {
+    if (!keepRejected) {
       val details = cause ++ location.toSeq.flatMap(_.words)
       val full = if (details.isEmpty) reason else s"$reason (${details.mkString(", ")})"
       throw SideOutputBuilder.badRow(full, raw)

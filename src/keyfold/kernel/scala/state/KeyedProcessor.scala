@@ -32,6 +32,8 @@ abstract class KeyedProcessor(
   /** The table rows of a stored state. */
   def shown(key: InternalRow, stored: InternalRow): Iterator[InternalRow]
   def stateSchema: StructType
+  /** The closed windows that are kept, as they are stored. */
+  def keptSchema: StructType = new StructType
   /** The table row of a closed window that is kept. */
   def shownKept(key: InternalRow, stored: InternalRow): Iterator[InternalRow] = Iterator.empty
 
@@ -55,6 +57,22 @@ abstract class KeyedProcessor(
   /** Merges a stored state into a buffer. */
   protected def mergeInto(b: InternalRow, stored: InternalRow): Unit =
     live.merge(b, prefixed(emptyPrefix, stored))
+
+  /** A stored state, or null, with one more row, or one more partial state, as it is stored. */
+  protected def plus(stored: InternalRow, row: InternalRow): InternalRow =
+    if (layout.ordered) live.plus(stored, row)
+    else {
+      val b = if (stored == null) live.zero() else live.load(stored)
+      live.merge(b, row)
+      live.stored(b)
+    }
+
+  /** Two stored states as one. */
+  protected def merged(a: InternalRow, b: InternalRow): InternalRow = {
+    val buffer = live.load(a)
+    mergeInto(buffer, b)
+    live.stored(buffer)
+  }
 
   /** The event time of a row; zero if the stream has none. */
   protected def time(row: InternalRow): Long = layout.time(row)

@@ -41,7 +41,7 @@ class RecomputedAggregateProcessor(
   }
 
   override def shown(key: InternalRow, stored: InternalRow): Iterator[InternalRow] =
-    Iterator.single(live.upsert(key, folded(packing.unpack(stored, 1)), null))
+    Iterator.single(live.upsert(key, folded(stateLayout.rows(stored)), null))
   override protected def before(key: InternalRow, stored: InternalRow): InternalRow =
-    live.before(key, folded(packing.unpack(stored, 1)))
+    live.before(key, folded(stateLayout.rows(stored)))
 }

@@ -16,7 +16,8 @@ import org.apache.spark.sql.types._
 abstract class RetainedRowsProcessor(
     fold: AggregateFold, layout: ShuffledRowLayout, settings: SideOutputSettings, kept: Seq[Attribute],
     ttlMs: Option[Long]) extends TtlProcessor(fold, layout, settings, ttlMs) {
-  protected def packing: StructPacking
+  protected def stateLayout: RetainedRowsLayout
+  override def stateSchema: StructType = stateLayout.schema
   protected def at(e: InternalRow): Long
 
   /** A row of the shuffle as it is kept: its time, then its columns. */
@@ -30,16 +31,16 @@ abstract class RetainedRowsProcessor(
   protected def store(
       stored: InternalRow, expired: Boolean, newest: Long, all: ArrayBuffer[InternalRow],
       times: TimerValues): Unit = {
-    val before = if (stored == null || expired) Long.MinValue else stored.getLong(0)
+    val before = if (stored == null || expired) Long.MinValue else stateLayout.seenMs(stored)
     val seen = if (processingTime) now(times) else math.max(before, Math.floorDiv(newest, 1000L))
     if (ttlMs.isDefined && stored == null) getHandle.registerTimer(expiry(seen))
-    state.update(new GenericInternalRow(Array[Any](seen, packing.pack(all))))
+    state.update(stateLayout.encode(seen, all))
   }
 
   override def handleExpiredTimer(
       key: InternalRow, times: TimerValues, timer: ExpiredTimerInfo): Iterator[InternalRow] = {
     val stored = state.get()
-    if (stored == null) Iterator.empty else expire(key, expiry(stored.getLong(0)), times)
+    if (stored == null) Iterator.empty else expire(key, expiry(stateLayout.seenMs(stored)), times)
   }
 
   /** Rejects rows for what a user's expression threw. */

@@ -7,7 +7,6 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.AggregateFold
 import org.apache.spark.sql.keyfold.rows.SideOutputSettings
 import org.apache.spark.sql.streaming._
-import org.apache.spark.sql.types._
 
 /** A row as it arrived, and as it is kept. */
 case class ArrivedRow(row: InternalRow, kept: InternalRow)
@@ -21,9 +20,9 @@ abstract class RetractableRowsProcessor(
     fold: AggregateFold, layout: ShuffledRowLayout, settings: SideOutputSettings, kept: Seq[Attribute],
     retraction: RetractionLayout, ttlMs: Option[Long])
     extends RetainedRowsProcessor(fold, layout, settings, kept, ttlMs) {
-  override protected val packing: StructPacking = StructPacking(RetainedRowsProcessor.schema(kept))
+  override protected val stateLayout: RetainedRowsLayout =
+    RetainedRowsLayout(RetainedRowsProcessor.schema(kept))
   override protected def at(e: InternalRow): Long = e.getLong(0)
-  override def stateSchema: StructType = new StructType().add("seen", LongType).add("rows", packing.dataType)
   protected val retracting: Boolean = retraction.retracting
 
   /** Emits the changes from `old` to `all`, the rows of the key; returns the rows to keep. */
@@ -38,9 +37,9 @@ abstract class RetractableRowsProcessor(
     val batch = copies(rows)
     inOrder(batch)
     out.clear()
-    val expired = stored != null && over(stored.getLong(0), times)
+    val expired = stored != null && over(stateLayout.seenMs(stored), times)
     if (expired) out ++= deletes(key, stored)
-    val old = if (stored == null || expired) new ArrayBuffer[InternalRow](0) else packing.unpack(stored, 1)
+    val old = if (stored == null || expired) new ArrayBuffer[InternalRow](0) else stateLayout.rows(stored)
     val (all, arrived) = if (retracting) applied(old, batch) else added(old, batch)
     val left = emit(key, old, all, arrived)
     if (left.nonEmpty) store(stored, expired, time(batch.last), left, times)

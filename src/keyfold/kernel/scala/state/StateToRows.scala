@@ -9,10 +9,10 @@ import org.apache.spark.sql.keyfold.physical.PartitionStep
  */
 case class StateToRows(processor: KeyedProcessor, keys: Int, kept: Boolean) extends PartitionStep {
   def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = {
-    val width = processor.stateSchema.length
+    val width = (if (kept) processor.keptSchema else processor.stateSchema).length
     rows.flatMap { r =>
-      val key = r.getStruct(0, keys)
-      if (kept) processor.shownKept(key, r.getStruct(1, 3)) else processor.shown(key, r.getStruct(1, width))
+      val (key, stored) = (r.getStruct(0, keys), r.getStruct(1, width))
+      if (kept) processor.shownKept(key, stored) else processor.shown(key, stored)
     }
   }
 }

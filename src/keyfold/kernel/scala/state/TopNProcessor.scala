@@ -58,7 +58,7 @@ class TopNProcessor(
   }
 
   private def ranked(stored: InternalRow): Iterator[(InternalRow, Int)] =
-    first(packing.unpack(stored, 1)).iterator.zipWithIndex
+    first(stateLayout.rows(stored)).iterator.zipWithIndex
 
   override def shown(key: InternalRow, stored: InternalRow): Iterator[InternalRow] =
     ranked(stored).map { case (row, i) => live.upsert(keyOf(key, i), row, null) }

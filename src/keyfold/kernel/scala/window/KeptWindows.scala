@@ -9,6 +9,17 @@ import org.apache.spark.sql.keyfold.state.TimerTicks
 import org.apache.spark.sql.streaming.{MapState, StatefulProcessorHandle, TTLConfig}
 import org.apache.spark.sql.types.{LongType, StructType}
 
+/** A closed window that is kept for replays: its bounds, and its state as it is stored. */
+case class KeptWindowLayout(state: StructType) {
+  val schema: StructType =
+    new StructType().add("start", LongType).add("end", LongType).add("state", state)
+
+  def decode(stored: InternalRow): WindowState =
+    WindowState(stored.getLong(0), stored.getLong(1), stored.getStruct(2, state.length))
+  def encode(w: WindowState): InternalRow =
+    new GenericInternalRow(Array[Any](w.start, w.end, w.state))
+}
+
 /** What replayed rows change of a kept window: its new state, or its removal. */
 case class Correction(window: WindowState, removed: Boolean)
 
@@ -17,16 +28,15 @@ case class Correction(window: WindowState, removed: Boolean)
  * so that they are entries of a map, by the tick of their end, each with a timer for its expiry. Corrections
  * are collected while a batch's replays are folded, and are stored once, when all of them are.
  */
-class KeptWindows(handle: StatefulProcessorHandle, stateSchema: StructType, keepMicros: Long) {
+class KeptWindows(handle: StatefulProcessorHandle, layout: KeptWindowLayout, keepMicros: Long) {
   private val stored: MapState[InternalRow, InternalRow] = handle.getMapState[InternalRow, InternalRow](
     KeptWindows.Variable,
     InternalRowEncoder.encoder(TimerTicks.schema),
-    InternalRowEncoder.encoder(KeptWindows.schema(stateSchema)),
+    InternalRowEncoder.encoder(layout.schema),
     TTLConfig.NONE)
   private var corrections: LinkedHashMap[Long, Correction] = LinkedHashMap.empty
 
   private def entry(tick: Long): InternalRow = new GenericInternalRow(Array[Any](tick))
-  private def window(entry: InternalRow): WindowState = KeptWindows.window(entry, stateSchema.length)
 
   def replace(w: WindowState): Unit = corrections(TimerTicks.of(w.end)) = Correction(w, removed = false)
   def remove(w: WindowState): Unit = corrections(TimerTicks.of(w.end)) = Correction(w, removed = true)
@@ -56,7 +66,7 @@ class KeptWindows(handle: StatefulProcessorHandle, stateSchema: StructType, keep
   def put(w: WindowState): Unit = {
     val tick = TimerTicks.of(w.end)
     if (!stored.containsKey(entry(tick))) handle.registerTimer(math.max(1L, tick + keepMicros / 1000))
-    stored.updateValue(entry(tick), new GenericInternalRow(Array[Any](w.start, w.end, w.state)))
+    stored.updateValue(entry(tick), layout.encode(w))
   }
 
   def delete(tick: Long): Unit = stored.removeKey(entry(tick))
@@ -64,12 +74,12 @@ class KeptWindows(handle: StatefulProcessorHandle, stateSchema: StructType, keep
   /** The kept window that ends at a tick, as the batch's replays have left it. */
   def get(tick: Long): Option[WindowState] = corrections.get(tick) match {
     case Some(correction) => if (correction.removed) None else Some(correction.window)
-    case None => Option(stored.getValue(entry(tick))).map(window)
+    case None => Option(stored.getValue(entry(tick))).map(layout.decode)
   }
 
   /** All kept windows of the key, as the batch's replays have left them. */
   def all: Seq[WindowState] = {
-    val unchanged = stored.values().map(r => window(r.copy()))
+    val unchanged = stored.values().map(r => layout.decode(r.copy()))
       .filterNot(w => corrections.contains(TimerTicks.of(w.end)))
     unchanged.toSeq ++ corrections.values.filterNot(_.removed).map(_.window)
   }
@@ -82,10 +92,4 @@ class KeptWindows(handle: StatefulProcessorHandle, stateSchema: StructType, keep
 object KeptWindows {
   /** The state variable of kept windows. */
   val Variable = "kept"
-
-  def schema(state: StructType): StructType =
-    new StructType().add("start", LongType).add("end", LongType).add("state", state)
-
-  def window(stored: InternalRow, stateWidth: Int): WindowState =
-    WindowState(stored.getLong(0), stored.getLong(1), stored.getStruct(2, stateWidth))
 }

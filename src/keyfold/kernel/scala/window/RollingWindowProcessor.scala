@@ -8,9 +8,8 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, InternalColumns, RowError}
 import org.apache.spark.sql.keyfold.rows.{EventTime, SideOutputSettings}
-import org.apache.spark.sql.keyfold.state.{RetainedRowsProcessor, ShuffledRowLayout, StructPacking}
+import org.apache.spark.sql.keyfold.state.{RetainedRowsLayout, RetainedRowsProcessor, ShuffledRowLayout}
 import org.apache.spark.sql.streaming._
-import org.apache.spark.sql.types._
 
 /**
  * Rolling and last-N windows, one table row per key: over a trailing time span that ends at the newest row,
@@ -30,18 +29,16 @@ class RollingWindowProcessor(
 
   private val inPanes = window.pane.isDefined
   private val startAt = fold.state.indexWhere(_.name == InternalColumns.Start)
-  override protected val packing: StructPacking =
-    StructPacking(if (inPanes) fold.schema else RetainedRowsProcessor.schema(retained))
-
-  override def stateSchema: StructType =
-    new StructType().add("seen", LongType).add(if (inPanes) "panes" else "rows", packing.dataType)
+  override protected val stateLayout: RetainedRowsLayout =
+    if (inPanes) RetainedRowsLayout(fold.schema, "panes")
+    else RetainedRowsLayout(RetainedRowsProcessor.schema(retained))
 
   override def handleInputRows(
       key: InternalRow, rows: Iterator[InternalRow], times: TimerValues): Iterator[InternalRow] = {
     if (key.anyNull) return rows.map(r => sideOutputRow(layout.sideOutput(r)))
     val stored = state.get()
-    val expired = stored != null && over(stored.getLong(0), times)
-    val old = if (stored == null || expired) new ArrayBuffer[InternalRow](0) else packing.unpack(stored, 1)
+    val expired = stored != null && over(stateLayout.seenMs(stored), times)
+    val old = if (stored == null || expired) new ArrayBuffer[InternalRow](0) else stateLayout.rows(stored)
     val batch = copies(rows)
     inOrder(batch)
     out.clear()
@@ -160,7 +157,7 @@ class RollingWindowProcessor(
   }
 
   private def aggregate(stored: InternalRow): InternalRow = {
-    val all = packing.unpack(stored, 1)
+    val all = stateLayout.rows(stored)
     if (inPanes) mergedPanes(all)
     else {
       val b = live.zero()

@@ -29,7 +29,8 @@ abstract class WindowProcessor(
   /** Windows that end at or before this time have been closed. */
   @transient protected var closed: Long = _
   protected val startAt: Int = fold.state.indexWhere(_.name == InternalColumns.Start)
-  private val packing = StatePacking.of(fold)
+  private val stateLayout = WindowStateLayout(StatePacking.of(fold))
+  private val keptLayout = KeptWindowLayout(fold.schema)
   @transient private lazy val changes = new WindowChanges(live, fold.previous)
 
   /** Closes the windows that end at or before the watermark. */
@@ -42,19 +43,18 @@ abstract class WindowProcessor(
   protected def nextEnd: Long
   protected def openWindows: Iterator[WindowState]
 
-  override def stateSchema: StructType =
-    new StructType().add("due", LongType).add("closed", LongType).add("open", packing.dataType)
+  override def stateSchema: StructType = stateLayout.schema
 
   override def init(mode: OutputMode, time: TimeMode): Unit = {
     val encoder = InternalRowEncoder.encoder(stateSchema)
     state = getHandle.getValueState[InternalRow]("state", encoder, TTLConfig.NONE)
-    emission.keep.foreach(keep => kept = new KeptWindows(getHandle, fold.schema, keep))
+    emission.keep.foreach(keep => kept = new KeptWindows(getHandle, keptLayout, keep))
   }
 
   private def load(stored: InternalRow): Unit = {
-    open = if (stored == null) new ArrayBuffer[InternalRow](16) else packing.unpack(stored, 2)
-    timer = if (stored == null) TimerTicks.Never else stored.getLong(0)
-    closed = if (stored == null) EventTime.NoWatermark else stored.getLong(1)
+    open = if (stored == null) new ArrayBuffer[InternalRow](16) else stateLayout.open(stored)
+    timer = if (stored == null) TimerTicks.Never else stateLayout.timer(stored)
+    closed = if (stored == null) EventTime.NoWatermark else stateLayout.closed(stored)
   }
 
   override def handleInputRows(
@@ -141,8 +141,7 @@ abstract class WindowProcessor(
       if (deleteTimer && oldTimer != TimerTicks.Never) getHandle.deleteTimer(TimerTicks.firing(oldTimer))
       if (timer != TimerTicks.Never) getHandle.registerTimer(TimerTicks.firing(timer))
     }
-    if (timer != TimerTicks.Never)
-      state.update(new GenericInternalRow(Array[Any](timer, closed, packing.pack(open))))
+    if (timer != TimerTicks.Never) state.update(stateLayout.encode(timer, closed, open))
     else if (oldTimer != TimerTicks.Never) state.clear()
   }
 
@@ -178,21 +177,6 @@ abstract class WindowProcessor(
     kept.replace(w)
   }
 
-  /** A stored state, or null, with one more row, or one more partial state, as it is stored. */
-  protected def plus(stored: InternalRow, row: InternalRow): InternalRow =
-    if (layout.ordered) live.plus(stored, row)
-    else {
-      val b = if (stored == null) live.zero() else live.load(stored)
-      live.merge(b, row)
-      live.stored(b)
-    }
-
-  protected def merged(a: InternalRow, b: InternalRow): InternalRow = {
-    val buffer = live.load(a)
-    mergeInto(buffer, b)
-    live.stored(buffer)
-  }
-
   override def shown(key: InternalRow, stored: InternalRow): Iterator[InternalRow] = {
     load(stored)
     out.clear()
@@ -200,8 +184,8 @@ abstract class WindowProcessor(
     out.iterator
   }
 
+  override def keptSchema: StructType = keptLayout.schema
   override def shownKept(key: InternalRow, stored: InternalRow): Iterator[InternalRow] = {
-    val w = KeptWindows.window(stored, fold.state.length)
-    Iterator.single(changes.last(key, w, null, closed = true))
+    Iterator.single(changes.last(key, keptLayout.decode(stored), null, closed = true))
   }
 }
