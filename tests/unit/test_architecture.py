@@ -35,6 +35,7 @@ ENGINE_ORDER = [
     "storage",
     "jvm",
     "startup_phases",
+    "session_settings",
     "session",
     "spark_errors",
     "kafka",

@@ -15,7 +15,7 @@ import pytest
 from keyfold.engine.log import retention, side_outputs
 from keyfold.engine.log.log_writer import LogWriter
 from keyfold.engine.log.table_log import TableLog
-from keyfold.engine.session import log_settings
+from keyfold.engine.session_settings import log_settings
 from keyfold.engine.sources import json_rows
 from keyfold.engine.storage import layout as homes
 from keyfold.engine.storage.lease import Lease

@@ -33,14 +33,15 @@ def opened_place(app: str | None, home: str | None) -> Iterator[AppHome]:
 
 def on_disk(app: str | None, home: Path) -> AppHome:
     """The same in a home on a local disk."""
-    from keyfold.engine.storage.layout import AppHome, apps
+    from keyfold.engine.storage.home_names import apps
+    from keyfold.engine.storage.layout import AppHome
 
     known = {*apps(home), *(path.parent.name for path in home.glob("*/savepoints"))}
     return AppHome(home.resolve() / _chosen(app, sorted(known), home))
 
 
 def _chosen(app: str | None, known: list[str], home: object) -> str:
-    from keyfold.engine.storage.layout import resolved
+    from keyfold.engine.storage.home_names import resolved
     from keyfold.errors import BadOption
 
     if app is None and len(known) > 1:

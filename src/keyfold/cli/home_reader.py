@@ -44,7 +44,7 @@ def is_elsewhere(home: str | None) -> bool:
 @contextmanager
 def opened(name: str, home: str | None) -> Iterator[tuple[ViewStore, TableReader]]:
     """The view store of an app and the reader of one of its tables."""
-    from keyfold.engine.storage.layout import find
+    from keyfold.engine.storage.home_names import find
     from keyfold.views.reader import TableReader
     from keyfold.views.stores import open_store
 
@@ -63,7 +63,7 @@ def opened_app(name: str, home: str | None, *, any_files: bool = False) -> Itera
     A home that is not on a local disk is opened through Spark, which takes some seconds to start.
     `any_files`: also an app of which nothing is left but files of tables.
     """
-    from keyfold.engine.storage.layout import find_remote
+    from keyfold.engine.storage.home_names import find_remote
     from keyfold.settings import load
 
     if not is_elsewhere(home):
@@ -75,7 +75,8 @@ def opened_app(name: str, home: str | None, *, any_files: bool = False) -> Itera
 
 
 def _on_disk(name: str, home: Path, any_files: bool) -> tuple[AppHome, str]:
-    from keyfold.engine.storage.layout import AppHome, find
+    from keyfold.engine.storage.home_names import find
+    from keyfold.engine.storage.layout import AppHome
 
     try:
         return find(home, name)

@@ -10,7 +10,7 @@ import typer
 def complete_app(incomplete: str) -> list[str]:
     """The apps of the home, for shell completion."""
     from keyfold.cli.home_reader import home_of
-    from keyfold.engine.storage.layout import apps
+    from keyfold.engine.storage.home_names import apps
 
     return [name for name in apps(home_of(None)) if name.startswith(incomplete)]
 
@@ -18,7 +18,8 @@ def complete_app(incomplete: str) -> list[str]:
 def complete_table(incomplete: str) -> list[str]:
     """The tables of the home, as app.table, for shell completion."""
     from keyfold.cli.home_reader import home_of
-    from keyfold.engine.storage.layout import AppHome, apps
+    from keyfold.engine.storage.home_names import apps
+    from keyfold.engine.storage.layout import AppHome
 
     home = home_of(None)
     plans = {app: AppHome(home / app).read_plan() or {} for app in apps(home)}

@@ -25,7 +25,7 @@ from keyfold.plan.nodes import (
     Where,
     name_of,
 )
-from keyfold.plan.validate import arguments, dedup, enrich, joins, retraction
+from keyfold.plan.validate import arguments, dedup, enrich, join, retraction
 from keyfold.plan.validate.table_options import key_column
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Stream:
         """
         site = call_site()
         where = self._location(site)
-        node = joins.join(self.node, self._other(other, "join", where), on, within, how, where)
+        node = join.join(self.node, self._other(other, "join", where), on, within, how, where)
         return Stream(self.app, replace(node, site=site))
 
     def enrich(

@@ -15,7 +15,6 @@ from typing import Any, Final, Literal
 from keyfold.demo.generate import PRODUCTS, REGIONS
 
 Kind = Literal["good", "late", "bad"]
-SCHEMA: Final = "id string, customer string, region string, product string, amount double, at timestamp"
 _SLICE_SECONDS: Final = 0.02
 _FAST_SLICE: Final = 1_000
 

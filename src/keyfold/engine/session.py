@@ -11,12 +11,16 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keyfold import private
 from keyfold.engine import cluster, limits
-from keyfold.engine.jvm.command import JAVA_OPTIONS
 from keyfold.engine.jvm.launch import Launch
+from keyfold.engine.session_settings import (
+    STORE,
+    STREAMING,
+    jars_of,
+    memory_and_batches,
+    wanted_of,
+)
 from keyfold.engine.startup_phases import Tell, brief
-from keyfold.engine.storage.files import replace_file
 from keyfold.errors import ConnectRefused, KeyfoldError, RunError
 from keyfold.kernel.build import java, kernel_jar
 from keyfold.settings import Settings, load
@@ -24,66 +28,8 @@ from keyfold.settings import Settings, load
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_STORE = "spark.sql.streaming.stateStore"
-_CHECKPOINT_FILES = "org.apache.spark.sql.execution.keyfold.io.LocalCheckpointFiles"
-
-# What a stream of keyfold's needs or was measured to run best with (docs/checkpoints.md).
-STREAMING: dict[str, str] = {
-    f"{_STORE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-    f"{_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
-    # Counting rows costs a read per write: 2.5 times slower.
-    f"{_STORE}.rocksdb.trackTotalNumberOfRows": "false",
-    # One cache and one bound on memory for all state stores of a JVM; see `memory_and_batches`.
-    f"{_STORE}.rocksdb.boundedMemoryUsage": "true",
-    # Of two attempts of a task, the one that the commit log names wrote the state that counts.
-    f"{_STORE}.checkpointFormatVersion": "2",
-    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "true",
-    # One store for both sides of a join, from which expired rows are removed without a scan.
-    "spark.sql.streaming.join.stateFormatVersion": "4",
-    # An idle query looks for new input this often.
-    "spark.sql.streaming.pollingDelay": "50ms",
-    # Progress reports are kept for status; a few are enough.
-    "spark.sql.streaming.numRecentProgressUpdates": "20",
-    "spark.sql.session.timeZone": "UTC",
-    # Rows of a state come to the driver in record batches of this size, where a view is rebuilt from it.
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
-}
-
-# Set when the JVM starts, so only on a session of our own.
-STARTING: dict[str, str] = {
-    "spark.driver.maxResultSize": "0",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.sql.shuffle.partitions": "",  # see cluster.partitions
-    # Halves the time of a small batch. Queries need the class when they start: only a JVM of our own has it.
-    "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
-}
-
-# On a local master nobody else has to reach the driver.
-LOOPBACK: dict[str, str] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-
-# A JVM whose heap is full would continue without the threads it lost; with this option it ends instead.
-_FULL_HEAP = "-XX:+ExitOnOutOfMemoryError"
-
 # A JVM that was started before it is needed; see `ahead`.
 _ahead: list[Launch] = []
-
-LOGGING = """\
-rootLogger.level = warn
-rootLogger.appenderRef.file.ref = file
-appender.file.type = RollingFile
-appender.file.name = file
-appender.file.fileName = {log}
-appender.file.filePattern = {log}.%i
-appender.file.filePermissions = rw-------
-appender.file.layout.type = PatternLayout
-appender.file.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss}} %p %c{{1}}: %m%n%ex
-appender.file.policies.type = Policies
-appender.file.policies.size.type = SizeBasedTriggeringPolicy
-appender.file.policies.size.size = 50MB
-appender.file.strategy.type = DefaultRolloverStrategy
-appender.file.strategy.max = 2
-"""
 
 
 def own_session(
@@ -198,54 +144,6 @@ def _running_session() -> SparkSession | None:
     return SparkSession.getActiveSession() or SparkSession._instantiatedSession
 
 
-def wanted_of(settings: Settings, jar: Path, extra: Mapping[str, str]) -> dict[str, str]:
-    """The settings of a session of keyfold's own; the user's override them, or are added."""
-    own = {**settings.spark, **extra}
-    # With spark-submit the master is the submitted one, unless a setting says otherwise.
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    master = own.get("spark.master") or settings.master or ("" if submitted else "local[*]")
-    logging = f"-Dlog4j2.configurationFile={log_settings(settings).as_uri()}"
-    wanted: dict[str, str] = {
-        **STREAMING,
-        **STARTING,
-        **memory_and_batches(settings),
-        **({} if cluster.is_local(master or None) else cluster.executor_memory(own, settings.state_memory)),
-        # Executors on other machines must be able to reach the driver.
-        **(LOOPBACK if master and cluster.is_local(master) else {}),
-        "spark.app.name": "keyfold",
-        "spark.master": master,
-        "spark.driver.memory": settings.driver_memory,
-        **own,
-        "spark.jars": ",".join(dict.fromkeys((str(jar), *_jars(own)))),
-        # Of two options for the same thing Java uses the last: the user's.
-        JAVA_OPTIONS: f"{logging} {_FULL_HEAP} {own.get(JAVA_OPTIONS, '')}".strip(),
-    }
-    return {key: value for key, value in wanted.items() if value}
-
-
-def memory_and_batches(settings: Settings) -> dict[str, str]:
-    """The settings that bound the memory of state, and the size of a batch."""
-    return {
-        f"{_STORE}.rocksdb.maxMemoryUsageMB": str(max(1, limits.bytes_of(settings.state_memory) >> 20)),
-        limits.FILES: str(settings.batch_files),
-        limits.BYTES: str(limits.bytes_of(settings.batch_bytes)),
-    }
-
-
-def _jars(settings: Mapping[str, str]) -> list[str]:
-    return [jar.strip() for jar in settings.get("spark.jars", "").split(",") if jar.strip()]
-
-
-def log_settings(settings: Settings) -> Path:
-    """Sends Spark's and Java's logs to files in the home; errors that matter are raised as exceptions."""
-    home = settings.local_directory
-    private.directory(home)
-    for log in (home / "java.log", *home.glob("spark.log*")):
-        private.tighten(log)
-    replace_file(home / "log4j2.properties", LOGGING.format(log=home / "spark.log").encode())
-    return home / "log4j2.properties"
-
-
 def users_session(spark: Any, settings: Settings) -> SparkSession:
     """A copy of the user's session: their settings win, theirs stays untouched, the kernel is added."""
     refuse_connect(spark)
@@ -257,7 +155,7 @@ def users_session(spark: Any, settings: Settings) -> SparkSession:
         own = key in settings.spark or key in (limits.FILES, limits.BYTES)
         if key != "spark.jars" and (own or not conf.contains(key)):
             copy.conf.set(key, value)
-    provider = f"{_STORE}.providerClass"
+    provider = f"{STORE}.providerClass"
     if copy.conf.get(provider) != STREAMING[provider]:
         raise RunError(
             "this session's state store is not RocksDB",
@@ -265,7 +163,7 @@ def users_session(spark: Any, settings: Settings) -> SparkSession:
             hint=f"leave {provider} unset; timers and the kernel's state need RocksDB",
         )
     added = [] if kernel_loaded(copy) else [str(kernel_jar(settings.kernel_dir))]
-    for jar in (*added, *_jars(settings.spark)):
+    for jar in (*added, *jars_of(settings.spark)):
         copy._jsparkSession.sessionState().resourceLoader().addJar(jar)
     return checked(copy)
 

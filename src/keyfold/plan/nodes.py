@@ -22,21 +22,6 @@ if TYPE_CHECKING:
 Expr: TypeAlias = str | Callable[[], Any]
 """A Spark SQL expression, or a function without arguments that returns a Spark `Column`."""
 
-
-class ColumnExpression:
-    """A Spark `Column` that the user made with a session, as a function that returns it."""
-
-    def __init__(self, column: Any) -> None:
-        self._column = column
-        self.text = str(column._jc.toString())
-
-    def __call__(self) -> Any:
-        return self._column
-
-    def __repr__(self) -> str:
-        return f"ColumnExpression({self.text})"
-
-
 Named: TypeAlias = tuple[tuple[str, Expr], ...]
 """Expressions by name, in the order of the declaration."""
 

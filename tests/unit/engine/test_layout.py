@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from keyfold.engine.storage import files
+from keyfold.engine.storage import files, home_names
 from keyfold.engine.storage import layout as homes
 from keyfold.engine.storage.stored_file import StoredFile
 from keyfold.errors import HomeUnusable, QueryError
@@ -28,16 +28,16 @@ def test_a_broken_plan_is_named(tmp_path: Path) -> None:
 
 def test_a_table_is_found_by_its_full_name_or_alone_where_there_is_one_app(tmp_path: Path) -> None:
     with pytest.raises(QueryError) as none:
-        homes.find(tmp_path, "totals")
+        home_names.find(tmp_path, "totals")
     assert none.value.reason == "not_ready"
     homes.app_home(tmp_path, "shop").write_plan({})
-    assert homes.find(tmp_path, "totals")[1] == "totals"
-    assert homes.find(tmp_path, "shop.totals")[0].path.name == "shop"
+    assert home_names.find(tmp_path, "totals")[1] == "totals"
+    assert home_names.find(tmp_path, "shop.totals")[0].path.name == "shop"
     with pytest.raises(QueryError, match="shop"):
-        homes.find(tmp_path, "shap.totals")
+        home_names.find(tmp_path, "shap.totals")
     homes.app_home(tmp_path, "bank").write_plan({})
     with pytest.raises(QueryError, match=r"shop\.totals"):
-        homes.find(tmp_path, "totals")
+        home_names.find(tmp_path, "totals")
 
 
 def test_a_replaced_file_leaves_nothing_beside_it(tmp_path: Path) -> None:

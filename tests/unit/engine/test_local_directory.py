@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from keyfold.engine.session import log_settings
+from keyfold.engine.session_settings import log_settings
 from keyfold.engine.storage.layout import AppHome, app_home
 from keyfold.errors import HomeUnusable
 from keyfold.settings import load

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from keyfold.engine import session
 from keyfold.engine.jvm.launch import properties, submitting
 from keyfold.engine.jvm.scratch import Scratch
+from keyfold.engine.session_settings import wanted_of
 from keyfold.settings import load
 
 JAR = Path("/cache/kernel.jar")
@@ -19,7 +19,7 @@ OPTIONS = "spark.driver.extraJavaOptions"
 
 
 def wanted(home: Path, spark: dict[str, str], **extra: str) -> dict[str, str]:
-    return session.wanted_of(load(home=home, spark=spark), JAR, extra)
+    return wanted_of(load(home=home, spark=spark), JAR, extra)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_jars_from_the_environment_are_added_and_packages_are_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KEYFOLD_SPARK", '{"spark.jars": "x.jar", "spark.jars.packages": "a:b:1"}')
-    found = session.wanted_of(load(home=tmp_path), JAR, {})
+    found = wanted_of(load(home=tmp_path), JAR, {})
     assert found["spark.jars"] == f"{JAR},x.jar"
     assert found["spark.jars.packages"] == "a:b:1"
 
@@ -62,9 +62,9 @@ def test_the_driver_is_on_the_loopback_address_on_a_local_master_alone(
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     host = "spark.driver.host"
     assert wanted(tmp_path, {}).get(host) == "127.0.0.1"
-    assert session.wanted_of(load(home=tmp_path, master="local[3]"), JAR, {}).get(host) == "127.0.0.1"
+    assert wanted_of(load(home=tmp_path, master="local[3]"), JAR, {}).get(host) == "127.0.0.1"
     for found in (
-        session.wanted_of(load(home=tmp_path, master="spark://h:7077"), JAR, {}),
+        wanted_of(load(home=tmp_path, master="spark://h:7077"), JAR, {}),
         wanted(tmp_path, {"spark.master": "yarn"}),
     ):
         assert found.get(host) is None
@@ -76,7 +76,7 @@ def test_a_submitted_master_is_respected(tmp_path: Path, monkeypatch: pytest.Mon
     found = wanted(tmp_path, {})
     assert "spark.master" not in found
     assert "spark.driver.host" not in found
-    assert session.wanted_of(load(home=tmp_path, master="local[2]"), JAR, {})["spark.master"] == "local[2]"
+    assert wanted_of(load(home=tmp_path, master="local[2]"), JAR, {})["spark.master"] == "local[2]"
 
 
 def read(text: str) -> dict[str, str]:
@@ -170,8 +170,8 @@ def test_the_memory_of_state_is_added_to_that_of_executors_unless_it_is_given(
     bound = "spark.sql.streaming.stateStore.rocksdb.maxMemoryUsageMB"
     overhead = "spark.executor.memoryOverhead"
     settings = load(home=tmp_path, master="yarn", state_memory="2g")
-    found = session.wanted_of(settings, Path("kernel.jar"), {})
+    found = wanted_of(settings, Path("kernel.jar"), {})
     assert (found[bound], found[overhead]) == ("2048", f"{2048 + 384}m")
-    given = session.wanted_of(settings, Path("kernel.jar"), {overhead: "5g", bound: "100"})
+    given = wanted_of(settings, Path("kernel.jar"), {overhead: "5g", bound: "100"})
     assert (given[bound], given[overhead]) == ("100", "5g")
-    assert overhead not in session.wanted_of(load(home=tmp_path), Path("kernel.jar"), {})
+    assert overhead not in wanted_of(load(home=tmp_path), Path("kernel.jar"), {})

@@ -47,7 +47,8 @@ def command(
 
 
 def _chosen(home: Any, app: str | None) -> list[AppHome]:
-    from keyfold.engine.storage.layout import AppHome, apps, find
+    from keyfold.engine.storage.home_names import apps, find
+    from keyfold.engine.storage.layout import AppHome
 
     if app is not None:
         return [find(home, app, table=False)[0]]

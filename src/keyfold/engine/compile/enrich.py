@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-_ROW, _UPSERT, _DELETE = 0, 1, 2
-"""The kernel's marks of a stream row, a table's new value and a table's deleted value."""
+STREAM_ROW, TABLE_VALUE, DELETED_VALUE = 0, 1, 2
+"""The kernel's marks (EnrichLayout.scala) of a stream row, a table's new value and its deleted value."""
 
 
 def enriched(context: Context, node: nodes.Enrich) -> Any:
@@ -79,7 +79,7 @@ def _stream_side(rows: DataFrame, on: list[str], own: list[str], table: ChangeSc
         *_keys(rows, on),
         _struct(_buffered(rows, own)).alias("row"),
         F.lit(None).cast(_value_type(table)).alias("value"),
-        F.lit(_ROW).alias("side"),
+        F.lit(STREAM_ROW).alias("side"),
         (F.col(TIME) if timed else F.lit(None).cast("timestamp")).alias("time"),
         F.lit(0).cast("bigint").alias("order"),
         (F.col(WEIGHT) if weighted else F.lit(1)).alias("weight"),
@@ -96,7 +96,7 @@ def _table_side(values: DataFrame, rows: DataFrame, own: list[str], table: Chang
         *(F.col(f"`{name}`").alias(f"k{i}") for i, name in enumerate(table.keys)),
         F.lit(None).cast(row).alias("row"),
         _struct(table.columns).cast(_value_type(table)).alias("value"),
-        F.when(F.col(OP) == "delete", _DELETE).otherwise(_UPSERT).alias("side"),
+        F.when(F.col(OP) == "delete", DELETED_VALUE).otherwise(TABLE_VALUE).alias("side"),
         F.lit(None).cast("timestamp").alias("time"),
         F.expr(f"shiftleft({BATCH}, 32) + {POSITION}").alias("order"),
         F.lit(1).alias("weight"),

@@ -21,7 +21,6 @@ from keyfold.errors import BadOption, BrokerFailed
 from keyfold.kernel import build
 from keyfold.settings import Settings
 
-VERSION: Final = "4.3.1"
 PLAINTEXT: Final = "PLAINTEXT"
 _JARS: Final = Path(__file__).with_name("broker.jars")
 _HOST: Final = "127.0.0.1"

@@ -14,7 +14,8 @@ from keyfold.views.types import epoch
 
 FILE: Final = "file"
 """The kind of side output that stands for a rejected file."""
-_OWN: Final = re.compile(r"\"[^\"]*\"|'[^']*'|[+-]?\d[\w.:+-]*")
+OWN_VALUES: Final = re.compile(r"\"[^\"]*\"|'[^']*'|[+-]?\d[\w.:+-]*")
+"""What a reason has of one row alone: quoted values, numbers and times."""
 
 
 class Window(TypedDict):
@@ -76,7 +77,7 @@ def kind_of(reason: str) -> str:
     >>> kind_of('does not parse: column amount: "much" is no double')
     'does not parse: column amount: ... is no double'
     """
-    return _OWN.sub("...", reason)
+    return OWN_VALUES.sub("...", reason)
 
 
 def of_batch(log: TableLog, manifest: Manifest, kind: Kind) -> Iterator[SideOutput]:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
@@ -184,10 +183,6 @@ def _damaged_state(failure: _Failure) -> QueryFailed | None:
         given=found.file,
         hint=damage.remedy(app, table, home, found),
     )
-
-
-def _below(file: Path, directory: Path) -> Path:
-    return file.relative_to(directory) if file.is_relative_to(directory) else file
 
 
 def _input_file(failure: _Failure) -> QueryFailed | None:

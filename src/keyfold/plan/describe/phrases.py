@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 
 from keyfold.masking import masked, shown
 from keyfold.plan import durations
+from keyfold.plan.column_expression import ColumnExpression
 from keyfold.plan.kafka_topics import KafkaTopics
 from keyfold.plan.nodes import (
     Changes,
-    ColumnExpression,
     Connector,
     Distinct,
     Enrich,

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from keyfold.errors import BadApp, BadExpression, BadName, BadOption, did_you_mean
+from keyfold.plan.column_expression import ColumnExpression
 from keyfold.plan.describe.phrases import expr_words
-from keyfold.plan.nodes import AppSpec, ColumnExpression, Expr, FoldSpec, Named
+from keyfold.plan.nodes import AppSpec, Expr, FoldSpec, Named
 
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Names become directories and files; file systems allow 255 bytes, and suffixes are added.

@@ -25,7 +25,7 @@ from keyfold.plan.nodes import (
 )
 from keyfold.plan.table_keys import key_names
 from keyfold.plan.validate import arguments, event_time, known_columns, retraction
-from keyfold.plan.validate.joins import join_how
+from keyfold.plan.validate.join import join_how
 
 _HOWS: Final = ("left", "inner")
 _TABLE_HOWS: Final = ("inner", "left", "right", "full")

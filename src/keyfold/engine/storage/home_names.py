@@ -1,0 +1,52 @@
+"""Which apps a home has, and which of them a name means: `app.table`, or `table` where there is one app."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from keyfold.engine.storage.contract import Storage
+from keyfold.engine.storage.layout import AppHome
+from keyfold.errors import QueryError, did_you_mean
+
+
+def apps(home: Path) -> list[str]:
+    """The apps that have run in a home, including those whose app.json is missing."""
+    planned = {path.parent.name for path in home.glob("*/app.json")}
+    return sorted(planned | {path.parents[2].name for path in home.glob("*/tables/*/checkpoint")})
+
+
+def find(home: Path, name: str, *, table: bool = True) -> tuple[AppHome, str]:
+    """Resolves `app.table`, or `table` in a home with one app; with `table=False`, an app's name."""
+    app, part = resolved(name, home, apps(home), table=table)
+    return AppHome(home.resolve() / app), part
+
+
+def find_remote(storage: Storage, local: Path, name: str) -> tuple[AppHome, str]:
+    """The same in a home that is not on a local disk, for `app.table`."""
+    known = [app for app in storage.list() if {"app.json", "tables"} & set(storage.list(app))]
+    app, part = resolved(name, storage.uri(), known)
+    return AppHome(local / app, storage.below(app)), part
+
+
+def resolved(name: str, home: object, known: list[str], *, table: bool = True) -> tuple[str, str]:
+    """The app and the table that a name means, of the apps in a home."""
+    app, _, part = name.rpartition(".") if table else (name, "", "")
+    if not known:
+        raise QueryError(
+            f"no app has run in {home}",
+            reason="not_ready",
+            given=name,
+            hint="keyfold run APP.py, or --home DIR",
+        )
+    if not app and len(known) > 1:
+        hint = f"one of {', '.join(f'{a}.{part}' for a in known)}"
+        raise QueryError("the home has several apps, and the name does not say which", given=name, hint=hint)
+    app = app or known[0]
+    if app not in known:
+        raise QueryError(
+            f"no app {app} in {home}",
+            reason="not_found",
+            given=name,
+            hint=did_you_mean(app, known, f"one of {', '.join(known)}"),
+        )
+    return app, part
