@@ -11,7 +11,7 @@ from rich.console import Console
 
 from keyfold.cli import formatting
 from keyfold.cli.live_screen import RemainingTime, Screen
-from keyfold.cli.log_lines import line
+from keyfold.cli.log_lines import line, warn
 from keyfold.cli.startup_bar import STEPS, Starting
 
 TABLE: dict[str, Any] = {
@@ -187,3 +187,20 @@ def test_a_start_is_shown_by_the_seconds_its_steps_take() -> None:
     assert words == f"starting Spark, about {round(total - 2.5)} s left"
     # A step that takes longer than ever stays where it is, and the next one goes on from its end.
     assert starting.shown(begun + 60)[0] == pytest.approx(5.0 / total)
+
+
+def test_a_run_that_rejected_every_row_is_told_from_one_that_did_not(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rejected, fine, none = {"rows": 2, "all_rejected": True}, {"rows": 2}, {"rows": 0}
+
+    def all_rejected(streams: list[dict[str, object]], tables: list[dict[str, object]]) -> bool:
+        numbered = [{str(n): found for n, found in enumerate(kind)} for kind in (streams, tables)]
+        return warn({"app": "shop", "streams": numbered[0], "tables": numbered[1]})
+
+    assert all_rejected([], [rejected, rejected])
+    assert not all_rejected([], [rejected, fine])
+    assert all_rejected([rejected], [none, none]), "no line of a stream parses"
+    assert all_rejected([fine], [rejected, rejected]), "all tables reject what it has recorded"
+    assert not all_rejected([rejected], [none, fine]), "a table has another stream"
+    assert not all_rejected([], [none])

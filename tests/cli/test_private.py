@@ -116,11 +116,10 @@ def test_a_run_is_private_and_a_killed_one_leaves_nothing(tmp_path: Path, runs: 
         return list((home / "shop").glob("tables/totals/checkpoint/state/**/SSTs/*.sst"))
 
     def done() -> bool:
-        tables = home / "shop" / "tables"
-        outputs = ("minutes/log/data/*/part-late*", "totals/log/data/*/part-rejected*")
+        outputs = ("tables/minutes/log/data/*/part-late*", "streams/orders/log/data/*/part-rejected*")
         return (
             bool(snapshots())
-            and all(any(tables.glob(part)) for part in outputs)
+            and all(any((home / "shop").glob(part)) for part in outputs)
             and any(tmp_path.glob("out/*.json"))
         )
 

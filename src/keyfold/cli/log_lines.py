@@ -56,13 +56,16 @@ def rejecting(table: str, found: dict[str, Any]) -> str:
 
 def warn(status: dict[str, Any]) -> bool:
     """Warns of tables that rejected nearly all rows of a batch; whether the run rejected every row."""
-    queries = {**status["streams"], **status["tables"]}
-    for name, found in queries.items():
+    for name, found in (*status["streams"].items(), *status["tables"].items()):
         if found.get("rejecting"):
             output.say(rejecting(f"{status['app']}.{name}", found["rejecting"]))
-    # Tables that read the logs of others have no rows if those have none.
-    busy = [found for found in queries.values() if found.get("rows") or found.get("all_rejected")]
+    # Tables that read logs have no rows if those have none; what a stream records, tables may reject.
+    busy = _busy(status["tables"]) or _busy(status["streams"])
     return bool(busy) and all(found.get("all_rejected") for found in busy)
+
+
+def _busy(queries: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    return [found for found in queries.values() if found.get("rows") or found.get("all_rejected")]
 
 
 def stream_line(name: str, stream: dict[str, Any]) -> str:

@@ -70,9 +70,9 @@ class App:
         A row whose event time is more than `future` ahead of the clock is rejected, so that one wrong clock
         doesn't close every window; None accepts any time.
 
-        With `shared` the rows are parsed and checked once, into a log that all tables of the stream read.
-        `history` is how long recorded rows stay readable, so that a table can be added or rebuilt later; it
-        implies `shared`.
+        With `shared` the rows are parsed and checked once, into a log that all tables of the stream read;
+        by default they are if two or more tables read the stream and its rows are text. `history` is how
+        long recorded rows stay readable, so that a table can be added or rebuilt later; it implies `shared`.
         """
         site = call_site()
         arguments.identifier(name, "a stream", location(self._name, site))

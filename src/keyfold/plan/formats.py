@@ -12,9 +12,15 @@ KEYS: Final = ("json", "avro", "text", "raw")
 """The formats of the keys of `kf.kafka`."""
 WHOLE: Final = {"text": "value string", "raw": "value binary"}
 """Formats of messages that have one column, and the schema if none is declared."""
+_TEXT: Final = frozenset({"json", "csv"})
 _NEED_SCHEMA: Final = frozenset({*FILES, "orc", "avro", "xml"})
 _GENERATED: Final = frozenset({"rate", "rate-micro-batch"})
 _ONLY_STREAMED: Final = frozenset({*_GENERATED, "socket"})
+
+
+def is_parsed(kind: str, format: str) -> bool:
+    """Whether reading the rows of a source is much work, which tables can share: text, but not `kf.rows`."""
+    return kind == "files" and format.lower() in _TEXT
 
 
 def needs_schema(format: str) -> bool:

@@ -85,7 +85,7 @@ class Source:
 
     `future_ms` is how far ahead of the clock a row's event time may be; None is no bound. `history_ms` is how
     long recorded rows stay readable. `shared`: whether the stream has a log of its own, which its tables
-    read; None keeps what earlier starts recorded, and is no at first, unless there is history.
+    read; None keeps what earlier starts recorded, and at first is as `sharing.is_shared` says.
     """
 
     name: str

@@ -116,14 +116,13 @@ def _by_region(changes: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _check_rejected(d: Driver) -> None:
-    """The line that does not parse is refused by both tables of the stream, and listed once for it."""
+    """The line that does not parse is rejected by the stream, the row without a key by both tables."""
     broken = ["does not parse", '{"id": "6", "region": "eu", "amou']
-    assert len(d.rejected("orders")) == 2
     for name in ("orders", "totals", "hours"):
         found = sorted([row["reason"], row["raw"]] for row in d.rejected(name))
-        assert found[0] == broken
-        assert found[1][0] == "key region is null"
-        assert '"id":"5"' in found[1][1]
+        assert found[:-1] == ([broken] if name == "orders" else [])
+        assert found[-1][0] == "key region is null"
+        assert '"id":"5"' in found[-1][1]
     assert all(set(row) >= {"reason", "raw", "batch", "at"} for row in d.rejected("orders"))
     assert d.rejected("clicks") == d.rejected("pages") == []
 

@@ -175,6 +175,22 @@ def test_without_history_a_log_is_pruned_and_a_later_table_reads_the_source(tmp_
     assert totals(recorded(home)).upto < upto or recorded(home).batches()
 
 
+def test_two_tables_share_a_stream_and_a_second_one_that_comes_later_does_not(tmp_path: Path) -> None:
+    inbox = tmp_path / "in"
+    put(inbox, 1, '{"id": 1, "k": "a"}\nnot JSON\n')
+    source = kf.files(inbox, format="json")
+    for first in (("one", "two"), ("one",)):
+        home, together = tmp_path / first[-1], first == ("one", "two")
+        with started(counting(*first, source=source), home) as handle:
+            handle.drain()
+        with started(counting("one", "two", source=source), home) as handle:
+            handle.drain()
+            assert [found(handle, t) for t in ("one", "two")] == [(1, 1)] * 2
+            assert ("rows" in handle.queries) == together
+            assert [len(handle.rejected(t)) for t in ("one", "two")] == [0 if together else 1] * 2
+            assert [row["raw"] for row in handle.rejected("rows")] == ["not JSON"]
+
+
 def test_another_choice_than_the_first_is_refused_and_none_keeps_it(tmp_path: Path) -> None:
     inbox = tmp_path / "in"
     put(inbox, 1)

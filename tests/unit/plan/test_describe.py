@@ -22,6 +22,7 @@ stream orders
   source      files csv data/orders (header=true)
   schema      id string, region string, amount double, at timestamp
   time        at, late 10 minutes
+  log         of its own
   at          test_describe.py:1
 
 stream refunds

@@ -1,8 +1,9 @@
 """Streams with a log of their own: which streams of an app have one, and which tables read it.
 
-The choice is made when the first table of a stream begins, and recorded in app.json. A table that begins
-later, when the log no longer reaches back to the stream's first row, reads the source itself; with `history`
-it begins with what is recorded.
+The choice is made when the first table of a stream begins, and recorded in app.json: a second table that is
+added to a stream which is read directly reads it directly too. A table that begins later, when the log no
+longer reaches back to the stream's first row, reads the source itself; with `history` it begins with what is
+recorded.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from keyfold.engine.log.retention import totals
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import StateMismatch
-from keyfold.plan import nodes
+from keyfold.plan import nodes, sharing
 from keyfold.plan.nodes import AppSpec, Source, TableSpec
 
 
@@ -56,26 +57,38 @@ class SharedStreams:
 
 
 def decided(spec: AppSpec, stored: Mapping[str, Any] | None, place: AppHome) -> SharedStreams:
-    """Which streams have a log: as recorded by earlier starts, else as declared."""
+    """Which streams have a log: as recorded by earlier starts, else as declared, or where it saves work."""
     known, found, chosen = stored or {}, {}, set()
     for stream in spec.streams:
         tables = [t for t in spec.tables if stream in nodes.queried_sources(spec, t)]
-        begun = [t for t in tables if place.table(t.name).begun() is not None]
-        if _is_shared(stream, begun, (known.get("streams") or {}).get(stream.name)):
+        begun = _begun(stream, [t.name for t in tables], known, place)
+        if _is_shared(spec, stream, begun, (known.get("streams") or {}).get(stream.name)):
             chosen.add(stream.name)
-            reading = frozenset(t.name for t in tables if _reads_log(stream, t, t in begun, known, place))
+            reading = frozenset(
+                t.name for t in tables if _reads_log(stream, t, t.name in begun, known, place)
+            )
             if reading or stream.history_ms is not None:
                 found[stream.name] = reading
     return SharedStreams(spec, found, frozenset(chosen))
 
 
-def _is_shared(stream: Source, begun: list[TableSpec], recorded: Mapping[str, Any] | None) -> bool:
-    asked = True if stream.history_ms is not None else stream.shared
+def _begun(stream: Source, tables: list[str], known: Mapping[str, Any], place: AppHome) -> list[str]:
+    """The tables of a stream that have state, also those that are left out of the app for now."""
+    stored = known.get("tables") or {}
+    left_out = [
+        name
+        for name, entry in stored.items()
+        if name not in tables and stream.name in {*entry.get("streams", ()), *entry.get("shared", ())}
+    ]
+    return [name for name in (*tables, *left_out) if place.table(name).begun() is not None]
+
+
+def _is_shared(spec: AppSpec, stream: Source, begun: list[str], recorded: Mapping[str, Any] | None) -> bool:
     if not begun:
-        return bool(asked)
-    is_shared = bool(recorded and recorded.get("shared"))
+        return sharing.is_shared(spec, stream)
+    asked, is_shared = sharing.declared(stream), bool(recorded and recorded.get("shared"))
     if asked is not None and asked != is_shared:
-        _refuse_other_choice(stream, begun, is_shared)
+        _refuse_other_choice(spec.name, stream, begun, is_shared)
     return is_shared
 
 
@@ -90,15 +103,15 @@ def _reads_log(
     return stream.history_ms is not None or totals(log).upto < 0
 
 
-def _refuse_other_choice(stream: Source, begun: list[TableSpec], is_shared: bool) -> None:
-    names = ", ".join(f"{table.app}.{table.name}" for table in begun)
+def _refuse_other_choice(app: str, stream: Source, begun: list[str], is_shared: bool) -> None:
+    tables = [f"{app}.{name}" for name in begun]
     reads = "the log of stream" if is_shared else "the source of stream"
     given = "shared=False" if is_shared else "history=..." if stream.history_ms is not None else "shared=True"
     raise StateMismatch(
         f"tables have read {reads} {stream.name} since they began, and now it has {given}; "
         "nothing was changed",
         where=stream.site,
-        given=names,
+        given=", ".join(tables),
         hint=f"leave out {given}; or reset the tables, after which they start from the first row: "
-        + "; ".join(f"`keyfold reset {table.app}.{table.name}`" for table in begun),
+        + "; ".join(f"`keyfold reset {table}`" for table in tables),
     )

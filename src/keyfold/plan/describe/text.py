@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from keyfold.plan import durations
+from keyfold.plan import durations, sharing
 from keyfold.plan.describe.as_json import to_dict
 from keyfold.plan.describe.mermaid import mermaid
 from keyfold.plan.describe.phrases import (
@@ -54,7 +54,7 @@ def text(spec: AppSpec) -> str:
     """The app as aligned blocks: app, streams, lookups, tables."""
     blocks = [
         _app_block(spec),
-        *map(_stream_block, spec.streams),
+        *(_stream_block(spec, stream) for stream in spec.streams),
         *map(_lookup_block, app_lookups(spec)),
         *map(_table_block, spec.tables),
     ]
@@ -73,12 +73,12 @@ def _app_block(spec: AppSpec) -> list[str]:
     )
 
 
-def _stream_block(stream: Source) -> list[str]:
+def _stream_block(spec: AppSpec, stream: Source) -> list[str]:
     rows: list[_Row] = [
         ("source", [connector_words(stream.connector)]),
         ("schema", [stream.schema or "of the source"]),
         ("time", [_time(stream)]),
-        ("log", [_log(stream)]),
+        ("log", [_log(spec, stream)]),
         ("at", [_text(stream.site)]),
     ]
     return _block("stream", stream.name, stream.help, rows)
@@ -95,10 +95,12 @@ def _lookup_block(lookup: Lookup) -> list[str]:
     return _block("lookup", lookup.name, lookup.help, rows)
 
 
-def _log(stream: Source) -> str | None:
+def _log(spec: AppSpec, stream: Source) -> str | None:
     if stream.history_ms is not None:
         return f"of its own, history {durations.text(stream.history_ms)}"
-    return None if stream.shared is None else "of its own" if stream.shared else "none"
+    shared = sharing.is_shared(spec, stream)
+    # What is not declared is shown where it differs from what most streams have.
+    return "of its own" if shared else None if stream.shared is None else "none"
 
 
 def _time(stream: Source) -> str:

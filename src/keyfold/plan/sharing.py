@@ -1,0 +1,25 @@
+"""Which streams have a log of their own when an app first starts."""
+
+from __future__ import annotations
+
+from keyfold.plan import formats, nodes
+from keyfold.plan.nodes import AppSpec, Source
+
+
+def is_shared(spec: AppSpec, stream: Source) -> bool:
+    """Whether a stream is parsed once for all its tables.
+
+    As declared; else if that saves work: two or more tables read it, and its rows have to be parsed.
+    """
+    asked = declared(stream)
+    return _gains(spec, stream) if asked is None else asked
+
+
+def declared(stream: Source) -> bool | None:
+    """What the declaration says about it, if anything: rows that stay readable need a log."""
+    return True if stream.history_ms is not None else stream.shared
+
+
+def _gains(spec: AppSpec, stream: Source) -> bool:
+    readers = [table for table in spec.tables if stream in nodes.queried_sources(spec, table)]
+    return len(readers) > 1 and formats.is_parsed(stream.connector.kind, stream.connector.format)

@@ -1,0 +1,103 @@
+"""Which streams have a log of their own unless the declaration says so, and that the choice stays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import keyfold as kf
+from keyfold.engine.log import shared_streams
+from keyfold.engine.storage.layout import AppHome
+from keyfold.errors import StateMismatch
+from keyfold.plan import sharing
+from keyfold.plan.nodes import AppSpec, Connector
+
+SCHEMA = "k string, v double"
+
+
+def declared(source: Connector, *tables: str, **options: Any) -> AppSpec:
+    app = kf.App("shop")
+    rows = app.stream("rows", source, schema=SCHEMA, **options)
+    for table in tables:
+        rows.by("k").table(table, n="count(*)")
+    return app.spec()
+
+
+def shared(spec: AppSpec) -> bool:
+    return sharing.is_shared(spec, spec.streams[0])
+
+
+def decided(place: AppHome, spec: AppSpec, **stored: Any) -> set[str]:
+    """The tables that read the log of the stream."""
+    found = shared_streams.decided(spec, stored, place)
+    return {table.name for table in spec.tables if found.of(table)}
+
+
+def begin(place: AppHome, *tables: str) -> None:
+    for table in tables:
+        offsets = place.path / "tables" / table / "checkpoint" / "offsets"
+        offsets.mkdir(parents=True)
+        (offsets / "0").write_text("v1\n{}\n")
+
+
+def recorded(is_shared: bool, *tables: str) -> dict[str, Any]:
+    """What app.json has of a stream and of tables that read its log, or the source."""
+    entry = {"streams": ["rows"], "shared": ["rows"] if is_shared else []}
+    return {"streams": {"rows": {"shared": is_shared}}, "tables": dict.fromkeys(tables, entry)}
+
+
+@pytest.mark.parametrize("format", ["csv", "json"])
+def test_text_that_two_tables_read_is_parsed_once(format: str) -> None:
+    text = kf.files("data", format=format)
+    assert not shared(declared(text, "one"))
+    assert shared(declared(text, "one", "two"))
+    assert not shared(declared(text, "one", "two", shared=False))
+    assert shared(declared(text, "one", shared=True))
+    assert shared(declared(text, "one", history="1 day"))
+
+
+def test_what_need_not_be_parsed_is_read_directly() -> None:
+    for source in (kf.files("data", format="parquet"), kf.rows([{"k": "a"}]), kf.spark("delta", path="d")):
+        assert not shared(declared(source, "one", "two"))
+        assert shared(declared(source, "one", "two", shared=True))
+
+
+def test_a_table_that_follows_another_as_of_event_time_reads_its_stream_too() -> None:
+    app = kf.App("shop")
+    source = kf.files("data", format="json")
+    rows = app.stream("rows", source, schema="k string, at timestamp", time="at")
+    other = app.stream("other", source, schema="k string, at timestamp", time="at")
+    names = rows.by("k").latest().table("names", at="at")
+    other.enrich(names, on="k", as_of="event").by("k").table("both", n="count(*)")
+    spec = app.spec()
+    assert [sharing.is_shared(spec, stream) for stream in spec.streams] == [True, False]
+
+
+def test_the_choice_of_the_first_start_stays(tmp_path: Path) -> None:
+    text, place = kf.files("data", format="csv"), AppHome(tmp_path / "shop")
+    assert decided(place, declared(text, "one")) == set()
+    assert decided(place, declared(text, "one", "two")) == {"one", "two"}
+    begin(place, "one")
+    # A second table on a stream that is read directly.
+    direct = recorded(False, "one")
+    assert decided(place, declared(text, "one", "two"), **direct) == set()
+    with pytest.raises(StateMismatch, match=r"now it has shared=True; nothing was changed"):
+        decided(place, declared(text, "one", "two", shared=True), **direct)
+    # A table that is left on a stream with a log, or added to it.
+    logged = recorded(True, "one")
+    assert decided(place, declared(text, "one"), **logged) == {"one"}
+    assert decided(place, declared(text, "one", "three"), **logged) == {"one", "three"}
+
+
+def test_a_table_that_is_left_out_for_a_while_counts(tmp_path: Path) -> None:
+    text, place = kf.files("data", format="csv"), AppHome(tmp_path / "shop")
+    begin(place, "gone")
+    assert decided(place, declared(text, "one", "two"), **recorded(False, "gone")) == set()
+    assert decided(place, declared(text, "one"), **recorded(True, "gone")) == {"one"}
+    with pytest.raises(StateMismatch, match=r"keyfold reset shop\.gone"):
+        decided(place, declared(text, "one", shared=False), **recorded(True, "gone"))
+    # Once it is reset the choice is free again.
+    (place.path / "tables/gone/checkpoint/offsets/0").unlink()
+    assert decided(place, declared(text, "one", "two"), **recorded(False, "gone")) == {"one", "two"}
