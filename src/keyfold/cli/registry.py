@@ -74,6 +74,7 @@ app.add_typer(late.app, name="late")
 app.add_typer(log.app, name="log")
 app.add_typer(pattern.app, name="pattern")
 for name, act in (
+    ("verify", savepoint_files.verify),
     ("clone", savepoint_files.clone),
     ("prune", savepoint_files.prune),
     ("delete", savepoint_files.delete),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from keyfold.cli import formatting, output
 
 if TYPE_CHECKING:
     from keyfold.engine.savepoint.manifest import Savepoint
+    from keyfold.engine.savepoint.verify import Damage
     from keyfold.engine.storage.layout import AppHome
 
 
@@ -66,6 +68,34 @@ def progress() -> Iterator[Callable[[str, int, int], None]]:
         yield told
 
 
+@contextmanager
+def spark(home: str | None, *, needed: bool) -> Iterator[Any]:
+    """A Spark session if it is needed, else None."""
+    from keyfold.cli.spark_session import own_spark
+
+    if not needed:
+        yield None
+        return
+    with own_spark(home) as session:
+        yield session
+
+
+def read_back(
+    place: AppHome, found: Savepoint, home: str | None
+) -> tuple[dict[str, tuple[int, str]], list[Damage]]:
+    """How many rows the state of each table has, with what that was compared with; and what differs."""
+    from keyfold.engine.savepoint import state_check
+
+    with spark(home, needed=True) as session:
+        now = state_check.states(session, place, found.name, found.tables)
+    recorded = {name: table.state is not None for name, table in found.tables.items()}
+    rows = {
+        name: (state_check.rows(state), "as recorded" if recorded[name] else "nothing was recorded")
+        for name, state in now.items()
+    }
+    return rows, state_check.differences(found, now)
+
+
 def document(found: Savepoint) -> dict[str, Any]:
     """A savepoint for `--json`."""
     return {
@@ -80,7 +110,12 @@ def document(found: Savepoint) -> dict[str, Any]:
         "files": len(found.files),
         "bytes": found.size,
         "tables": {
-            name: {"batch": t.batch, "watermark": t.watermark, "partitions": t.partitions}
+            name: {
+                "batch": t.batch,
+                "watermark": t.watermark,
+                "partitions": t.partitions,
+                "state": None if t.state is None else [asdict(family) for family in t.state],
+            }
             for name, t in found.tables.items()
         },
     }

@@ -181,7 +181,7 @@ class Handle:
 
         Each table is captured between two batches; see `keyfold savepoint`.
         """
-        found = live.create(self.home, self.hooks, self.store, name, tables, why)
+        found = live.create(self.spark, self.home, self.hooks, self.store, name, tables, why)
         return {
             "name": found.name,
             "tables": {name: table.batch for name, table in found.tables.items()},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 import keyfold as kf
 from keyfold.cli.main import main
 from keyfold.engine import start
-from keyfold.engine.savepoint import clone, restore, verify
+from keyfold.engine.savepoint import clone, restore, state_check, verify
 from keyfold.engine.savepoint.capture import silent
 from keyfold.engine.savepoint.savepoints import Savepoints
 from keyfold.engine.storage.layout import AppHome, app_home
@@ -102,11 +103,22 @@ def test_a_savepoint_of_a_running_app_is_consistent_and_what_came_since_is_proce
             write(inbox, number)
         handle.drain()
         assert found(handle) == expected(BATCHES * 2)
+        handle.savepoint("full")
     place = AppHome(home / "shop")
-    for name in ("early", "asked"):
+    for name in ("early", "asked", "full"):
         savepoint = Savepoints(place).find(name)
         assert not verify.damages(savepoint, Savepoints(place).storage(name), silent)
         assert savepoint.live
+        states = state_check.states(shared_session(), place, name, savepoint.tables)
+        assert state_check.differences(savepoint, states) == []
+    counts = savepoint.tables["counts"].state
+    assert counts
+    assert state_check.rows(counts) >= 1
+    # As if the state of one key had another value: other bytes, and so another sum.
+    other = (replace(counts[0], checksum="0"), *counts[1:])
+    changed = {**savepoint.tables, "counts": replace(savepoint.tables["counts"], state=other)}
+    differing = state_check.differences(replace(savepoint, tables=changed), states)
+    assert [one.path for one in differing] == ["tables/counts/checkpoint/state"]
     assert set(early["tables"]) == {"counts", "keys_by_count", "minutes"}
     green = app_home(tmp_path / "clone", "green")
     clone.clone(place, "early", green, silent)

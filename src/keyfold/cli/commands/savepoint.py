@@ -38,6 +38,10 @@ def create(
     live: Annotated[
         bool, typer.Option("--live", help="While the app runs, between two batches of each table.")
     ] = False,
+    state: Annotated[
+        bool,
+        typer.Option("--state", help="Read its state back, and record how many rows it has and a checksum."),
+    ] = False,
     app: AppName = None,
     why: Why = None,
     home: Home = None,
@@ -46,7 +50,8 @@ def create(
     """Make a savepoint.
 
     Without --live the app must be stopped. On a local disk the savepoint shares its files with the home, so
-    that it takes no space until the home has moved on.
+    that it takes no space until the home has moved on. A live one always has --state; without --live that
+    starts Spark.
 
     Example: keyfold savepoint create before-upgrade --live
     """
@@ -64,8 +69,8 @@ def create(
             found = Savepoints(place).find(name)
         else:
             dialog.refuse_running(place, "--live makes it between two batches")
-            with dialog.progress() as told:
-                found = creation.create(place, name, wanted, why, told)
+            with dialog.spark(home, needed=state) as spark, dialog.progress() as told:
+                found = creation.create(place, name, wanted, why, told, spark)
         dialog.say(found, json, f"savepoint {name}: {dialog.summary(found)}")
 
 
@@ -120,36 +125,6 @@ def show(name: Name, app: AppName = None, home: Home = None, json: Json = False)
         print(f"savepoint {found.name} of {found.app}, {dialog.summary(found)}")
         columns = ("table", "batch", "watermark", "partitions", "files", "size")
         output.table(columns, dialog.table_rows(found), right=("batch", "partitions", "files", "size"))
-
-
-@app.command()
-def verify(name: Name, app: AppName = None, home: Home = None, json: Json = False) -> None:
-    """Read every file of a savepoint and compare its checksum.
-
-    Exits with 1, and names each file that is missing, altered or not part of it.
-
-    Example: keyfold savepoint verify before-upgrade
-    """
-    from keyfold.cli import output
-    from keyfold.cli import savepoint_dialog as dialog
-    from keyfold.cli.app_home import opened_place
-    from keyfold.engine.savepoint import verify as verification
-    from keyfold.engine.savepoint.savepoints import Savepoints
-
-    with opened_place(app, home) as place:
-        savepoints = Savepoints(place)
-        found = savepoints.find(name)
-        with dialog.progress() as told:
-            damages = verification.damages(found, savepoints.storage(name), told)
-        if json:
-            documents = [{"path": one.path, "problem": one.problem} for one in damages]
-            output.json_document({"name": name, "whole": not damages, "damages": documents})
-        elif damages:
-            output.table(("file", "problem"), ((one.path, one.problem) for one in damages))
-        else:
-            print(f"savepoint {name}: {dialog.summary(found)}; all files as they were written")
-        if damages:
-            raise typer.Exit(1)
 
 
 @app.command()

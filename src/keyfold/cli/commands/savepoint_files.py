@@ -1,4 +1,4 @@
-"""`keyfold savepoint clone | export | import | prune | delete`: what becomes of savepoints."""
+"""`keyfold savepoint verify | clone | export | import | prune | delete`: what becomes of savepoints."""
 
 from __future__ import annotations
 
@@ -9,6 +9,51 @@ import typer
 
 from keyfold.cli.commands.savepoint import Name
 from keyfold.cli.options import AppName, Home, Json
+
+
+def verify(
+    name: Name,
+    state: Annotated[
+        bool, typer.Option("--state", help="Also read every row of its state back, with Spark.")
+    ] = False,
+    app: AppName = None,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Read every file of a savepoint and compare its checksum.
+
+    Exits with 1, and names each file that is missing, altered or not part of it. With --state also each
+    table whose state has other rows than were recorded.
+
+    Example: keyfold savepoint verify before-upgrade
+    """
+    from keyfold.cli import output
+    from keyfold.cli import savepoint_dialog as dialog
+    from keyfold.cli.app_home import opened_place
+    from keyfold.engine.savepoint import verify as verification
+    from keyfold.engine.savepoint.savepoints import Savepoints
+
+    with opened_place(app, home) as place:
+        savepoints = Savepoints(place)
+        found = savepoints.find(name)
+        with dialog.progress() as told:
+            damages = verification.damages(found, savepoints.storage(name), told)
+        states = None
+        if state and not damages:
+            states, damages = dialog.read_back(place, found, home)
+        if json:
+            documents = [{"path": one.path, "problem": one.problem} for one in damages]
+            rows = None if states is None else {table: read for table, (read, _) in states.items()}
+            output.json_document({"name": name, "whole": not damages, "damages": documents, "rows": rows})
+        elif damages:
+            output.table(("file", "problem"), ((one.path, one.problem) for one in damages))
+        else:
+            print(f"savepoint {name}: {dialog.summary(found)}; all files as they were written")
+            if states is not None:
+                rows_read = ((table, read, how) for table, (read, how) in states.items())
+                output.table(("table", "rows of state", ""), rows_read, right=("rows of state",))
+        if damages:
+            raise typer.Exit(1)
 
 
 def clone(

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, TypeVar
 
 from keyfold.engine.log.manifest import LAYOUT
 from keyfold.engine.recovery import table_removal
+from keyfold.engine.recovery.state_digest import FamilyDigest
 from keyfold.engine.savepoint.manifest import SavedFile, SavedTable, Savepoint
 from keyfold.engine.savepoint.savepoints import FILES, VIEW, Savepoints
 from keyfold.engine.storage import audit
@@ -32,6 +34,9 @@ T = TypeVar("T")
 R = TypeVar("R")
 Progress = Callable[[str, int, int], None]
 """Told what is done, how many of it, and of how many."""
+
+ReadBack = Callable[[str, Mapping[str, SavedTable]], Mapping[str, tuple[FamilyDigest, ...]]]
+"""Reads the state of the tables of a captured savepoint, by its name."""
 
 # On a remote file system each file takes a while.
 _AT_ONCE: Final = 8
@@ -93,8 +98,11 @@ class Capture:
         in_parallel(files, lambda file: storage.copy(file.name, f"{target}/{file.name}"))
         self._files += files
 
-    def complete(self, whole: bool) -> Savepoint:
-        """Reads all files for their checksums, and makes the savepoint exist."""
+    def complete(self, whole: bool, states: ReadBack | None = None) -> Savepoint:
+        """Reads all files for their checksums, and the state back, and makes the savepoint exist."""
+        if states is not None:
+            for table, state in states(self._name, self._tables).items():
+                self._tables[table] = replace(self._tables[table], state=state)
         found = Savepoint(
             name=self._name,
             app=self._place.path.name,
@@ -180,7 +188,12 @@ def taken(app: str, name: str) -> NameTaken:
 
 
 def captured(
-    place: AppHome, name: str, tables: Sequence[str], why: str | None, progress: Progress
+    place: AppHome,
+    name: str,
+    tables: Sequence[str],
+    why: str | None,
+    progress: Progress,
+    states: ReadBack | None = None,
 ) -> Savepoint:
     """Makes a savepoint of an app that no process runs; the caller holds the home."""
     Savepoints(place).sweep()
@@ -198,7 +211,7 @@ def captured(
             capture.take_table(table)
         capture.take_streams()
         capture.take_plan()
-        return capture.complete(whole=wanted == known)
+        return capture.complete(wanted == known, states)
     except BaseException:
         capture.abandon()
         raise

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
-from keyfold.engine.savepoint import unfinished
+from keyfold.engine.savepoint import state_check, unfinished
 from keyfold.engine.savepoint.capture import Progress, captured, silent
 from keyfold.engine.savepoint.manifest import Savepoint
 from keyfold.engine.savepoint.savepoints import checked_name
 from keyfold.engine.storage.layout import AppHome
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def create(
@@ -17,8 +22,13 @@ def create(
     tables: Sequence[str] = (),
     why: str | None = None,
     progress: Progress = silent,
+    spark: SparkSession | None = None,
 ) -> Savepoint:
-    """Makes a savepoint of some tables, or of all, of an app that no process runs."""
+    """Makes a savepoint of some tables, or of all, of an app that no process runs.
+
+    With a Spark session its state is read back, and the number and a checksum of its rows are recorded.
+    """
     checked_name(name)
     with unfinished.held(place):
-        return captured(place, name, tables, why, progress)
+        states = None if spark is None else partial(state_check.states, spark, place)
+        return captured(place, name, tables, why, progress, states)

@@ -10,15 +10,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
 
 from keyfold.engine.batch.hook import BatchHook, TableHook
 from keyfold.engine.polling import wait_until
+from keyfold.engine.savepoint import state_check
 from keyfold.engine.savepoint.capture import Capture, Progress, chosen, silent
 from keyfold.engine.savepoint.manifest import Savepoint
 from keyfold.engine.savepoint.savepoints import Savepoints, checked_name
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import QueryError
 from keyfold.views.contract import ViewStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # A batch is committed a moment after its hook has returned.
 _COMMIT_SECONDS = 60.0
@@ -28,6 +34,7 @@ _CREATING = threading.Lock()
 
 
 def create(
+    spark: SparkSession,
     place: AppHome,
     hooks: Mapping[str, BatchHook],
     store: ViewStore,
@@ -38,10 +45,11 @@ def create(
 ) -> Savepoint:
     """Makes a savepoint of the tables of a running app; `hooks` in the order of the declaration."""
     with _CREATING:
-        return _created(place, hooks, store, name, tables, why, progress)
+        return _created(spark, place, hooks, store, name, tables, why, progress)
 
 
 def _created(
+    spark: SparkSession,
     place: AppHome,
     hooks: Mapping[str, BatchHook],
     store: ViewStore,
@@ -66,7 +74,7 @@ def _created(
                         paused.enter_context(_between_batches(hook))
                 capture.take_streams()
             capture.take_plan()
-        return capture.complete(whole=wanted == known)
+        return capture.complete(wanted == known, partial(state_check.states, spark, place))
     except BaseException:
         capture.abandon()
         raise

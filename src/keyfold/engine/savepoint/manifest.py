@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from keyfold.engine.recovery.state_digest import FamilyDigest
 from keyfold.errors import SavepointUnusable
 
 LAYOUT: Final = 1
@@ -32,6 +33,8 @@ class SavedTable:
     watermark: str | None
     offsets: tuple[Any, ...]
     partitions: int | None
+    state: tuple[FamilyDigest, ...] | None = None
+    """How many rows its state has, and a checksum over them; None if that was not read back."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +82,7 @@ def decode(content: bytes, file: object) -> Savepoint:
                 given=file,
                 hint="use the version of keyfold that wrote it",
             )
-        tables = {
-            name: SavedTable(**{**table, "offsets": tuple(table["offsets"])})
-            for name, table in found.pop("tables").items()
-        }
+        tables = {name: _table(**table) for name, table in found.pop("tables").items()}
         files = tuple(SavedFile(**one) for one in found.pop("files"))
         view = found.pop("view")
         at = datetime.fromisoformat(found.pop("at"))
@@ -95,3 +95,8 @@ def decode(content: bytes, file: object) -> Savepoint:
             given=file,
             hint="restore the file from a backup, or delete the savepoint: keyfold savepoint delete NAME",
         ) from None
+
+
+def _table(offsets: list[Any], state: list[dict[str, Any]] | None = None, **facts: Any) -> SavedTable:
+    families = None if state is None else tuple(FamilyDigest(**family) for family in state)
+    return SavedTable(offsets=tuple(offsets), state=families, **facts)

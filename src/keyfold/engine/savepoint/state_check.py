@@ -1,0 +1,85 @@
+"""Reads the state of a savepoint back: to record how many rows it has and a checksum, or to compare them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from keyfold.engine.recovery import state_digest
+from keyfold.engine.recovery.state_digest import FamilyDigest
+from keyfold.engine.savepoint.capture import copy_files
+from keyfold.engine.savepoint.manifest import SavedTable, Savepoint
+from keyfold.engine.savepoint.savepoints import FILES
+from keyfold.engine.savepoint.verify import Damage
+from keyfold.engine.storage.contract import Storage
+from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
+from keyfold.errors import SavepointUnusable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+State = tuple[FamilyDigest, ...]
+
+
+def states(
+    spark: SparkSession, place: AppHome, name: str, tables: Mapping[str, SavedTable]
+) -> dict[str, State]:
+    """What the captured state of each table holds."""
+    found: dict[str, State] = {}
+    for table, saved in tables.items():
+        if saved.batch is None:
+            found[table] = ()
+            continue
+        with _readable(place.storage, f"savepoints/{name}/{FILES}/tables/{table}/checkpoint") as copy:
+            try:
+                found[table] = tuple(state_digest.digest(spark, copy, saved.batch))
+            except Exception as error:
+                raise _unreadable(place, name, table, error) from error
+    return found
+
+
+def differences(savepoint: Savepoint, now: Mapping[str, State]) -> list[Damage]:
+    """Where what was read back is not what was recorded; nothing for tables of which nothing was recorded."""
+    found = []
+    for table, saved in savepoint.tables.items():
+        if saved.state is not None and saved.state != now[table]:
+            told = f"had {_told(saved.state)}, and {_told(now[table])} were read back"
+            found.append(Damage(f"tables/{table}/checkpoint/state", told))
+    return found
+
+
+def rows(state: Sequence[FamilyDigest]) -> int:
+    """How many rows all column families have together."""
+    return sum(family.rows for family in state)
+
+
+@contextmanager
+def _readable(storage: Storage, source: str) -> Iterator[Storage]:
+    """A captured checkpoint under second names: the absolute paths in its metadata must lead to itself."""
+    directory = f"savepoints/.check-{uuid.uuid4().hex}"
+    target = f"{directory}/checkpoint"
+    try:
+        copy_files(storage, [file.name for file in storage.files(source)], f"{source}/", f"{target}/")
+        copy = storage.below(target)
+        SparkCheckpoint(copy).relocate()
+        yield copy
+    finally:
+        storage.delete(directory)
+
+
+def _told(state: State) -> str:
+    checksums = ", ".join(f"{family.family} {family.checksum}" for family in state)
+    return f"{rows(state):,} rows ({checksums or 'no state'})"
+
+
+def _unreadable(place: AppHome, name: str, table: str, error: Exception) -> SavepointUnusable:
+    from keyfold.engine.spark_errors import plain
+
+    return SavepointUnusable(
+        f"the state of {place.path.name}.{table} in savepoint {name} can't be read back",
+        given=plain(str(error)).splitlines()[0][:300],
+        hint="keyfold savepoint verify NAME names files that are damaged; spark.log has more",
+    )
