@@ -251,7 +251,7 @@ def documented() -> dict[str, dict[str, Any]]:
 
     public = {name: getattr(kf, name) for name in kf.__all__ if name not in public_errors()}
     functions = {name: value for name, value in public.items() if inspect.isfunction(value)}
-    sources = ("files", "lookup", "rate", "rows", "spark")
+    sources = ("files", "kafka", "lookup", "rate", "read_changes", "read_table", "rows", "spark")
     prefixes = {"KeyedStream": "keyed", "TableReader": "handle.table(t)"}
     readers = {"TableReader": LiveTable}
     classes = {name: value for name, value in public.items() if _is_class(value)}
@@ -361,7 +361,7 @@ the rules.
 | type | values |
 |---|---|
 | `Expr` | Spark SQL as a string, or a function without arguments that returns a `Column` |
-| `Connector` | a source or sink: what `kf.files`, `kf.rate`, `kf.rows` and `kf.spark` return |
+| `Connector` | a source or sink: what `kf.files`, `kf.kafka`, `kf.rate`, `kf.rows` and `kf.spark` return |
 | `Lookup` | what `kf.lookup` returns |
 | `Length` | a duration such as "30 minutes", a `timedelta`, or 0 |
 | `Within` | a `Length`, or a tuple of two |
@@ -376,7 +376,8 @@ the rules.
 # A class without an introduction is a KeyError: write one here.
 _INTROS = {
     "Sources and sinks": "Where rows come from, where a table's changes go, and static lookups. "
-    "See [Read files](../../how-to/files.md) and [Look up static data](../../how-to/lookup.md).",
+    "See [Read files](../../how-to/files.md), [Read Kafka](../../how-to/kafka-source.md) and "
+    "[Look up static data](../../how-to/lookup.md).",
     "Folds and steps": "Folds written as expressions, and the steps of a pattern. "
     "See [Define a fold](../../how-to/define-a-fold.md) and [Patterns](../patterns.md).",
     "App": "A named set of streams and tables. Declaring one touches neither Spark nor any file.",

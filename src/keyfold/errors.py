@@ -31,7 +31,7 @@ The text says what is wrong, where, what was given, and what to do:
 unknown option 'tll' of table
   where: shop.region_totals, shop.py:12
   given: tll='30 days'
-  try: ttl (did you mean 'ttl'?)
+  try: did you mean 'ttl'?
 ```
 """
 
@@ -198,10 +198,20 @@ def did_you_mean(name: str, candidates: Iterable[str], otherwise: str | None = N
     """A hint that suggests the most similar candidate, or the other hint if none is similar.
 
     >>> did_you_mean("tll", ["ttl", "help"])
-    "ttl (did you mean 'ttl'?)"
+    "did you mean 'ttl'?"
     """
     found = near(name, candidates)
-    return f"{found} (did you mean {found!r}?)" if found else otherwise
+    return f"did you mean {found!r}?" if found else otherwise
+
+
+def choice(names: Iterable[str]) -> str:
+    """A hint that lists the names to choose from.
+
+    >>> choice(["orders", "payments"]), choice(["orders"])
+    ('one of: orders, payments', 'orders')
+    """
+    listed = list(names)
+    return listed[0] if len(listed) == 1 else f"one of: {', '.join(listed)}"
 
 
 def _line(label: str, text: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from keyfold.errors import BadOption, did_you_mean
+from keyfold.errors import BadOption, choice, did_you_mean
 from keyfold.masking import masked, shown
 
 # In place of the settings library's own words.
@@ -145,7 +145,7 @@ def load(**overrides: Any) -> Settings:
     given = {name: value for name, value in overrides.items() if value is not None}
     for name in given:
         if name not in Settings.model_fields:
-            hint = did_you_mean(name, Settings.model_fields, f"one of: {', '.join(Settings.model_fields)}")
+            hint = did_you_mean(name, Settings.model_fields, choice(Settings.model_fields))
             raise BadOption(
                 f"unknown setting {name!r}", given=f"{name}={shown(name, repr(given[name]))}", hint=hint
             )

@@ -32,7 +32,7 @@ from keyfold.engine.handle import Handle
 from keyfold.engine.internal_columns import CONTROL
 from keyfold.engine.log import changes
 from keyfold.engine.sources.json_rows import encode, put
-from keyfold.errors import QueryError, did_you_mean
+from keyfold.errors import QueryError, choice, did_you_mean
 from keyfold.plan.nodes import AppSpec, Source
 from keyfold.settings import load
 
@@ -216,7 +216,7 @@ class Driver:
             if stream.name == name:
                 return stream
         names = [s.name for s in self._spec.streams]
-        hint = did_you_mean(name, names, f"one of {', '.join(names)}")
+        hint = did_you_mean(name, names, choice(names))
         raise QueryError(
             f"no stream {name} in app {self._spec.name}", reason="not_found", given=name, hint=hint
         )

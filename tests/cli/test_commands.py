@@ -57,7 +57,7 @@ def test_rows_as_parquet_keep_their_types(home: Path, cli: Cli, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--format", "cvs"], "csv (did you mean 'csv'?)"),
+        (["--format", "cvs"], "did you mean 'csv'?"),
         (["--out", "x.csv"], "--format csv --out x.csv"),
         (["--format", "csv", "--out", "/nowhere/x.csv"], "cannot write /nowhere/x.csv"),
     ],

@@ -124,6 +124,23 @@ def test_several_apps_are_told_apart_by_name(tmp_path: Path) -> None:
     assert "orders is of type Stream" in refused(f"{file}:orders")
 
 
+@pytest.mark.parametrize(
+    ("call", "hint"),
+    [
+        ('orders.groupBy("region")', 'try: by("key")'),
+        ('orders.table("t", n="count(*)")', 'try: by("key").table(...)'),
+        ('orders.by("region").where("amount > 0")', "try: where(...) before by(...)"),
+        ('orders.unionn("region")', "did you mean 'union'?"),
+        ("orders.zzz", "try: one of: by, distinct, enrich"),
+        ("sys.zzz", "zzz"),
+    ],
+)
+def test_a_method_that_does_not_exist_is_answered_with_one_that_does(
+    tmp_path: Path, call: str, hint: str
+) -> None:
+    assert hint in refused(write(tmp_path / "spark.py", f"import sys\n{SHOP}\n{call}\n"))
+
+
 def test_one_app_under_two_names_is_one(tmp_path: Path) -> None:
     assert load(str(write(tmp_path / "a.py", SHOP + "\nalias = app\n"))).app.name == "shop"
 

@@ -103,6 +103,14 @@ class TestRows:
         assert [row["region"] for row in found.json] == ["eu"]
         assert found.err == ""
 
+    def test_a_limit_that_is_not_a_number_is_shown(self, cli: Cli, home: Path) -> None:
+        refused = cli("rows", "totals", "--home", home, "--limit", "few")
+        assert refused.code == 2
+        assert refused.err.splitlines()[:2] == [
+            "Invalid value for '--limit': must be a valid integer",
+            "  given: few",
+        ]
+
     def test_a_limit_says_when_there_is_more(self, cli: Cli, home: Path) -> None:
         found = cli("rows", "totals", "--home", home, "--limit", 2)
         assert len(found.out.splitlines()) == 4

@@ -294,7 +294,7 @@ def test_an_interrupt_while_java_is_at_work_prints_no_trace(tmp_path: Path) -> N
     ended = keyfold(tmp_path, "run", "shop.py")
     assert ended.code == 130
     assert ended.err.splitlines() == [
-        "keyfold: starting shop of shop.py",
+        "keyfold: starting shop from shop.py",
         "stopped during the start; no row was processed",
     ]
     assert temporary_files(tmp_path) == []

@@ -19,13 +19,13 @@ def test_the_text_says_what_where_given_and_what_to_do():
         "unknown option 'tll' of table",
         where="shop.region_totals, shop.py:12",
         given="tll='30 days'",
-        hint="ttl (did you mean 'ttl'?)",
+        hint="did you mean 'ttl'?",
     )
     assert str(error) == (
         "unknown option 'tll' of table\n"
         "  where: shop.region_totals, shop.py:12\n"
         "  given: tll='30 days'\n"
-        "  try: ttl (did you mean 'ttl'?)"
+        "  try: did you mean 'ttl'?"
     )
 
 
@@ -87,6 +87,6 @@ def test_near_names_are_found_whatever_their_case():
 
 
 def test_a_hint_suggests_the_nearest_or_falls_back():
-    assert did_you_mean("tll", ["ttl", "help"]) == "ttl (did you mean 'ttl'?)"
+    assert did_you_mean("tll", ["ttl", "help"]) == "did you mean 'ttl'?"
     assert did_you_mean("zzz", ["ttl"], "one of: ttl") == "one of: ttl"
     assert did_you_mean("zzz", ["ttl"]) is None

@@ -211,7 +211,7 @@ def test_a_plot_without_columns_has_all_numbers(reader: TableReader) -> None:
     ("column", "says"),
     [
         ("pric", "did you mean 'price'?"),
-        ("zzz", "try: one of n, x, price"),
+        ("zzz", "try: one of: n, x, price"),
         ("name", "column 'name' is not numeric: string"),
         ("region", "is part of the key, which is the x-axis"),
     ],

@@ -46,6 +46,6 @@ def _chosen(app: str | None, known: list[str], home: object) -> str:
 
     if app is None and len(known) > 1:
         raise BadOption(
-            "the home has several apps", given=home, hint=f"--app NAME, one of {', '.join(known)}"
+            "the home has several apps", given=home, hint=f"--app NAME, one of: {', '.join(known)}"
         )
-    return resolved(app or (known[0] if known else "?"), home, known, table=False)[0]
+    return resolved(app or (known[0] if known else ""), home, known, table=False)[0]

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from keyfold.cli import unknown_method
 from keyfold.declare import App
-from keyfold.errors import BadApp, KeyfoldError, did_you_mean, near
+from keyfold.errors import BadApp, KeyfoldError, choice, did_you_mean, near
 from keyfold.plan.validate import arguments
 
 _EXAMPLE = 'app = kf.App("shop")'
@@ -79,10 +80,10 @@ def _beside(directory: Path, name: str) -> str:
         files = sorted(file.name for file in directory.glob("*.py"))
     except OSError:
         files = []
-    listed = f"one of {', '.join(files)}" if 0 < len(files) <= 10 else "the path of a Python file"
+    listed = choice(files) if 0 < len(files) <= 10 else "the path of a Python file"
     # By their stems: the suffix makes all names similar.
     meant = near(Path(name).stem, [Path(file).stem for file in files])
-    return f"{meant}.py (did you mean {meant + '.py'!r}?)" if meant else listed
+    return f"did you mean {meant + '.py'!r}?" if meant else listed
 
 
 def _module(path: Path) -> types.ModuleType:
@@ -122,7 +123,7 @@ def _explained(path: Path) -> Iterator[None]:
                 what, where=_place(path, error), given=_line(path, error), hint=arguments.AS_TEXT
             ) from error
         what = f"cannot load {path.name}: {traceback.format_exception_only(error)[-1].strip()}"
-        raise BadApp(what, where=_place(path, error)) from error
+        raise BadApp(what, where=_place(path, error), hint=unknown_method.hint(error)) from error
 
 
 def _not_python(path: Path, error: SyntaxError) -> BadApp:
@@ -179,5 +180,5 @@ def _named(apps: dict[str, App], module: types.ModuleType, path: Path, wanted: s
     other = vars(module).get(wanted)
     what = f"there is no app {wanted!r} in {path.name}"
     given = None if other is None else f"{wanted} is of type {type(other).__name__}"
-    listed = f"one of {', '.join(apps)}" if apps else _EXAMPLE
+    listed = choice(apps) if apps else _EXAMPLE
     raise BadApp(what, given=given, hint=did_you_mean(wanted, apps, listed))

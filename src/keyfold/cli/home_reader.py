@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keyfold.errors import HomeUnusable, QueryError, did_you_mean
+from keyfold.errors import HomeUnusable, QueryError, choice, did_you_mean
 
 if TYPE_CHECKING:
     from keyfold.engine.storage.contract import Storage
@@ -124,7 +124,7 @@ def _rejected(place: AppHome, part: str, name: str) -> list[dict[str, Any]]:
     readers = [table for table, streams in tables.items() if part.lower() in streams]
     if not readers and part.lower() not in {stream.lower() for stream in _streams(place)}:
         names = [*tables, *_streams(place)]
-        hint = did_you_mean(part, names, f"one of {', '.join(names)}")
+        hint = did_you_mean(part, names, choice(names))
         what = f"no stream or table {part} in app {place.path.name}"
         raise QueryError(what, reason="not_found", given=name, hint=hint)
     stream = next((name for name in _streams(place) if name.lower() == part.lower()), part)

@@ -128,7 +128,7 @@ def text_of(error: BaseException) -> str:
     if isinstance(error, KeyfoldError | Interrupted):
         return str(error)
     if usage := _usage(error):
-        return f"{usage}\n  try: {_help_command(error)}"
+        return "\n".join([usage, *_given(error), f"  try: {_help_command(error)}"])
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         where = f" for {error.filename}" if error.filename else ""
         return f"no space left on the disk{where}\n  try: free some space and start again; no data is lost"
@@ -150,7 +150,16 @@ def tell(error: BaseException, as_json: bool) -> None:
 def _usage(error: BaseException) -> str | None:
     """Typer's message for a wrong command line; by its shape, since the class moves between versions."""
     words = getattr(error, "format_message", None)
-    return str(words()).strip() if callable(words) else None
+    if not callable(words):
+        return None
+    # Typer converts numbers with pydantic, whose messages are about an "input" and how it was parsed.
+    return str(words()).strip().replace("Input should be", "must be").split(", unable to parse")[0]
+
+
+def _given(error: BaseException) -> list[str]:
+    """The value that pydantic refused."""
+    found = getattr(error.__cause__, "errors", None)
+    return [f"  given: {found()[0]['input']}"] if callable(found) else []
 
 
 def _help_command(error: Any) -> str:

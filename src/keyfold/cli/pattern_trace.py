@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from keyfold.cli import rows_file
-from keyfold.errors import BadOption, did_you_mean
+from keyfold.errors import BadOption, choice, did_you_mean
 from keyfold.plan import nodes
 from keyfold.plan.nodes import AppSpec, TableSpec
 from keyfold.plan.pattern.syntax import steps as sequence_steps
@@ -49,8 +49,7 @@ def _pattern(spec: AppSpec, name: str) -> TableSpec:
     patterns = {t.name: t for t in spec.tables if t.pattern is not None}
     if bare in patterns:
         return patterns[bare]
-    known = ", ".join(patterns)
-    hint = did_you_mean(bare, patterns, f"one of: {known}" if known else "a table made by .pattern(...)")
+    hint = did_you_mean(bare, patterns, choice(patterns) if patterns else "a table made by .pattern(...)")
     raise BadOption(f"app {spec.name} has no pattern {bare!r}", where=spec.name, hint=hint)
 
 

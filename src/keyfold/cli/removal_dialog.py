@@ -28,13 +28,13 @@ def found(name: str, home: str | None) -> Iterator[tuple[AppHome, str]]:
     """
     from keyfold.cli.home_reader import opened_app
     from keyfold.engine.recovery.table_removal import streams, tables
-    from keyfold.errors import QueryError, did_you_mean
+    from keyfold.errors import QueryError, choice, did_you_mean
 
     with opened_app(name, home, any_files=True) as (place, part):
         known = {known.lower(): known for known in (*streams(place), *tables(place))}
         if part.lower() not in known:
-            choice = f"one of {', '.join(known.values())}" if known else None
-            hint = did_you_mean(part, known.values(), choice)
+            listed = choice(known.values()) if known else None
+            hint = did_you_mean(part, known.values(), listed)
             raise QueryError(
                 f"no table {part} in app {place.path.name}", reason="not_found", given=name, hint=hint
             )

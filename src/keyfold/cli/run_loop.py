@@ -86,7 +86,7 @@ def started(
     from keyfold.cli.startup_bar import Starting
     from keyfold.engine import session
 
-    output.say(f"starting {spec.name} of {file}")
+    output.say(f"starting {spec.name} from {file}")
     try:
         with Starting(output.terminal(), live_terminal()) as tell, session.ahead(home, settings, tell):
             # Only now, since it takes as long to load as Java takes to come up.

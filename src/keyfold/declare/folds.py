@@ -68,7 +68,7 @@ def _same_fields(zeros: Named, given: object, what: str, site: Site | None) -> N
 def _advice(missing: list[str], unknown: list[str], what: str) -> str:
     for name in unknown:
         if meant := near(name, missing):
-            return f"{meant} (did you mean {meant!r}?)"
+            return f"did you mean {meant!r}?"
     if missing:
         return f"add {', '.join(missing)} to {what}; for a field that does not change, 'state.{missing[0]}'"
     return f"add {', '.join(unknown)} to zero"

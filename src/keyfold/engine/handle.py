@@ -28,7 +28,7 @@ from keyfold.engine.status.monitor import Monitor
 from keyfold.engine.status.query_metrics import reported
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease
-from keyfold.errors import BadOption, JavaEnded, QueryError, QueryFailed, did_you_mean
+from keyfold.errors import BadOption, JavaEnded, QueryError, QueryFailed, choice, did_you_mean
 from keyfold.plan import formats, nodes
 from keyfold.plan.nodes import AppSpec
 from keyfold.views.contract import ViewStore
@@ -80,7 +80,7 @@ class Handle:
         """The read side of a table."""
         names = [t.name for t in self.spec.tables]
         if name not in names:
-            hint = did_you_mean(name, names, f"one of {', '.join(names)}")
+            hint = did_you_mean(name, names, choice(names))
             raise QueryError(
                 f"no table {name} in app {self.spec.name}", reason="not_found", given=name, hint=hint
             )
@@ -249,7 +249,7 @@ def tables_of(spec: AppSpec, name: str) -> list[str]:
     fed = [t.name for t in spec.tables if name in (s.name for s in nodes.sources(t.input))]
     if not own and not fed and name not in (s.name for s in spec.streams):
         names = [t.name for t in spec.tables] + [s.name for s in spec.streams]
-        hint = did_you_mean(name, names, f"one of {', '.join(names)}")
+        hint = did_you_mean(name, names, choice(names))
         raise QueryError(
             f"no stream or table {name} in app {spec.name}", reason="not_found", given=name, hint=hint
         )

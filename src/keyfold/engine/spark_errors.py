@@ -98,13 +98,13 @@ def _reason(error: Any) -> str:
 def _hint(spark: SparkSession, error: Any) -> str | None:
     condition, known = _condition(error), _parameters(error)
     if condition.startswith("UNRESOLVED_COLUMN."):
-        return f"one of {known['proposal']}" if known.get("proposal") else None
+        return f"one of: {known['proposal']}" if known.get("proposal") else None
     if condition == "AMBIGUOUS_REFERENCE":
-        return f"one of {known['referenceNames'].strip('[]')}" if known.get("referenceNames") else None
+        return f"one of: {known['referenceNames'].strip('[]')}" if known.get("referenceNames") else None
     if condition == "UNRESOLVED_ROUTINE":
         name = re.sub(r".*\.|`", "", known.get("routineName", ""))
         found = near(name, _functions(spark))
-        return f"{found} (did you mean {found!r}?)" if found else "a function that Spark has"
+        return f"did you mean {found!r}?" if found else "a built-in function of Spark SQL"
     return None
 
 

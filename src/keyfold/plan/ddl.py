@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from keyfold.errors import BadOption, did_you_mean
+from keyfold.errors import BadOption, choice, did_you_mean
 from keyfold.plan.validate import arguments
 
 _COLUMN: Final = re.compile(r"(?:`((?:[^`]|``)+)`|([^\s:`]+))(?:\s*:\s*|\s+|(?<=`))(\S.*)", re.DOTALL)
@@ -36,7 +36,7 @@ def time_column(time: object, known: dict[str, str], where: object = None) -> st
     by_lower = {name.lower(): name for name in known}
     found = by_lower.get(time.lower()) if isinstance(time, str) else None
     if found is None:
-        hint = did_you_mean(str(time), known, f"one of: {', '.join(known)}")
+        hint = did_you_mean(str(time), known, choice(known))
         raise BadOption("time must be a column of the schema", where=where, given=f"time={time!r}", hint=hint)
     if not known[found].lower().startswith("timestamp"):
         raise BadOption(

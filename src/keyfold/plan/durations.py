@@ -24,7 +24,7 @@ _TOO_FINE: Final = frozenset(
 )
 _PART: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-zµ]+)\s*(?:,|\band\b)?")
 _NUMBER: Final = re.compile(r"\s*-?[0-9]+(?:\.[0-9]+)?\s*")
-_EXAMPLES: Final = "a duration such as '30 days', '500 ms', '1 hour 30 minutes', or a timedelta"
+_EXAMPLES: Final = "a duration such as '30 days', '500 ms' or '1 hour 30 minutes'"
 # Event time plus a duration must stay far inside Spark's 64-bit microseconds.
 _LONGEST: Final = 10_000 * 366 * 86_400_000
 
@@ -110,7 +110,7 @@ def _size(unit: str, value: str, what: str, where: object) -> int:
         _refuse(f"{what} is finer than a millisecond", value, where, "whole milliseconds")
     if lower not in _MILLIS:
         found = near(lower, [name for name in _MILLIS if len(name) > 2])
-        hint = f"{found} (did you mean {found!r}?)" if found else _EXAMPLES
+        hint = f"did you mean {found!r}?" if found else _EXAMPLES
         _refuse(f"{what} has an unknown unit {unit!r}", value, where, hint)
     return _MILLIS[lower]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from keyfold.errors import RunError
+from keyfold.errors import RunError, choice
 from keyfold.views import arrow as pa
 from keyfold.views.schema import ViewSchema
 
@@ -35,7 +35,7 @@ def canonical(changes: pa.RecordBatch, schema: ViewSchema, batch: int) -> pa.Rec
     operations = changes.column(0).cast(pa.string())
     if not pa.compute.all(pa.compute.is_in(operations, pa.array(_OPERATIONS))).as_py():
         found = ", ".join(map(repr, pa.compute.unique(operations).to_pylist()))
-        hint = f"one of: {', '.join(_OPERATIONS)}"
+        hint = choice(_OPERATIONS)
         raise RunError("unknown operation in _op", given=found, hint=hint, table=schema.table, batch=batch)
     columns = [
         # Two casts: the first brings other units of time to microseconds. As a rule neither copies.

@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from keyfold.errors import QueryError, RunError, did_you_mean
+from keyfold.errors import QueryError, RunError, choice, did_you_mean
 from keyfold.views import arrow as pa
 from keyfold.views.query.filters import Filter
 from keyfold.views.schema import Column, ViewSchema
@@ -154,7 +154,7 @@ def _behind(table: str, position: Position | None, at_least: int, timeout: float
 
 def unknown_table(table: str, names: Sequence[str]) -> QueryError:
     """The error of a read from a view that doesn't exist."""
-    hint = did_you_mean(table, names, f"one of: {', '.join(names)}" if names else "there are no views yet")
+    hint = did_you_mean(table, names, choice(names) if names else "there are no views yet")
     return QueryError(f"unknown table {table!r}", reason="not_found", hint=hint)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from keyfold.errors import BadDuration, QueryError, RunError, did_you_mean
+from keyfold.errors import BadDuration, QueryError, RunError, choice, did_you_mean
 from keyfold.plan import durations
 from keyfold.views import html, keys
 from keyfold.views.contract import Column, OrderBy, Position, ViewSchema, ViewStore, Where
@@ -164,7 +164,7 @@ def _columns_to_plot(schema: ViewSchema, columns: Sequence[str]) -> list[str]:
 
 
 def _not_plottable(schema: ViewSchema, name: str, column: Column | None, numbers: list[str]) -> QueryError:
-    hint = f"one of {', '.join(numbers)}" if numbers else None
+    hint = choice(numbers) if numbers else None
     if column is None:
         near = did_you_mean(name, numbers, hint)
         return QueryError(f"unknown column {name!r}", where=schema.table, given=name, hint=near)

@@ -31,9 +31,9 @@ REFUSED: dict[str, tuple[kf.Pattern, dict[str, str], list[str]]] = {
     "a step that isn't there": (
         kf.step("probe", "amount < 5") >> kf.step("strike", "amount > prob[0].amount"),
         {},
-        ["step strike", "no column `prob`", "try: one of `probe`"],
+        ["step strike", "no column `prob`", "try: one of: `probe`"],
     ),
-    "a column that isn't there": (A >> kf.step("c", "amout > 1"), {}, ["step c", "try: one of `amount`"]),
+    "a column that isn't there": (A >> kf.step("c", "amout > 1"), {}, ["step c", "try: one of: `amount`"]),
     "a step that isn't there, in returns": (A >> B, {"x": "c[0].amount"}, ["returns x", "c"]),
     "not true or false": (A >> kf.step("c", "amount + 1"), {}, ["step c", "DOUBLE"]),
     "never true": (A >> kf.step("c", "1 > 2"), {}, ["step c", "never true"]),

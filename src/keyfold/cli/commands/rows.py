@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from keyfold.cli.options import AtLeast, Home, Json, TableName, Wait, bound
-from keyfold.errors import BadOption, did_you_mean
+from keyfold.errors import BadOption, choice, did_you_mean
 
 if TYPE_CHECKING:
     from keyfold.views.contract import ViewSchema
@@ -103,7 +103,7 @@ def _format(given: str, out: str | None, json: bool) -> str:
     if json and given != "json":
         raise BadOption("--json contradicts --format", given=f"--json --format {given}", hint="one of them")
     if given not in _FORMATS:
-        hint = did_you_mean(given, _FORMATS, f"one of {', '.join(_FORMATS)}")
+        hint = did_you_mean(given, _FORMATS, choice(_FORMATS))
         raise BadOption(f"unknown format {given!r}", given=f"--format {given}", hint=hint)
     if out is not None and given not in ("csv", "parquet"):
         hint = f"> {out}" if given == "json" else f"--format csv --out {out}"

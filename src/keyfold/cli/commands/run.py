@@ -114,6 +114,6 @@ def _settings(given: list[str]) -> dict[str, Any]:
             own[name] = value
         else:
             names = [known for known in Settings.model_fields if known != "spark"]
-            hint = did_you_mean(name, names, f"one of {', '.join(names)}, or a name that begins with spark.")
+            hint = did_you_mean(name, names, f"one of: {', '.join(names)}, or a name that begins with spark.")
             raise BadOption(f"unknown setting {name}", given=f"{name}={shown(name, value)}", hint=hint)
     return {**own, **({"spark": spark} if spark else {})}

@@ -19,7 +19,7 @@ from keyfold.engine.log.side_outputs import SideOutput
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.storage.layout import TableHome
 from keyfold.engine.storage.stored_file import StoredFile
-from keyfold.errors import QueryError, RunError, did_you_mean
+from keyfold.errors import QueryError, RunError, choice, did_you_mean
 from keyfold.views.types import epoch
 
 _TRIES: Final = 3
@@ -36,7 +36,7 @@ def table_of(app: str, name: str, tables: Mapping[str, Collection[str]], streams
         raise QueryError(
             f"{name} is a stream, and late rows are kept per table", where=app, given=name, hint=hint
         )
-    hint_ = did_you_mean(name, tables, f"one of {', '.join(tables)}")
+    hint_ = did_you_mean(name, tables, choice(tables))
     raise QueryError(f"no table {name} in app {app}", reason="not_found", given=name, hint=hint_)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from keyfold.engine.compile.context import Context
 from keyfold.engine.internal_columns import TIME, computed, visible
 from keyfold.engine.spark_errors import explained
-from keyfold.errors import BadExpression, did_you_mean
+from keyfold.errors import BadExpression, choice, did_you_mean
 from keyfold.plan import nodes
 from keyfold.plan.describe import phrases
 
@@ -92,7 +92,7 @@ def _match(join: Any, left: Side, right: Side, node: nodes.Join, where: str) -> 
                     f"join: there is no column {name} in {side.name}",
                     where=where,
                     given=_given(node),
-                    hint=did_you_mean(name, side.columns, f"one of {', '.join(side.columns)}"),
+                    hint=did_you_mean(name, side.columns, choice(side.columns)),
                 )
     join.by(list(node.on))
 

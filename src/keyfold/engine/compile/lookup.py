@@ -9,7 +9,7 @@ from keyfold.engine.compile.context import Context
 from keyfold.engine.internal_columns import PREFIX
 from keyfold.engine.lookups import static_reader
 from keyfold.engine.spark_errors import explained
-from keyfold.errors import BadExpression, BadOption, did_you_mean
+from keyfold.errors import BadExpression, BadOption, choice, did_you_mean
 from keyfold.plan import nodes
 
 
@@ -38,7 +38,7 @@ def _check_keys(
 ) -> None:
     for column in node.on:
         if column.lower() not in (name.lower() for name in mine):
-            hint = did_you_mean(column, mine, f"one of {', '.join(mine)}")
+            hint = did_you_mean(column, mine, choice(mine))
             raise BadExpression(f"the stream has no column {column}", where=where, given=column, hint=hint)
         kinds = [next(k for n, k in c.items() if n.lower() == column.lower()) for c in (mine, theirs)]
         if kinds[0] != kinds[1]:

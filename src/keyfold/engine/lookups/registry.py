@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.lookups import static_reader
-from keyfold.errors import BadOption, KeyfoldError, QueryError, did_you_mean
+from keyfold.errors import BadOption, KeyfoldError, QueryError, choice, did_you_mean
 from keyfold.plan import nodes
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Lookups:
         lookup = self._lookups.get(name.lower())
         if lookup is None:
             names = [known.lookup.name for known in self._lookups.values()]
-            hint = did_you_mean(name, names, f"one of {', '.join(names)}" if names else None)
+            hint = did_you_mean(name, names, choice(names) if names else None)
             raise QueryError(f"the app has no lookup {name}", reason="not_found", given=name, hint=hint)
         lookup.reload()
         return lookup.status()

@@ -67,7 +67,7 @@ def failed(
     return failure.explained(
         f"the query of {'stream' if stream else 'table'} {table} stopped: {_cause(error, failure.text)}",
         given=_fragment(failure.text),
-        hint="start the app again: the batch is retried, and nothing is lost or counted twice. "
+        hint="remove the cause and start again: the batch is retried, and nothing is lost or counted twice. "
         f"Spark's log is {failure.place.local.parent / 'spark.log'}",
     )
 

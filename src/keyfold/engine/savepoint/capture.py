@@ -24,7 +24,7 @@ from keyfold.engine.savepoint.savepoints import FILES, VIEW, Savepoints
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.contract import FileFacts, Storage
 from keyfold.engine.storage.layout import AppHome
-from keyfold.errors import NameTaken, QueryError, did_you_mean
+from keyfold.errors import NameTaken, QueryError, choice, did_you_mean
 from keyfold.fault_points import FaultPoint, reached
 from keyfold.kernel.build import spark_version
 from keyfold.views.contract import ViewStore
@@ -221,6 +221,6 @@ def chosen(app: str, known: list[str], wanted: Sequence[str]) -> list[str]:
     """The tables that were asked for; all of them if none were."""
     for name in wanted:
         if name not in known:
-            hint = did_you_mean(name, known, f"one of {', '.join(known)}")
+            hint = did_you_mean(name, known, choice(known))
             raise QueryError(f"no table {name} in app {app}", reason="not_found", given=name, hint=hint)
     return [name for name in known if name in wanted] if wanted else known

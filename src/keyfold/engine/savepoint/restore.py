@@ -15,7 +15,7 @@ from keyfold.engine.savepoint.manifest import Savepoint
 from keyfold.engine.savepoint.savepoints import Savepoints
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome
-from keyfold.errors import BadOption, KeyfoldError, SavepointUnusable
+from keyfold.errors import BadOption, KeyfoldError, SavepointUnusable, choice
 from keyfold.fault_points import FaultPoint, reached
 
 
@@ -66,7 +66,7 @@ def _tables(place: AppHome, savepoint: Savepoint, wanted: Sequence[str]) -> list
             raise BadOption(
                 f"savepoint {savepoint.name} has no table {table}",
                 given=table,
-                hint=f"one of {', '.join(savepoint.tables)}",
+                hint=choice(savepoint.tables),
             )
     found = list(wanted) or list(savepoint.tables)
     for table in found if wanted or not savepoint.whole else ():

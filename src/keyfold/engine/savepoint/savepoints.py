@@ -11,7 +11,7 @@ from keyfold.engine.savepoint.manifest import FILE, Savepoint
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.stored_file import StoredFile
-from keyfold.errors import BadName, QueryError, did_you_mean
+from keyfold.errors import BadName, QueryError, choice, did_you_mean
 
 FILES: Final = "files"
 """The directory of a savepoint that mirrors the app's home."""
@@ -61,7 +61,7 @@ class Savepoints:
                 f"no savepoint {name} of app {self.app}",
                 reason="not_found",
                 given=name,
-                hint=did_you_mean(name, known, f"one of {', '.join(known)}" if known else "there are none"),
+                hint=did_you_mean(name, known, choice(known) if known else "there are none"),
             ) from None
         return manifests.decode(content, file)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome
-from keyfold.errors import QueryError, did_you_mean
+from keyfold.errors import QueryError, choice, did_you_mean
 
 
 def apps(home: Path) -> list[str]:
@@ -35,11 +35,11 @@ def resolved(name: str, home: object, known: list[str], *, table: bool = True) -
         raise QueryError(
             f"no app has run in {home}",
             reason="not_ready",
-            given=name,
+            given=name or None,
             hint="keyfold run APP.py, or --home DIR",
         )
     if not app and len(known) > 1:
-        hint = f"one of {', '.join(f'{a}.{part}' for a in known)}"
+        hint = choice(f"{a}.{part}" for a in known)
         raise QueryError("the home has several apps, and the name does not say which", given=name, hint=hint)
     app = app or known[0]
     if app not in known:
@@ -47,6 +47,6 @@ def resolved(name: str, home: object, known: list[str], *, table: bool = True) -
             f"no app {app} in {home}",
             reason="not_found",
             given=name,
-            hint=did_you_mean(app, known, f"one of {', '.join(known)}"),
+            hint=did_you_mean(app, known, choice(known)),
         )
     return app, part

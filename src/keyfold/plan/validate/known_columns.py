@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from keyfold.errors import BadName, BadOption, did_you_mean
+from keyfold.errors import BadName, BadOption, choice, did_you_mean
 from keyfold.plan import ddl
 from keyfold.plan.nodes import Distinct, Node, Source, TableSpec, Where, name_of
 from keyfold.plan.pattern.syntax import own_columns
@@ -70,7 +70,7 @@ def require(names: Iterable[str], known: Iterable[str] | None, option: str, of: 
     lower = {name.lower() for name in listed}
     for name in names:
         if name.lower() not in lower:
-            hint = did_you_mean(name, listed, f"one of: {', '.join(listed)}")
+            hint = did_you_mean(name, listed, choice(listed))
             raise BadOption(f"{option} names {name!r}, which is not a column of {of}", where=where, hint=hint)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, cast
 
-from keyfold.errors import BadName, BadOption, did_you_mean
+from keyfold.errors import BadName, BadOption, choice, did_you_mean
 from keyfold.plan.nodes import Named, Node
 from keyfold.plan.pattern.automaton import automaton
 from keyfold.plan.pattern.reachability import refuse_unreachable
@@ -164,7 +164,7 @@ def _checked_skip(skip: object, sequence: Sequence, where: object) -> tuple[Skip
         names = [step.name for step in steps(sequence)]
         by_name = {name.lower(): name for name in names}
         if found[2].lower() not in by_name:
-            hint = did_you_mean(found[2], names, f"one of: {', '.join(names)}")
+            hint = did_you_mean(found[2], names, choice(names))
             raise BadOption(
                 f"skip names {found[2]!r}, which is not a step", where=where, given=skip, hint=hint
             )

@@ -95,7 +95,7 @@ def _refuse_option(name: str, value: object, where: object) -> None:
     # An aggregate has parentheses, so a bare word or a number is a misspelled option, not a column.
     meant = near(name, (option for option in SUPPORTED if abs(len(option) - len(name)) < 2), cutoff=0.65)
     if meant and not _may_be_column(value):
-        problem, hint = f"unknown option {name!r} of table", f"{meant} (did you mean {meant!r}?)"
+        problem, hint = f"unknown option {name!r} of table", f"did you mean {meant!r}?"
         raise BadOption(problem, where=where, given=f"{name}={value!r}", hint=hint)
     if isinstance(value, Mapping):
         problem, hint = (

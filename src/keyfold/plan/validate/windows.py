@@ -124,7 +124,7 @@ def _zone_hint(given: str) -> str:
     # The letters of an abbreviation say nothing about the region: EST is most similar to Brazil/West.
     if found is None or (given.isupper() and len(given) < 5):
         return "a name such as 'Europe/Berlin'"
-    return f"{found} (did you mean {found!r}?)"
+    return f"did you mean {found!r}?"
 
 
 def _refuse(problem: str, where: object, given: str | None, hint: str) -> NoReturn:

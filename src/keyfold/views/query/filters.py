@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
-from keyfold.errors import QueryError, did_you_mean
+from keyfold.errors import QueryError, choice, did_you_mean
 from keyfold.views.schema import Column, ViewSchema
 from keyfold.views.types.numbers import Integer, Months
 from keyfold.views.types.scalars import Boolean, Floating, Text
@@ -105,7 +105,7 @@ def column_of(name: str, schema: ViewSchema, what: str = "column") -> Column:
         if column.name.lower() == name.lower():
             return column
     names = [column.name for column in schema.all]
-    hint = did_you_mean(name, names, f"one of: {', '.join(names)}")
+    hint = did_you_mean(name, names, choice(names))
     raise QueryError(f"unknown {what} {name!r}", where=schema.table, hint=hint)
 
 
