@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import types
 from pathlib import Path
 from typing import Annotated
 
 import pytest
 import typer
 
+from tests.tools import tool
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs" / "reference"
 
 
-def _tool() -> types.ModuleType:
-    spec = importlib.util.spec_from_file_location("reference", ROOT / "tools" / "reference.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-TOOL = _tool()
+TOOL = tool("reference")
 
 
 def read(page: str) -> str:
@@ -133,6 +124,7 @@ def test_every_public_name_is_in_the_reference() -> None:
         assert f"\n## {name}\n" in page
         assert f"`{name}`" in index
     assert {"app.start", "stream.by", "keyed.table", "table.to"} <= set(pages)
+    assert set(TOOL.documented()["Folds and steps"]) == {"kf.fold", "kf.no", "kf.step"}
     assert {"handle.drain", "handle.table(t).get", "handle.table(t).df", "driver.crash"} <= set(pages)
 
 

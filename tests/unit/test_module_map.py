@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
-import types
 from pathlib import Path
+
+from tests.tools import tool
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def _tool() -> types.ModuleType:
-    spec = importlib.util.spec_from_file_location("module_map", ROOT / "tools" / "module_map.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-TOOL = _tool()
+TOOL = tool("module_map")
 
 
 def test_the_map_is_up_to_date() -> None:
