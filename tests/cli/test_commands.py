@@ -27,7 +27,7 @@ from keyfold.engine.storage.lease import Lease, current, holder
 from keyfold.engine.storage.lease_files import LeaseFiles
 from keyfold.engine.storage.processes import this_host
 from tests.cli.conftest import AT, Cli, write
-from tests.cli.test_figures import TABLE
+from tests.cli.test_formatting import TABLE
 from tests.storage.lease_contract import record
 
 

@@ -402,7 +402,7 @@ def test_what_a_row_was_before_is_exact_whatever_its_types() -> None:
         f"k string, at timestamp, day date, price decimal(9, 2), all array<{inner}>, by map<string, {inner}>"
     )
     table = rows.by("k").process("many", Many, output=output)
-    # What is taken back from these must be what was given, or nothing would be left of it.
+    # What is retracted from these must be what was added, or nothing would be left of it.
     seen = "concat_ws(' ', at, day, price, all[0].at, all[0].x, by['n'].at)"
     table.changes().by(seen=seen).table("counts", n="count(*)")
     with drive(app) as d:

@@ -17,8 +17,8 @@ from keyfold.engine.compile.stream import CompiledStream, compile_streams
 from keyfold.engine.compile.table import compile_app
 from keyfold.engine.followers.follower import Follower
 from keyfold.engine.followers.kafka_history import history_follower
-from keyfold.engine.followers.readers import TablesThatRead
 from keyfold.engine.followers.sink import sink_follower
+from keyfold.engine.followers.tables_that_read import TablesThatRead
 from keyfold.engine.followers.view import ViewFollower
 from keyfold.engine.handle import Handle
 from keyfold.engine.jvm import process

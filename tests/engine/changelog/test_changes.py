@@ -1,4 +1,4 @@
-"""Tables of a table's changes: what changes or goes upstream is taken back from what was folded of it."""
+"""Tables of a table's changes: rows that change or are deleted upstream are retracted from aggregates."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def ops(d: Driver, table: str, key: str = "g") -> dict[Any, list[str]]:
     return found
 
 
-# What aggregates make of rows that are taken back
+# What aggregates make of retracted rows
 
 
 def test_counts_sums_and_means_give_back_what_changes() -> None:
@@ -238,7 +238,7 @@ def test_rows_that_are_taken_back_pass_the_same_steps_as_when_they_came() -> Non
     # The same table twice: all rows, and those of one group once more.
     rows = items.changes().select("id", "g", "x")
     rows.union(rows.where("g = 'b'")).by("g").table("twice", n="count(*)", total="sum(x)")
-    # Not every row can be computed: those that can't are rejected once, and need not be taken back.
+    # Not every row can be computed: those that can't are rejected once, and need not be retracted.
     items.changes().by("g").table("inverse", total="sum(10 div x)")
     with drive(app) as d:
         d.push("rows", [item("1", "a", 1), item("2", "b", 2), item("3", "b", -3), item("4", "c", 0)])

@@ -1,4 +1,4 @@
-"""Joins of two streams: what they hold and are called, what is set aside, and other engines' cases.
+"""Joins of two streams: their columns and names, rejected and late rows, and cases of other engines.
 
 Oracle cases K, S and F are of `shared/oracles/semantics.md`: each docstring says how it was translated. Times
 count from the start of 2026; the watermark of a join is that of the stream which is behind.

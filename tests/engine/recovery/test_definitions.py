@@ -217,7 +217,7 @@ def test_state_of_another_definition_is_refused_with_what_differs_and_left_alone
             assert word in text, f"{what}: {word} is not in {text}"
         assert digest(tmp_path) == written, what
 
-    # Rows that were folded can't be taken back either.
+    # Rows that were folded can't be retracted either.
     with pytest.raises(StateMismatch, match="rows of stream orders"):
         shop(4).start(spark=shared_session(), home=tmp_path)
     assert digest(tmp_path) == written

@@ -166,7 +166,7 @@ def test_aggregates_of_special_numbers_and_exact_decimals() -> None:
         assert math.isnan(a["total"])
         assert (b["f"], b["least"]) == (math.inf, -math.inf)
         assert math.isnan(b["total"])
-        # One more digit than 38 can't be kept: the row is set aside, the sum stays.
+        # One more digit than 38 can't be kept: the row is rejected, the sum stays.
         d.push("rows", [{"k": "a", "d": Decimal("9" * 36)}, {"k": "a", "d": Decimal("9" * 36)}])
         d.push("rows", [{"k": "c", "d": Decimal("9" * 36)}])
         assert d.get("exact", "c")["d"] == Decimal("9" * 36)  # type: ignore[index]
