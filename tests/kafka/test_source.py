@@ -38,8 +38,9 @@ def started(app: kf.App, spark: Any, home: Path) -> Handle:
 def crashed(handle: Handle) -> None:
     """Stops the app as if it had died between the state's and the batch's commit."""
     handle.stop()
-    for table in handle.spec.tables:
-        handle.home.table(table.name).spark.uncommit_last()
+    streams = [handle.home.stream_home(stream.name) for stream in handle.shared]
+    for home in (*streams, *(handle.home.table(table.name) for table in handle.spec.tables)):
+        home.spark.uncommit_last()
 
 
 def why(rows: list[dict[str, Any]]) -> list[tuple[int, int, str]]:
@@ -226,13 +227,14 @@ def _framed(number: int, record: bytes) -> bytes:
     return b"\x00" + number.to_bytes(4, "big") + record
 
 
+@pytest.mark.parametrize("shared", [False, None], ids=["direct", "shared"])
 def test_restarts_crashes_and_new_partitions_count_each_message_once_and_in_order(
-    spark: Any, cluster: Cluster, tmp_path: Path
+    spark: Any, cluster: Cluster, tmp_path: Path, shared: bool | None
 ) -> None:
     topic = cluster.topic(partitions=3)
     app = kf.App("restarts")
     source = kf.kafka(cluster.address, topic=topic, start={0: 2}, metadata=["partition", "offset"])
-    orders = app.stream("orders", source, schema=SCHEMA)
+    orders = app.stream("orders", source, schema=SCHEMA, shared=shared)
     orders.by("id").table("counts", n="count(*)", total="sum(amount)")
     orders.by("id").last(100).table("seen", order="collect_list(concat(kafka_partition, ':', kafka_offset))")
     sent = [order("a", n, partition=n % 3) for n in range(12)]
@@ -244,12 +246,19 @@ def test_restarts_crashes_and_new_partitions_count_each_message_once_and_in_orde
     expected = [f"{p}:{o}" for p in range(3) for o in range(4) if (p, o) not in ((0, 0), (0, 1))]
     assert first == expected
 
-    cluster.produce(topic, [order("a", 100, partition=1)])
+    cluster.produce(topic, [order("a", 100, partition=1), {"value": "{bad", "partition": 2}])
     with started(app, spark, tmp_path) as handle:
         assert handle.table("counts").get("a")["n"] == 11
         assert handle.table("seen").get("a")["order"] == [*expected, "1:4"], "the same order again"
-        status = handle.status()["tables"]["counts"]
-        assert (status["messages_left"], status["messages_left_by_partition"]) == (0, {})
+        reading = {"counts", "seen"} if shared is False else {"orders"}
+        status = {**handle.status()["streams"], **handle.status()["tables"]}
+        for name in reading:
+            left = (status[name]["messages_left"], status[name]["messages_left_by_partition"])
+            assert left == (0, {})
+        assert {name for name in status if status[name]["rejected"]} == reading
+        assert why(handle.rejected("orders")) == [
+            (2, 4, f"does not parse: no JSON: {NO_NAME} at character 2")
+        ]
         cluster.grow(topic, 5)
         cluster.produce(topic, [order("b", 1, partition=4)])
         _drained_until(handle, lambda: handle.table("counts").get("b"))

@@ -27,13 +27,14 @@ def moment(minute: int, second: int = 0) -> datetime:
     return datetime(2026, 5, 1, 0, minute, second, tzinfo=UTC)
 
 
+@pytest.mark.parametrize("shared", [False, True], ids=["direct", "shared"])
 def test_a_fast_partition_makes_no_slow_one_late_also_after_a_restart_until_that_is_idle(
-    spark: Any, cluster: Cluster, tmp_path: Path
+    spark: Any, cluster: Cluster, tmp_path: Path, shared: bool
 ) -> None:
     topic = cluster.topic(partitions=3)
     app = kf.App("partitions")
     source = kf.kafka(cluster.address, topic=topic)
-    orders = app.stream("orders", source, schema=SCHEMA, time="at")
+    orders = app.stream("orders", source, schema=SCHEMA, time="at", shared=shared)
     orders.by("id").tumbling("1 minute").table("minutes", n="count(*)")
     orders.by("id").tumbling("1 minute").table("impatient", n="count(*)", idle="4 seconds")
     # The third partition is silent.
@@ -43,6 +44,7 @@ def test_a_fast_partition_makes_no_slow_one_late_also_after_a_restart_until_that
         return {r["window_start"].minute: r["n"] for r in handle.table("minutes").rows()}
 
     with started(app, spark, tmp_path) as handle:
+        assert ("orders" in handle.queries) == shared
         held = handle.status()["tables"]["minutes"]["watermark_held_by"]
         assert (held["stream"], held["partition"], held["newest"]) == ("orders", f"{topic}-1", moment(0, 6))
         assert (datetime.now(UTC) - held["since"]).total_seconds() < 600
@@ -66,11 +68,12 @@ def test_a_fast_partition_makes_no_slow_one_late_also_after_a_restart_until_that
         def let_go() -> bool:
             cluster.produce(topic, [at(0, 40)])
             handle.drain()
-            return bool(handle.status()["tables"]["impatient"]["watermark"] >= moment(30))
+            table = handle.status()["tables"]["impatient"]
+            held = table["watermark_held_by"]
+            slow = (held["partition"], held["idle"]) == (f"{topic}-0", [f"{topic}-1"])
+            return bool(slow and table["watermark"] >= moment(30))
 
         assert wait_until(let_go, 60)
-        held = handle.status()["tables"]["impatient"]["watermark_held_by"]
-        assert (held["partition"], held["idle"]) == (f"{topic}-0", [f"{topic}-1"])
         assert handle.status()["tables"]["minutes"]["watermark"] <= moment(0, 8), "without idle= it waits"
         cluster.produce(topic, [at(1, 1)])
         handle.drain()

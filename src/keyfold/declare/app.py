@@ -71,8 +71,9 @@ class App:
         doesn't close every window; None accepts any time.
 
         With `shared` the rows are parsed and checked once, into a log that all tables of the stream read;
-        by default they are if two or more tables read the stream and its rows are text. `history` is how
-        long recorded rows stay readable, so that a table can be added or rebuilt later; it implies `shared`.
+        by default they are if two or more tables read the stream and its rows are text or messages. `history`
+        is how long recorded rows stay readable, so that a table can be added or rebuilt later; it implies
+        `shared`.
         """
         site = call_site()
         arguments.identifier(name, "a stream", location(self._name, site))
@@ -91,7 +92,7 @@ class App:
             event.late_ms,
             help_text,
             event.future_ms,
-            *recording(connector, history, shared, where),
+            *recording(history, shared, where),
             site=site,
         )
         self._streams[name.lower()] = node

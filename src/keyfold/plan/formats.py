@@ -19,8 +19,8 @@ _ONLY_STREAMED: Final = frozenset({*_GENERATED, "socket"})
 
 
 def is_parsed(kind: str, format: str) -> bool:
-    """Whether reading the rows of a source is much work, which tables can share: text, but not `kf.rows`."""
-    return kind == "files" and format.lower() in _TEXT
+    """Whether reading the rows of a source is much work, which tables can share: text, and messages."""
+    return kind == "kafka" or (kind == "files" and format.lower() in _TEXT)
 
 
 def needs_schema(format: str) -> bool:

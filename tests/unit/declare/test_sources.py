@@ -155,5 +155,4 @@ def test_a_stream_says_whether_it_has_a_log_and_for_how_long() -> None:
     with pytest.raises(BadOption, match="`shared` must be True, False or None"):
         app.stream("text", kf.files("data"), schema="id string", shared="yes")  # type: ignore[arg-type]
     topic = kf.kafka("127.0.0.1:9092", topic="orders")
-    with pytest.raises(BadOption, match="a stream of Kafka can't have a log of its own yet"):
-        app.stream("topic", topic, schema="id string", history="7 days")
+    assert app.stream("topic", topic, schema="id string", history="7 days").node.history_ms == 604_800_000

@@ -48,9 +48,16 @@ def recorded(is_shared: bool, *tables: str) -> dict[str, Any]:
     return {"streams": {"rows": {"shared": is_shared}}, "tables": dict.fromkeys(tables, entry)}
 
 
-@pytest.mark.parametrize("format", ["csv", "json"])
-def test_text_that_two_tables_read_is_parsed_once(format: str) -> None:
-    text = kf.files("data", format=format)
+@pytest.mark.parametrize(
+    "text",
+    [
+        kf.files("data", format="csv"),
+        kf.files("data", format="json"),
+        kf.kafka("127.0.0.1:9092", topic="t", format="json"),
+    ],
+    ids=repr,
+)
+def test_text_and_messages_that_two_tables_read_are_parsed_once(text: Connector) -> None:
     assert not shared(declared(text, "one"))
     assert shared(declared(text, "one", "two"))
     assert not shared(declared(text, "one", "two", shared=False))

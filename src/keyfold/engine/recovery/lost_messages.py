@@ -39,6 +39,7 @@ def check(
 def failure(app: str, table: str, batch: int | None, stream: str | None, given: object) -> QueryFailed:
     """The error of a table whose next messages are gone."""
     of = "" if stream is None else f" of stream {stream}"
+    readers = " --with-readers" if stream == table else ""
     return QueryFailed(
         f"messages{of} were deleted from Kafka before {app}.{table} had read them",
         app=app,
@@ -46,8 +47,8 @@ def failure(app: str, table: str, batch: int | None, stream: str | None, given: 
         batch=batch,
         given=given,
         hint="to go on without them, declare on_data_loss='warn'; or `keyfold reset "
-        f"{app}.{table}`, after which it starts from the first message that is left; messages stay for as "
-        "long as the topic's retention says",
+        f"{app}.{table}{readers}`, after which it starts from the first message that is left; messages stay "
+        "for as long as the topic's retention says",
     )
 
 

@@ -10,11 +10,15 @@ from typing import Any
 
 def message_metrics(progress: Mapping[str, Any], clocks: Mapping[str, Any]) -> dict[str, Any]:
     """The metrics that tables of Kafka streams have beside the others; None where they have no meaning."""
+    return {**messages_left(progress), "watermark_held_by": _held_by(clocks)}
+
+
+def messages_left(progress: Mapping[str, Any]) -> dict[str, Any]:
+    """How many messages a query has not read yet; None if it reads no topic, but perhaps a stream's log."""
     lag = dict(_lag(progress))
     return {
         "messages_left": sum(lag.values()) if lag or _topics(progress) else None,
         "messages_left_by_partition": lag,
-        "watermark_held_by": _held_by(clocks),
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from keyfold.engine.status.message_metrics import messages_left
 from keyfold.engine.status.query_metrics import QueryMonitor
 
 
@@ -21,6 +22,7 @@ class StreamMonitor(QueryMonitor):
             "rows_per_second": self._speed(),
             "batch_ms": durations.get("triggerExecution"),
             **self._work(),
+            **messages_left(self._last),
             "recorded": self._hook.counts["change"],
             "rejected": self._hook.counts["rejected"],
             "rejecting": self._rejecting,

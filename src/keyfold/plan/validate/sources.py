@@ -64,16 +64,8 @@ class Recording(NamedTuple):
     shared: bool | None
 
 
-def recording(source: Connector, history: object, shared: object, where: object = None) -> Recording:
+def recording(history: object, shared: object, where: object = None) -> Recording:
     """Whether the stream has a log; rows that stay readable need one."""
-    if source.kafka is not None and (shared or history is not None):
-        raise BadOption(
-            "a stream of Kafka can't have a log of its own yet: its watermark is that of the slowest "
-            "partition, which a log does not know",
-            where=where,
-            given=f"shared={shared!r}" if history is None else f"history={history!r}",
-            hint="leave it out: each table then reads the topic, which keeps its messages itself",
-        )
     if shared is not None and not isinstance(shared, bool):
         raise BadOption(
             "`shared` must be True, False or None",
