@@ -16,7 +16,8 @@ from keyfold.errors import BadExpression
 from keyfold.plan.describe import phrases
 from keyfold.plan.describe.phrases import expr_words
 from keyfold.plan.nodes import Expr, TableSpec
-from keyfold.plan.pattern.automaton import Condition, automaton
+from keyfold.plan.pattern.automaton import automaton
+from keyfold.plan.pattern.program import Condition
 from keyfold.plan.pattern.syntax import PatternSpec
 
 _traces: Final[ContextVar[dict[str, Any] | None]] = ContextVar("traces", default=None)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from keyfold.errors import BadOption
 from keyfold.plan.nodes import Expr
-from keyfold.plan.pattern.automaton import ACCEPT, Automaton, Condition, Transition
+from keyfold.plan.pattern.automaton import ACCEPT, Automaton, Transition
+from keyfold.plan.pattern.program import Condition
 
 
 def refuse_unreachable(made: Automaton, where: object = None) -> None:
