@@ -19,7 +19,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench import data, engines, idle, joins, kafka, knobs, output, patterns, process, text, windows
+from bench import data, engines, idle, joins, kafka, knobs, output, patterns, process, state, text, windows
 from keyfold.engine.session import own_session
 from keyfold.settings import load
 
@@ -60,6 +60,7 @@ FIGURES = {
         "one large batch, with a view",
         ("seconds", "python peak MB", "bar", "java MB", "parts", "parts MB"),
     ),
+    "state": ("a million keys", ("seconds", "bar")),
     "knobs": (
         "knobs; the last two: after a restart",
         ("batch ms", "events/s", "first batch ms", "loading ms"),
@@ -69,7 +70,19 @@ FIGURES = {
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="make bench ARGS=...", description=__doc__)
-    known = [*SUITES, "windows", "joins", "patterns", "process", "idle", "output", "knobs", "text", "kafka"]
+    known = [
+        *SUITES,
+        "windows",
+        "joins",
+        "patterns",
+        "process",
+        "idle",
+        "output",
+        "knobs",
+        "text",
+        "kafka",
+        "state",
+    ]
     parser.add_argument("suites", nargs="*", default=known, choices=known, help=f"of {', '.join(known)}")
     parser.add_argument("--rounds", type=int, default=3, help="measured rounds, after one for warming up")
     parser.add_argument("--rows", type=int, default=ROWS, help="of suites text and kafka")
@@ -94,6 +107,8 @@ def main(arguments: list[str] | None = None) -> None:
         report["text"] = text.measure(spark, chosen.rounds, chosen.rows)
     if "kafka" in chosen.suites:
         report["kafka"] = kafka.measure(spark, chosen.rounds, chosen.rows)
+    if "state" in chosen.suites:
+        report["state"] = state.measure(spark)
     if "idle" in chosen.suites:
         report["idle"] = idle.measure(spark)
     if "knobs" in chosen.suites:

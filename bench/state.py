@@ -1,0 +1,111 @@
+"""What it takes to own a million keys: savepoints, restore and another number of partitions, in seconds."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import keyfold as kf
+from bench import data
+from bench.engines import AGGREGATES, SCHEMA
+from keyfold.engine import start
+from keyfold.engine.handle import Handle
+from keyfold.engine.savepoint import create, restore, state_check, verify
+from keyfold.engine.savepoint.capture import silent
+from keyfold.engine.savepoint.rescale import rescale
+from keyfold.engine.savepoint.savepoints import Savepoints
+from keyfold.engine.storage.layout import AppHome
+
+KEYS: Final = 1_000_000
+# Seconds that each may take.
+BARS: Final = {
+    "pause of a live savepoint": 1,
+    "live savepoint": 30,
+    "savepoint and its verification": 30,
+    "restore to the first batch": 10,
+    "rescale from 4 to 8": 60,
+}
+
+
+class _Timed:
+    """A lock that knows for how long it was held at most."""
+
+    def __init__(self, lock: threading.Lock) -> None:
+        self._lock, self._since, self.longest = lock, 0.0, 0.0
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        self._since = time.monotonic()
+
+    def __exit__(self, *_: object) -> None:
+        self.longest = max(self.longest, time.monotonic() - self._since)
+        self._lock.release()
+
+
+def measure(spark: Any, keys: int = KEYS) -> dict[str, dict[str, Any]]:
+    """Seconds of each, once: the state is too large for that to be luck."""
+    work = Path(tempfile.mkdtemp(prefix="keyfold-bench-"))
+    try:
+        return {what: _entry(what, seconds) for what, seconds in _measured(spark, work, keys)}
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _measured(spark: Any, work: Path, keys: int) -> Iterator[tuple[str, float]]:
+    inbox, place = work / "in", AppHome(work / "home" / "bench")
+    shutil.copytree(data.each(keys, keys // 2), inbox)
+    with _running(spark, work) as handle:
+        handle.drain()
+        hook = handle.hooks["totals"]
+        hook.between_batches = timed = _Timed(hook.between_batches)  # type: ignore[assignment]
+        yield "live savepoint", _seconds(lambda: handle.savepoint("live"))
+        yield "pause of a live savepoint", timed.longest
+
+    def made_and_verified() -> None:
+        made = create.create(place, "stopped", spark=spark)
+        assert not verify.damages(made, Savepoints(place).storage("stopped"), silent)
+        states = state_check.states(spark, place, "stopped", made.tables)
+        assert state_check.rows(states["totals"]) == keys
+        assert not state_check.differences(made, states)
+
+    yield "savepoint and its verification", _seconds(made_and_verified)
+    shutil.copy(next(inbox.glob("*.parquet")), inbox / "more.parquet")
+    begun = time.monotonic()
+    restore.restore(place, "live", (), None, silent)
+    with _running(spark, work) as handle:
+        handle.drain()
+        yield "restore to the first batch", time.monotonic() - begun
+    yield "rescale from 4 to 8", _seconds(lambda: rescale(spark, place, "totals", 8, None, lambda _: None))
+
+
+@contextmanager
+def _running(spark: Any, work: Path) -> Iterator[Handle]:
+    app = kf.App("bench")
+    stream = app.stream("events", kf.files(str(work / "in"), format="parquet"), schema=SCHEMA)
+    stream.by("key").table("totals", AGGREGATES, partitions=4)
+    handle = start.start(app.spec(), spark=spark, home=work / "home", settings={})
+    try:
+        yield handle
+    finally:
+        handle.stop()
+
+
+def _seconds(act: Any) -> float:
+    begun = time.monotonic()
+    act()
+    return time.monotonic() - begun
+
+
+def _entry(what: str, seconds: float) -> dict[str, Any]:
+    print(f"state, {what}: {seconds:.2f} s", file=sys.stderr, flush=True)
+    return {
+        "seconds": f"{seconds:.2f}",
+        "bar": f"{'within' if seconds <= BARS[what] else 'MISSES'} {BARS[what]} s",
+    }
