@@ -19,7 +19,21 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench import data, engines, idle, joins, kafka, knobs, output, patterns, process, state, text, windows
+from bench import (
+    cluster,
+    data,
+    engines,
+    idle,
+    joins,
+    kafka,
+    knobs,
+    output,
+    patterns,
+    process,
+    state,
+    text,
+    windows,
+)
 from keyfold.engine.session import own_session
 from keyfold.settings import load
 
@@ -53,6 +67,10 @@ SUITES: dict[str, tuple[int, dict[str, Contestant], Bars]] = {
     "tables": (10_000, {f"{n} tables": engines.keyfold(tables=n) for n in (1, 5, 20)}, {}),
 }
 PYTHON_MB = 500
+OTHERS = (
+    *("windows", "joins", "patterns", "process", "idle", "output", "knobs", "text", "kafka", "state"),
+    "cluster",
+)
 # Suites with figures of their own: the title and the columns of their table.
 FIGURES = {
     "idle": ("idle, eight tables", ("% of a core", "ratio")),
@@ -70,55 +88,49 @@ FIGURES = {
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="make bench ARGS=...", description=__doc__)
-    known = [
-        *SUITES,
-        "windows",
-        "joins",
-        "patterns",
-        "process",
-        "idle",
-        "output",
-        "knobs",
-        "text",
-        "kafka",
-        "state",
-    ]
+    known = [*SUITES, *OTHERS]
     parser.add_argument("suites", nargs="*", default=known, choices=known, help=f"of {', '.join(known)}")
     parser.add_argument("--rounds", type=int, default=3, help="measured rounds, after one for warming up")
     parser.add_argument("--rows", type=int, default=ROWS, help="of suites text and kafka")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of tables")
     chosen = parser.parse_args(arguments)
-    # In a process of its own, before this one's JVM takes the memory.
-    large = {"output": output.measure()} if "output" in chosen.suites else {}
-    if chosen.suites == ["output"]:
-        print(json.dumps(large)) if chosen.json else show_figures(Console(), "output", large["output"])
-        return
-    spark = own_session(load(driver_memory="6g"))
-    report = {name: measure(spark, name, chosen.rounds) for name in chosen.suites if name in SUITES} | large
-    if "windows" in chosen.suites:
-        report["windows"] = windows.measure(spark, chosen.rounds)
-    if "joins" in chosen.suites:
-        report["joins"] = joins.measure(spark, chosen.rounds)
-    if "patterns" in chosen.suites:
-        report["patterns"] = patterns.measure(spark, chosen.rounds)
-    if "process" in chosen.suites:
-        report["process"] = process.measure(spark)
-    if "text" in chosen.suites:
-        report["text"] = text.measure(spark, chosen.rounds, chosen.rows)
-    if "kafka" in chosen.suites:
-        report["kafka"] = kafka.measure(spark, chosen.rounds, chosen.rows)
-    if "state" in chosen.suites:
-        report["state"] = state.measure(spark)
-    if "idle" in chosen.suites:
-        report["idle"] = idle.measure(spark)
-    if "knobs" in chosen.suites:
-        report["knobs"] = measure_knobs(spark)
-    report["python peak MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    # In processes of their own, before this one's JVM takes the memory.
+    report: dict[str, Any] = {"output": output.measure()} if "output" in chosen.suites else {}
+    if "cluster" in chosen.suites:
+        report["cluster"] = cluster.measure(chosen.rounds)
+    if set(report) < set(chosen.suites):
+        report |= in_this_process(chosen.suites, chosen.rounds, chosen.rows)
     if chosen.json:
         print(json.dumps(report))
     else:
         show(report, chosen.suites)
+
+
+def in_this_process(suites: list[str], rounds: int, rows: int) -> dict[str, Any]:
+    """The suites that share a session, and the most memory that this process had."""
+    spark = own_session(load(driver_memory="6g"))
+    report: dict[str, Any] = {name: measure(spark, name, rounds) for name in suites if name in SUITES}
+    if "windows" in suites:
+        report["windows"] = windows.measure(spark, rounds)
+    if "joins" in suites:
+        report["joins"] = joins.measure(spark, rounds)
+    if "patterns" in suites:
+        report["patterns"] = patterns.measure(spark, rounds)
+    if "process" in suites:
+        report["process"] = process.measure(spark)
+    if "text" in suites:
+        report["text"] = text.measure(spark, rounds, rows)
+    if "kafka" in suites:
+        report["kafka"] = kafka.measure(spark, rounds, rows)
+    if "state" in suites:
+        report["state"] = state.measure(spark)
+    if "idle" in suites:
+        report["idle"] = idle.measure(spark)
+    if "knobs" in suites:
+        report["knobs"] = measure_knobs(spark)
+    report["python peak MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     spark.stop()
+    return report
 
 
 def measure(spark: Any, name: str, rounds: int) -> dict[str, dict[str, Any]]:
@@ -174,7 +186,9 @@ def show(report: dict[str, Any], suites: Iterable[str]) -> None:
             rate, ratio = f"{found['events/s']:,}", f"{found['ratio']:.2f}"
             table.add_row(contestant, rate, ratio, found.get("bar", ""))
         console.print(table)
-    peak = report["python peak MB"]
+    peak = report.get("python peak MB")
+    if peak is None:
+        return
     verdict = "stays under" if peak < PYTHON_MB else "EXCEEDS"
     console.print(
         f"the driver's Python process {verdict} {PYTHON_MB} MB: {peak} MB at most; {os.cpu_count()} cores"
