@@ -40,7 +40,7 @@ check: $(STAMP) ## format, lint, types, and the tests that need no JVM
 	$(BIN)/ruff format --check --quiet $(CODE)
 	$(BIN)/ruff check --quiet $(CODE)
 	$(BIN)/mypy
-	$(PYTEST) -q $(PLAIN)
+	$(PYTEST) -q -n 2 --dist worksteal $(PLAIN)
 
 test: check compiled ## check, then every other directory of tests, in several processes where that is faster
 	@failed=; \
