@@ -1,9 +1,11 @@
 """Settings, from arguments and from the environment."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+from keyfold import settings
 from keyfold.errors import BadOption
 from keyfold.settings import Settings, load
 
@@ -127,3 +129,10 @@ def test_an_unknown_setting_is_refused_and_the_nearest_suggested():
 def test_settings_cannot_change():
     with pytest.raises(ValueError, match="frozen"):
         load().home = Path("x")
+
+
+def test_every_setting_is_read_somewhere():
+    source = Path(settings.__file__).parent
+    code = "".join(file.read_text("utf-8") for file in source.rglob("*.py"))
+    read = set(re.findall(r"\b(?:settings|wanted|self)\.(\w+)", code))
+    assert set(Settings.model_fields) - read == set()
