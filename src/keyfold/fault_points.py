@@ -44,6 +44,12 @@ class FaultPoint(StrEnum):
     REWRITE_READY = "rewrite ready"  # (tables) the new state is beside the old one
     REWRITE_RECORDED = "rewrite recorded"  # (tables) from here on it is finished by whoever comes next
     REWRITE_TABLE_DONE = "rewrite table done"  # (table) its checkpoint is the new one, its log has more
+    MIGRATION_READY = "migration ready"  # () new states and views are beside the old ones
+    MIGRATION_RECORDED = "migration recorded"  # () from here on it is finished by whoever comes next
+    MIGRATION_COPIED = "migration copied"  # (table) its files have their second names
+    MIGRATION_SWITCHED = "migration switched"  # (table) the checkpoint is the new one
+    MIGRATION_VIEW_DONE = "migration view done"  # (table)
+    MIGRATION_PLAN_DONE = "migration plan done"  # ()
     LEASE_FREE = "lease free"  # (epoch) nobody holds the home, and the next epoch is about to begin
     STORAGE_WRITTEN = "storage written"  # (name) on a local disk, under a temporary name
     STORAGE_FLUSHED = "storage flushed"  # (name) on a local disk, about to get its name

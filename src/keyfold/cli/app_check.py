@@ -65,13 +65,15 @@ def findings_of(
             analyzed[table.name] = error
     good = [found for found in analyzed.values() if isinstance(found, Analysis)]
     return [
-        Finding(name, error=found) if isinstance(found, Exception) else _finding(found, good, stored, place)
+        Finding(name, error=found)
+        if isinstance(found, Exception)
+        else _finding(spec, found, good, stored, place)
         for name, found in analyzed.items()
     ]
 
 
 def _finding(
-    analysis: Analysis, others: list[Analysis], stored: dict[str, Any] | None, place: AppHome
+    spec: AppSpec, analysis: Analysis, others: list[Analysis], stored: dict[str, Any] | None, place: AppHome
 ) -> Finding:
     from keyfold.engine.compile.table import build
     from keyfold.engine.jvm import process
@@ -88,7 +90,7 @@ def _finding(
             keys=tuple((column.name, str(column.type)) for column in compiled.view.keys),
             columns=tuple((column.name, str(column.type)) for column in compiled.view.columns),
         )
-        definition_check.check(table.app, stored, compiled, place)
+        definition_check.check(spec, stored, compiled, place)
         damage.check(table.app, table.name, place.table(table.name))
         definition_check.check_log(table.app, compiled, place.table(table.name))
     except Exception as error:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from keyfold.cli import column_widths, formatting, log_lines, output
+from keyfold.cli.home_reader import view_facts
 
 if TYPE_CHECKING:
     from keyfold.engine.storage.layout import AppHome
@@ -33,7 +34,7 @@ def status(place: AppHome) -> dict[str, Any]:
     plan = place.read_plan()
     # Without app.json: the tables that have files on disk.
     names = table_removal.tables(place) if plan is None else plan.get("tables", {})
-    tables = {name: written["tables"].get(name) or _from_view(place, name) for name in names}
+    tables = {name: written["tables"].get(name) or view_facts(place, name) for name in names}
     seen = _time(written.get("at"))
     state = _state(lease, written, any(table.get("running") for table in tables.values()))
     return {
@@ -54,10 +55,20 @@ def status(place: AppHome) -> dict[str, Any]:
         },
         "batch_limits": written.get("batch_limits", {}),
         "tables": {
-            name: {**table, "running": pid is not None and bool(table.get("running"))}
+            name: {
+                **table,
+                "running": pid is not None and bool(table.get("running")),
+                "since": _since(plan, name),
+            }
             for name, table in tables.items()
         },
     }
+
+
+def _since(plan: Mapping[str, Any] | None, table: str) -> dict[str, str]:
+    """Since when columns that a migration added know of rows; the others know of all."""
+    entry = ((plan or {}).get("tables") or {}).get(table) or {}
+    return dict(entry.get("since") or {})
 
 
 def _written(place: AppHome) -> dict[str, Any]:
@@ -83,22 +94,6 @@ def _suspended(pid: int) -> bool:
         return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
     except psutil.NoSuchProcess:
         return False
-
-
-def _from_view(place: AppHome, table: str) -> dict[str, Any]:
-    """The view of a table without status, such as one that the app no longer declares."""
-    from keyfold.errors import QueryError
-    from keyfold.views.stores import open_store
-
-    try:
-        store = open_store(place.views, read_only=True)
-        try:
-            position = store.position(table)
-            return {"batch": position.batch if position else None, "keys": store.count(table)}
-        finally:
-            store.close()
-    except QueryError:
-        return {}
 
 
 def show(status: dict[str, Any]) -> None:
@@ -167,6 +162,9 @@ def _notes(status: dict[str, Any]) -> Iterator[str]:
     for name, found in (*status["streams"].items(), *status["tables"].items()):
         if found.get("rejecting"):
             yield log_lines.rejecting(f"{status['app']}.{name}", found["rejecting"])
+    for name, table in status["tables"].items():
+        for column, at in table["since"].items():
+            yield f"{name}.{column} knows of rows since {formatting.moment(at)}"
     for name, stream in status["streams"].items():
         yield log_lines.stream_line(name, stream)
     if status["state"] == "running":

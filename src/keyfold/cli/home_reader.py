@@ -181,3 +181,19 @@ def _streams(place: AppHome) -> list[str]:
     """The declared streams: one that no table reads has no rejected rows, but is a valid name."""
     declared = (place.read_plan() or {}).get("declared") or {}
     return [stream["name"] for stream in declared.get("streams", ())]
+
+
+def view_facts(place: AppHome, table: str) -> dict[str, Any]:
+    """The view of a table without status, such as one that the app no longer declares."""
+    from keyfold.errors import QueryError
+    from keyfold.views.stores import open_store
+
+    try:
+        store = open_store(place.views, read_only=True)
+        try:
+            position = store.position(table)
+            return {"batch": position.batch if position else None, "keys": store.count(table)}
+        finally:
+            store.close()
+    except QueryError:
+        return {}

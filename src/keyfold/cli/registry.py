@@ -18,7 +18,9 @@ from keyfold.cli.commands import (
     init,
     late,
     log,
+    migrate,
     pattern,
+    plan,
     rejected,
     rescale,
     reset,
@@ -85,6 +87,8 @@ for name, act in (
 app.add_typer(savepoint.app, name="savepoint")
 app.add_typer(audit.app, name="audit")
 app.add_typer(state.app, name="state")
+app.command("plan")(plan.command)
+app.command("migrate")(migrate.command)
 app.command("rescale")(rescale.command)
 app.command("verify")(verify.command)
 app.command("reset")(reset.command)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from keyfold.errors import BadOption, near
+from keyfold.errors import BadOption, did_you_mean, near
 from keyfold.plan.call_site import call_site
 from keyfold.plan.nodes import Expr, FoldSpec, Named, Site
 from keyfold.plan.validate import arguments
@@ -17,6 +17,7 @@ def fold(
     result: Expr | None = None,
     merge: Mapping[str, Expr] | None = None,
     retract: Mapping[str, Expr] | None = None,
+    migrate: Mapping[str, Expr] | None = None,
 ) -> FoldSpec:
     """A column that is folded by expressions that you write.
 
@@ -25,6 +26,8 @@ def fold(
     only field. `merge` combines two states, `state` and `other`: sliding windows, sessions and rolling
     windows with `every` need it; other tables fold row by row, in order, and only check it. `retract` removes
     a row that was folded before, and is written like `update`; tables on a retracting stream need it.
+    `migrate` is for `keyfold migrate`, after the fold was changed: fields of the new state, computed from the
+    `state` of the old fold; a field without an entry keeps its old value, or begins with its zero.
 
     >>> total = kf.fold(
     ...     zero={"v": "0D"}, update={"v": "state.v + amount"}, merge={"v": "state.v + other.v"}
@@ -42,6 +45,7 @@ def fold(
         result=_result(zeros, result, site),
         merge=None if merge is None else _same_fields(zeros, merge, "merge", site),
         retract=None if retract is None else _same_fields(zeros, retract, "retract", site),
+        migrate=None if migrate is None else _some_fields(zeros, migrate, site),
         site=site,
     )
 
@@ -63,6 +67,18 @@ def _same_fields(zeros: Named, given: object, what: str, site: Site | None) -> N
         shown = f"zero: {', '.join(names)}; {what}: {', '.join(fields) or 'none'}"
         raise BadOption(problem, where=site, given=shown, hint=_advice(missing, unknown, what))
     return tuple((name, fields[name]) for name in names)
+
+
+def _some_fields(zeros: Named, given: object, site: Site | None) -> Named:
+    fields = _fields(given, "migrate", site)
+    names = [name for name, _ in zeros]
+    for name, _ in fields:
+        if name not in names:
+            hint = did_you_mean(name, names, f"one of {', '.join(names)}")
+            raise BadOption(
+                "migrate of a fold names a field that zero does not", where=site, given=name, hint=hint
+            )
+    return fields
 
 
 def _advice(missing: list[str], unknown: list[str], what: str) -> str:

@@ -40,7 +40,7 @@ from keyfold.plan.validate import (
 )
 from keyfold.plan.validate.emit import check_columns, emit_options
 from keyfold.plan.validate.history import history_options
-from keyfold.plan.validate.table_options import length, table_columns
+from keyfold.plan.validate.table_options import length, old_name, table_columns
 
 if TYPE_CHECKING:
     from keyfold.declare.app import App
@@ -134,6 +134,7 @@ class KeyedStream:
         keep: str | timedelta | None = None,
         idle: str | timedelta | None = None,
         history: str | timedelta | Connector | None = None,
+        was: str | None = None,
         partitions: int | None = None,
         on_error: OnError = "reject",
         help: str = "",
@@ -148,7 +149,8 @@ class KeyedStream:
         accepts replays of late rows before it is deleted; after `idle` without rows the watermark follows the
         clock, so that windows close. Joins take `idle` too. `history` is how long the table's changes stay in
         its log: a lost view comes back from them, with closed windows. Or it is a topic, `kf.kafka(...)`,
-        which keeps the latest change of each key.
+        which keeps the latest change of each key. `was` is the table's old name, from which `keyfold migrate`
+        takes its state.
         """
         site = call_site()
         where = self.app._table_location(name, site)
@@ -171,6 +173,7 @@ class KeyedStream:
             idle_ms=options.idle_ms,
             **history_options(history, where),
             top=self.ranked,
+            was=old_name(was, name, where),
             site=site,
         )
         return self.app._declare(spec, partitions, on_error, help, where)

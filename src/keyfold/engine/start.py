@@ -183,7 +183,7 @@ class _Start:
             home = place.stream_home(stream.spec.name)
             lost_messages.check(spec.name, stream.spec.name, [stream.spec], home, topics)
         for table in tables:
-            definition_check.check(spec.name, self.stored, table, place)
+            definition_check.check(spec, self.stored, table, place)
             damage.check(spec.name, table.spec.name, place.table(table.spec.name))
             definition_check.check_log(spec.name, table, place.table(table.spec.name))
             read_by = nodes.sources(table.spec.input)
@@ -332,7 +332,16 @@ def _merged(stored: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any
     old = stored or {}
     streams = old.get("streams", {})
     now = {name: {**streams.get(name, {}), **entry} for name, entry in new["streams"].items()}
-    return {**new, "streams": {**streams, **now}, "tables": {**old.get("tables", {}), **new["tables"]}}
+    tables = old.get("tables", {})
+    declared = {name: _since(tables.get(name) or {}, entry) for name, entry in new["tables"].items()}
+    return {**new, "streams": {**streams, **now}, "tables": {**tables, **declared}}
+
+
+def _since(old: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
+    """A table's entry with what a migration recorded: since when columns that it added know of rows."""
+    columns = {part.removeprefix("column:") for part in entry["meaning"] if part.startswith("column:")}
+    since = {name: at for name, at in (old.get("since") or {}).items() if name in columns}
+    return {**entry, "since": since} if since else entry
 
 
 def _begun(

@@ -76,6 +76,8 @@ class FoldSpec:
     merge: Named | None
     retract: Named | None = None
     """The state without a row that was folded before; needed on a retracting stream."""
+    migrate: Named | None = None
+    """Fields of the state, computed from the `state` that an earlier definition of the fold has left."""
     site: Site | None = field(default=None, compare=False)
 
 
@@ -297,6 +299,8 @@ class TableSpec:
     top: TopSpec | None = None
     process: ProcessSpec | None = None
     pattern: PatternSpec | None = None
+    was: str | None = None
+    """The name that the table had before, under which its state may still be."""
     site: Site | None = field(default=None, compare=False)
 
 

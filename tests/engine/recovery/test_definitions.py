@@ -182,7 +182,7 @@ def digest(home: Path) -> dict[str, str]:
     return {str(p.relative_to(home)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
 
 
-def shop(rows: int = 0, where: str = "x > 0", ttl: str = "1 hour", **columns: Any) -> kf.App:
+def shop(rows: int = 0, where: str = "x > 0", ttl: str | None = "1 hour", **columns: Any) -> kf.App:
     app = kf.App("shop")
     given = [{"region": "eu", "x": n, "at": "2026-01-01T00:00:00Z"} for n in range(rows)]
     orders = app.stream("orders", kf.rows(given), schema=SCHEMA, time="at")
@@ -204,7 +204,7 @@ def test_state_of_another_definition_is_refused_with_what_differs_and_left_alone
         "aggregate": (shop(5, least="min(y)"), ("column least", "min(`y`)", "min(`x`)", "on disk", "now")),
         "where": (shop(5, where="x > 1"), ("where 0: (0 < `x`) on disk, (1 < `x`) now",)),
         "key": (shop(5, key="lower(region)"), ("key region", "lower")),
-        "ttl": (shop(5, ttl="2 hours"), ("ttl: 1 hour on disk, 2 hours now",)),
+        "no ttl": (shop(5, ttl=None), ("ttl: 1 hour on disk, nothing now", "keyfold migrate")),
         "new column": (shop(5, mean="avg(x)"), ("column mean", "nothing on disk")),
         "partitions": (shop(5, partitions=7), ("partitions", "7", "2 on disk")),
         "more rows too": (shop(6, least="min(y)"), ("column least",)),
@@ -223,7 +223,8 @@ def test_state_of_another_definition_is_refused_with_what_differs_and_left_alone
     assert digest(tmp_path) == written
 
     # The old definition goes on, in another spelling and with more rows; the partitions stay what they were.
-    spelled = shop(rows=7, where="0 < x", ttl="60 minutes", least="MIN( X )", partitions=2)
+    # So does the length of a TTL, which takes effect at once.
+    spelled = shop(rows=7, where="0 < x", ttl="90 minutes", least="MIN( X )", partitions=2)
     with spelled.start(spark=shared_session(), home=tmp_path) as handle:
         handle.drain()
         assert [(r["region"], r["least"], r["most"]) for r in handle.table("t").rows()] == [("eu", 1, 6)]

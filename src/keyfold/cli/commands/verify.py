@@ -72,7 +72,7 @@ def _verified(
                 feeds = empty_feeds(spec, Path(directory))
                 compiled = [c for c in compile_app(spark, spec, feeds, place) if c.spec.name in wanted]
             for one in compiled:
-                definition_check.check(spec.name, place.read_plan(), one, place)
+                definition_check.check(spec, place.read_plan(), one, place)
             found = [verification.verify(spark, one, place, view) for one in compiled]
             wrong = {one.table for one in found if not one.equal} if repair else set()
             for one in compiled:

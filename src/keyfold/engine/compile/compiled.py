@@ -31,6 +31,10 @@ class Compiled:
     """
     clocks: Mapping[str, Any] = field(default_factory=dict)
     """The kernel's clocks of the partitions of topics, by stream."""
+    layout: Mapping[str, Any] = field(default_factory=dict)
+    """How the state is kept: its kind, its keys, its fields and what each is of; empty for processors."""
+    migration: Callable[[str], Any] | None = None
+    """The kernel's `StateMigration` from a state of this schema, as JSON."""
 
     @property
     def name(self) -> str:

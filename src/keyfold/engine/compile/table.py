@@ -168,6 +168,8 @@ def build(analysis: Analysis, all_tables: list[Analysis]) -> Compiled:
         _waits_for_event_time(spec, declaration),
         None if spec.pattern else rebuilt,
         analysis.context.clocks,
+        json.loads(declaration.stateFields(ttl)),
+        lambda old: declaration.migration(ttl, old),
     )
 
 

@@ -66,6 +66,11 @@ def prune(log: TableLog, read_upto: int, history: timedelta | None = None, newes
     return upto
 
 
+def forget_changes(log: TableLog, upto: int) -> None:
+    """Removes the changes of all batches up to one, also the newest: they are of another definition."""
+    prune(log, upto, newest=upto + NEWEST)
+
+
 def prune_side_outputs(log: TableLog, age: timedelta | None = None) -> tuple[int, int]:
     """Removes the side outputs of batches whose changes are gone and that are older than `age`.
 

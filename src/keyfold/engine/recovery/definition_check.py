@@ -7,13 +7,14 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.compile.stream import CompiledStream
 from keyfold.engine.log.manifest import LAYOUT, other_layout
 from keyfold.engine.log.shared_streams import SharedStreams
 from keyfold.engine.log.table_log import TableLog
+from keyfold.engine.recovery.definition_changes import TableChange, compared, readers_of, renamed
 from keyfold.engine.sources import file_names
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.errors import HomeUnusable, StateMismatch
@@ -21,6 +22,8 @@ from keyfold.kernel.build import spark_version
 from keyfold.plan import durations, nodes
 from keyfold.plan.describe import phrases
 from keyfold.plan.describe import text as describe
+
+_MIGRATE: Final = "keyfold plan APP.py shows what keyfold migrate APP.py would do"
 
 
 def plan_of(
@@ -32,7 +35,7 @@ def plan_of(
     """The content of app.json: the declaration as the user wrote it, and what it means to Spark."""
     spec = shared.spec
     tables = {
-        c.spec.name: {**_table(c), "shared": shared.of(c.spec), "partitions": partitions[c.spec.name]}
+        c.spec.name: {**entry_of(c), "shared": shared.of(c.spec), "partitions": partitions[c.spec.name]}
         for c in compiled
     }
     return {
@@ -45,7 +48,8 @@ def plan_of(
     }
 
 
-def _table(compiled: Compiled) -> dict[str, Any]:
+def entry_of(compiled: Compiled) -> dict[str, Any]:
+    """What is recorded of a table, as far as its own definition tells."""
     meaning = meaning_of(compiled)
     return {
         "fingerprint": fingerprint(meaning),
@@ -54,6 +58,7 @@ def _table(compiled: Compiled) -> dict[str, Any]:
         "tables": list(dict.fromkeys(node.table for node in nodes.reads(compiled.spec.input))),
         "directories": compiled.files.directories(),
         "state": json.loads(compiled.state_schema),
+        "layout": dict(compiled.layout),
     }
 
 
@@ -116,18 +121,41 @@ def fingerprint(meaning: dict[str, str]) -> str:
     return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def check(app: str, stored: dict[str, Any] | None, compiled: Compiled, place: AppHome) -> None:
-    """Refuses a definition that differs from the one that wrote the state, and incomplete state."""
+def change_of(
+    spec: nodes.AppSpec, stored: Mapping[str, Any], compiled: Compiled, place: AppHome
+) -> TableChange:
+    """How a table differs from what the last start recorded of it, under its name or the one that it had."""
+    tables: dict[str, Any] = stored.get("tables") or {}
+    name, was = compiled.spec.name, None
+    if place.table(name).begun() is None:
+        was = compiled.spec.was
+        if was is None or was not in tables or place.table(was).begun() is None:
+            return TableChange(name, "new")
+    old = tables.get(was or name)
+    if old is None:
+        return TableChange(
+            name, "incompatible", ("app.json does not record which definition wrote its state",)
+        )
+    readers = readers_of(spec, stored, was or name)
+    operators = len(place.table(was or name).spark.operators())
+    found = compared(old, meaning_of(compiled), compiled, readers, operators)
+    return found if was is None else renamed(found, was, readers)
+
+
+def check(spec: nodes.AppSpec, stored: dict[str, Any] | None, compiled: Compiled, place: AppHome) -> None:
+    """Refuses a definition that the state on disk does not fit, and incomplete state."""
+    app = spec.name
     _refuse_other_versions(stored or {}, place)
     tables: dict[str, Any] = (stored or {}).get("tables") or {}
     _refuse_other_case(app, compiled, tables)
     home, old = place.table(compiled.spec.name), tables.get(compiled.spec.name)
     if home.begun() is None:
+        _refuse_old_name(compiled, tables, place)
         return
     if old is None:
         _refuse_unknown(app, compiled, place)
     refuse_lost_logs(app, compiled, home)
-    _refuse_changes(app, old, compiled, place)
+    _refuse_changes(spec, stored or {}, compiled, place)
     stored_directories = old.get("directories") or {}
     file_names.check(compiled.name, compiled.spec.site, stored_directories, compiled.files, home.spark)
 
@@ -155,22 +183,44 @@ def version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
 
 
-def _refuse_changes(app: str, old: dict[str, Any], compiled: Compiled, place: AppHome) -> None:
-    changes = differences(old["meaning"], meaning_of(compiled))
+def _refuse_old_name(compiled: Compiled, tables: Mapping[str, Any], place: AppHome) -> None:
+    """Refuses to start a renamed table from nothing while its state is there under the old name."""
+    was = compiled.spec.was
+    if was in tables and place.table(str(was)).begun() is not None:
+        raise StateMismatch(
+            f"{compiled.name} was called {was}, and its state is still there; nothing was changed",
+            where=compiled.spec.site,
+            given=f"was={was!r}",
+            hint=f"{_MIGRATE}; or leave was= out, and it starts from the first row",
+        )
+
+
+def _refuse_changes(
+    spec: nodes.AppSpec, stored: Mapping[str, Any], compiled: Compiled, place: AppHome
+) -> None:
+    old = stored["tables"][compiled.spec.name]
+    change = change_of(spec, stored, compiled, place)
+    fits = change.kind in ("same", "compatible")
+    changes = [] if fits else differences(old["meaning"], meaning_of(compiled))
     asked = compiled.spec.partitions
     # A resize changes the checkpoint and not the stored plan.
     on_disk = place.table(compiled.spec.name).spark.partitions() or old["partitions"]
     if asked is not None and asked != on_disk:
         changes.append(f"partitions: {on_disk} on disk, {asked} now (fixed at the first start)")
-    if changes:
-        raise StateMismatch(
-            f"the state of {compiled.name} was written by another definition; nothing was changed",
-            where=compiled.spec.site,
-            given="\n".join(changes),
-            hint="go back to the old definition; or give the table a new name, which starts from the first "
-            f"row; or {_reset(compiled)}; or use another home (--home DIR). Until then "
-            f"keyfold get, rows and rejected still read the stored tables ({place.shown})",
-        )
+    if not changes:
+        return
+    can = change.kind == "migratable"
+    more = f"{_MIGRATE}; or " if can else ""
+    why = "" if can else ". keyfold plan APP.py says why it can't be migrated"
+    raise StateMismatch(
+        f"the state of {compiled.name} was written by another definition{', and can be migrated' * can}; "
+        "nothing was changed",
+        where=compiled.spec.site,
+        given="\n".join(changes),
+        hint=f"{more}go back to the old definition; or give the table a new name, which starts from the "
+        f"first row; or {_reset(compiled)}; or use another home (--home DIR). Until then "
+        f"keyfold get, rows and rejected still read the stored tables ({place.shown}){why}",
+    )
 
 
 def _refuse_unknown(app: str, compiled: Compiled, place: AppHome) -> NoReturn:

@@ -25,9 +25,14 @@ def digest(spark: SparkSession, checkpoint: Storage, batch: int) -> list[FamilyD
     """The digest of a checkpoint's state as of a batch."""
     found = []
     for operator in operators(checkpoint):
-        for row in _families(stored(spark, checkpoint, operator, batch)).collect():
-            found.append(FamilyDigest(operator, row["family"], row["rows"], f"{row['checksum']}"))
+        found += of_rows(stored(spark, checkpoint, operator, batch), operator)
     return sorted(found)
+
+
+def of_rows(rows: DataFrame, operator: int) -> list[FamilyDigest]:
+    """The digest of what an operator's state holds, or is to hold, as `stored` returns it."""
+    found = _families(rows).collect()
+    return sorted(FamilyDigest(operator, one["family"], one["rows"], f"{one['checksum']}") for one in found)
 
 
 def operators(checkpoint: Storage) -> list[int]:

@@ -48,6 +48,9 @@ def align(spark: SparkSession, store: ViewStore, compiled: Compiled, place: AppH
     if home.begun() is None and store.position(name) is None:
         # Nothing has run yet: an earlier definition may have left an empty view.
         store.drop(name)
+    if place.views_elsewhere and name in store.tables() and store.schema(name).difference(compiled.view):
+        # The table was migrated on another machine; state and definition agree by now.
+        store.drop(name)
     store.create(compiled.view)
     position = store.position(name)
     if position is not None and place.views_elsewhere and not _is_of(log, position):

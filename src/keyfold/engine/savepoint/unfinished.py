@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from keyfold.engine.recovery import table_removal
-from keyfold.engine.savepoint import clone, rescaling, restoration, rewriting
+from keyfold.engine.savepoint import clone, migrating, rescaling, restoration, rewriting
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease
 
@@ -17,6 +17,7 @@ def finish(place: AppHome) -> None:
     table_removal.finish(place)
     rescaling.finish(place)
     rewriting.finish(place)
+    migrating.finish(place)
     restoration.finish(place)
 
 

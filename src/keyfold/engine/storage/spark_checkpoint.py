@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -172,6 +172,16 @@ class SparkCheckpoint:
         """Makes a source skip more files, from its next batch on."""
         self.storage.put(_skipped(source), json.dumps([*self.skipped(source), *rows]).encode())
 
+    def commit_state(self, batch: int, ids: Sequence[str | None]) -> None:
+        """Makes the commit of a batch refer to another state of the only operator, by its partitions' ids."""
+        file = self.commit_file(batch)
+        version, _, text = file.read_text().partition("\n")
+        commit = json.loads(text)
+        commit["stateUniqueIds"] = {"0": [[one] for one in ids]}
+        # The checksum would not match; without one Spark compares nothing.
+        self.storage.delete(f"commits/.{batch}.crc")
+        self.storage.put(file.path, f"{version}\n{json.dumps(commit, separators=(',', ':'))}".encode())
+
     def relocate(self) -> None:
         """Rewrites absolute paths in the state metadata after the home was moved or copied.
 
@@ -190,6 +200,10 @@ class SparkCheckpoint:
                 self.storage.delete(f"{file.parent.path}/.{file.name}.crc")
                 content = json.dumps(metadata, ensure_ascii=False, separators=(",", ":"))
                 self.storage.put(file.path, f"{version}\n{content}".encode())
+
+    def operators(self) -> list[int]:
+        """The numbers of the query's stateful operators."""
+        return sorted(int(name) for name in self.storage.list("state") if name.isdecimal())
 
     def has_state(self) -> bool:
         """Whether the state of any operator is there."""

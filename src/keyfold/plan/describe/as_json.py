@@ -91,6 +91,7 @@ def _table_dict(table: TableSpec) -> dict[str, Any]:
         "emit": table.emit,
         "keep": _length(table.keep_ms),
         "idle": _length(table.idle_ms),
+        "was": table.was,
         "history": _length(table.history_ms)
         if table.history_topic is None
         else _connector_dict(table.history_topic),
@@ -228,6 +229,8 @@ def _column_value(value: Expr | FoldSpec) -> Any:
         fold["merge"] = _named_dict(value.merge)
     if value.retract is not None:
         fold["retract"] = _named_dict(value.retract)
+    if value.migrate is not None:
+        fold["migrate"] = _named_dict(value.migrate)
     return {"fold": {**fold, "result": None if value.result is None else expr_words(value.result)}}
 
 

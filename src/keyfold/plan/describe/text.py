@@ -126,6 +126,7 @@ def _table_block(table: TableSpec) -> list[str]:
         ("emit", [None if table.emit == "changes" else table.emit]),
         ("keep", [_length(table.keep_ms)]),
         ("idle", [_length(table.idle_ms)]),
+        ("was", [table.was] if table.was else []),
         ("history", [_length(table.history_ms)]),
         ("history", [connector_words(table.history_topic)] if table.history_topic else []),
         ("partitions", [table.partitions]),
@@ -180,6 +181,7 @@ def _steps(table: TableSpec) -> list[str]:
 
 def _fold_lines(fold: FoldSpec) -> list[str]:
     parts = [("zero", fold.zero), ("update", fold.update), ("merge", fold.merge), ("retract", fold.retract)]
+    parts.append(("migrate", fold.migrate))
     width = max(len(label) for label, named in parts if named)
     lines = [f"{label:<{width}}  {', '.join(named_words(named, '='))}" for label, named in parts if named]
     return [

@@ -16,7 +16,7 @@ RESERVED: Final = (
 )  # fmt: skip
 """Keyword arguments of `table` that are options, in this version or a planned one, and so not columns."""
 
-SUPPORTED: Final = ("ttl", "emit", "keep", "idle", "history", "partitions", "on_error", "help")
+SUPPORTED: Final = ("ttl", "emit", "keep", "idle", "history", "was", "partitions", "on_error", "help")
 """The reserved names that this version supports."""
 
 AS_COLUMN: Final = "for a column of that name, pass the columns as a dict"
@@ -66,6 +66,19 @@ def length(value: object, name: str, where: object = None) -> int | None:
         return None
     refuse_aggregate(value, name, where)
     return durations.millis(value, name, where=where)
+
+
+def old_name(value: object, name: str, where: object = None) -> str | None:
+    """The name that a table had before."""
+    if value is None:
+        return None
+    refuse_aggregate(value, "was", where)
+    old = arguments.identifier(value, "was", where)
+    if old.lower() == name.lower():
+        raise BadOption(
+            "was is the table's old name, and this is its name", where=where, given=f"was={old!r}"
+        )
+    return old
 
 
 def refuse_aggregate(value: object, name: str, where: object = None) -> None:

@@ -172,6 +172,14 @@ class TableDeclaration(df: DataFrame, input: InputSettings) {
   /** The schema of the table's state, as JSON. */
   def stateSchema(ttlMs: Long): String = planner(ttlMs).plan.processor.stateSchema.json
 
+  /** How the table keeps its state, and the fields of one state, as JSON; see `StateFields`. */
+  def stateFields(ttlMs: Long): String = new StateFields(planner(ttlMs).plan).json
+
+  /** Takes the table's state over from an old definition, of which it is the schema, as JSON. */
+  def migration(ttlMs: Long, oldState: String): StateMigration =
+    new StateMigration(
+      spark, planner(ttlMs).plan, declared.shuffledKeys, Some(ttlMs).filter(_ > 0), oldState)
+
   private def planner(ttlMs: Long, source: Seq[Attribute] = declared.source): TablePlanner =
     new TablePlanner(declared, source, Some(ttlMs).filter(_ > 0))
 

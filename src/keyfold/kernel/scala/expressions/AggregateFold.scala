@@ -18,7 +18,7 @@ case class ImperativeColumn(
  * What a table does to a key's state, as expressions: `zero` creates it, `update` folds the row `in` into
  * it, `merge` folds another state (`right`) into it, `result` reads it. Every Spark aggregate already
  * carries these; a fold of the user's own is written the same way. `previous`: changes carry the row before
- * them.
+ * them. `origins`: what the fields are of, where that is more than their names.
  */
 case class AggregateFold(
     in: Seq[Attribute],
@@ -30,7 +30,10 @@ case class AggregateFold(
     merge: Option[Seq[Expression]],
     result: Seq[NamedExpression],
     coded: Seq[ImperativeColumn],
-    previous: Boolean = false) {
+    previous: Boolean = false,
+    origins: Seq[String] = Nil) {
+  /** What each field of the state is of, whatever it is called: two folds can hand on equal ones. */
+  def fieldOrigins: Seq[String] = if (origins.isEmpty) state.map(_.name) else origins
   /** A row as readers have seen it, for those that must retract it: its operation and its columns. */
   def seen: StructType = StructType(
     StructField(InternalColumns.Op, StringType) +: result.map(r => StructField(r.name, r.dataType)))
@@ -46,7 +49,8 @@ case class AggregateFold(
     update = update ++ other.update,
     merge = for (mine <- merge; others <- other.merge) yield mine ++ others,
     result = result ++ other.result,
-    coded = coded ++ other.coded.map(c => c.copy(at = c.at + state.length)))
+    coded = coded ++ other.coded.map(c => c.copy(at = c.at + state.length)),
+    origins = fieldOrigins ++ other.fieldOrigins)
 
   /** The same fold over other rows: `rewrite` turns an expression over `in` into one over `rows`. */
   def reading(rows: Seq[Attribute])(rewrite: Expression => Expression): AggregateFold = copy(

@@ -27,7 +27,8 @@ object SparkAggregates {
       update = buffers.update,
       merge = Some(buffers.merge),
       result = outputs.map(buffers.result),
-      coded = buffers.coded)
+      coded = buffers.coded,
+      origins = buffers.origins(new Fingerprint(scope)(_)))
   }
 
   private def output(e: Expression, scope: ColumnScope, weight: Option[Attribute]): NamedExpression = {
@@ -81,6 +82,15 @@ object SparkAggregates {
           Some(ImperativeColumn(f, x.filter, at, AttributeReference("result", x.dataType)()))
         case _ => None
       }
+    }
+
+    /** The aggregate and the field of its buffer; bytes also depend on the types that are aggregated. */
+    def origins(meaning: Expression => String): Seq[String] = parts.flatMap { case (_, x) =>
+      val types = x.aggregateFunction match {
+        case f: TypedImperativeAggregate[_] => f.children.map(_.dataType.sql).mkString(" of (", ", ", ")")
+        case _ => ""
+      }
+      x.aggregateFunction.aggBufferAttributes.map(a => s"${meaning(x)}$types ${a.name}")
     }
 
     def result(output: NamedExpression): NamedExpression = {

@@ -56,7 +56,8 @@ private class UserFoldAnalysis(
         typed("merge", resolved(ofState :+ ("other" -> right), "merge", fields(i), c, Nil), i)
       }),
       result = Seq(Alias(resolved(ofState, "result", column, declared.result, keys), column)()),
-      coded = Nil)
+      coded = Nil,
+      origins = fields.map(name => s"fold $column.$name"))
   }
 
   private def zero(name: String, c: Column): Expression = {

@@ -31,6 +31,8 @@ abstract class WindowProcessor(
   protected val startAt: Int = fold.state.indexWhere(_.name == InternalColumns.Start)
   private val stateLayout = WindowStateLayout(StatePacking.of(fold))
   private val keptLayout = KeptWindowLayout(fold.schema)
+  /** For how long closed windows are kept, if they are. */
+  def keepMicros: Option[Long] = emission.keep
   @transient private lazy val changes = new WindowChanges(live, fold.previous)
 
   /** Closes the windows that end at or before the watermark. */

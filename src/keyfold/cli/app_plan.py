@@ -1,0 +1,90 @@
+"""Compiles an app against its home without running it, for commands that compare it with what is on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from keyfold.cli.app_loader import Loaded
+    from keyfold.engine.compile.compiled import Compiled
+    from keyfold.engine.recovery.definition_changes import TableChange
+    from keyfold.engine.storage.layout import AppHome
+    from keyfold.plan.nodes import AppSpec
+
+
+@dataclass(frozen=True)
+class AppPlan:
+    """A compiled app beside what its home has."""
+
+    spark: SparkSession
+    spec: AppSpec
+    place: AppHome
+    stored: dict[str, Any]
+    tables: list[Compiled]
+    changes: list[TableChange]
+
+
+@contextmanager
+def planned(loaded: Loaded, home: str | None) -> Iterator[AppPlan]:
+    """An app compiled by Spark and compared with its home, which is not written."""
+    from keyfold.cli.app_loader import for_workers
+    from keyfold.cli.home_reader import home_of
+    from keyfold.engine import session
+    from keyfold.engine.jvm import process
+    from keyfold.engine.recovery import remote_home
+    from keyfold.engine.storage.layout import AppHome
+    from keyfold.engine.storage.remote import SparkStorage
+    from keyfold.settings import load
+
+    settings = load(home=home)
+    if home:
+        home_of(home)  # for its error, if that is no directory
+    spec = loaded.app.spec()
+    for_workers(loaded)
+    with (
+        TemporaryDirectory(prefix="keyfold-plan-", ignore_cleanup_errors=True) as directory,
+        process.ending_java(),
+        process.reporting_java_end(spec.name),
+    ):
+        if isinstance(settings.home, Path):
+            place = AppHome(settings.home.resolve() / spec.name)
+            place.read_plan()  # for its error, before Spark is started
+        # Spark logs to the home of its settings, which must not be the one that is compared.
+        spark = session.own_session(settings.model_copy(update={"home": Path(directory), "local": None}))
+        if not isinstance(settings.home, Path):
+            with remote_home.explained(settings.home):
+                storage = SparkStorage(session.kernel(spark), spark, f"{settings.home}/{spec.name}")
+                place = AppHome(settings.local_directory / spec.name, storage)
+        yield compiled_plan(spark, spec, place, Path(directory) / "feeds")
+
+
+def a_line_each(first: tuple[str, ...], effects: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """The rows of a table: what is said once, then each effect in a line of its own."""
+    for number, effect in enumerate(effects or ("",)):
+        yield (*(first if number == 0 else ("" for _ in first)), effect)
+
+
+def compiled_plan(spark: SparkSession, spec: AppSpec, place: AppHome, feeds: Path) -> AppPlan:
+    """The app as Spark understands it, compared table by table. `feeds`: a directory for empty inputs."""
+    from keyfold.cli.app_check import empty_feeds
+    from keyfold.engine.compile.stream import compile_streams
+    from keyfold.engine.compile.table import compile_app
+    from keyfold.engine.log import shared_streams
+    from keyfold.engine.recovery import definition_check
+    from keyfold.engine.recovery.definition_changes import removed_tables
+
+    stored = place.read_plan() or {}
+    inputs = empty_feeds(spec, feeds)
+    shared = shared_streams.decided(spec, stored or None, place)
+    streams = compile_streams(spark, shared, inputs)
+    tables = compile_app(spark, spec, inputs, None, None, shared, streams)
+    changes = [definition_check.change_of(spec, stored, table, place) for table in tables]
+    gone = removed_tables(spec, stored, changes)
+    return AppPlan(spark, spec, place, stored, tables, [*changes, *gone])

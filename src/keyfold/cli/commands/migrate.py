@@ -1,0 +1,71 @@
+"""`keyfold migrate APP.py`: makes the state on disk fit a changed definition."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from keyfold.cli.options import AppFile, Home, Json
+from keyfold.cli.removal_dialog import Why
+
+if TYPE_CHECKING:
+    from keyfold.cli.app_plan import AppPlan
+    from keyfold.engine.savepoint.migrate import Migrated
+
+
+def command(
+    app: AppFile,
+    table: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--table", metavar="TABLE", help="Only this table; may be repeated.", show_default=False
+        ),
+    ] = None,
+    why: Why = None,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Migrate the state of changed tables, as keyfold plan lists it.
+
+    The app must be stopped. New states are written beside the old ones and compared; then a savepoint is
+    made, and all tables are switched at once. If anything fails before that, nothing is changed. To undo it,
+    restore the savepoint, and go back to the old definition.
+
+    Example: keyfold migrate shop.py --why "customers by region"
+    """
+    from keyfold.cli import output
+    from keyfold.cli.app_loader import load
+    from keyfold.cli.app_plan import a_line_each, planned
+    from keyfold.engine.savepoint.migrate import migrate
+
+    with output.only_results(), planned(load(app), home) as found:
+        tables = _chosen(found, table or [])
+        entry = migrate(found.spark, found.place, tables, why, output.say) if tables else None
+    if json:
+        output.json_document({"app": found.spec.name, "migrated": entry is not None, **(entry or {})})
+    elif entry is None:
+        print("nothing to migrate")
+    else:
+        done = entry["effects"].items()
+        output.table(("table", "migrated"), (row for name, did in done for row in a_line_each((name,), did)))
+        print(f"to undo it: keyfold savepoint restore {entry['undo']}, and the old definition")
+
+
+def _chosen(found: AppPlan, wanted: list[str]) -> list[Migrated]:
+    """The tables to migrate: those that can be, unless another one that was asked for can't."""
+    from keyfold.engine.savepoint.capture import chosen
+    from keyfold.engine.savepoint.migrate import Migrated
+    from keyfold.errors import StateMismatch
+
+    names = chosen(found.spec.name, [one.spec.name for one in found.tables], wanted)
+    changes = {one.table: one for one in found.changes if one.table in names}
+    refused = [one for one in changes.values() if one.kind == "incompatible"]
+    if refused:
+        raise StateMismatch(
+            f"the state of {', '.join(one.table for one in refused)} can't be migrated; nothing was changed",
+            given="\n".join(f"{one.table}: {effect}" for one in refused for effect in one.effects),
+            hint="--table NAME migrates other tables; keyfold plan says what to do with these",
+        )
+    compiled = {one.spec.name: one for one in found.tables}
+    return [Migrated(compiled[name], one) for name, one in changes.items() if one.kind == "migratable"]

@@ -1,0 +1,71 @@
+"""`keyfold plan APP.py`: what a changed definition means for the state on disk, before anything runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from keyfold.cli.options import AppFile, Home, Json
+
+if TYPE_CHECKING:
+    from keyfold.engine.recovery.definition_changes import TableChange
+
+
+def command(app: AppFile, home: Home = None, json: Json = False) -> None:
+    """Compare an app with the state that its home has, table by table.
+
+    A table is the same; or compatible: the change takes effect at the next start; or migratable: keyfold
+    migrate does what is listed; or incompatible: the state can't follow, for the reason that is listed.
+    Writes nothing. Exits with 1 if the app can't start before something is done.
+
+    Example: keyfold plan shop.py --home /srv/keyfold
+    """
+    from keyfold.cli import output
+    from keyfold.cli.app_loader import load
+    from keyfold.cli.app_plan import a_line_each, planned
+
+    with output.only_results(), planned(load(app), home) as found:
+        name, place, changes = found.spec.name, found.place.shown, found.changes
+    if json:
+        tables = [document(change) for change in changes]
+        output.json_document({"app": name, "home": place, "ok": not _in_the_way(changes), "tables": tables})
+    else:
+        rows = (row for one in changes for row in a_line_each((one.table, one.kind), one.effects))
+        output.table(("table", "change", "what it means"), rows)
+        for line in _advice(app, name, changes):
+            print(line)
+    if _in_the_way(changes):
+        raise typer.Exit(1)
+
+
+def document(change: TableChange) -> dict[str, Any]:
+    """A table's change for JSON."""
+    added = [] if change.mapping is None else change.mapping.added
+    return {
+        "name": change.table,
+        "change": change.kind,
+        "was": change.was,
+        "effects": list(change.effects),
+        "begin_with_nothing": added,
+    }
+
+
+def _in_the_way(changes: list[TableChange]) -> bool:
+    return any(change.kind in ("migratable", "incompatible") for change in changes)
+
+
+def _advice(file: str, app: str, changes: list[TableChange]) -> list[str]:
+    """What to do next, a line for each kind that there is."""
+    found = []
+    if any(change.kind == "migratable" for change in changes):
+        found.append(f"keyfold migrate {file} makes a savepoint, then changes what is migratable")
+    for change in changes:
+        if change.kind == "incompatible":
+            found.append(
+                f"{change.table}: go back to the old definition; or give it another name; or keyfold reset "
+                f"{app}.{change.table}, which loses its state and reads what its sources still have"
+            )
+        if change.kind == "removed":
+            found.append(f"{change.table}: its state stays until keyfold drop {app}.{change.table}")
+    return found

@@ -1,0 +1,139 @@
+"""Migrates tables to a changed definition: on a copy, compared, and switched when all of it is there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from keyfold.engine.compile.compiled import Compiled
+from keyfold.engine.recovery import definition_check
+from keyfold.engine.recovery.definition_changes import TableChange
+from keyfold.engine.savepoint import migrated_state, migrated_view, migrating, unfinished
+from keyfold.engine.savepoint.capture import captured, silent
+from keyfold.engine.savepoint.followed import require_followed
+from keyfold.engine.storage import audit
+from keyfold.engine.storage.layout import AppHome
+from keyfold.errors import BadOption
+from keyfold.fault_points import FaultPoint, reached
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Tell = Callable[[str], None]
+"""Told what is done next."""
+
+
+@dataclass(frozen=True)
+class Migrated:
+    """A table that is to be migrated: as it is compiled, and how it differs."""
+
+    compiled: Compiled
+    change: TableChange
+
+
+def migrate(
+    spark: SparkSession, place: AppHome, tables: Sequence[Migrated], why: str | None, tell: Tell
+) -> dict[str, Any]:
+    """Migrates tables of a stopped app; returns the entry for the audit log.
+
+    What the app is now becomes a savepoint before anything is changed, which the entry names as `undo`.
+    """
+    with unfinished.held(place):
+        stored = place.read_plan() or {"tables": {}}
+        batches = {one.change.table: _batch(place, one.change) for one in tables}
+        try:
+            now = datetime.now(UTC)
+            recorded = [_prepared(spark, place, stored, one, now, batches, tell) for one in tables]
+        except BaseException:
+            place.storage.delete(migrating.WORK)
+            raise
+        tell("making a savepoint")
+        reached(FaultPoint.MIGRATION_READY)
+        names = ", ".join(batches)
+        undo = captured(
+            place, f"{now:%Y%m%dT%H%M%S.%f}-before-migrate", (), f"before the migration of {names}", silent
+        )
+        entry = audit.entry(
+            "migrate",
+            why,
+            tables=list(batches),
+            batches=batches,
+            keys={one["table"]: one["keys"] for one in recorded},
+            effects={one.change.table: list(one.change.effects) for one in tables},
+            undo=undo.name,
+        )
+        place.storage.put(migrating.INTENT, json.dumps({"tables": recorded, "audit": entry}).encode())
+        reached(FaultPoint.MIGRATION_RECORDED)
+        tell("switching")
+        migrating.finish(place)
+        return entry
+
+
+def _batch(place: AppHome, change: TableChange) -> int:
+    """The batch whose state is migrated; refuses a table in the middle of one, or ahead of its readers."""
+    name = f"{place.path.name}.{change.was or change.table}"
+    home = place.table(change.was or change.table)
+    committed, begun = home.committed(), home.begun()
+    if committed is None or begun != committed:
+        raise BadOption(
+            f"batch {begun} of {name} is not finished",
+            given=change.table,
+            hint="start the app with the old definition, let it finish the batch, and stop it "
+            "(keyfold run APP.py --drain)",
+        )
+    require_followed(place, change.was or change.table)
+    return committed
+
+
+def _prepared(
+    spark: SparkSession,
+    place: AppHome,
+    stored: Mapping[str, Any],
+    one: Migrated,
+    now: datetime,
+    batches: Mapping[str, int],
+    tell: Tell,
+) -> dict[str, Any]:
+    """The new state and view of a table in its work directory, and what the switch has to know."""
+    compiled, change = one.compiled, one.change
+    table, name = change.table, change.was or change.table
+    old, batch = stored["tables"][name], batches[table]
+    source, target = place.table(name), migrating.work(place, table)
+    place.storage.delete(f"{migrating.WORK}/{table}")
+    keys = None
+    if change.mapping is None:
+        tell(f"copying the state of {name}")
+        migrated_state.copy_checkpoint(source, target, state=True)
+    else:
+        tell(f"writing the new state of {table}, and comparing it")
+        migrated_state.copy_checkpoint(source, target, state=False)
+        keys = migrated_state.write_state(spark, compiled, old, change.mapping, source, target, batch)
+    tell(f"writing the new view of {table}")
+    view = migrated_view.prepare(spark, compiled, change.mapping, place, name, target, batch)
+    return {
+        "table": table,
+        "was": change.was,
+        "batch": batch,
+        "keys": keys,
+        "view": view,
+        "entry": _entry(old, compiled, change, now),
+    }
+
+
+def _entry(old: Mapping[str, Any], compiled: Compiled, change: TableChange, now: datetime) -> dict[str, Any]:
+    """What app.json records of the table: the new definition, over the inputs that it had."""
+    new = definition_check.entry_of(compiled)
+    kept = ("fingerprint", "meaning", "state", "layout")
+    renames, added = {}, []
+    if change.mapping is not None:
+        renames, added = change.mapping.renames, change.mapping.added
+    columns = [name for name, _ in compiled.spec.columns]
+    before = old.get("since") or {}
+    since = {name: before[renames.get(name, name)] for name in columns if renames.get(name, name) in before}
+    since |= dict.fromkeys(added, now.isoformat())
+    entry = {**old, **{part: new[part] for part in kept}}
+    entry.pop("since", None)
+    return {**entry, "since": since} if since else entry

@@ -1,0 +1,147 @@
+"""Writes a table's state as a changed definition has it, beside the old one, and compares what is written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from keyfold.engine.compile.compiled import Compiled
+from keyfold.engine.compile.expressions import column
+from keyfold.engine.recovery import state_digest
+from keyfold.engine.recovery.state_mapping import KeySource, StateMapping
+from keyfold.engine.savepoint.capture import copy_files
+from keyfold.engine.spark_errors import explained, messages
+from keyfold.engine.storage.layout import TableHome
+from keyfold.errors import HomeUnusable, RunError
+from keyfold.plan.describe import phrases
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_FAILED_KEY: Final = "KEYFOLD_MIGRATION "
+
+
+def copy_checkpoint(source: TableHome, target: TableHome, *, state: bool) -> None:
+    """Gives the files of a checkpoint second names; without `state`, which is to be written anew."""
+    files = [file.name for file in source.storage.files("checkpoint")]
+    wanted = [name for name in files if state or not name.startswith("state/")]
+    old, new = (f"{home.path.parent.name}/{home.path.name}/checkpoint/" for home in (source, target))
+    copy_files(source.app.storage, wanted, old, new)
+    target.spark.relocate()
+
+
+def write_state(
+    spark: SparkSession,
+    compiled: Compiled,
+    old: Mapping[str, Any],
+    mapping: StateMapping,
+    source: TableHome,
+    target: TableHome,
+    batch: int,
+) -> int:
+    """Writes the new state of a batch into a checkpoint that has all but the state; returns its keys."""
+    from pyspark import StorageLevel
+    from pyspark.sql import DataFrame
+
+    assert compiled.migration is not None
+    migration = compiled.migration(json.dumps(old["state"]))
+    _declare(spark, compiled, migration, mapping)
+    states = _states(spark, compiled, old, mapping, source, batch)
+    # Computed once: a merge may add in another order the next time.
+    rows = DataFrame(migration.rows(states._jdf), spark).persist(StorageLevel.DISK_ONLY)
+    try:
+        wanted = _digest(compiled, rows)
+        ids = list(migration.write(rows._jdf, target.checkpoint_url, batch))
+    finally:
+        rows.unpersist()
+    target.spark.commit_state(batch, ids)
+    if state_digest.digest(spark, target.spark.storage, batch) != wanted:
+        raise HomeUnusable(
+            f"the new state of {compiled.name} is not what was written; nothing was changed",
+            given=target.shown,
+            hint="keep the old definition; this is a defect, please report it",
+        )
+    return sum(one.rows for one in wanted if one.family == "state")
+
+
+def _declare(spark: SparkSession, compiled: Compiled, migration: Any, mapping: StateMapping) -> None:
+    for one in mapping.fields:
+        if one.copied is not None:
+            migration.copyField(one.field, one.copied)
+        elif one.expression is not None:
+            where, given = f"{compiled.name}, {compiled.spec.site}", phrases.expr_words(one.expression)
+            with explained(spark, f"migrate of {one.field}", where, given):
+                made = column(one.expression)._jc
+                migration.computeField(one.field, made, list(one.names), list(one.fields))
+
+
+def _digest(compiled: Compiled, rows: DataFrame) -> list[state_digest.FamilyDigest]:
+    """The digest of the rows that are to be written, which computes them; an expression may fail on a key."""
+    try:
+        return state_digest.of_rows(rows, 0)
+    except Exception as error:
+        failed = next((text for text in messages(error) if _FAILED_KEY in text), None)
+        if failed is None:
+            raise
+        raise RunError(
+            f"the migration of {compiled.name} fails on a key; nothing was changed",
+            where=compiled.spec.site,
+            given=failed.partition(_FAILED_KEY)[2].splitlines()[0],
+            hint="an expression that has a value for every key, as with try_divide or coalesce",
+        ) from None
+
+
+def _states(
+    spark: SparkSession,
+    compiled: Compiled,
+    old: Mapping[str, Any],
+    mapping: StateMapping,
+    source: TableHome,
+    batch: int,
+) -> DataFrame:
+    """The old states, and kept windows, under the new keys and in the partitions that they belong to."""
+    from pyspark.sql import functions as F
+
+    states = _rekeyed(_stored(spark, source, batch, "state"), mapping.keys)
+    value = states.schema["old value"].dataType
+    no_tick = F.lit(None).cast("bigint").alias("tick")
+    if "keep" in old["meaning"] and compiled.spec.keep_ms is not None:
+        windows = _rekeyed(_stored(spark, source, batch, "kept"), mapping.keys)
+        kept = windows.schema["old kept"].dataType
+        found = states.select("key", "old value", no_tick, F.lit(None).cast(kept).alias("old kept")).union(
+            windows.select("key", F.lit(None).cast(value), F.col("`old tick`.tick"), "old kept")
+        )
+    else:
+        found = states.select("key", "old value", no_tick, F.lit(None).cast("int").alias("old kept"))
+    partitions = source.spark.partitions()
+    assert partitions is not None
+    placed = found.repartition(partitions, *(F.col(f"key.`{one.name}`") for one in mapping.keys))
+    return placed.sortWithinPartitions("key") if mapping.merges else placed
+
+
+def _stored(spark: SparkSession, home: TableHome, batch: int, variable: str) -> DataFrame:
+    """A state variable; its columns have names with a space, which no key has."""
+    found = (
+        spark.read.format("statestore")
+        .option("path", home.checkpoint_url)
+        .option("stateVarName", variable)
+        .option("batchId", batch)
+        .load()
+    )
+    names = {"key": "old key", "value": "old value", "user_map_key": "old tick", "user_map_value": "old kept"}
+    return found.select(*(found[name].alias(new) for name, new in names.items() if name in found.columns))
+
+
+def _rekeyed(found: DataFrame, keys: list[KeySource]) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    names = found.schema["old key"].dataType.names  # type: ignore[attr-defined]
+    flat = found.withColumns({name: F.col(f"`old key`.`{name}`") for name in names})
+
+    def made(one: KeySource) -> Any:
+        taken = F.col(f"`{one.copied}`") if one.expression is None else column(one.expression)
+        return taken.cast(one.type).alias(one.name)
+
+    others = [name for name in found.columns if name != "old key"]
+    return flat.select(F.struct(*map(made, keys)).alias("key"), *(F.col(f"`{name}`") for name in others))

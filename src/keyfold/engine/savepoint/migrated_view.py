@@ -1,0 +1,89 @@
+"""The view of a migrated table, prepared beside its new state, so that it is there when the state is."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from keyfold.engine.compile.compiled import Compiled
+from keyfold.engine.log.table_log import TableLog
+from keyfold.engine.recovery.state_mapping import StateMapping
+from keyfold.engine.recovery.state_rows import from_state
+from keyfold.engine.savepoint.migrating import VIEW
+from keyfold.engine.storage.layout import AppHome, TableHome
+from keyfold.plan.table_keys import BOUNDS, closes
+from keyfold.views.query.filters import Compare
+from keyfold.views.stores import open_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_AT_ONCE: Final = 5_000
+
+
+def prepare(
+    spark: SparkSession,
+    compiled: Compiled,
+    mapping: StateMapping | None,
+    place: AppHome,
+    old: str,
+    target: TableHome,
+    batch: int,
+) -> dict[str, Any]:
+    """Writes the rows of the new view into a file; returns what else a view needs."""
+    home = place.table(old)
+    manifest, watermark = TableLog(home.log_files).find(batch), home.spark.watermark(batch)
+    with tempfile.TemporaryDirectory(prefix="keyfold-migrate-") as directory:
+        path = Path(directory) / VIEW
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, compiled.view.arrow) as out:
+            for rows in _closed(compiled, mapping, place, old, watermark):
+                out.write_batch(rows)
+            for rows in from_state(spark, compiled, target, batch):
+                out.write_batch(rows)
+        target.storage.send(path, VIEW)
+    at = datetime.now(UTC) if manifest is None else manifest.at
+    return {
+        "schema": compiled.view.to_json(),
+        "at": at.isoformat(),
+        "watermark": None if watermark is None else watermark.isoformat(),
+    }
+
+
+def _closed(
+    compiled: Compiled, mapping: StateMapping | None, place: AppHome, old: str, watermark: datetime | None
+) -> Iterator[pa.RecordBatch]:
+    """Closed windows, which state does not have, with their old values under the new columns' names."""
+    merges = mapping is not None and mapping.merges
+    if not closes(compiled.spec.window) or compiled.spec.keep_ms is not None or merges or watermark is None:
+        return
+    if not place.views.exists():
+        return
+    with closing(open_store(place.views, read_only=True)) as store:
+        if old not in store.tables():
+            return
+        before = store.schema(old)
+        end = next(key for key in before.keys if key.name == BOUNDS[1])
+        sources = _sources(compiled, mapping, {one.name for one in (*before.keys, *before.columns)})
+        found: list[dict[str, Any]] = []
+        for row in store.scan(old, where=Compare(end, "<=", watermark)):
+            found.append({"_op": "final", **{new: row[name] for new, name in sources.items()}})
+            if len(found) == _AT_ONCE:
+                yield pa.RecordBatch.from_pylist(found, schema=compiled.view.arrow)
+                found = []
+        if found:
+            yield pa.RecordBatch.from_pylist(found, schema=compiled.view.arrow)
+
+
+def _sources(compiled: Compiled, mapping: StateMapping | None, known: set[str]) -> dict[str, str]:
+    """From which column of the old view each column comes; a new or another one has no value."""
+    renames = {} if mapping is None else mapping.renames
+    redefined = [] if mapping is None else mapping.redefined
+    names = [one.name for one in (*compiled.view.keys, *compiled.view.columns)]
+    sources = {name: renames.get(name, name) for name in names if name not in redefined}
+    return {name: source for name, source in sources.items() if source in known}

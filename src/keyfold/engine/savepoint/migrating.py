@@ -1,0 +1,97 @@
+"""Puts migrated states, which are recorded in `migrating.json`, in the place of the old ones.
+
+It is certain from then on: if the command is killed, the next command or start finishes it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import datetime
+from typing import Any, Final
+
+import pyarrow as pa
+
+from keyfold.engine.log.retention import forget_changes
+from keyfold.engine.log.table_log import TableLog
+from keyfold.engine.savepoint.capture import copy_files
+from keyfold.engine.storage import audit
+from keyfold.engine.storage.layout import AppHome, TableHome
+from keyfold.fault_points import FaultPoint, reached
+from keyfold.views.contract import ViewSchema
+from keyfold.views.stores import open_store
+
+INTENT: Final = "migrating.json"
+WORK: Final = "migrating"
+VIEW: Final = "view.arrow"
+
+
+def work(place: AppHome, table: str) -> TableHome:
+    """The directory of a table's new checkpoint and view."""
+    return TableHome(place.path / WORK / table, place.remote)
+
+
+def finish(place: AppHome) -> None:
+    """Carries out a recorded migration, if need be again, or removes what was not recorded."""
+    try:
+        recorded = json.loads(place.storage.read(INTENT))
+    except FileNotFoundError:
+        if WORK in place.storage.list():
+            place.storage.delete(WORK)
+        return
+    for one in recorded["tables"]:
+        _switch(place, one)
+    plan = place.read_plan() or {"tables": {}}
+    for one in recorded["tables"]:
+        plan["tables"].pop(one["was"], None)
+        plan["tables"][one["table"]] = one["entry"]
+    place.write_plan(plan)
+    reached(FaultPoint.MIGRATION_PLAN_DONE)
+    for one in recorded["tables"]:
+        if one["was"] is not None:
+            place.storage.delete(f"tables/{one['was']}")
+    audit.append(place.storage, recorded["audit"])
+    place.storage.delete(INTENT)
+    place.storage.delete(WORK)
+
+
+def _switch(place: AppHome, one: dict[str, Any]) -> None:
+    """One table: its files under the new name, the new checkpoint, the log without changes, the new view."""
+    table, was, storage = one["table"], one["was"], place.storage
+    if was is not None:
+        files = [file.name for file in storage.files(f"tables/{was}")]
+        others = [name for name in files if not name.startswith("checkpoint/")]
+        copy_files(storage, others, f"tables/{was}/", f"tables/{table}/")
+    reached(FaultPoint.MIGRATION_COPIED, table=table)
+    source, target = f"{WORK}/{table}/checkpoint", f"tables/{table}/checkpoint"
+    files = [file.name for file in storage.files(source)]
+    storage.delete(target)
+    copy_files(storage, files, f"{source}/", f"{target}/")
+    home = place.table(table)
+    home.spark.relocate()
+    reached(FaultPoint.MIGRATION_SWITCHED, table=table)
+    if one["view"] is not None:
+        # The changes of earlier batches have the columns, or the keys, of the old definition.
+        forget_changes(TableLog(home.log_files), one["batch"])
+        _put_view(place, one)
+    reached(FaultPoint.MIGRATION_VIEW_DONE, table=table)
+
+
+def _put_view(place: AppHome, one: dict[str, Any]) -> None:
+    """Replaces the view by the rows that were prepared; without a view, the next start builds it."""
+    table, was, prepared = one["table"], one["was"], one["view"]
+    if not place.views.exists():
+        return
+    schema = ViewSchema.from_json(table, prepared["schema"])
+    at = datetime.fromisoformat(prepared["at"])
+    watermark = None if prepared["watermark"] is None else datetime.fromisoformat(prepared["watermark"])
+    with closing(open_store(place.views, read_only=False)) as store:
+        if was is not None:
+            store.drop(was)
+        store.rebuild(table, schema, _rows(place, table), one["batch"], at, watermark)
+
+
+def _rows(place: AppHome, table: str) -> Iterator[pa.RecordBatch]:
+    with place.storage.fetched(f"{WORK}/{table}/{VIEW}") as path, pa.OSFile(str(path), "rb") as file:
+        yield from pa.ipc.open_stream(file)
