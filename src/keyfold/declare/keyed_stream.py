@@ -33,7 +33,7 @@ from keyfold.plan.validate import (
     pattern,
     retraction,
     top_n,
-    windows,
+    window,
 )
 from keyfold.plan.validate import (
     processor as processor_checks,
@@ -70,7 +70,7 @@ class KeyedStream:
         Windows are aligned to 1970-01-01 in UTC, or to midnight in a `zone` such as "Europe/Berlin", where
         the size must be whole days; `offset` shifts them, "-1 hour" backwards.
         """
-        return self._windowed(windows.tumbling, size, offset, zone)
+        return self._windowed(window.tumbling, size, offset, zone)
 
     def sliding(
         self,
@@ -84,25 +84,25 @@ class KeyedStream:
 
         `offset` and `zone` are as in `tumbling`; `every` is at most the size, which need not be a multiple.
         """
-        return self._windowed(windows.sliding, size, every, offset, zone)
+        return self._windowed(window.sliding, size, every, offset, zone)
 
     def session(self, gap: Expr | timedelta) -> KeyedStream:
         """Session windows: rows of a key that are at most `gap` apart are in one window.
 
         A session ends `gap` after its last row. The gap is a duration, or an expression with a gap per row.
         """
-        return self._windowed(windows.session, gap)
+        return self._windowed(window.session, gap)
 
     def rolling(self, duration: str | timedelta, *, every: str | timedelta | None = None) -> KeyedStream:
         """A rolling window: the rows of the trailing `duration` up to the latest row, one result per key.
 
         It is exact and keeps the rows; with `every` it keeps panes of that width instead.
         """
-        return self._windowed(windows.rolling, duration, every)
+        return self._windowed(window.rolling, duration, every)
 
     def last(self, n: int) -> KeyedStream:
         """A last-N window: the last n rows of each key by event time, or by arrival without event time."""
-        return self._windowed(windows.last, n)
+        return self._windowed(window.last, n)
 
     def top(self, n: int, *, by: str | None = None) -> KeyedStream:
         """The top n rows of each key, ordered as after ORDER BY in SQL: a row per key and rank.
@@ -287,7 +287,7 @@ class KeyedStream:
         made = declare(*given, where=where)
         top_n.refuse_after_window_or_top(self.window, self.ranked, made.kind, where)
         retraction.refuse_windows(made, self.node, where)
-        windows.require_time(made, self.node, where)
+        window.require_time(made, self.node, where)
         return replace(self, window=replace(made, site=site))
 
     def _ranked(self, declare: Callable[..., TopSpec], *given: object) -> KeyedStream:

@@ -25,7 +25,7 @@ case class EnrichInputLayout(
 }
 
 object EnrichInputLayout {
-  /** A plan whose first so many columns are the key. */
+  /** The layout of a plan; `keys`: how many of its columns are the key, which comes first. */
   def of(plan: LogicalPlan, keys: Int): EnrichInputLayout = {
     val (key, Seq(row, value, side, time, order, weight, sideOutput)) = plan.output.splitAt(keys)
     EnrichInputLayout(key, row, value, side, time, order, weight, sideOutput)
@@ -64,7 +64,7 @@ case class EnrichRequestLayout(keys: Seq[Attribute], row: Attribute, time: Attri
 }
 
 object EnrichRequestLayout {
-  /** A plan whose first so many columns are the key. */
+  /** The layout of a plan; `keys`: how many of its columns are the key, which comes first. */
   def of(plan: LogicalPlan, keys: Int): EnrichRequestLayout = {
     val (key, Seq(row, time, sideOutput)) = plan.output.splitAt(keys)
     EnrichRequestLayout(key, row, time, sideOutput)

@@ -67,7 +67,7 @@ object MessageText {
     Some(decoder.decode(ByteBuffer.wrap(value)).toString)
   } catch { case _: CharacterCodingException => None }
 
-  /** What a rejected message is shown as: its text, or base64 where it is none, and at most so many bytes. */
+  /** What a rejected message is shown as: its text, or base64 where it is none; at most `Longest` bytes. */
   def shown(value: Array[Byte]): String =
     if (value == null) ""
     else if (value.length > Longest) s"${shown(value.take(Longest))}... (${value.length} bytes)"

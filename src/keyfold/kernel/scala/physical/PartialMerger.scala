@@ -15,7 +15,7 @@ import org.apache.spark.sql.keyfold.spark.SparkRadixSort
  * Merges the partial aggregates of each group in a hash map and hands them out by key. A row that must stay
  * by itself, because it is late or replayed, or because merging it failed, follows the rows of its key; the
  * stateful operator decides what becomes of it. Rows under a null key, which are side outputs, come first.
- * `limit`: beyond so many bytes all rows go to a sorter that can spill to disk.
+ * Beyond `limit` bytes all rows go to a sorter that can spill to disk.
  */
 class PartialMerger(fold: AggregateFold, layout: PartialLayout, limit: Long) {
   private val keyOf = UnsafeProjection.create(layout.keys, layout.input)

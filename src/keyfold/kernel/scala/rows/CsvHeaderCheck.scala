@@ -110,7 +110,7 @@ private class CsvHeaders(h: CsvHeaderCheck) {
 }
 
 private object CsvHeaders {
-  /** So many lines of a rejected file are kept. */
+  /** How many lines of a rejected file are kept. */
   val LinesKept = 5
   def short(line: String): String = if (line.length <= 1000) line else line.take(1000) + "..."
 }
