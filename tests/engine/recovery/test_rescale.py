@@ -66,6 +66,17 @@ def test_every_kind_of_table_goes_on_with_another_number_of_partitions(
         assert all(one["skew"] >= 1 for one in size["partitions"])
         assert main(words) == 0
         assert "2 (now)" in capsys.readouterr().out
+        planned = ["rescale", "kinds.windows", "6", "--plan", "--cores", "2", "--home", str(tmp_path)]
+        assert main([*planned, "--json"]) == 0
+        plan = json.loads(capsys.readouterr().out)
+        assert (plan["now"], plan["cores"]) == (2, 2)
+        assert [one["partitions"] for one in plan["plan"]] == [2, 4, 6, 8, 16]
+        total = sum(one["bytes"] for one in size["families"])
+        assert {sum(one["bytes"]) for one in plan["plan"]} == {total}
+        assert plan["plan"][0]["time"] == 1
+        assert main(planned) == 0
+        assert "2 (now)" in capsys.readouterr().out
+        assert place.table("windows").spark.partitions() == 2
         for table, number in (("sums", 5), ("windows", 1), ("top", 3), ("matches", 3), ("once", 4)):
             entry = rescale.rescale(spark, place, table, number, "more cores", lambda _: None)
             assert entry["partitions"] == [2, number]
@@ -79,6 +90,8 @@ def test_every_kind_of_table_goes_on_with_another_number_of_partitions(
         for number, text in ((5, "has 5 partitions"), (0, "N")):
             assert main(["rescale", "kinds.sums", str(number), "--home", str(tmp_path)]) == 2
             assert text in capsys.readouterr().err
+        assert main(["rescale", "kinds.sums", "--home", str(tmp_path)]) == 2
+        assert "the new number of partitions is missing" in capsys.readouterr().err
         with drive(app(), home=tmp_path) as d:
             assert seen(d) == seen(clean)
             for each in (clean, d):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,19 @@ class Spread:
     partitions: int
     largest_bytes: int
     mean_bytes: float
+    sizes: tuple[int, ...] = ()
+    """The bytes of each partition."""
+
+    def on_cores(self, cores: int) -> int:
+        """How many bytes the busiest of so many cores works through, if each takes the next partition.
+
+        That is what a batch's time follows, as far as it is spent on state and not on what each partition
+        costs by itself.
+        """
+        loads = [0] * cores
+        for size in self.sizes:
+            heapq.heapreplace(loads, loads[0] + size)
+        return max(loads)
 
     @property
     def skew(self) -> float:
@@ -88,7 +102,7 @@ def spreads(spark: SparkSession, checkpoint: Storage, batch: int, numbers: Seque
             sized = _sized(spark, checkpoint, operator, batch).select(partition, "bytes")
             for row in sized.groupBy("partition").agg(F.sum("bytes").alias("bytes")).collect():
                 sums[row["partition"]] += row["bytes"]
-        found.append(Spread(number, max(sums), sum(sums) / number))
+        found.append(Spread(number, max(sums), sum(sums) / number, tuple(sums)))
     return found
 
 

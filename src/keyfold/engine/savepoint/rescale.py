@@ -55,14 +55,9 @@ def rescale(
 
 def require_possible(place: AppHome, table: str, partitions: int) -> tuple[int, int]:
     """Refuses what can't be done; returns the number of partitions now, and the committed batch."""
-    name, home = f"{place.path.name}.{table}", place.table(table)
-    committed, begun, now = home.committed(), home.begun(), home.spark.partitions()
-    if committed is None or now is None:
-        raise BadOption(
-            f"{name} has no state yet",
-            given=f"{partitions} partitions",
-            hint="declare partitions=N, which its first start takes",
-        )
+    name = f"{place.path.name}.{table}"
+    now, committed = require_state(place, table)
+    begun = place.table(table).begun()
     if begun != committed:
         raise BadOption(
             f"batch {begun} of {name} is not finished",
@@ -71,6 +66,19 @@ def require_possible(place: AppHome, table: str, partitions: int) -> tuple[int, 
         )
     if partitions == now:
         raise BadOption(f"{name} has {now} partitions", given=partitions, hint="another number")
+    return now, committed
+
+
+def require_state(place: AppHome, table: str) -> tuple[int, int]:
+    """The number of partitions now, and the committed batch; refuses a table without state."""
+    home = place.table(table)
+    committed, now = home.committed(), home.spark.partitions()
+    if committed is None or now is None:
+        raise BadOption(
+            f"{place.path.name}.{table} has no state yet",
+            given=table,
+            hint="declare partitions=N, which its first start takes",
+        )
     return now, committed
 
 
