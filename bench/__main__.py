@@ -27,6 +27,7 @@ from bench import (
     joins,
     kafka,
     knobs,
+    latency,
     output,
     patterns,
     process,
@@ -87,6 +88,11 @@ FIGURES = {
 
 
 def main(arguments: list[str] | None = None) -> None:
+    given = sys.argv[1:] if arguments is None else arguments
+    if given[:1] == ["latency"]:
+        # It needs the machine for itself, and a broker beside it: only if it is asked for.
+        latency.main(given[1:])
+        return
     parser = argparse.ArgumentParser(prog="make bench ARGS=...", description=__doc__)
     known = [*SUITES, *OTHERS]
     parser.add_argument("suites", nargs="*", default=known, choices=known, help=f"of {', '.join(known)}")

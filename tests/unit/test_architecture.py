@@ -46,6 +46,8 @@ ENGINE_ORDER = [
     "batch",
     "followers",
     "recovery",
+    "query_start",
+    "realtime",
     "savepoint",
     "status",
     "live_table",

@@ -14,7 +14,7 @@ from pathlib import Path
 from keyfold.cli import unknown_method
 from keyfold.declare import App
 from keyfold.errors import BadApp, KeyfoldError, choice, did_you_mean, near
-from keyfold.plan.validate import arguments
+from keyfold.plan.validate import arguments, latency
 
 _EXAMPLE = 'app = kf.App("shop")'
 
@@ -34,6 +34,7 @@ def load(target: str) -> Loaded:
     module = _module(path)
     app = _chosen(module, path, wanted)
     arguments.require_tables(app.spec())
+    latency.check_app(app.spec())
     return Loaded(app, module, path)
 
 

@@ -40,6 +40,7 @@ from keyfold.plan.validate import (
 )
 from keyfold.plan.validate.emit import check_columns, emit_options
 from keyfold.plan.validate.history import history_options
+from keyfold.plan.validate.latency import Latency, check_table, latency_option
 from keyfold.plan.validate.table_options import length, old_name, table_columns
 
 if TYPE_CHECKING:
@@ -135,6 +136,7 @@ class KeyedStream:
         idle: str | timedelta | None = None,
         history: str | timedelta | Connector | None = None,
         was: str | None = None,
+        latency: Latency | None = None,
         partitions: int | None = None,
         on_error: OnError = "reject",
         help: str = "",
@@ -150,7 +152,8 @@ class KeyedStream:
         clock, so that windows close. Joins take `idle` too. `history` is how long the table's changes stay in
         its log: a lost view comes back from them, with closed windows. Or it is a topic, `kf.kafka(...)`,
         which keeps the latest change of each key. `was` is the table's old name, from which `keyfold migrate`
-        takes its state.
+        takes its state. With `latency="realtime"`, on a stream of Kafka, each change is sent to the table's
+        topic as soon as its row is read.
         """
         site = call_site()
         where = self.app._table_location(name, site)
@@ -174,8 +177,10 @@ class KeyedStream:
             **history_options(history, where),
             top=self.ranked,
             was=old_name(was, name, where),
+            latency=latency_option(latency, where),
             site=site,
         )
+        check_table(spec, where)
         return self.app._declare(spec, partitions, on_error, help, where)
 
     def process(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from keyfold.plan.call_site import call_site, location
 from keyfold.plan.nodes import Changes, Connector, OnError, TableSpec
 from keyfold.plan.validate import arguments, enrich
+from keyfold.plan.validate.latency import check_sink
 from keyfold.plan.validate.sources import checked_sink
 
 if TYPE_CHECKING:
@@ -73,7 +74,9 @@ class Table:
     def to(self, sink: Connector) -> Table:
         """Also writes the table's changes to a sink; returns the table."""
         spec = self.spec
-        checked = checked_sink(sink, spec, location(f"{self.app.name}.{self.name}", call_site()))
+        where = location(f"{self.app.name}.{self.name}", call_site())
+        checked = checked_sink(sink, spec, where)
+        check_sink(checked, spec, where)
         self.app._put(replace(spec, sinks=(*spec.sinks, checked)))
         return self
 

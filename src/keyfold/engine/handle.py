@@ -28,7 +28,7 @@ from keyfold.engine.status.monitor import Monitor
 from keyfold.engine.status.query_metrics import reported
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease
-from keyfold.errors import BadOption, JavaEnded, QueryError, QueryFailed, choice, did_you_mean
+from keyfold.errors import BadOption, HomeLocked, JavaEnded, QueryError, QueryFailed, choice, did_you_mean
 from keyfold.plan import formats, nodes
 from keyfold.plan.nodes import AppSpec
 from keyfold.views.contract import ViewStore
@@ -112,7 +112,7 @@ class Handle:
         # Streams first, then tables in the order of the declaration: what is read comes before who reads it.
         for name, query in self.queries.items():
             try:
-                query.processAllAvailable()
+                self.hooks[name].drain(query)
             except Exception:
                 self._failures.raise_first()
                 if query.isActive:
@@ -234,13 +234,16 @@ def _failed(query: StreamingQuery) -> bool:
 
 
 def _stop(query: StreamingQuery, hook: BatchHook, seconds: float) -> None:
-    hook.idle.wait(seconds)
+    # A batch in real-time mode that failed has not told its hook.
+    wait_until(lambda: hook.idle.is_set() or not query.isActive, seconds)
     wait_until(lambda: not query.isActive or hook.last is None or hook.last == hook.home.committed(), seconds)
     last = hook.last
     if query.isActive and last is not None:
         # Spark reports a batch a moment after its commit, and not at all once the query is stopped.
         wait_until(lambda: not query.isActive or reported(query) >= last, min(seconds, 5.0))
     query.stop()
+    with suppress(HomeLocked):
+        hook.settle()
 
 
 def tables_of(spec: AppSpec, name: str) -> list[str]:

@@ -41,6 +41,10 @@ MESSAGE: Final = "_kf_message"
 
 ARRIVAL: Final = "_kf_arrival"
 """The order in which the rows of a stream's log arrived."""
+MESSAGE_KEY: Final = "_kf_message_key"
+"""The key of a change that is sent at once, as it is in the message."""
+MESSAGE_VALUE: Final = "_kf_message_value"
+"""The row of a change that is sent at once, as it is in the message; null for a delete."""
 
 KERNEL: Final = {
     "Prefix": PREFIX,
@@ -60,6 +64,8 @@ KERNEL: Final = {
     "Position": POSITION,
     "Message": MESSAGE,
     "Arrival": ARRIVAL,
+    "MessageKey": MESSAGE_KEY,
+    "MessageValue": MESSAGE_VALUE,
 }
 """The names that Python and the kernel share, by their names in InternalColumns.scala."""
 

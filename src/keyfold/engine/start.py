@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from keyfold.engine import cluster, session
 from keyfold.engine.batch.hook import BatchHook, TableHook
+from keyfold.engine.batch.realtime_hook import RealTimeHook
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.compile.stream import CompiledStream, compile_streams
 from keyfold.engine.compile.table import compile_app
@@ -29,6 +29,8 @@ from keyfold.engine.log.log_writer import LogWriter
 from keyfold.engine.log.readers import Use
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.lookups.registry import Lookups
+from keyfold.engine.query_start import micro_batches, restarting, settings_of
+from keyfold.engine.realtime import start as realtime
 from keyfold.engine.recovery import (
     bootstrap,
     damage,
@@ -38,7 +40,6 @@ from keyfold.engine.recovery import (
     stream_definition,
 )
 from keyfold.engine.recovery.query_failure import of_table
-from keyfold.engine.recovery.query_restart import BROKERS_AWAY, SLOW_PYTHON, RestartingQuery
 from keyfold.engine.recovery.view_rebuild import align
 from keyfold.engine.savepoint import unfinished
 from keyfold.engine.sources import inline_rows, missing_files
@@ -52,17 +53,13 @@ from keyfold.engine.storage.remote import SparkStorage
 from keyfold.errors import HomeLocked, RunError
 from keyfold.plan import nodes
 from keyfold.plan.nodes import AppSpec, TableSpec
-from keyfold.plan.validate import arguments
+from keyfold.plan.validate import arguments, latency
 from keyfold.settings import Settings, load
 from keyfold.views.contract import ViewStore
 from keyfold.views.stores import open_store
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
-
-# A query takes its number of partitions from the session when it starts: one start at a time.
-_STARTING = threading.Lock()
+    from pyspark.sql import SparkSession
 
 
 def start(
@@ -85,6 +82,7 @@ def start(
     goes on when that has ended. Spark is up by then.
     """
     arguments.require_tables(spec)
+    latency.check_app(spec)
     if isinstance(spark, Mapping):
         settings, spark = {**(settings or {}), "spark": dict(spark)}, None
     wanted = load(home=home, **dict(settings or {}))
@@ -173,7 +171,7 @@ class _Start:
     def _compiled(self, feeds: Mapping[str, Path]) -> list[Compiled]:
         """The tables, checked against what is on disk. Nothing is written unless all of them fit."""
         spec, place = self.spec, self.place
-        topics = wait_for_topics(self.spark, spec, feeds)
+        self.topics = topics = wait_for_topics(self.spark, spec, feeds)
         read: dict[str, str | Path] = {**inline_rows.directories(spec, place), **feeds}
         self.shared = shared_streams.decided(spec, self.stored, place)
         self.streams = compile_streams(self.spark, self.shared, read)
@@ -193,6 +191,7 @@ class _Start:
             for name, clock in table.clocks.items():
                 if name in topics:
                     clock.retain(topics[name].partitions)
+        self.partitions = self._all_partitions(tables)
         inline_rows.check(spec, place)
         self.lookups.load()
         inline_rows.write(spec, place)
@@ -212,8 +211,7 @@ class _Start:
         for stream in self.streams.values():
             self._skip_missing_files(stream, self.place.stream_home(stream.spec.name))
         bootstrap.prepare(self.spark, self.shared, tables, self.place, store)
-        partitions = {table.spec.name: self._partitions(table) for table in tables}
-        plan = definition_check.plan_of(self.shared, tables, partitions, self.streams)
+        plan = definition_check.plan_of(self.shared, tables, self.partitions, self.streams)
         self.place.write_plan(_merged(self.stored, plan))
 
     def _skip_missing_files(self, compiled: Compiled | CompiledStream, home: TableHome) -> None:
@@ -221,15 +219,23 @@ class _Start:
             published = _published(home)
             missing_files.skip(compiled.name, compiled.spec.site, compiled.files, home, published)
 
-    def _partitions(self, table: Compiled) -> int:
-        """The number of state partitions: that of the checkpoint or, before its first batch, of the plan."""
+    def _all_partitions(self, tables: list[Compiled]) -> dict[str, int]:
+        """The number of state partitions of each table."""
+        found = {table.spec.name: self._partitions(table) for table in tables}
+        fixed = {name: number for name, number in found.items() if number is not None}
+        fast = realtime.partitions(self.spark, self.spec.name, tables, fixed, self.topics)
+        default = int(self.spark.conf.get("spark.sql.shuffle.partitions") or 1)
+        return {**dict.fromkeys(found, default), **fixed, **fast}
+
+    def _partitions(self, table: Compiled) -> int | None:
+        """The number of state partitions: that of the checkpoint, else of the plan, else as declared."""
         fixed = self.place.table(table.spec.name).spark.partitions()
         if fixed is not None:
             return fixed
         known = ((self.stored or {}).get("tables") or {}).get(table.spec.name)
         if known is not None:
             return int(known["partitions"])
-        return table.spec.partitions or int(self.spark.conf.get("spark.sql.shuffle.partitions") or 1)
+        return table.spec.partitions
 
     def _start_stream(self, handle: Handle, stream: CompiledStream) -> None:
         """Starts the query that records a stream in its log."""
@@ -247,9 +253,9 @@ class _Start:
             prune=lambda: self._prune(log, writer, stream.spec.history_ms, self.shared.uses_of(name)),
         )
         handle.hooks[name] = hook
-        begin = partial(_query, self.spark, stream.name, stream.rows, hook, {}, self.spec.every_ms)
+        begin = partial(micro_batches, self.spark, stream.name, stream.rows, hook, {}, self.spec.every_ms)
         with of_table(self.spec.name, name, home):
-            handle.queries[name] = _begun(stream.name, [stream.spec], False, hook, begin)
+            handle.queries[name] = restarting(stream.name, [stream.spec], hook, begin)
 
     def _start_query(self, handle: Handle, table: Compiled, changelog: bool) -> None:
         name = table.spec.name
@@ -261,7 +267,7 @@ class _Start:
         followers = self._followers(handle, table, log)
         uses = readers.readers(self.spec, name)
         read = bool(followers or uses or changelog)
-        hook = TableHook(
+        hook = (RealTimeHook if table.realtime else TableHook)(
             table.spec,
             home,
             table.view,
@@ -278,14 +284,15 @@ class _Start:
         for follower in followers:
             handle.followers.append(follower)
             follower.start()
-        settings = _settings(self.spec, table, self._partitions(table))
-        begin = partial(
-            _query, self.spark, table.name, table.changes, hook, settings, self._every(table.spec)
-        )
+        settings = settings_of(self.spec, table, self.partitions[name])
         with of_table(self.spec.name, name, home):
-            read_by = nodes.sources(table.spec.input)
+            if isinstance(hook, RealTimeHook):
+                handle.queries[name] = realtime.start(self.spark, self.spec, table, hook, settings)
+                return
+            every, read_by = self._every(table.spec), nodes.sources(table.spec.input)
+            begin = partial(micro_batches, self.spark, table.name, table.changes, hook, settings, every)
             python = table.spec.process is not None
-            handle.queries[name] = _begun(table.name, read_by, python, hook, begin)
+            handle.queries[name] = restarting(table.name, read_by, hook, begin, python=python)
 
     def _every(self, table: TableSpec) -> int | None:
         """The time between batches of a table; one that reads logs of streams alone keeps their pace."""
@@ -313,7 +320,7 @@ class _Start:
         if self.settings.views != "none":
             found.append(ViewFollower(log, handle.store, table.view))
         newest = log.newest()
-        for number, connector in enumerate(table.spec.sinks):
+        for number, connector in enumerate(() if table.realtime else table.spec.sinks):
             home, begin = self.place.table(table.spec.name), -1 if newest is None else newest
             found.append(sink_follower(self.spark, home, table, number, connector, begin))
         if table.spec.history_topic is not None:
@@ -342,56 +349,3 @@ def _since(old: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
     columns = {part.removeprefix("column:") for part in entry["meaning"] if part.startswith("column:")}
     since = {name: at for name, at in (old.get("since") or {}).items() if name in columns}
     return {**entry, "since": since} if since else entry
-
-
-def _begun(
-    name: str,
-    streams: Sequence[nodes.Source],
-    python: bool,
-    hook: BatchHook,
-    start: Callable[[], StreamingQuery],
-) -> StreamingQuery:
-    """Starts a query, with restarts where a failure of it may pass."""
-    kafka = any(stream.connector.kafka is not None for stream in streams)
-    passing = [*([BROKERS_AWAY] if kafka else []), *([SLOW_PYTHON] if python else [])]
-    if not passing:
-        return start()
-    return cast("StreamingQuery", RestartingQuery(start, name, hook, *passing))
-
-
-def _settings(spec: AppSpec, compiled: Compiled, partitions: int) -> dict[str, str]:
-    settings = {
-        "spark.sql.shuffle.partitions": str(partitions),
-        # In processing time nothing is due without rows, but Spark would run empty batches forever.
-        "spark.sql.streaming.noDataMicroBatches.enabled": str(compiled.event_time).lower(),
-    }
-    if spec.snapshot_every is not None:
-        settings["spark.sql.streaming.stateStore.minDeltasForSnapshot"] = str(spec.snapshot_every)
-    return settings
-
-
-def _query(
-    spark: SparkSession,
-    name: str,
-    frame: DataFrame,
-    hook: BatchHook,
-    settings: Mapping[str, str],
-    every_ms: int | None,
-) -> StreamingQuery:
-    writer = (
-        frame.writeStream.foreachBatch(hook)
-        .queryName(name)
-        .outputMode("append")
-        .option("checkpointLocation", hook.home.checkpoint_url)
-    )
-    if every_ms:
-        writer = writer.trigger(processingTime=f"{every_ms} milliseconds")
-    with _STARTING:
-        before: dict[str, str | None] = {key: spark.conf.get(key, None) for key in settings}
-        for key, value in settings.items():
-            spark.conf.set(key, value)
-        try:
-            return writer.start()
-        finally:
-            for key, old in before.items():
-                spark.conf.unset(key) if old is None else spark.conf.set(key, old)

@@ -31,6 +31,9 @@ class KafkaTopics:
     wait_ms: int = 0
     """How long a start waits for the brokers and the topics."""
 
+    unlimited: bool = False
+    """Whether a batch reads all that comes while it runs."""
+
     @property
     def subject(self) -> str:
         """The topics or the pattern, as shown."""

@@ -301,6 +301,7 @@ class TableSpec:
     pattern: PatternSpec | None = None
     was: str | None = None
     """The name that the table had before, under which its state may still be."""
+    latency: Literal["realtime"] | None = None
     site: Site | None = field(default=None, compare=False)
 
 

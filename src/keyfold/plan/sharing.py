@@ -22,4 +22,7 @@ def declared(stream: Source) -> bool | None:
 
 def _gains(spec: AppSpec, stream: Source) -> bool:
     readers = [table for table in spec.tables if stream in nodes.queried_sources(spec, table)]
+    if any(table.latency is not None for table in readers):
+        # A log has rows when their batch is done.
+        return False
     return len(readers) > 1 and formats.is_parsed(stream.connector.kind, stream.connector.format)

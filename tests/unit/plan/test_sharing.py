@@ -108,3 +108,21 @@ def test_a_table_that_is_left_out_for_a_while_counts(tmp_path: Path) -> None:
     # Once it is reset the choice is free again.
     (place.path / "tables/gone/checkpoint/offsets/0").unlink()
     assert decided(place, declared(text, "one", "two"), **recorded(False, "gone")) == {"one", "two"}
+
+
+def test_tables_in_real_time_mode_read_the_topic_itself(tmp_path: Path) -> None:
+    def spec(latency: Any) -> AppSpec:
+        app = kf.App("shop")
+        rows = app.stream("rows", kf.kafka("127.0.0.1:9092", topic="t"), schema=SCHEMA)
+        for name in ("a", "b"):
+            rows.by("k").table(name, n="count(*)", latency=latency)
+        return app.spec()
+
+    place = AppHome(tmp_path / "shop")
+    assert not shared(spec("realtime"))
+    assert decided(place, spec("realtime")) == set()
+    begin(place, "a", "b")
+    assert decided(place, spec(None), **recorded(False, "a", "b")) == set()
+    assert decided(place, spec(None), **recorded(True, "a", "b")) == {"a", "b"}
+    with pytest.raises(StateMismatch, match="has read the log of stream rows since it began"):
+        decided(place, spec("realtime"), **recorded(True, "a", "b"))

@@ -26,6 +26,7 @@ from keyfold.views.contract import ViewSchema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
 
 _PRUNE_EVERY: Final = 10
 _WAIT_SECONDS: Final = 0.5
@@ -115,6 +116,13 @@ class BatchHook:
         with self.between_batches:
             self._called(frame, batch)
 
+    def settle(self) -> None:
+        """Publishes what is committed and not published yet: nothing, where publishing is the commit."""
+
+    def drain(self, query: StreamingQuery) -> None:
+        """Waits until the query has processed all input that is available now."""
+        query.processAllAvailable()
+
     def _called(self, frame: DataFrame, batch: int) -> None:
         self.idle.clear()
         self.error = None
@@ -127,10 +135,7 @@ class BatchHook:
             reached(FaultPoint.BATCH_BEGUN, table=self.name, batch=batch)
             self._run(frame, batch)
             self.last = batch
-            for follower in self.followers:
-                # A stop does not wait for a sink whose brokers are away.
-                while not self.stopping.is_set() and not follower.wait_for(batch - self._lag, _WAIT_SECONDS):
-                    pass
+            self._wait_for_followers(batch - self._lag)
             reached(FaultPoint.BATCH_DONE, table=self.name, batch=batch)
         except Exception as error:
             # Spark would report it as the text of a Python and a Java stack trace.
@@ -138,6 +143,12 @@ class BatchHook:
             raise
         finally:
             self.idle.set()
+
+    def _wait_for_followers(self, batch: int) -> None:
+        for follower in self.followers:
+            # A stop does not wait for a sink whose brokers are away.
+            while not self.stopping.is_set() and not follower.wait_for(batch, _WAIT_SECONDS):
+                pass
 
     def _run(self, frame: DataFrame, batch: int) -> None:
         published = self.log.find(batch)
@@ -159,10 +170,13 @@ class BatchHook:
             skipped=self._skipped.get(batch, ()),
             clocks=self.clocks,
         )
+        self._published(manifest)
+
+    def _published(self, manifest: Manifest) -> None:
         self.counts.update(manifest.counts)
         self.run.add(manifest)
         self._offer(manifest)
-        if batch % _PRUNE_EVERY == 0 and not self.keeps_log.is_set():
+        if manifest.batch % _PRUNE_EVERY == 0 and not self.keeps_log.is_set():
             self._prune()
 
     def _offer(self, manifest: Manifest) -> None:

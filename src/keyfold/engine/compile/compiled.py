@@ -35,6 +35,8 @@ class Compiled:
     """How the state is kept: its kind, its keys, its fields and what each is of; empty for processors."""
     migration: Callable[[str], Any] | None = None
     """The kernel's `StateMigration` from a state of this schema, as JSON."""
+    realtime: bool = False
+    """Whether it runs in Spark's real-time mode."""
 
     @property
     def name(self) -> str:

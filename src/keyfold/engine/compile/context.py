@@ -91,6 +91,10 @@ class Context:
         self.upstream = upstream
         self.recorded = recorded
         self._steps = steps
+        # Rows that a test feeds in place of a source come in batches.
+        self.realtime = spec.latency is not None and not any(
+            source.name in feeds for source in nodes.sources(spec.input)
+        )
         waits = waiting(spec, timed=True)
         folded = spec.ttl_ms is not None or spec.window is not None
         self.timed = folded or spec.process is not None or spec.pattern is not None or bool(waits)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.compile import changelog_source, enrich, join, lookup, stream
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 
 def _source(context: Context, node: nodes.Source) -> Any:
+    if context.realtime and node.connector.kafka is not None:
+        unlimited = replace(node.connector.kafka, unlimited=True)
+        node = replace(node, connector=replace(node.connector, kafka=unlimited))
     control = context.home if context.spec.idle_ms is not None else None
     recorded = stream.recorded_rows(context, node)
     frame = reader.read(

@@ -142,6 +142,8 @@ def _analyzed(context: Context) -> Analysis:
     declaration = declared(context, spec)
     if context.upstream.retracted(spec.name):
         declaration.emitPreviousRows()
+    if context.realtime:
+        declaration.rowByRow()
     return Analysis(spec, context, declaration)
 
 
@@ -170,6 +172,7 @@ def build(analysis: Analysis, all_tables: list[Analysis]) -> Compiled:
         analysis.context.clocks,
         json.loads(declaration.stateFields(ttl)),
         lambda old: declaration.migration(ttl, old),
+        analysis.context.realtime,
     )
 
 

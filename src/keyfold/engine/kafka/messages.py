@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from keyfold.engine.internal_columns import MESSAGE_KEY, MESSAGE_VALUE, OP, SIDE_OUTPUT
 from keyfold.views.contract import ViewSchema
 
 if TYPE_CHECKING:
@@ -20,18 +21,32 @@ _JSON: Final = {
 
 def encoded(changes: DataFrame, view: ViewSchema) -> DataFrame:
     """Changes as `_op`, `key` and `value`; tasks do the work. A delete has no value."""
+    return changes.select(OP, *(column.alias(name) for name, column in _columns(view).items()))
+
+
+def message_columns(view: ViewSchema) -> dict[str, Column]:
+    """The key and the value of each change's message, beside the change itself; none for side outputs."""
+    from pyspark.sql import functions as F
+
+    made = _columns(view)
+    is_change = F.col(SIDE_OUTPUT).isNull()
+    return {
+        MESSAGE_KEY: F.when(is_change, made["key"]),
+        MESSAGE_VALUE: F.when(is_change, made["value"]),
+    }
+
+
+def _columns(view: ViewSchema) -> dict[str, Column]:
     from pyspark.sql import functions as F
 
     keys = [column.name for column in view.keys]
     value = json_of([*keys, *(column.name for column in view.columns)])
     bare = bare_key(view)
-    key = json_of(keys) if bare is None else F.col(f"`{bare}`").cast("binary")
     nothing = F.lit(None).cast("binary")
-    return changes.select(
-        "_op",
-        key.alias("key"),
-        F.when(F.col("_op") == "delete", nothing).otherwise(value).alias("value"),
-    )
+    return {
+        "key": json_of(keys) if bare is None else F.col(f"`{bare}`").cast("binary"),
+        "value": F.when(F.col(OP) == "delete", nothing).otherwise(value),
+    }
 
 
 def bare_key(view: ViewSchema) -> str | None:

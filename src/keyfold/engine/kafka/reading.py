@@ -26,8 +26,10 @@ def read_changes(
     ...     print(change["_op"], change["region"], change.get("n"))
 
     A change is the row's columns, as JSON has them, with `_op`, `_batch`, `_table` and `_watermark`. A delete
-    has the key's columns only. What a table that writes at least once has repeated is left out. The iterator
-    ends at the topic's present end; with `follow` it waits for more. `options` are those of Kafka's client.
+    has the key's columns only. What a table that writes at least once has repeated is left out, unless it
+    is in real-time mode: there `_attempt` is the attempt at the batch that sent a change, and changes of a
+    later attempt take the place of an earlier one's. The iterator ends at the topic's present end; with
+    `follow` it waits for more. `options` are those of Kafka's client.
     """
     return (change for _, change in _keyed_changes(servers, topic, follow, options or {}))
 
@@ -46,7 +48,7 @@ def _keyed_changes(
             seen = repeats.get((headers["_table"], message.partition()))
             if seen is None or seen.number != batch:
                 seen = repeats[headers["_table"], message.partition()] = _Batch(batch)
-            if seen.new((message.key(), headers["_op"], message.value())):
+            if "_attempt" in headers or seen.new((message.key(), headers["_op"], message.value())):
                 yield message.key().decode(), _change(message, headers, batch)
 
 
@@ -91,6 +93,7 @@ def _change(message: Any, headers: Mapping[str, str], batch: int) -> dict[str, A
         "_op": headers["_op"],
         "_batch": batch,
         "_table": headers["_table"],
+        **({"_attempt": headers["_attempt"]} if "_attempt" in headers else {}),
         "_watermark": datetime.fromisoformat(headers["_watermark"]) if headers.get("_watermark") else None,
     }
 

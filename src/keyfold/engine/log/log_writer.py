@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from keyfold.engine.log import partition_times
+from keyfold.engine.log import partition_times, prepared
 from keyfold.engine.log.manifest import Manifest, Part, Reason
 from keyfold.engine.log.table_log import TableLog
+from keyfold.engine.storage.layout import TableHome
 from keyfold.engine.storage.lease import Lease
 from keyfold.errors import HomeLocked
 from keyfold.fault_points import FaultPoint, reached
@@ -76,6 +77,31 @@ class LogWriter:
             )
         self.newest = batch
         reached(FaultPoint.BATCH_PUBLISHED, table=self._table, batch=batch)
+        return manifest
+
+    def prepare(
+        self, name: str, batch: int, written: Mapping[str, Any], clocks: Mapping[str, Any] | None = None
+    ) -> None:
+        """Records a batch whose parts are below `name`, and that Spark has not committed; see `prepared`."""
+        self._lease.check()
+        manifest = Manifest(
+            batch=batch,
+            epoch=self._lease.epoch,
+            at=datetime.now(UTC),
+            watermark=None,
+            counts=written["counts"],
+            parts=tuple(Part(**{**part, "path": f"{name}/{part['path']}"}) for part in written["parts"]),
+            reasons=tuple(Reason(**reason) for reason in written["reasons"]),
+            times=partition_times.newest(clocks or {}),
+        )
+        prepared.prepare(self._log, manifest)
+
+    def settle(self, home: TableHome) -> Manifest | None:
+        """Publishes the batch that was prepared, if Spark has committed it."""
+        self._lease.check()
+        manifest = prepared.settle(home, self._table)
+        if manifest is not None:
+            self.newest = manifest.batch
         return manifest
 
     def run_again(self, frame: DataFrame) -> None:

@@ -67,6 +67,7 @@ def decided(spec: AppSpec, stored: Mapping[str, Any] | None, place: AppHome) -> 
             reading = frozenset(
                 t.name for t in tables if _reads_log(stream, t, t.name in begun, known, place)
             )
+            _refuse_realtime(stream, [t for t in tables if t.name in reading and t.latency is not None])
             if reading or stream.history_ms is not None:
                 found[stream.name] = reading
     return SharedStreams(spec, found, frozenset(chosen))
@@ -101,6 +102,19 @@ def _reads_log(
         return stream.name in entry.get("shared", ())
     log = TableLog(place.stream_home(stream.name).log_files)
     return stream.history_ms is not None or totals(log).upto < 0
+
+
+def _refuse_realtime(stream: Source, tables: list[TableSpec]) -> None:
+    """Refuses tables that read the stream's log, batch by batch, and are now to read its source."""
+    for table in tables:
+        raise StateMismatch(
+            f"the table has read the log of stream {stream.name} since it began, and with latency='realtime' "
+            "it would read the topic itself; nothing was changed",
+            where=table.site,
+            given=f"{table.app}.{table.name}",
+            hint=f"leave latency out; or `keyfold reset {table.app}.{table.name}`, after which it starts "
+            "from the first row",
+        )
 
 
 def _refuse_other_choice(app: str, stream: Source, begun: list[str], is_shared: bool) -> None:

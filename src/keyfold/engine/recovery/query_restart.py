@@ -48,6 +48,11 @@ BROKERS_AWAY: Final = Passing(
     None,
     "Kafka's brokers can't be reached",
 )
+SLOTS_TAKEN: Final = Passing(
+    re.compile("CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT"),
+    None,
+    "other work has the task slots of this table",
+)
 
 
 class RestartingQuery:

@@ -103,4 +103,5 @@ def _between_batches(hook: BatchHook) -> Iterator[None]:
                 reason="not_ready",
                 hint="keyfold status shows why; a stopped app can have a savepoint without --live",
             )
+        hook.settle()
         yield

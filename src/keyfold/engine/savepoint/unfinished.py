@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from keyfold.engine.log import prepared
 from keyfold.engine.recovery import table_removal
 from keyfold.engine.savepoint import clone, migrating, rescaling, restoration, rewriting
 from keyfold.engine.storage.layout import AppHome
@@ -19,6 +20,7 @@ def finish(place: AppHome) -> None:
     rewriting.finish(place)
     migrating.finish(place)
     restoration.finish(place)
+    prepared.settle_all(place)
 
 
 @contextmanager

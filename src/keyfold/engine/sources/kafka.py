@@ -55,10 +55,12 @@ class KafkaSource:
         from pyspark.sql import DataFrame
 
         connector, kafka = source.connector, _topics(source.connector)
-        frame = _reader(spark, connector, starting(spark, source)).load()
+        frame = _reader(spark, connector, starting(spark, source)).load()._jdf
+        if kafka.unlimited:
+            frame = kernel(spark).realTimeMessages(frame)
         schema = declared_schema(source)
         decoded = kernel(spark).decodeMessages(
-            frame._jdf,
+            frame,
             reject,
             source.name,
             connector.format,
@@ -122,7 +124,7 @@ def _reader(spark: SparkSession, connector: Connector, starting: Mapping[str, st
         **(subscribed if kafka.pattern is None else {"subscribePattern": kafka.pattern}),
         "includeHeaders": str("headers" in kafka.metadata).lower(),
         "failOnDataLoss": str(kafka.on_data_loss == "fail").lower(),
-        _LIMIT: str(MESSAGES_PER_BATCH),
+        **({} if kafka.unlimited else {_LIMIT: str(MESSAGES_PER_BATCH)}),
         **{name: value for name, value in client.for_spark(connector).items() if _of_source(name)},
         **starting,
     }

@@ -79,6 +79,11 @@ class SparkCheckpoint:
         for file in (*newest, self.offset_file(batch)):
             self.storage.flush(file.path)
 
+    def sync_commit(self, batch: int) -> None:
+        """Flushes the commit of a batch, and what it says to have read, before the batch is published."""
+        for file in (self.offset_file(batch), self.commit_file(batch)):
+            self.storage.flush(file.path)
+
     def watermark_ms(self, batch: int) -> int | None:
         """The watermark that a batch runs with, in milliseconds since the epoch."""
         try:
@@ -93,6 +98,15 @@ class SparkCheckpoint:
         try:
             return None if ms is None else datetime.fromtimestamp(ms / 1000, UTC)
         except (OverflowError, ValueError, OSError):
+            return None
+
+    def next_watermark(self, batch: int) -> datetime | None:
+        """The watermark of the batch after a committed one, as its commit has it."""
+        try:
+            found = json.loads(self.commit_file(batch).read_text().splitlines()[1])
+            ms = int(found.get("nextBatchWatermarkMs", 0))
+            return datetime.fromtimestamp(ms / 1000, UTC) if ms else None
+        except (OverflowError, ValueError, OSError, IndexError):
             return None
 
     def offsets(self, batch: int) -> list[Any]:

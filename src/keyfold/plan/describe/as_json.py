@@ -92,6 +92,7 @@ def _table_dict(table: TableSpec) -> dict[str, Any]:
         "keep": _length(table.keep_ms),
         "idle": _length(table.idle_ms),
         "was": table.was,
+        "latency": table.latency,
         "history": _length(table.history_ms)
         if table.history_topic is None
         else _connector_dict(table.history_topic),

@@ -129,6 +129,7 @@ def _table_block(table: TableSpec) -> list[str]:
         ("was", [table.was] if table.was else []),
         ("history", [_length(table.history_ms)]),
         ("history", [connector_words(table.history_topic)] if table.history_topic else []),
+        ("latency", [table.latency]),
         ("partitions", [table.partitions]),
         ("on_error", [table.on_error]),
         ("to", [connector_words(sink) for sink in table.sinks]),

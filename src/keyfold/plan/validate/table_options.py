@@ -16,7 +16,9 @@ RESERVED: Final = (
 )  # fmt: skip
 """Keyword arguments of `table` that are options, in this version or a planned one, and so not columns."""
 
-SUPPORTED: Final = ("ttl", "emit", "keep", "idle", "history", "was", "partitions", "on_error", "help")
+SUPPORTED: Final = (
+    "ttl", "emit", "keep", "idle", "history", "latency", "was", "partitions", "on_error", "help",
+)  # fmt: skip
 """The reserved names that this version supports."""
 
 AS_COLUMN: Final = "for a column of that name, pass the columns as a dict"

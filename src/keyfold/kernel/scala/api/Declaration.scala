@@ -36,7 +36,7 @@ case class InputSettings(keepRejected: Boolean, zone: String, origin: RowOrigin,
 /**
  * A table, or a step of a stream, as declared so far: every expression is analyzed, nothing is planned.
  * `scope` has the columns of a row, key columns among them; `streamScope` has them as they were before the
- * first key.
+ * first key. `rowByRow`: no step may wait for further rows.
  */
 case class Declaration(
     input: InputSettings,
@@ -49,7 +49,8 @@ case class Declaration(
     window: Option[WindowKind] = None,
     topN: Option[TopN] = None,
     pattern: Option[PatternDeclaration] = None,
-    emitsPreviousRow: Boolean = false) {
+    emitsPreviousRow: Boolean = false,
+    rowByRow: Boolean = false) {
 
   def source: Seq[Attribute] = scope.source
   def time: Option[Attribute] = source.find(_.name == InternalColumns.Time)

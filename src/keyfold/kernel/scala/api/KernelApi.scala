@@ -17,9 +17,11 @@ import org.apache.spark.sql.keyfold.messages.{DecodeMessages, MessageFormat}
 import org.apache.spark.sql.keyfold.physical.{KernelStrategy, PartitionClock, PartitionStepNode}
 import org.apache.spark.sql.keyfold.physical.{PartitionedWatermark, PlanCheck, SortByKeyAndTime}
 import org.apache.spark.sql.keyfold.physical.WatermarkPropagation
+import org.apache.spark.sql.keyfold.realtime.{DetachedOffset, MessageTopic, PythonBatchEvents, RealTimeSink}
 import org.apache.spark.sql.keyfold.rows.{CsvHeaderCheck, RejectionLimit, RowOrigin}
 import org.apache.spark.sql.keyfold.rows.{SideOutput, SideOutputBuilder, SideOutputSettings}
-import org.apache.spark.sql.keyfold.spark.{SparkDatasets, SparkStateRewriter, SparkStreamOffsets}
+import org.apache.spark.sql.keyfold.spark.{SparkDatasets, SparkRealTimeQuery, SparkStateRewriter}
+import org.apache.spark.sql.keyfold.spark.SparkStreamOffsets
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame, SparkSession => AnySession}
 
@@ -109,6 +111,31 @@ object KernelApi {
 
   /** Writes the batches of one table. */
   def logWriter(): LogWriter = new LogWriter
+
+  // Real-time mode
+
+  /**
+   * Starts a query in real-time mode, which calls `handler` around each batch (`PythonBatchEvents`) and sends
+   * each change to these topics.
+   */
+  def realTimeQuery(
+      df: DataFrame,
+      name: String,
+      checkpoint: String,
+      batchMs: Long,
+      handler: java.util.function.Function[String, String],
+      topics: java.util.List[java.util.Map[String, String]]): AnyRef = {
+    val kafka = SparkRealTimeQuery.provider(session(df), "kafka")
+    val sink = new RealTimeSink(
+      df, new PythonBatchEvents(handler), topics.asScala.map(new MessageTopic(kafka, _)).toSeq)
+    SparkRealTimeQuery.start(df, name, checkpoint, sink, batchMs)
+  }
+
+  /** A stream of messages that can be read in real-time mode, whichever session its connector is in. */
+  def realTimeMessages(df: DataFrame): DataFrame = frame(df, DetachedOffset.in(plan(df)))
+
+  /** How many tasks of this session can run at the same time. */
+  def taskSlots(session: AnySession): Int = SparkRealTimeQuery.slots(SparkDatasets.session(session))
 
   /** What keeps executors from using a home, by host, as JSON; `tasks`: how many try. */
   def probeHome(session: AnySession, home: String, tasks: Int): String =

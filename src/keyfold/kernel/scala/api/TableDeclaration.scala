@@ -105,6 +105,9 @@ class TableDeclaration(df: DataFrame, input: InputSettings) extends DeclaredPlan
   /** Each change carries the row before it. */
   def emitPreviousRows(): Unit = declared = declared.copy(emitsPreviousRow = true)
 
+  /** Every row is folded, and its change emitted, as soon as it is read: no step waits for further rows. */
+  def rowByRow(): Unit = declared = declared.copy(rowByRow = true)
+
   // Windows
 
   /** Tumbling and sliding windows; `zone` may be null. */

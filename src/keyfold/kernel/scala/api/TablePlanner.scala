@@ -75,12 +75,13 @@ class TablePlanner(declared: Declaration, source: Seq[Attribute], ttlMs: Option[
     val panes = window.flatMap(_.panes)
     val group = declared.keyExpressions ++ panes.map(p => Alias(PaneOf(time.get, p), InternalColumns.Pane)())
     val fold = declared.stateFold(ttlMs.isDefined).reading(source)(scope.inSource)
-    val step = PartialAggregation(
-      declared.gate(source), group, fold, TablePlanner.mapEntries(scope.spark), lateness)
+    val entries = if (declared.rowByRow) 0 else TablePlanner.mapEntries(scope.spark)
+    val step = PartialAggregation(declared.gate(source), group, fold, entries, lateness)
     val layout = PartialStateLayout(keys, panes.isDefined, fold)
     val shuffled = layout.shuffled
-    // States of variable width can't be merged in place.
-    val grouping = if (fold.flat) KeyGroupingPlan.Merged(fold, layout.group) else KeyGroupingPlan.SparkSort
+    // States of variable width can't be merged in place. In real-time mode Spark asks for no order.
+    val merges = fold.flat && !declared.rowByRow
+    val grouping = if (merges) KeyGroupingPlan.Merged(fold, layout.group) else KeyGroupingPlan.SparkSort
     TablePlan(step, shuffled, keys, grouping, processor(fold, shuffled, layout.state), timeMode)
   }
 

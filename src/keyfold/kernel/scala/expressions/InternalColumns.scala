@@ -66,6 +66,13 @@ object InternalColumns {
   /** In rows for a Python processor or for a stream's own log: their order of arrival. */
   val Arrival = "_kf_arrival"
 
+  /** Of a change that is sent at once: its key, and its row, as they are in a message. */
+  val MessageKey = "_kf_message_key"
+  val MessageValue = "_kf_message_value"
+
+  /** Columns that travel beside a change, or beside a row of a stream's log, and are not recorded with it. */
+  val besideChange: Set[String] = Set(SideOutput, Arrival, MessageKey, MessageValue)
+
   /** What the names of the columns that travel beside a stream's own begin with. */
   val Prefix = "_kf_"
 

@@ -49,7 +49,7 @@ class LogWriter {
     val writer = new TaskWriter(formats, directory, keepChanges && directory != null)
     val outputs = mutable.ArrayBuffer.empty[TaskOutput]
     SparkDatasets.runJob(df, writer, (_: Int, output: TaskOutput) => outputs += output)
-    new BatchParts(writer, outputs.toSeq).written
+    new BatchParts(formats, directory, outputs.toSeq).written
   }
 }
 
@@ -59,9 +59,10 @@ object LogWriter {
 }
 
 /** How the rows of a table, or of a stream, become parts. */
-private case class PartFormats(layout: LogRowLayout, changes: SparkParquet, sideOutputs: SparkParquet)
+private[keyfold] case class PartFormats(
+    layout: LogRowLayout, changes: SparkParquet, sideOutputs: SparkParquet)
 
-private object PartFormats {
+private[keyfold] object PartFormats {
   def apply(df: DataFrame): PartFormats = {
     val (session, layout) = (SparkDatasets.session(df), LogRowLayout(df.schema))
     PartFormats(layout, SparkParquet(session, layout.changeSchema), SparkParquet(session, SideOutput.schema))
@@ -73,7 +74,11 @@ case class LogRowLayout(schema: StructType) {
   val sideOutputAt: Int = schema.fieldIndex(InternalColumns.SideOutput)
   /** The order of arrival, which rows of a stream have; below zero for changes of a table. */
   val arrivalAt: Int = schema.fieldNames.indexOf(InternalColumns.Arrival)
-  private val changed = schema.indices.filter(i => i != sideOutputAt && i != arrivalAt)
+  private val beside = InternalColumns.besideChange.map(schema.fieldNames.indexOf(_))
+  private val changed = schema.indices.filterNot(beside.contains)
+
+  /** Whether the parts are in the order of arrival. */
+  def inOrder: Boolean = arrivalAt >= 0
 
   /** Where a row of a stream belongs among the rows of its batch. */
   def place(row: InternalRow): Int =
@@ -85,58 +90,63 @@ case class LogRowLayout(schema: StructType) {
   }
 }
 
-private class TaskWriter(
-    formats: PartFormats,
-    val directory: String,
-    keepChanges: Boolean) extends ((TaskContext, Iterator[InternalRow]) => TaskOutput) with Serializable {
-  def changes: SparkParquet = formats.changes
-  def sideOutputs: SparkParquet = formats.sideOutputs
-  private def layout = formats.layout
-
-  /** Whether the parts are in the order of arrival. */
-  def inOrder: Boolean = layout.arrivalAt >= 0
-
+/** Writes the parts of one task's rows, in a job of the log's own. */
+private class TaskWriter(formats: PartFormats, directory: String, keepChanges: Boolean)
+    extends ((TaskContext, Iterator[InternalRow]) => TaskOutput) with Serializable {
   override def apply(context: TaskContext, rows: Iterator[InternalRow]): TaskOutput = {
-    val task = s"${f"${context.partitionId()}%05d"}-${context.taskAttemptId()}"
-    def buffer(kind: String, format: SparkParquet) =
-      new RowBuffer(kind, format, directory, s"part-$kind-$task.parquet")
-    val change = new PlacedRows(changes, directory, task)
-    val Seq(late, rejected, duplicate) = LogWriter.SideKinds.map(buffer(_, sideOutputs))
-    val buffers = Seq(late, rejected, duplicate)
-    context.addTaskFailureListener { (_, _) =>
-      change.discard()
-      buffers.foreach(_.discard())
+    val log = new TaskLog(formats, directory, keepChanges, context.partitionId(), context.taskAttemptId())
+    context.addTaskFailureListener((_, _) => log.discard())
+    rows.foreach(log.add)
+    log.close()
+  }
+}
+
+/** Takes the rows of one task, one by one: changes and side outputs. Without a directory it only counts. */
+class TaskLog(
+    formats: PartFormats, directory: String, keepChanges: Boolean, partition: Int, attempt: Long) {
+  private val layout = formats.layout
+  private val task = s"${f"$partition%05d"}-$attempt"
+  private val change = new PlacedRows(formats.changes, directory, task)
+  private val sides = LogWriter.SideKinds.map { kind =>
+    new RowBuffer(kind, formats.sideOutputs, directory, s"part-$kind-$task.parquet")
+  }
+  private val Seq(late, rejected, duplicate) = sides
+  private val files = mutable.ArrayBuffer.empty[Array[Byte]]
+  private val counts = new SideOutputCounts
+  private val changeOf = UnsafeProjection.create(layout.change)
+  private val sideOf = UnsafeProjection.create(layout.sideOutput)
+  private val keepSideOutputs = directory != null
+
+  def add(row: InternalRow): Unit = {
+    val side = SideOutput.of(row, layout.sideOutputAt)
+    if (side == null) {
+      counts.addChange()
+      if (keepChanges) change.add(changeOf(row), layout.place(row))
+    } else if (SideOutput.isLate(side)) {
+      counts.addLate()
+      if (keepSideOutputs) late.add(sideOf(side))
+    } else if (SideOutput.isDuplicate(side)) {
+      counts.addDuplicates(side)
+      if (keepSideOutputs && SideOutput.hasRaw(side)) duplicate.add(sideOf(side))
+    } else if (SideOutput.isFile(side)) {
+      if (keepSideOutputs) files += RowBuffer.bytes(sideOf(side))
+    } else {
+      counts.addRejected(side)
+      if (keepSideOutputs && SideOutput.hasRaw(side)) rejected.add(sideOf(side))
     }
-    val files = mutable.ArrayBuffer.empty[Array[Byte]]
-    val counts = new SideOutputCounts
-    val changeOf = UnsafeProjection.create(layout.change)
-    val sideOf = UnsafeProjection.create(layout.sideOutput)
-    val keepSideOutputs = directory != null
-    rows.foreach { row =>
-      val side = SideOutput.of(row, layout.sideOutputAt)
-      if (side == null) {
-        counts.addChange()
-        if (keepChanges) change.add(changeOf(row), layout.place(row))
-      } else if (SideOutput.isLate(side)) {
-        counts.addLate()
-        if (keepSideOutputs) late.add(sideOf(side))
-      } else if (SideOutput.isDuplicate(side)) {
-        counts.addDuplicates(side)
-        if (keepSideOutputs && SideOutput.hasRaw(side)) duplicate.add(sideOf(side))
-      } else if (SideOutput.isFile(side)) {
-        if (keepSideOutputs) files += RowBuffer.bytes(sideOf(side))
-      }
-      else {
-        counts.addRejected(side)
-        if (keepSideOutputs && SideOutput.hasRaw(side)) rejected.add(sideOf(side))
-      }
-    }
-    TaskOutput(change.close() ++ buffers.map(_.close()), files.toArray, counts.result)
+  }
+
+  def close(): TaskOutput = TaskOutput(change.close() ++ sides.map(_.close()), files.toArray, counts.result)
+
+  /** Lets go of unfinished files, which no manifest will list. */
+  def discard(): Unit = {
+    change.discard()
+    sides.foreach(_.discard())
   }
 }
 
 /** The parts of a batch: those of its tasks, and one of each kind for the rows that tasks have sent. */
-private class BatchParts(writer: TaskWriter, outputs: Seq[TaskOutput]) {
+private[keyfold] class BatchParts(formats: PartFormats, directory: String, outputs: Seq[TaskOutput]) {
   private val counts = new SideOutputCounts
   outputs.foreach(output => counts.add(output.counts))
 
@@ -145,19 +155,19 @@ private class BatchParts(writer: TaskWriter, outputs: Seq[TaskOutput]) {
     val sent = outputs.flatMap(_.rows).groupBy(_.kind)
     val parts = LogWriter.Kinds.flatMap { kind =>
       val rows = sent.getOrElse(kind, Nil)
-      if (kind == "change" && writer.inOrder) ordered(rows)
+      if (kind == "change" && formats.layout.inOrder) ordered(rows)
       else {
         val few = rows.flatMap(_.few) ++ (if (kind == "rejected") files else Nil)
         rows.flatMap(_.part) ++ together(kind, few)
       }
     }
-    if (parts.nonEmpty) PartFile.sync(writer.directory)
+    if (parts.nonEmpty) PartFile.sync(directory)
     WrittenBatch(parts, counts.result)
   }
 
   private def together(kind: String, few: Seq[Array[Byte]], number: Int = 0): Option[Part] = {
-    val format = if (kind == "change") writer.changes else writer.sideOutputs
-    Option.when(few.nonEmpty)(RowBuffer.write(kind, few, format, writer.directory, number))
+    val format = if (kind == "change") formats.changes else formats.sideOutputs
+    Option.when(few.nonEmpty)(RowBuffer.write(kind, few, format, directory, number))
   }
 
   /** The rows of a stream in the order of their arrival, which the manifest's list of parts keeps. */
@@ -178,7 +188,7 @@ private class BatchParts(writer: TaskWriter, outputs: Seq[TaskOutput]) {
 
   /** Each task has counted the rows of a file that it read, and one of them has the reason. */
   private def rejectedFiles: Seq[Array[Byte]] = {
-    val whole = RejectedFiles.merged(RowBuffer.rows(outputs.flatMap(_.files), writer.sideOutputs))
+    val whole = RejectedFiles.merged(RowBuffer.rows(outputs.flatMap(_.files), formats.sideOutputs))
     whole.foreach(counts.addRejectedFile)
     val project = UnsafeProjection.create(SideOutput.schema)
     whole.map(side => RowBuffer.bytes(project(side)))

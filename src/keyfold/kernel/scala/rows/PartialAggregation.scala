@@ -15,7 +15,7 @@ import org.apache.spark.sql.keyfold.spark.SparkTaskMemory
  * Folds a table's rows per key before the shuffle, so that a hot key costs one row per partition. The map
  * holds at most `entries` keys, and no more than the task's share of memory: when it is full its states are
  * sent on and it starts anew, and when keys hardly repeat aggregation is switched off, so that a row costs a
- * conversion and no lookup.
+ * conversion and no lookup. With no `entries` at all every row is sent on at once, as a state of its own.
  */
 case class PartialAggregation(
     gate: RowGate, keys: Seq[Expression], fold: AggregateFold, entries: Int,
@@ -56,7 +56,7 @@ class PartialAggregator(step: PartialAggregation, partition: Int, rows: Iterator
   private val first = new ArrayBuffer[InternalRow]
   /** The states that are being sent. */
   private var draining: JavaIterator[Entry[UnsafeRow, InternalRow]] = _
-  private var aggregating = true
+  private var aggregating = step.entries > 0
   /** How many rows have been folded into the map. */
   private var folded = 0L
   /** About how many bytes the map holds. */

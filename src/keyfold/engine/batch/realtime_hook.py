@@ -1,0 +1,148 @@
+"""What a batch in real-time mode does: its tasks write, Spark commits, and then it is published.
+
+Such a batch lasts for seconds, and its changes are sent as they come. What it has written is prepared when
+its tasks are done, and published when the next batch begins, which is after Spark's commit. A batch that was
+interrupted runs again with whatever rows are there then: nothing of it has been published.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from keyfold.engine.batch.hook import Stopping, TableHook
+from keyfold.engine.kafka.messages import bare_key
+from keyfold.engine.log.manifest import Manifest
+from keyfold.engine.polling import wait_until
+from keyfold.engine.sources.kafka import Offsets
+from keyfold.fault_points import FaultPoint, reached
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_POLL_SECONDS: Final = 5.0
+
+
+class RealTimeHook(TableHook):
+    """The hook of a table in real-time mode; called before each batch, and when its tasks are done."""
+
+    _available: Callable[[], Offsets]
+    _newest: Manifest | None = None
+    """The newest batch that followers have been told of."""
+    _directory = ""
+    _holds_batch = False
+
+    def prepare(self, available: Callable[[], Offsets]) -> None:
+        """Before the query starts; `available` says how far the topics go that the table reads."""
+        newest = self.log.newest()
+        self._available, self._newest = available, None if newest is None else self.log.find(newest)
+
+    def begin(self, batch: int) -> dict[str, Any]:
+        """Before a batch: where its parts go, and the headers of its messages."""
+        self.error = None
+        try:
+            self._take_batch()
+            self.settle()
+            if self.stopping.is_set():
+                raise Stopping(f"batch {batch} was not started")
+            for follower in self.followers:
+                follower.check()
+            self._wait_for_followers(batch - 1 - self._lag)
+            reached(FaultPoint.BATCH_BEGUN, table=self.name, batch=batch)
+            attempt = secrets.token_hex(4)
+            self._directory = f"data/{batch}-{attempt}"
+            return {
+                "directory": self.log.storage.uri(self._directory),
+                "changes": self._changes,
+                "headers": self._headers(batch, attempt),
+            }
+        except Exception as error:
+            self._give_batch(error)
+            raise
+
+    def prepared(self, batch: int, written: dict[str, Any]) -> None:
+        """When the tasks of a batch are done; Spark commits it next."""
+        try:
+            reached(FaultPoint.PARTS_WRITTEN, table=self.name, batch=batch)
+            self._writer.prepare(self._directory, batch, written, self.clocks)
+            self.last = batch
+            reached(FaultPoint.BATCH_DONE, table=self.name, batch=batch)
+        except Exception as error:
+            self._give_batch(error)
+            raise
+        self._give_batch()
+
+    def settle(self) -> None:
+        """Publishes the batch that was prepared, if Spark has committed it."""
+        manifest = self._writer.settle(self.home)
+        if manifest is not None:
+            self._published(manifest)
+            self._newest = manifest
+
+    def drain(self, query: StreamingQuery) -> None:
+        """Waits until batches are published that have read all that is in the topics now.
+
+        Spark's own wait ends with a batch that has read nothing, perhaps because its tasks started late.
+        """
+        wanted = self._available()
+        while not self._have_read(wanted):
+            if not query.isActive:
+                query.processAllAvailable()  # raises what has ended it
+                return
+            wait_until(lambda: self._have_read(wanted) or not query.isActive, _POLL_SECONDS)
+
+    def _have_read(self, wanted: Offsets) -> bool:
+        manifest = self._newest
+        read = {} if manifest is None or not manifest.offsets else manifest.offsets[0] or {}
+        return all(
+            int(read.get(topic, {}).get(number, 0)) >= offset
+            for topic, partitions in wanted.items()
+            for number, offset in partitions.items()
+        )
+
+    def _take_batch(self) -> None:
+        """Keeps others from coming between batches; a batch that failed has not given that back."""
+        if not self._holds_batch:
+            self.between_batches.acquire()
+            self._holds_batch = True
+        self.idle.clear()
+
+    def _give_batch(self, error: Exception | None = None) -> None:
+        self.error = error
+        if self._holds_batch:
+            self._holds_batch = False
+            self.between_batches.release()
+        self.idle.set()
+
+    def _headers(self, batch: int, attempt: str) -> dict[str, str]:
+        """As sinks write them, and which attempt at the batch a message is of."""
+        mark, bare = self.home.spark.next_watermark(batch - 1), bare_key(self.schema)
+        return {
+            "_batch": str(batch),
+            "_table": f"{self.spec.app}.{self.spec.name}",
+            "_watermark": "" if mark is None else mark.isoformat(),
+            "_attempt": attempt,
+            **({} if bare is None else {"_key": bare}),
+        }
+
+
+class HookEvents:
+    """The hook as an object that the JVM calls, by an interface of Java's own."""
+
+    def __init__(self, hook: RealTimeHook) -> None:
+        self._hook = hook
+
+    def apply(self, event: str) -> str:
+        """Handles what the kernel's `PythonBatchEvents` sends."""
+        found = json.loads(event)
+        if found["event"] == "begin":
+            return json.dumps(self._hook.begin(found["batch"]))
+        self._hook.prepared(found["batch"], found["written"])
+        return ""
+
+    class Java:
+        """What Py4J reads to make the object known to the JVM."""
+
+        implements = ("java.util.function.Function",)
