@@ -47,6 +47,7 @@ from keyfold.errors import (
 if TYPE_CHECKING:
     from keyfold.engine.handle import Handle
     from keyfold.engine.kafka.reading import read_changes, read_table
+    from keyfold.engine.savepoint.state_reading import read_state
     from keyfold.views.reader import TableReader
 
 __version__ = "0.1.0"
@@ -89,6 +90,7 @@ __all__ = [
     "no",
     "rate",
     "read_changes",
+    "read_state",
     "read_table",
     "rows",
     "spark",
@@ -100,6 +102,7 @@ _LATER = {
     "Handle": "keyfold.engine.handle",
     "TableReader": "keyfold.views.reader",
     "read_changes": "keyfold.engine.kafka.reading",
+    "read_state": "keyfold.engine.savepoint.state_reading",
     "read_table": "keyfold.engine.kafka.reading",
 }
 

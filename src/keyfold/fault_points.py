@@ -50,6 +50,9 @@ class FaultPoint(StrEnum):
     MIGRATION_SWITCHED = "migration switched"  # (table) the checkpoint is the new one
     MIGRATION_VIEW_DONE = "migration view done"  # (table)
     MIGRATION_PLAN_DONE = "migration plan done"  # ()
+    FORGET_STAGED = "forget staged"  # () the new files are beside the old ones
+    FORGET_RECORDED = "forget recorded"  # () from here on it is finished by whoever comes next
+    FORGET_SWITCHED = "forget switched"  # () the files are the new ones; the view is not yet
     LEASE_FREE = "lease free"  # (epoch) nobody holds the home, and the next epoch is about to begin
     STORAGE_WRITTEN = "storage written"  # (name) on a local disk, under a temporary name
     STORAGE_FLUSHED = "storage flushed"  # (name) on a local disk, about to get its name

@@ -54,6 +54,7 @@ def test_the_public_names_are_these():
         "no",
         "rate",
         "read_changes",
+        "read_state",
         "read_table",
         "rows",
         "spark",

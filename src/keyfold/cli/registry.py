@@ -14,6 +14,7 @@ from keyfold.cli.commands import (
     dev,
     doctor,
     drop,
+    forget,
     get,
     init,
     late,
@@ -30,6 +31,8 @@ from keyfold.cli.commands import (
     savepoint_files,
     standby,
     state,
+    state_put,
+    state_read,
     status,
     verify,
 )
@@ -86,10 +89,17 @@ for name, act in (
     savepoint.app.command(name)(act)
 app.add_typer(savepoint.app, name="savepoint")
 app.add_typer(audit.app, name="audit")
+state.app.command("read")(state_read.read)
+state.app.command("diff")(state_read.diff)
+state.app.command("history")(state_read.history)
+state.app.command("put")(state_put.put)
+state.app.command("delete")(state_put.delete)
 app.add_typer(state.app, name="state")
 app.command("plan")(plan.command)
 app.command("migrate")(migrate.command)
 app.command("rescale")(rescale.command)
+app.command("forget")(forget.command)
+app.command("receipt")(forget.receipt)
 app.command("verify")(verify.command)
 app.command("reset")(reset.command)
 app.command("drop")(drop.command)

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.engine import session
 from keyfold.engine.savepoint.capture import copy_files
+from keyfold.engine.savepoint.view_following import bring_up_view
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
-from keyfold.errors import BadOption
+from keyfold.errors import BadOption, HomeUnusable
 from keyfold.fault_points import FaultPoint, reached
 
 if TYPE_CHECKING:
@@ -86,7 +87,27 @@ def rewrite(spark: SparkSession, checkpoint: SparkCheckpoint, batch: int, transf
     stores = json.loads(kernel.stateStores(spark._jsparkSession, path, batch))
     frames = [transform(operator, stored(spark, uri, operator, name, batch)) for operator, name in stores]
     rows = [frame._jdf for frame in frames]
-    return int(kernel.rewriteState(spark._jsparkSession, path, rows, partitions))
+    written = int(kernel.rewriteState(spark._jsparkSession, path, rows, partitions))
+    for (operator, name), frame in zip(stores, frames, strict=True):
+        _verify(uri, operator, frame, stored(spark, uri, operator, name, written))
+    return written
+
+
+def _verify(uri: str, operator: int, wanted: DataFrame, found: DataFrame) -> None:
+    """Reads back what was written: the number of rows and a checksum over all of them."""
+    if (given := _digest(wanted)) != (read := _digest(found)):
+        raise HomeUnusable(
+            f"operator {operator} of {uri} was not written as it should have been; nothing was changed",
+            given=f"{read}, and it should be {given} (rows, checksum)",
+            hint="this is a defect, please report it",
+        )
+
+
+def _digest(rows: DataFrame) -> tuple[Any, ...]:
+    from pyspark.sql import functions as F
+
+    each = F.xxhash64("column_family_name", "key_bytes", "value_bytes").cast("decimal(38,0)")
+    return tuple(rows.agg(F.count(F.lit(1)), F.coalesce(F.sum(each), F.lit(0))).collect()[0])
 
 
 def stored(spark: SparkSession, uri: str, operator: int, store: str, batch: int) -> DataFrame:
@@ -156,7 +177,12 @@ def _replace_checkpoint(place: AppHome, table: str) -> None:
 
 def _add_to_log(place: AppHome, table: str) -> None:
     source, target = f"{work(table)}/log", f"tables/{table}/log"
-    files = [file.name for file in place.storage.files(source)]
+    there = {file.name for file in place.storage.files(target)}
+    added = [file.name for file in place.storage.files(source)]
+    files = [name for name in added if name not in there]
     # A manifest appears after the parts that it lists.
     for names in ([f for f in files if "/" in f], [f for f in files if "/" not in f]):
         copy_files(place.storage, names, f"{source}/", f"{target}/")
+    for name in added:
+        if "/" not in name:
+            bring_up_view(place, table, int(name.removesuffix(".json")))

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from keyfold.engine.log import prepared
 from keyfold.engine.recovery import table_removal
-from keyfold.engine.savepoint import clone, migrating, rescaling, restoration, rewriting
+from keyfold.engine.savepoint import clone, forgetting, migrating, rescaling, restoration, rewriting
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease
 
@@ -19,6 +19,7 @@ def finish(place: AppHome) -> None:
     rescaling.finish(place)
     rewriting.finish(place)
     migrating.finish(place)
+    forgetting.finish(place)
     restoration.finish(place)
     prepared.settle_all(place)
 

@@ -196,13 +196,14 @@ class SparkCheckpoint:
         self.storage.delete(f"commits/.{batch}.crc")
         self.storage.put(file.path, f"{version}\n{json.dumps(commit, separators=(',', ':'))}".encode())
 
-    def relocate(self) -> None:
+    def relocate(self, to: str | None = None) -> None:
         """Rewrites absolute paths in the state metadata after the home was moved or copied.
 
-        They would otherwise lead to nothing, or to the project that the home was copied from.
+        They would otherwise lead to nothing, or to the project that the home was copied from. `to`: where the
+        checkpoint will be, if it is about to be moved.
         """
         # As Spark writes it: a local path has one slash.
-        root = self.storage.uri().replace("file://", "file:", 1)
+        root = (to or self.storage.uri()).replace("file://", "file:", 1)
         for file in self.state_metadata():
             version, _, text = file.read_text().partition("\n")
             metadata = json.loads(text)

@@ -10,7 +10,8 @@ import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.keyfold.io.{HomeProbe, RemoteFiles, WatchedFileSource}
 import org.apache.spark.sql.execution.keyfold.log.{LogStream, PublishedBatches}
 import org.apache.spark.sql.execution.keyfold.lookup.LookupTable
-import org.apache.spark.sql.keyfold.expressions.{ColumnScope, InternalColumns, RowId, ValidEventTime}
+import org.apache.spark.sql.keyfold.expressions.{BytesOfRow, ColumnScope, InternalColumns, RowFromBytes}
+import org.apache.spark.sql.keyfold.expressions.{RowId, ValidEventTime}
 import org.apache.spark.sql.keyfold.join.StreamJoin
 import org.apache.spark.sql.keyfold.log.LogWriter
 import org.apache.spark.sql.keyfold.messages.{DecodeMessages, MessageFormat}
@@ -288,6 +289,13 @@ object KernelApi {
   def rewriteState(
       session: AnySession, checkpoint: String, rows: java.util.List[DataFrame], partitions: Int): Long =
     SparkStateRewriter.rewrite(session, checkpoint, rows.asScala.toSeq, partitions)
+
+  /** A key or a value of a state store, in bytes, as a struct of a schema, which is JSON. */
+  def rowFromBytes(bytes: Column, schema: String): Column =
+    SparkDatasets.column(RowFromBytes(SparkDatasets.expression(bytes), StructType.fromString(schema)))
+
+  /** A struct as a key or a value of a state store. */
+  def bytesOfRow(row: Column): Column = SparkDatasets.column(BytesOfRow(SparkDatasets.expression(row)))
 
   private def origin(stream: String, format: String, options: java.util.Map[String, String], files: Boolean) =
     RowOrigin(Option(stream), format, options.asScala.toMap, files)

@@ -1,0 +1,89 @@
+"""`keyfold forget TABLE KEY...`: erases a key from all that an app has, with a signed receipt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from keyfold.cli.options import AppName, Home, Json, TableName
+from keyfold.cli.removal_dialog import Why, Yes
+
+
+def command(
+    name: TableName,
+    key: Annotated[
+        list[str],
+        typer.Argument(metavar="KEY...", help="A value for each column of the key.", show_default=False),
+    ],
+    why: Why = None,
+    yes: Yes = False,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Erase a key for good: from state, view, log, late and rejected rows, recorded streams and savepoints.
+
+    The app must be stopped. There is no undo. Tables that read this one correct themselves at the next start.
+    Prints a receipt of what was erased where, which is also kept in the app's home, in receipts/; it does not
+    say what the key was. Sources outside the home are not touched.
+
+    Example: keyfold forget shop.customers 4711 --why "request of 17 November" --yes
+    """
+    from keyfold.cli import output
+    from keyfold.cli.removal_dialog import ask, found
+    from keyfold.cli.spark_session import own_spark
+    from keyfold.engine.savepoint.forget import forget
+
+    with found(name, home) as (place, table):
+        if not yes:
+            ask(f"forget {', '.join(key)} of {place.path.name}.{table} for good, in savepoints too?")
+        with own_spark(home) as spark:
+            receipt = forget(spark, place, table, key, why, output.say)
+    if json:
+        output.json_document(receipt)
+        return
+    output.table(("where", "state", "view", "log", "streams"), _lines(receipt))
+    for note in receipt["notes"]:
+        output.say(note)
+    print(f"receipt {receipt['id']}, in receipts/ of the app's home")
+
+
+def _lines(receipt: dict[str, Any]) -> Any:
+    for where, one in (("home", receipt["home"]), *receipt["savepoints"].items()):
+        yield where, one["state_rows"], one["view_rows"], one["log"], one["streams"]
+
+
+def receipt(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A receipt that keyfold forget has printed.")],
+    app: AppName = None,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Check that a receipt is genuine: signed by this home, and not changed since.
+
+    Exits with 1 if it is not.
+
+    Example: keyfold receipt erased.json
+    """
+    from keyfold.cli import output
+    from keyfold.cli.app_home import opened_place
+    from keyfold.engine.savepoint import receipts
+    from keyfold.engine.storage import audit
+    from keyfold.errors import BadOption
+
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise BadOption(f"{file} can't be read: {error.strerror}", given=file) from None
+    given = receipts.parsed(content, file)
+    with opened_place(app or str(given.get("app")), home) as place:
+        genuine = receipts.is_genuine(place.storage, given)
+        hash_ = receipts.digest(given)
+        audited = any(entry.get("receipt") == hash_ for entry in audit.entries(place.storage))
+    if json:
+        output.json_document({"genuine": genuine, "in_audit_log": audited})
+    else:
+        print(f"{'genuine' if genuine else 'not genuine'}; {'' if audited else 'not '}in the audit log")
+    if not (genuine and audited):
+        raise typer.Exit(1)

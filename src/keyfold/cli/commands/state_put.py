@@ -1,0 +1,126 @@
+"""`keyfold state put | delete`: surgery on the state of one key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from keyfold.cli.options import AppFile, Home, Json, TableName
+from keyfold.cli.removal_dialog import Why
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from keyfold.engine.compile.compiled import Compiled
+    from keyfold.engine.storage.layout import AppHome
+    from keyfold.plan.nodes import AppSpec
+
+KeyValues = Annotated[
+    list[str],
+    typer.Argument(metavar="KEY...", help="A value for each column of the key.", show_default=False),
+]
+
+
+def delete(name: TableName, key: KeyValues, why: Why = None, home: Home = None, json: Json = False) -> None:
+    """Remove a key from a table's state, and its rows from the view and from tables that read it.
+
+    The app must be stopped. A savepoint of it is made first. The new state is written beside the old one and
+    read back before it takes its place. Rows of the key that arrive later start it anew; the log keeps its
+    earlier changes: `keyfold forget` erases those too.
+
+    Example: keyfold state delete shop.totals eu --why "a test customer"
+    """
+    from keyfold.cli import output
+    from keyfold.cli.removal_dialog import found
+    from keyfold.cli.spark_session import own_spark
+    from keyfold.engine.savepoint import key_surgery
+    from keyfold.engine.savepoint.capture import silent
+
+    with (
+        found(name, home) as (place, table),
+        own_spark(home) as spark,
+        key_surgery.begun(spark, place, table, key, why, output.say, silent) as surgery,
+    ):
+        entry = key_surgery.delete(surgery)
+    _report(place, table, entry, json)
+
+
+def put(
+    app: AppFile,
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="A table of the app.")],
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="KEY... COLUMN=VALUE...",
+            help="A value for each column of the key, then columns of the state with their new values.",
+            show_default=False,
+        ),
+    ],
+    why: Why = None,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Give columns of a key's state other values: those that `keyfold state read` shows.
+
+    The app must be stopped. A savepoint of it is made first. The row that follows from the new state is
+    published, so that the view and tables that read this one have it too. For tables of running aggregates.
+
+    Example: keyfold state put shop.py totals eu n_count=5 --why "counted twice on Monday"
+    """
+    from keyfold.cli import output
+    from keyfold.cli.app_home import opened_place
+    from keyfold.cli.app_loader import for_workers, load
+    from keyfold.cli.spark_session import own_spark
+    from keyfold.engine.savepoint import key_surgery
+    from keyfold.engine.savepoint.capture import chosen, silent
+
+    with output.only_results():
+        loaded = load(app)
+        for_workers(loaded)
+        spec = loaded.app.spec()
+        chosen(spec.name, [one.name for one in spec.tables], [table])
+        with opened_place(spec.name, home) as place, own_spark(home) as spark:
+            compiled = _compiled(spark, spec, table, place)
+            key, columns = _split(words, len(next(t for t in spec.tables if t.name == table).keys))
+            with key_surgery.begun(spark, place, table, key, why, output.say, silent) as surgery:
+                entry = key_surgery.put(surgery, compiled, columns)
+    _report(place, table, entry, json)
+
+
+def _compiled(spark: SparkSession, spec: AppSpec, table: str, place: AppHome) -> Compiled:
+    """The table as the file declares it, which must be how its state was written."""
+    from keyfold.cli.app_check import empty_feeds
+    from keyfold.engine.compile.table import compile_app
+    from keyfold.engine.recovery import definition_check
+
+    with TemporaryDirectory(prefix="keyfold-put-") as directory:
+        compiled = compile_app(spark, spec, empty_feeds(spec, Path(directory)), place)
+    (found,) = (one for one in compiled if one.spec.name == table)
+    definition_check.check(spec, place.read_plan(), found, place)
+    return found
+
+
+def _split(words: list[str], keys: int) -> tuple[list[str], dict[str, str]]:
+    from keyfold.errors import BadOption
+
+    key, rest = words[:keys], words[keys:]
+    for word in rest:
+        if "=" not in word:
+            raise BadOption("no column=value", given=word, hint="n_count=5")
+    if not rest:
+        raise BadOption("no column is given", given=", ".join(words), hint="KEY... COLUMN=VALUE...")
+    return key, {name: value for name, _, value in (word.partition("=") for word in rest)}
+
+
+def _report(place: AppHome, table: str, entry: dict[str, Any], json: bool) -> None:
+    from keyfold.cli import output
+
+    if json:
+        output.json_document({"app": place.path.name, **entry})
+        return
+    key = ", ".join(f"{name}={value}" for name, value in entry["key"].items())
+    changes = f"{entry['changes']} change{'s' * (entry['changes'] != 1)}"
+    print(f"{entry['what']}: {place.path.name}.{table}, {key}; {changes} published; undo: {entry['undo']}")

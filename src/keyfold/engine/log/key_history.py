@@ -1,0 +1,91 @@
+"""The changes of one key that a log still has, and since when it has them all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from keyfold.engine.internal_columns import OP, visible
+from keyfold.engine.log.manifest import Manifest
+from keyfold.engine.log.retention import totals
+from keyfold.engine.log.table_log import TableLog
+from keyfold.errors import QueryError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Since:
+    """From which batch on the log has all changes; `whole`: that is the table's first."""
+
+    batch: int | None
+    at: datetime | None
+    whole: bool
+
+
+def since(log: TableLog) -> Since:
+    """How far back the changes of a log reach without a gap."""
+    gone = totals(log).upto
+    first: Manifest | None = None
+    whole = gone < 0
+    for manifest in log.after(gone):
+        if not manifest.has_its_changes:
+            first, whole = None, False
+        elif first is None:
+            first = manifest
+    return Since(None, None, whole) if first is None else Since(first.batch, first.at, whole)
+
+
+def history(log: TableLog, key: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The changes of a key, or of all keys that begin with these values, oldest first.
+
+    Each has `batch`, `at`, `op`, and the row; a delete has the columns of the key alone.
+    """
+    for manifest in log.after(totals(log).upto):
+        for part in manifest.of_kind("change"):
+            names = visible(name for name in log.schema(part).names if name != OP)
+            if len(key) > len(names):
+                raise QueryError(f"the table has {len(names)} columns", given=", ".join(key))
+            for found in log.part_rows(part, [OP, *names]):
+                yield from _changes(manifest, matching(found, names, key), names)
+
+
+def matching(found: pa.RecordBatch, names: Sequence[str], key: Sequence[str]) -> pa.RecordBatch:
+    """The rows whose first columns have these values, as text."""
+    import pyarrow as pa
+
+    for name, wanted in zip(names, key, strict=False):
+        if found.num_rows:
+            found = found.filter(pa.array(is_value(v, wanted) for v in found.column(name).to_pylist()))
+    return found
+
+
+def is_value(value: Any, wanted: str) -> bool:
+    """Whether a value of a key is the one that a text means."""
+    if value is None:
+        return False
+    if isinstance(value, bool):
+        return str(value).lower() == wanted.lower()
+    if isinstance(value, datetime):
+        return _moment(value, wanted)
+    return str(value) == wanted
+
+
+def _moment(value: datetime, wanted: str) -> bool:
+    try:
+        given = datetime.fromisoformat(wanted)
+    except ValueError:
+        return False
+    return value.replace(tzinfo=value.tzinfo or given.tzinfo) == given.replace(
+        tzinfo=given.tzinfo or value.tzinfo
+    )
+
+
+def _changes(manifest: Manifest, found: pa.RecordBatch, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    for row in found.to_pylist():
+        op = row.pop(OP)
+        kept = {name: row[name] for name in names if op != "delete" or row[name] is not None}
+        yield {"batch": manifest.batch, "at": manifest.at, "op": op, "row": kept}

@@ -1,0 +1,140 @@
+"""Takes rows of a key out of the files of a log, its manifests included.
+
+Nothing is written over: the new content of each file is handed to whoever puts it in place.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from keyfold.engine.log.key_history import is_value
+from keyfold.engine.log.manifest import LAYOUT, Manifest, Part, Reason
+from keyfold.engine.log.table_log import ROWS_AT_ONCE, TableLog
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Put = Callable[[str, bytes], None]
+"""Takes the new content of a file of the log, by its name."""
+
+
+@dataclass
+class LogErasure:
+    """Rows whose `columns` have these values, as text; side outputs whose text has those of `source`."""
+
+    log: TableLog
+    columns: Mapping[str, str]
+    source: Mapping[str, str]
+    put: Put
+    erased: Counter[str] = field(default_factory=Counter)
+    """How many rows of each kind."""
+    files: int = 0
+
+    def run(self) -> None:
+        """Hands out what changes: parts, then the manifests that list them."""
+        own = [found for batch in self.log.own_batches() if (found := self.log.find(batch)) is not None]
+        ranges = {of: self.log.merged.manifests(of) for of in self.log.merged.ranges()}
+        known = [*own, *(manifest for manifests in ranges.values() for manifest in manifests)]
+        rewritten = self._rewritten(
+            {part.path: part for m in known for part in m.parts if self.log.has(part)}
+        )
+        for manifest in own:
+            changed = self._manifest(manifest, rewritten)
+            if changed is not manifest:
+                self._put(f"{manifest.batch}.json", changed.encode())
+        for of, manifests in ranges.items():
+            after = [self._manifest(manifest, rewritten) for manifest in manifests]
+            if any(new is not old for new, old in zip(after, manifests, strict=True)):
+                document = {"layout": LAYOUT, "batches": [manifest.document() for manifest in after]}
+                self._put(of.file, json.dumps(document, ensure_ascii=False).encode())
+
+    def _put(self, name: str, content: bytes) -> None:
+        self.files += 1
+        self.put(name, content)
+
+    def _rewritten(self, parts: Mapping[str, Part]) -> dict[str, _File]:
+        """The files that have rows of the key, by name."""
+        found = {}
+        for path, part in parts.items():
+            if (file := self._file(path, part)) is not None:
+                found[path] = file
+        return found
+
+    def _file(self, path: str, part: Part) -> _File | None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        whole = replace(part, first=None)
+        schema = self.log.schema(whole)
+        batches = list(self.log.part_rows(whole))
+        table = pa.Table.from_batches(batches, schema)
+        stays = [not mine for mine in self._mine(table, part.kind)]
+        if all(stays):
+            return None
+        self.erased[part.kind] += stays.count(False)
+        out = pa.BufferOutputStream()
+        pq.write_table(table.filter(pa.array(stays)), out, store_schema=False, row_group_size=ROWS_AT_ONCE)
+        content = out.getvalue().to_pybytes()
+        self._put(path, content)
+        return _File(stays, len(content), f"crc32:{zlib.crc32(content):08x}")
+
+    def _mine(self, table: pa.Table, kind: str) -> Iterator[bool]:
+        if kind == "change":
+            if not set(self.columns) <= set(table.column_names):
+                return iter([False] * table.num_rows)
+            rows = table.select(list(self.columns)).to_pylist()
+            return (all(is_value(row[n], v) for n, v in self.columns.items()) for row in rows)
+        texts = table.column("raw").to_pylist() if "raw" in table.column_names else [None] * table.num_rows
+        return (has_values(text, self.source) for text in texts)
+
+    def _manifest(self, manifest: Manifest, rewritten: Mapping[str, _File]) -> Manifest:
+        if not any(part.path in rewritten for part in manifest.parts):
+            return manifest
+        counts, parts = Counter(manifest.counts), []
+        for part in manifest.parts:
+            file = rewritten.get(part.path)
+            if file is not None:
+                left = file.part(part)
+                counts[part.kind] -= part.rows - left.rows
+                part = left
+            if part.rows:
+                parts.append(part)
+        # The example of a reason is text of a row.
+        reasons = tuple(Reason(reason.kind, reason.rows, reason.kind) for reason in manifest.reasons)
+        return replace(manifest, counts=dict(counts), parts=tuple(parts), reasons=reasons)
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file that was written anew: which of its rows stayed."""
+
+    stays: Sequence[bool]
+    bytes: int
+    checksum: str
+
+    def part(self, part: Part) -> Part:
+        """What a part of the file is now; a file of merged batches has rows of others before it."""
+        first = part.first or 0
+        rows = sum(self.stays[first : first + part.rows])
+        start = None if part.first is None else sum(self.stays[:first])
+        return replace(part, rows=rows, bytes=self.bytes, checksum=self.checksum, first=start)
+
+
+def has_values(text: str | None, columns: Mapping[str, str]) -> bool:
+    """Whether the text of a row has these values: by column where it is JSON, else as whole words."""
+    if text is None:
+        return False
+    try:
+        row = json.loads(text)
+    except ValueError:
+        row = None
+    if isinstance(row, dict):
+        given: dict[str, Any] = {str(name).lower(): value for name, value in row.items()}
+        return all(is_value(given.get(name.lower()), value) for name, value in columns.items())
+    return all(re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text) for value in columns.values())

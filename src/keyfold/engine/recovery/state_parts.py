@@ -1,0 +1,121 @@
+"""What the state of a table consists of: the state variables of its operators, each readable by column."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from keyfold.engine.recovery import state_columns
+from keyfold.errors import QueryError, did_you_mean
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MAIN: Final = "state"
+"""The part that is read if none is named: what the table itself folds."""
+TIMERS: Final = "timers"
+_INTERNAL: Final = {"heads"}
+"""State variables that only say where others have their rows."""
+
+
+@dataclass(frozen=True)
+class PartRows:
+    """The rows of a part, and which of their columns are the key's; a side of a join has none."""
+
+    frame: DataFrame
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class StatePart:
+    """A state variable of an operator; the table itself is operator 0, what feeds it has higher numbers."""
+
+    operator: int
+    variable: str
+    kind: str
+    by_processor: bool
+    """Whether a processor of the user's declares it, so that its columns are what they are called."""
+
+    @property
+    def name(self) -> str:
+        """As users name it: `state`, `kept`, `timers`; `1.state` for another operator."""
+        return self.variable if self.operator == 0 else f"{self.operator}.{self.variable}"
+
+
+def parts(spark: SparkSession, checkpoint: str, batch: int) -> list[StatePart]:
+    """The parts of a checkpoint's state, those of the table itself first."""
+    source = spark.read.format("state-metadata").option("path", checkpoint).option("batchId", batch)
+    found = {int(row["operatorId"]): row for row in source.load().collect()}
+    return [part for operator in sorted(found) for part in _of_operator(operator, found[operator])]
+
+
+def _of_operator(operator: int, row: Any) -> Iterator[StatePart]:
+    if row["operatorName"] == "symmetricHashJoin":
+        for side in ("left", "right"):
+            yield StatePart(operator, side, "join", False)
+        return
+    properties = json.loads(row["operatorProperties"])
+    by_processor = row["operatorName"] != "transformWithStateExec"
+    variables = sorted(properties["stateVariables"], key=_place)
+    for variable in variables:
+        name, kind = variable["stateName"], variable["stateVariableType"]
+        if kind == "TimerState":
+            yield StatePart(operator, TIMERS, kind, by_processor)
+        elif by_processor or name not in _INTERNAL:
+            yield StatePart(operator, name, kind, by_processor)
+
+
+def _place(variable: dict[str, Any]) -> tuple[bool, bool, str]:
+    """The table's own fold first, timers last."""
+    name = variable["stateName"]
+    return name != MAIN, variable["stateVariableType"] == "TimerState", name
+
+
+def found(table: str, known: list[StatePart], name: str | None) -> StatePart:
+    """The part of a name; without one the main part, or the first that there is."""
+    names = [part.name for part in known]
+    wanted = name or (MAIN if MAIN in names else names[0])
+    if wanted not in names:
+        raise QueryError(
+            f"the state of {table} has no part {wanted}",
+            reason="not_found",
+            given=wanted,
+            hint=did_you_mean(wanted, names, f"one of {', '.join(names)}"),
+        )
+    return known[names.index(wanted)]
+
+
+def rows(spark: SparkSession, checkpoint: str, batch: int, part: StatePart) -> PartRows:
+    """The rows of a part, with columns by name: those of the key, then those of the value."""
+    source = (
+        spark.read.format("statestore")
+        .option("path", checkpoint)
+        .option("batchId", batch)
+        .option("operatorId", part.operator)
+    )
+    if part.kind == "join":
+        return PartRows(state_columns.of_join(source.option("joinSide", part.variable).load()), ())
+    timers = part.kind == "TimerState"
+    option = ("readRegisteredTimers", "true") if timers else ("stateVarName", part.variable)
+    read = source.option(*option).load()
+    return PartRows(state_columns.unpacked(read, part.by_processor), state_columns.keys(read))
+
+
+def of_key(found: PartRows, table: str, values: list[str]) -> PartRows:
+    """The rows of a key, or of all keys that begin with these values."""
+    from pyspark.sql import functions as F
+
+    frame = found.frame
+    names = found.keys or tuple(frame.columns)
+    if len(values) > len(names):
+        raise QueryError(
+            f"the key of this state of {table} is {', '.join(names)}",
+            given=", ".join(values),
+            hint="a value for each column of the key, or for the first ones",
+        )
+    for name, value in zip(names, values, strict=False):
+        wanted = F.lit(value).try_cast(frame.schema[name].dataType)
+        frame = frame.where(F.col(f"`{name}`") == wanted)
+    return PartRows(frame, found.keys)

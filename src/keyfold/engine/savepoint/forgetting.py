@@ -1,0 +1,89 @@
+"""Puts files without an erased key in the place of those that have it, as `forgetting.json` records.
+
+It is certain from then on: if the command is killed, the next command or start finishes it.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from keyfold.engine.savepoint.capture import flush_directories
+from keyfold.engine.savepoint.receipts import DIRECTORY
+from keyfold.engine.storage import audit
+from keyfold.engine.storage.layout import AppHome
+from keyfold.fault_points import FaultPoint, reached
+from keyfold.views.keys import narrowed
+from keyfold.views.stores import open_store
+
+INTENT: Final = "forgetting.json"
+STAGE: Final = "forgetting"
+FILES: Final = f"{STAGE}/files"
+"""New files, each below the name that it will have in the app's home."""
+
+
+def finish(place: AppHome) -> None:
+    """Carries out a recorded erasure, if need be again, or removes what was not recorded."""
+    storage = place.storage
+    try:
+        intent = json.loads(storage.read(INTENT))
+    except FileNotFoundError:
+        if STAGE in storage.list():
+            storage.delete(STAGE)
+        return
+    for name in intent["deleted"]:
+        storage.delete(name)
+    names = [file.name for file in storage.files(FILES)]
+    for name in names:
+        storage.delete(name, durable=False)
+        storage.copy(f"{FILES}/{name}", name)
+    flush_directories(storage, names)
+    reached(FaultPoint.FORGET_SWITCHED)
+    table = intent["table"]
+    place.table(table).spark.relocate()
+    if intent["batch"] is not None and place.views.exists():
+        erase_from_view(place.views, table, intent["values"], intent["batch"])
+    receipt = intent["receipt"]
+    storage.put(
+        f"{DIRECTORY}/{receipt['id']}.json", json.dumps(receipt, ensure_ascii=False, indent=1).encode()
+    )
+    audit.append(storage, intent["entry"])
+    storage.delete(INTENT)
+    storage.delete(STAGE)
+
+
+def erase_from_view(views: Path, table: str, values: list[str], batch: int) -> int:
+    """Deletes the rows of a key from a view, as a batch, and what SQLite has left of them in the file."""
+    store, rows = open_store(views, read_only=False), 0
+    try:
+        position = store.position(table)
+        if position is not None and position.batch < batch:
+            schema = store.schema(table)
+            found = list(store.scan(table, narrowed(schema, None, values)))
+            rows = len(found)
+            at = position.at if isinstance(position.at, datetime) else datetime.fromisoformat(position.at)
+            with store.batch(table, batch, at, position.watermark) as view:
+                if found:
+                    view.apply(_deletes(schema, found))
+    finally:
+        store.close()
+    # A deleted row stays in free pages and in the log of writes until the file is written anew.
+    with closing(sqlite3.connect(views)) as connection:
+        connection.execute("VACUUM")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return rows
+
+
+def _deletes(schema: Any, rows: list[dict[str, Any]]) -> Any:
+    import pyarrow as pa
+
+    names = {column.name for column in schema.keys}
+    changes = [
+        {"_op": "delete", **{name: row[name] if name in names else None for name in schema.arrow.names[1:]}}
+        for row in rows
+    ]
+    return pa.RecordBatch.from_pylist(changes, schema.arrow)

@@ -1,0 +1,146 @@
+"""The changes that a change of a key's state publishes: a batch of the log, for all who follow the table."""
+
+from __future__ import annotations
+
+import secrets
+import zlib
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from keyfold.engine.internal_columns import MERGED_BATCH, OP, PREVIOUS
+from keyfold.engine.log.manifest import KINDS, Manifest, Part
+from keyfold.engine.log.table_log import TableLog
+from keyfold.engine.recovery import table_removal
+from keyfold.engine.savepoint.key_erasure import TableKey
+from keyfold.engine.storage.contract import Storage
+from keyfold.engine.storage.layout import AppHome
+from keyfold.errors import BadOption
+from keyfold.views.keys import narrowed
+from keyfold.views.stores import open_store
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from keyfold.views.contract import ViewSchema
+
+Row = Mapping[str, Any]
+
+
+class KeyChanges:
+    """The rows that followers have of a key, and the batch that tells them of others."""
+
+    def __init__(
+        self, place: AppHome, table: str, batch: int, key: TableKey, views: Path | None = None
+    ) -> None:
+        self._place, self._table, self._batch = place, table, batch
+        self._views = views or place.views
+        self._home = place.table(table)
+        self._log = TableLog(self._home.log_files)
+        self.schema: ViewSchema | None = None
+        self.rows: list[Row] = []
+        """The rows of the key in the view, which is as far as the state."""
+        self._read(key)
+
+    def _read(self, key: TableKey) -> None:
+        readers = table_removal.readers(self._place, self._table)
+        name = f"{self._place.path.name}.{self._table}"
+        store = open_store(self._views, read_only=True) if self._views.exists() else None
+        try:
+            if store is None or self._table not in store.tables():
+                if readers:
+                    raise BadOption(
+                        f"{name} has no view, so what {', '.join(readers)} has read of the key is not known",
+                        given=name,
+                        hint="start the app once with views, and stop it",
+                    )
+                return
+            position = store.position(self._table)
+            if position is None or position.batch != self._batch:
+                raise BadOption(
+                    f"the view of {name} is not at batch {self._batch}, that of its state",
+                    given="no batch" if position is None else f"batch {position.batch}",
+                    hint="start the app, which brings the view up, and stop it (keyfold run APP.py --drain)",
+                )
+            self.schema = store.schema(self._table)
+            names = [column.name for column in (*self.schema.keys, *self.schema.columns)]
+            found = store.scan(self._table, narrowed(self.schema, None, list(key.values)))
+            self.rows = [{name: row[name] for name in names} for row in found]
+        finally:
+            if store is not None:
+                store.close()
+
+    def publish(self, target: Storage, rows: Sequence[Row], *, told: bool = True) -> int:
+        """Writes the batch after the last one, with the rows that the key has now, to be added to the log.
+
+        Rows that are gone are deleted. `told=False`: nobody but the view follows the log, and that is told
+        otherwise. Returns the number of changes.
+        """
+        changes = self._changes(rows) if told else []
+        manifest = self._log.find(self._log.newest() or 0)
+        part = self._written(target, changes) if changes else None
+        batch = self._batch + 1
+        found = Manifest(
+            batch=batch,
+            epoch=0 if manifest is None else manifest.epoch,
+            at=datetime.now(UTC),
+            watermark=self._home.spark.watermark(self._batch),
+            counts={**dict.fromkeys(KINDS, 0), "change": len(changes)},
+            parts=() if part is None else (part,),
+            offsets=tuple(self._home.spark.offsets(self._batch)),
+            previous=self._log.newest(),
+            times={} if manifest is None else manifest.times,
+        )
+        target.put(f"{batch}.json", found.encode())
+        return len(changes)
+
+    def _changes(self, rows: Sequence[Row]) -> list[dict[str, Any]]:
+        if self.schema is None:
+            return []
+        keys = [column.name for column in self.schema.keys]
+        others = [column.name for column in self.schema.columns]
+
+        def identity(row: Row) -> str:
+            return repr([row[name] for name in keys])
+
+        def previous(row: Row | None) -> Any:
+            return None if row is None else {OP: "upsert", **{name: row[name] for name in others}}
+
+        old, new = ({identity(row): row for row in some} for some in (self.rows, rows))
+        found = [
+            {OP: "delete", **{name: row[name] for name in keys}, PREVIOUS: previous(row)}
+            for one, row in old.items()
+            if one not in new
+        ]
+        for one, row in new.items():
+            if row != old.get(one):
+                found.append({OP: "upsert", **row, PREVIOUS: previous(old.get(one))})
+        return found
+
+    def _written(self, target: Storage, changes: list[dict[str, Any]]) -> Part:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        table, out = pa.Table.from_pylist(changes, self._parquet()), pa.BufferOutputStream()
+        pq.write_table(table, out, store_schema=False)
+        content = out.getvalue().to_pybytes()
+        name = f"data/{self._batch + 1}-{secrets.token_hex(4)}/part-change.parquet"
+        target.put(name, content)
+        return Part(name, "change", len(changes), len(content), f"crc32:{zlib.crc32(content):08x}")
+
+    def _parquet(self) -> pa.Schema:
+        """The columns of the table's changes: those that the log has, or that the view says."""
+        import pyarrow as pa
+
+        for batch in reversed(self._log.batches()):
+            manifest = self._log.find(batch)
+            for part in manifest.of_kind("change") if manifest else ():
+                if self._log.has(part):
+                    found = self._log.schema(part).remove_metadata()
+                    return pa.schema([field for field in found if field.name != MERGED_BATCH])
+        assert self.schema is not None
+        fields = list(self.schema.arrow)
+        others = {column.name for column in self.schema.columns}
+        before = [pa.field(OP, pa.string()), *(field for field in fields if field.name in others)]
+        return pa.schema([*fields, pa.field(PREVIOUS, pa.struct(before))])

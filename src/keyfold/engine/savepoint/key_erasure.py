@@ -1,0 +1,139 @@
+"""Takes a key out of a table's state, in whichever form its operators have it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from keyfold.engine import session
+from keyfold.engine.recovery import state_parts
+from keyfold.engine.storage.layout import AppHome
+from keyfold.errors import BadOption
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_BUCKET: Final = ["_pane"]
+"""The key of operators whose keys share buckets: dedup and patterns."""
+_ARRAYS: Final = ("keys", "rows")
+"""Values of a bucket with entries of many keys: what is due at a time, and buffered rows."""
+
+
+@dataclass(frozen=True)
+class TableKey:
+    """A key of a table: its declared columns, and a value for each as text."""
+
+    names: tuple[str, ...]
+    values: tuple[str, ...]
+
+    def same(self, row: Column, schema: Any) -> Column:
+        """Whether a struct of the key's columns, and perhaps others, has these values."""
+        from pyspark.sql import functions as F
+
+        found = F.lit(True)
+        for name, value in zip(self.names, self.values, strict=True):
+            found = found & row[name].eqNullSafe(F.lit(value).try_cast(schema[name].dataType))
+        return found
+
+
+def key_of(place: AppHome, table: str, values: Sequence[str]) -> TableKey:
+    """The key of a table that these values are, one for each column that it was declared with."""
+    declared = ((place.read_plan() or {}).get("declared") or {}).get("tables", ())
+    names = next((tuple(one["key"]) for one in declared if one["name"] == table), None)
+    if names is None:
+        raise BadOption(
+            f"app.json does not say what the key of {place.path.name}.{table} is",
+            given=table,
+            hint="start the app once with this version of keyfold",
+        )
+    if len(values) != len(names):
+        raise BadOption(
+            f"the key of {place.path.name}.{table} is {', '.join(names)}",
+            given=", ".join(values) or "nothing",
+            hint="a value for each; windows of the key go with it",
+        )
+    return TableKey(names, tuple(values))
+
+
+class KeyErasure:
+    """Removes a key from all rows of a state; `upstream`: also from operators that feed the table.
+
+    An operator that has no columns of the key's names can't be searched: `unreached` names it.
+    """
+
+    def __init__(
+        self, spark: SparkSession, checkpoint: str, batch: int, key: TableKey, *, upstream: bool
+    ) -> None:
+        self._spark, self._checkpoint, self._batch = spark, checkpoint, batch
+        self._key, self._upstream = key, upstream
+        self._parts = state_parts.parts(spark, checkpoint, batch)
+        self.unreached: list[str] = []
+
+    def __call__(self, operator: int, rows: DataFrame) -> DataFrame:
+        """The rows of an operator's state without the key."""
+        from pyspark.sql import functions as F
+
+        if operator > 0 and not self._upstream:
+            return rows
+        schema: Any = rows.schema["partition_key"].dataType
+        if set(self._key.names) <= set(schema.names):
+            return rows.where(~self._key.same(F.col("partition_key"), schema))
+        if schema.names == _BUCKET:
+            for part in self._parts:
+                if part.operator == operator and part.kind == "MapState":
+                    rows = self._without(rows, part.variable, operator)
+            return rows
+        self.unreached.append(f"operator {operator}, by {', '.join(schema.names)}")
+        return rows
+
+    def _without(self, rows: DataFrame, variable: str, operator: int) -> DataFrame:
+        """The rows without those of a map's entries that are of the key, or that hold it among others."""
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import StructField, StructType
+
+        found = self._schema(variable, operator)
+        entry: Any = found["user_map_key"].dataType
+        mine = F.col("column_family_name") == variable
+        if set(self._key.names) <= set(entry.names):
+            whole = StructType([StructField("key", found["key"].dataType), StructField("userKey", entry)])
+            decoded = self._decoded("key_bytes", whole)["userKey"]
+            return rows.where(~F.when(mine, self._key.same(decoded, entry)).otherwise(False))
+        value: Any = found["user_map_value"].dataType
+        array = next((name for name in value.names if name in _ARRAYS), None)
+        if array is None:
+            return rows
+        kept = self._kept(self._decoded("value_bytes", value), value, array)
+        if kept is None:
+            self.unreached.append(f"{variable} of operator {operator}")
+            return rows
+        return rows.withColumn("value_bytes", F.when(mine, kept).otherwise(F.col("value_bytes")))
+
+    def _kept(self, decoded: Column, value: Any, array: str) -> Column | None:
+        """A value whose array has no entries of the key, in bytes."""
+        from pyspark.sql import functions as F
+
+        element = value[array].dataType.elementType
+        nested = "key" if array == "rows" else None
+        schema = element["key"].dataType if nested and "key" in element.names else element
+        if not set(self._key.names) <= set(schema.names):
+            return None
+        left = F.filter(decoded[array], lambda e: ~self._key.same(e[nested] if nested else e, schema))
+        fields = [(left if name == array else decoded[name]).alias(name) for name in value.names]
+        return self._column(session.kernel(self._spark).bytesOfRow(F.struct(*fields)._jc))
+
+    def _decoded(self, column: str, schema: Any) -> Column:
+        from pyspark.sql import functions as F
+
+        bytes_: Any = F.col(column)
+        return self._column(session.kernel(self._spark).rowFromBytes(bytes_._jc, schema.json()))
+
+    def _column(self, found: Any) -> Column:
+        from pyspark.sql.classic.column import Column as Classic
+
+        return Classic(found)
+
+    def _schema(self, variable: str, operator: int) -> Any:
+        source = self._spark.read.format("statestore").option("path", self._checkpoint)
+        read = source.option("batchId", self._batch).option("operatorId", operator)
+        return read.option("stateVarName", variable).load().schema

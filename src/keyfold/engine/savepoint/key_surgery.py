@@ -1,0 +1,145 @@
+"""Removes one key's state, or gives it other values: on a copy, with a savepoint first, and published."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from keyfold.engine.recovery.state_parts import StatePart
+from keyfold.engine.savepoint import rewriting, unfinished
+from keyfold.engine.savepoint.capture import Progress, captured
+from keyfold.engine.savepoint.key_changes import KeyChanges, Row
+from keyfold.engine.savepoint.key_erasure import KeyErasure, TableKey, key_of
+from keyfold.engine.savepoint.key_values import KeyValues
+from keyfold.engine.savepoint.rewriting import Rewritten, Transform
+from keyfold.engine.savepoint.state_reading import StateOf, state_of
+from keyfold.engine.storage import audit
+from keyfold.engine.storage.layout import AppHome
+from keyfold.errors import KeyfoldError, QueryError, RunError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from keyfold.engine.compile.compiled import Compiled
+
+
+@dataclass(frozen=True)
+class Surgery:
+    """A key of a table of an app that no process runs, and who is told what is done."""
+
+    spark: SparkSession
+    place: AppHome
+    table: str
+    key: TableKey
+    batch: int
+    why: str | None
+    tell: Callable[[str], None]
+    progress: Progress
+
+    @property
+    def uri(self) -> str:
+        """The table's checkpoint, for Spark."""
+        return self.place.table(self.table).checkpoint_url
+
+    def require_key(self) -> None:
+        """Refuses a key that no part of the table's own state has."""
+        state = state_of(self.place, self.table)
+        if not any(self._has_key(state, part) for part in state.parts(self.spark) if part.operator == 0):
+            raise QueryError(
+                f"the state of {self.place.path.name}.{self.table} has no such key; nothing was changed",
+                reason="not_found",
+                given=", ".join(self.key.values),
+                hint=f"keyfold state read {self.place.path.name}.{self.table} shows what it has",
+            )
+
+    def _has_key(self, state: StateOf, part: StatePart) -> bool:
+        from pyspark.sql import functions as F
+
+        found = state.rows(self.spark, part).frame
+        if not set(self.key.names) <= set(found.columns):
+            return False
+        whole = F.struct(*(F.col(f"`{name}`") for name in found.columns))
+        return not found.where(self.key.same(whole, found.schema)).isEmpty()
+
+    def carried_out(
+        self, what: str, transform: Transform, rows_now: Callable[[Rewritten], Sequence[Row]], **facts: Any
+    ) -> dict[str, Any]:
+        """Makes the new state beside the old one, publishes what it changes, and switches."""
+        changes = KeyChanges(self.place, self.table, self.batch, self.key)
+        self.tell("making a savepoint")
+        undo = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%f}-before-{what.replace(' ', '-')}"
+        captured(self.place, undo, (), f"before {what} of {self.table}", self.progress)
+        try:
+            self.tell("writing the state anew, beside the old one")
+            made = rewriting.rewritten(self.spark, self.place, self.table, transform)
+            published = changes.publish(
+                self.place.storage.below(f"{rewriting.work(self.table)}/log"), rows_now(made)
+            )
+        except BaseException as error:
+            rewriting.discard(self.place, [self.table])
+            if isinstance(error, Exception) and not isinstance(error, KeyfoldError):
+                raise self._failed(what, error) from error
+            raise
+        entry = audit.entry(
+            what,
+            self.why,
+            tables=[self.table],
+            key=dict(zip(self.key.names, self.key.values, strict=True)),
+            batches={self.table: self.batch},
+            changes=published,
+            undo=undo,
+            **facts,
+        )
+        rewriting.switch(self.place, entry, [self.table])
+        return entry
+
+    def _failed(self, what: str, error: Exception) -> RunError:
+        from keyfold.engine.spark_errors import plain
+
+        return RunError(
+            f"{what} of {self.place.path.name}.{self.table} failed; nothing was changed",
+            given=plain(str(error)).splitlines()[0][:300],
+            hint="the state of joins of streams can't be written anew; otherwise, spark.log has more",
+        )
+
+
+@contextmanager
+def begun(
+    spark: SparkSession,
+    place: AppHome,
+    table: str,
+    values: Sequence[str],
+    why: str | None,
+    tell: Callable[[str], None],
+    progress: Progress,
+) -> Iterator[Surgery]:
+    """Holds the home of a stopped app for a change of one key."""
+    with unfinished.held(place):
+        batch = rewriting.require_stopped_between_batches(place, table)
+        key = key_of(place, table, values)
+        found = Surgery(spark, place, table, key, batch, why, tell, progress)
+        found.require_key()
+        yield found
+
+
+def delete(surgery: Surgery) -> dict[str, Any]:
+    """Removes a key from a table's state and its rows from the view; returns the entry for the audit log.
+
+    Tables that read it are told, as of any deleted row. Rows of the key that arrive later start it anew.
+    """
+    erased = KeyErasure(surgery.spark, surgery.uri, surgery.batch, surgery.key, upstream=False)
+    return surgery.carried_out("state delete", erased, lambda _: ())
+
+
+def put(surgery: Surgery, compiled: Compiled, columns: Mapping[str, str]) -> dict[str, Any]:
+    """Gives columns of a key's state other values; the row that follows from them is published."""
+    values = KeyValues(surgery.spark, surgery.uri, surgery.batch, surgery.key, columns)
+    values.require_possible(compiled)
+
+    def rows_now(made: Rewritten) -> Sequence[Row]:
+        return values.rows(compiled, made.checkpoint.storage.uri(), made.batch)
+
+    return surgery.carried_out("state put", values, rows_now, columns=dict(columns))

@@ -1,0 +1,68 @@
+"""Receipts of what was erased, signed with a key of the app's home.
+
+The signature is an HMAC-SHA256 with `receipts/key`, 32 random bytes that are made for the first receipt: it
+shows that whoever holds the home wrote the receipt and that nobody has changed it since. The audit log has
+the receipt's hash, so that one that was withdrawn shows too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets
+from collections.abc import Mapping
+from typing import Any, Final
+
+from keyfold.engine.storage.contract import Storage
+from keyfold.errors import BadOption
+
+DIRECTORY: Final = "receipts"
+_KEY: Final = f"{DIRECTORY}/key"
+_SIGNATURE: Final = "signature"
+
+
+def signed(storage: Storage, receipt: Mapping[str, Any]) -> dict[str, Any]:
+    """A receipt with its signature; the caller holds the home."""
+    if "key" not in storage.list(DIRECTORY):
+        storage.put_new(_KEY, secrets.token_bytes(32))
+    made = hmac.new(storage.read(_KEY), _content(receipt), hashlib.sha256).hexdigest()
+    return {**receipt, _SIGNATURE: {"algorithm": "HMAC-SHA256", "key": _KEY, "value": made}}
+
+
+def is_genuine(storage: Storage, receipt: Mapping[str, Any]) -> bool:
+    """Whether this home has signed exactly this receipt."""
+    given = receipt.get(_SIGNATURE)
+    if not isinstance(given, Mapping) or "key" not in storage.list(DIRECTORY):
+        return False
+    made = hmac.new(storage.read(_KEY), _content(receipt), hashlib.sha256).hexdigest()
+    return hmac.compare_digest(made, str(given.get("value")))
+
+
+def digest(receipt: Mapping[str, Any]) -> str:
+    """The hash of a receipt, for the audit log."""
+    return hashlib.sha256(_content(receipt)).hexdigest()
+
+
+def of_key(storage: Storage, names: tuple[str, ...], values: tuple[str, ...]) -> str:
+    """A name for a key that does not say what it is, unless one has the home and guesses it."""
+    if "key" not in storage.list(DIRECTORY):
+        storage.put_new(_KEY, secrets.token_bytes(32))
+    text = json.dumps([list(names), list(values)], ensure_ascii=False).encode()
+    return hmac.new(storage.read(_KEY), text, hashlib.sha256).hexdigest()
+
+
+def parsed(content: bytes, file: object) -> dict[str, Any]:
+    """The receipt in a file's content."""
+    try:
+        found = json.loads(content)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or _SIGNATURE not in found:
+        raise BadOption(f"{file} is no receipt", given=file, hint="what keyfold forget --json has printed")
+    return found
+
+
+def _content(receipt: Mapping[str, Any]) -> bytes:
+    plain = {name: value for name, value in receipt.items() if name != _SIGNATURE}
+    return json.dumps(plain, sort_keys=True, ensure_ascii=False).encode()

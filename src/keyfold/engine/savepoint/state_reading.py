@@ -1,0 +1,140 @@
+"""A table's state as of a batch or a savepoint, with columns by name: `kf.read_state`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from keyfold.engine import session
+from keyfold.engine.recovery import state_parts
+from keyfold.engine.recovery.state_parts import PartRows, StatePart
+from keyfold.engine.savepoint.capture import copy_files
+from keyfold.engine.savepoint.savepoints import FILES, Savepoints
+from keyfold.engine.storage.home_names import find, find_remote
+from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.remote import SparkStorage
+from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
+from keyfold.errors import BadOption, QueryError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from keyfold.settings import Settings
+
+
+@dataclass(frozen=True)
+class StateOf:
+    """The state of a table as of a batch: in its home, or in a savepoint."""
+
+    table: str
+    checkpoint: SparkCheckpoint
+    batch: int
+    savepoint: str | None = None
+
+    @property
+    def uri(self) -> str:
+        """For Spark."""
+        return self.checkpoint.storage.uri()
+
+    def parts(self, spark: SparkSession) -> list[StatePart]:
+        """What can be read of it."""
+        return state_parts.parts(spark, self.uri, self.batch)
+
+    def rows(
+        self, spark: SparkSession, part: StatePart | str | None = None, key: Sequence[str] = ()
+    ) -> PartRows:
+        """The rows of a part; of a key, or of all that begin with it."""
+        if not isinstance(part, StatePart):
+            part = state_parts.found(self.table, self.parts(spark), part)
+        found = state_parts.rows(spark, self.uri, self.batch, part)
+        return state_parts.of_key(found, self.table, list(key)) if key else found
+
+
+def state_of(place: AppHome, table: str, batch: int | None = None, savepoint: str | None = None) -> StateOf:
+    """The state of a table: its last committed batch, an earlier one, or a savepoint."""
+    name = f"{place.path.name}.{table}"
+    if batch is not None and savepoint is not None:
+        raise BadOption("a batch and a savepoint are given", given=name, hint="one of them")
+    if savepoint is not None:
+        return _of_savepoint(place, table, savepoint)
+    checkpoint = place.table(table).spark
+    committed = checkpoint.committed()
+    if committed is None:
+        raise QueryError(f"{name} has no state yet", reason="not_ready", given=name)
+    known = retained(checkpoint)
+    if batch is not None and batch not in known:
+        raise QueryError(
+            f"the state of batch {batch} of {name} is not there",
+            reason="not_found",
+            given=batch,
+            hint=f"batches {known[0]} to {known[-1]} are retained; older ones may be in a savepoint",
+        )
+    return StateOf(name, checkpoint, committed if batch is None else batch)
+
+
+def retained(checkpoint: SparkCheckpoint) -> list[int]:
+    """The committed batches whose state Spark still has, oldest first."""
+    return sorted(int(name) for name in checkpoint.storage.list("commits") if name.isdecimal())
+
+
+def _of_savepoint(place: AppHome, table: str, name: str) -> StateOf:
+    savepoint = Savepoints(place).find(name)
+    saved = savepoint.tables.get(table)
+    if saved is None or saved.batch is None:
+        raise QueryError(
+            f"savepoint {name} has no state of {table}",
+            reason="not_found",
+            given=name,
+            hint=f"it has {', '.join(savepoint.tables) or 'no tables'}",
+        )
+    return StateOf(f"{place.path.name}.{table}", _readable(place, table, name), saved.batch, name)
+
+
+def _readable(place: AppHome, table: str, savepoint: str) -> SparkCheckpoint:
+    """The checkpoint in a savepoint, under second names: Spark's paths in it are those of the home.
+
+    The savepoint's own files stay as they are; the names go with it.
+    """
+    source = f"savepoints/{savepoint}/{FILES}/tables/{table}/checkpoint"
+    target = f"savepoints/{savepoint}/reading/{table}/checkpoint"
+    if not place.storage.list(target):
+        files = [file.name for file in place.storage.files(source)]
+        copy_files(place.storage, files, f"{source}/", f"{target}/")
+    found = SparkCheckpoint(place.storage.below(target))
+    found.relocate()
+    return found
+
+
+def read_state(
+    table: str,
+    *,
+    home: str | None = None,
+    batch: int | None = None,
+    savepoint: str | None = None,
+    part: str | None = None,
+    key: Sequence[Any] = (),
+    spark: SparkSession | None = None,
+) -> DataFrame:
+    """The state of a table as a DataFrame, with columns by name, also while the app runs.
+
+    >>> kf.read_state("shop.totals", key=["eu"]).show()  # doctest: +SKIP
+
+    `table` is `app.table`, or `table` in a home with one app. `batch`: one that is retained, in place of the
+    last; `savepoint`: one by its name. `part`: what the state has beside the table's own fold, such as
+    `timers`, or `1.left` of a join that feeds it. `key`: the values of the first columns.
+    """
+    from keyfold.settings import load
+
+    settings = load(home=home)
+    spark = spark or session.own_session(settings)
+    place, name = _opened(spark, settings, table)
+    return state_of(place, name, batch, savepoint).rows(spark, part, [str(value) for value in key]).frame
+
+
+def _opened(spark: SparkSession, settings: Settings, name: str) -> tuple[AppHome, str]:
+    if "://" in str(settings.home) and not str(settings.home).startswith("file:"):
+        storage = SparkStorage(session.kernel(spark), spark, str(settings.home))
+        return find_remote(storage, settings.local_directory, name)
+    return find(Path(str(settings.home).removeprefix("file://")), name)

@@ -1,0 +1,28 @@
+"""Brings a view up with a batch that a command has added to its table's log."""
+
+from __future__ import annotations
+
+from keyfold.engine.followers.view import ViewFollower
+from keyfold.engine.log.table_log import TableLog
+from keyfold.engine.storage.layout import AppHome
+from keyfold.errors import KeyfoldError
+from keyfold.views.stores import open_store
+
+
+def bring_up_view(place: AppHome, table: str, batch: int) -> None:
+    """Applies a batch of the log to the view, if that is at the one before; else it follows later."""
+    log = TableLog(place.table(table).log_files)
+    manifest = log.find(batch)
+    if manifest is None or not place.views.exists():
+        return
+    try:
+        store = open_store(place.views, read_only=False)
+        try:
+            position = store.position(table)
+            if position is not None and position.batch == manifest.previous:
+                ViewFollower(log, store, store.schema(table)).apply(manifest)
+        finally:
+            store.close()
+    except KeyfoldError:
+        # A damaged view is of no use; the next start says so.
+        return
