@@ -1,8 +1,9 @@
-"""What it takes to own a million keys: savepoints, restore and another number of partitions, in seconds."""
+"""What it takes to own a million keys: savepoints, restore, partitions and migrations, in seconds."""
 
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 import tempfile
 import threading
@@ -31,7 +32,16 @@ BARS: Final = {
     "savepoint and its verification": 30,
     "restore to the first batch": 10,
     "rescale from 4 to 8": 60,
+    "migrate: add an aggregate": 60,
+    "migrate: drop a key column": 60,
 }
+APP: Final = """
+import keyfold as kf
+app = kf.App("evolved")
+events = app.stream("events", kf.files({inbox!r}, format="parquet"), schema={schema!r})
+events.by({key}).table("totals", {columns})
+"""
+TWO_COLUMNS: Final = '"key", part="right(key, 1)"'
 
 
 class _Timed:
@@ -83,6 +93,26 @@ def _measured(spark: Any, work: Path, keys: int) -> Iterator[tuple[str, float]]:
         handle.drain()
         yield "restore to the first batch", time.monotonic() - begun
     yield "rescale from 4 to 8", _seconds(lambda: rescale(spark, place, "totals", 8, None, lambda _: None))
+    yield from _migrated(work)
+
+
+def _migrated(work: Path) -> Iterator[tuple[str, float]]:
+    """Whole commands, from the shell's prompt to the next one."""
+
+    def declared(key: str, columns: str) -> None:
+        text = APP.format(inbox=str(work / "in"), schema=SCHEMA, key=key, columns=columns)
+        (work / "evolved.py").write_text(text)
+
+    def command(*words: str) -> float:
+        whole = [sys.executable, "-m", "keyfold", *words, "evolved.py", "--home", str(work / "evolved")]
+        return _seconds(lambda: subprocess.run(whole, cwd=work, stdout=subprocess.DEVNULL, check=True))
+
+    declared(TWO_COLUMNS, 'n="count(*)"')
+    command("run", "--drain")
+    declared(TWO_COLUMNS, 'n="count(*)", most="max(amount)"')
+    yield "migrate: add an aggregate", command("migrate")
+    declared('"key"', 'n="count(*)", most="max(amount)"')
+    yield "migrate: drop a key column", command("migrate")
 
 
 @contextmanager
