@@ -90,7 +90,7 @@ def test_a_sparkline_shows_the_newest_values_against_their_highest() -> None:
 
 
 def drawn(
-    width: int, tables: dict[str, dict[str, Any]], encoding: str = "utf-8", rates: int = 3
+    width: int, tables: dict[str, dict[str, Any]], encoding: str = "utf-8", rates: int = 3, **streams: Any
 ) -> list[str]:
     out = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     console = Console(file=out, width=width, force_terminal=False, highlight=False)
@@ -98,18 +98,20 @@ def drawn(
     for rate in ([1.0, 5.0, 45_678.9] * rates)[:rates]:
         for name in tables:
             screen._rates[name].append(rate)
-    console.print(screen.drawn({"app": "shop", "tables": tables}))
+    console.print(screen.drawn({"app": "shop", "streams": streams, "tables": tables}))
     out.flush()
     return out.buffer.getvalue().decode(encoding).splitlines()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("width", [20, 40, 80, 117, 118, 200])
 def test_the_screen_fits_its_width_and_tells_every_figure(width: int) -> None:
-    lines = drawn(width, {"region_totals": TABLE, "customers": EMPTY})
+    orders = {"rows_per_second": 1_500.0, "recorded": 2_000, "rejected": 3}
+    lines = drawn(width, {"region_totals": TABLE, "customers": EMPTY}, orders=orders)
     assert all(len(text) <= width for text in lines)
     whole = " ".join(" ".join(lines).split())
     for figure in ("45.7k", "1.23M", "9,999", "2.1 MB", "350 ms", "2 h 1 min", "40%", "3 files left"):
         assert figure in whole or width < 40, figure
+    assert "stream orders 1,500 rows/s recorded 2,000 rejected 3" in whole
 
 
 LARGE: dict[str, Any] = {

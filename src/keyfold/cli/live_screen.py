@@ -75,7 +75,8 @@ class Screen:
         rows = {name: _row(name, table) for name, table in tables.items()}
         wide = self._wide(rows, width)
         body = [wide] if wide is not None else self._narrow(rows, width)
-        return Group(head, *body, *self._bar(tables.values(), width), *self._rows())
+        streams = [_stream_line(name, stream) for name, stream in status.get("streams", {}).items()]
+        return Group(head, *body, *streams, *self._bar(tables.values(), width), *self._rows())
 
     def _wide(self, rows: Mapping[str, Mapping[str, str]], width: int) -> RenderableType | None:
         """A line for each table, if all numbers fit: sparklines take the remaining width, and the watermark
@@ -169,6 +170,17 @@ def _row(name: str, table: dict[str, Any]) -> dict[str, str]:
     """The status of a table, and its progress while input is left."""
     done = table["done"]
     return formatting.status_row(name, table) | ({} if done is None or done >= 1 else {"done": f"{done:.0%}"})
+
+
+def _stream_line(name: str, stream: Mapping[str, Any]) -> Text:
+    """A stream that is parsed once for its tables: what it rejects is in none of their lines."""
+    line = Text(f"stream {name}", style="bold", overflow="fold")
+    line.append(f"{' ' * GAP}{formatting.count(stream['rows_per_second'])} rows/s", "not bold")
+    for label in ("recorded", "rejected"):
+        if stream[label]:
+            line.append(" " * GAP).append(f"{label} ", "not bold dim")
+            line.append_text(_cell(label, formatting.count(stream[label])))
+    return line
 
 
 def _cell(label: str, text: str) -> Text:

@@ -79,6 +79,7 @@ def test_a_savepoint_of_a_running_app_is_consistent_and_what_came_since_is_proce
     for number in range(BATCHES):
         write(inbox, number)
     with started(shop(inbox), home) as handle:
+        assert "rows" in handle.queries, "the log of a stream is part of it"
         # While batches run, one after the other, and from another thread as from another process.
         made: list[int] = []
         asked = threading.Thread(
