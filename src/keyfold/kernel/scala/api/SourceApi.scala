@@ -1,0 +1,135 @@
+package org.apache.spark.sql.keyfold.api
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
+import org.apache.spark.sql.execution.keyfold.io.WatchedFileSource
+import org.apache.spark.sql.keyfold.expressions.{InternalColumns, ValidEventTime}
+import org.apache.spark.sql.keyfold.messages.{DecodeMessages, MessageFormat}
+import org.apache.spark.sql.keyfold.physical.{PartitionClock, PartitionStepNode, PartitionedWatermark}
+import org.apache.spark.sql.keyfold.rows.{CsvHeaderCheck, SideOutput, SideOutputBuilder, SideOutputSettings}
+import org.apache.spark.sql.keyfold.spark.{SparkDatasets, SparkStreamOffsets}
+import org.apache.spark.sql.types._
+import org.apache.spark.sql.{Column, DataFrame}
+
+/** Sources of streams, for Python: files, messages of Kafka, and event times. */
+trait SourceApi extends ApiSupport {
+  /**
+   * A stream of files that are known by their names, below the directory `base`; it and `recursive` may be
+   * null.
+   */
+  def watchFiles(df: DataFrame, stream: String, base: String, recursive: String): DataFrame =
+    WatchedFileSource.files(df, stream, Option(base), Option(recursive))
+
+  /** The directory that each stream's file names are relative to, as JSON. */
+  def sourceDirectories(df: DataFrame): String =
+    json(WatchedFileSource.directories(df).map(p => p.stream -> p.base.toString).toMap.asJava)
+
+  /**
+   * For each position in Spark's offset log, the number of its source, which the source's own log is named
+   * after. A source that a plan reads twice has two positions.
+   */
+  def sourceNumbers(df: DataFrame): Array[Int] = {
+    val leaves = streams(df)
+    leaves.map(leaves.distinct.indexOf(_)).toArray
+  }
+
+  /** The files that a stream could read now, as JSON: name, size and modification time. */
+  def listFiles(df: DataFrame, stream: String): String = {
+    val source = directory(df, stream)
+    json(source.list().map { f =>
+      Array[Any](source.name(f.getPath), f.getLen, f.getModificationTime)
+    }.toArray)
+  }
+
+  /** The paths of a stream's files by name, as JSON, each with whether the file exists. */
+  def locateFiles(df: DataFrame, stream: String, names: java.util.List[String]): String = {
+    val source = directory(df, stream)
+    val files = names.asScala.map(name => source.file(name)).toSeq
+    val existing = source.existing(files).map(_.getPath).toSet
+    json(files.map(f => Array[Any](shown(f), existing(f))).toArray)
+  }
+
+  /**
+   * The first and the last offsets of each partition that a stream's source could read now, as JSON of the
+   * source; `directory` is one for temporary files.
+   */
+  def sourceOffsets(df: DataFrame, directory: String): Array[String] =
+    SparkStreamOffsets(plan(df), directory)
+
+  /** Rows of CSV files with headers. A file whose header does not match the schema is rejected as a whole. */
+  def checkCsvHeaders(
+      df: DataFrame,
+      keepRejected: Boolean,
+      stream: String,
+      options: java.util.Map[String, String]): DataFrame = {
+    val columns = plan(df).output
+    val visible = columns.map(_.name).filterNot(InternalColumns.hidden)
+    val zone = session(df).sessionState.conf.sessionLocalTimeZone
+    val base = WatchedFileSource.directories(df).head.base.toString
+    val files = origin(stream, "csv", options, files = true)
+    val step = CsvHeaderCheck(visible, columns.length, files, keepRejected, zone, base)
+    val output = columns.map(a => AttributeReference(a.name, a.dataType)()) :+ SideOutput.attribute()
+    frame(df, PartitionStepNode(step, output, plan(df)))
+  }
+
+  /**
+   * Messages of Spark's Kafka source as rows. `schema` is that of the values, as JSON; `registry` may be
+   * null; `MessageFormat` and `DecodeMessages` say what the other arguments are.
+   */
+  def decodeMessages(
+      df: DataFrame,
+      keepRejected: Boolean,
+      stream: String,
+      format: String,
+      schema: String,
+      options: java.util.Map[String, String],
+      registry: String,
+      metadata: java.util.List[String],
+      textKey: Boolean): DataFrame = {
+    val zone = session(df).sessionState.conf.sessionLocalTimeZone
+    val values = MessageFormat(
+      format, StructType.fromString(schema), options.asScala.toMap, zone, Option(registry))
+    val step = DecodeMessages(values, metadata.asScala.toSeq, textKey, plan(df).output,
+      SideOutputSettings(keepRejected, zone, Option(stream)))
+    frame(df, PartitionStepNode(step, step.output, plan(df)))
+  }
+
+  /**
+   * A time if it can be an event time, else null. `aheadMs`: how far it may be ahead of the clock, or below
+   * zero.
+   */
+  def validEventTime(time: Column, aheadMs: Long): Column = {
+    val ahead = Some(aheadMs * 1000).filter(_ >= 0)
+    SparkDatasets.column(ValidEventTime(SparkDatasets.expression(time), CurrentTimestamp(), ahead))
+  }
+
+  /**
+   * The times of a topic's partitions; `idleMs` below zero is never. `begun`: the newest time of each at the
+   * end of the last run, as JSON.
+   */
+  def partitionClock(idleMs: Long, begun: String): PartitionClock = {
+    val found = KernelJson.mapper.readTree(begun).properties.asScala.map(e => e.getKey -> e.getValue.asLong)
+    new PartitionClock(Some(idleMs).filter(_ >= 0), found.toMap, () => System.currentTimeMillis)
+  }
+
+  /** A stream of messages with the watermark of its slowest partition, less `lateMs`. */
+  def partitionedWatermark(df: DataFrame, lateMs: Long, clock: PartitionClock): DataFrame = {
+    val marked = df.withWatermark(InternalColumns.Time, s"$lateMs milliseconds")
+    frame(df, SparkDatasets.analyzed(marked).transform { case w: EventTimeWatermark
+      if !w.isInstanceOf[PartitionedWatermark] && w.output.exists(_.name == InternalColumns.Message) =>
+      new PartitionedWatermark(w.nodeId, w.eventTime, w.delay, w.child, clock)
+    })
+  }
+
+  /** Spark's JSON options for the timestamps in a late row's text, as JSON. */
+  def lateRowOptions: String = json(SideOutputBuilder.exactTimes.asJava)
+
+  private def directory(df: DataFrame, stream: String) =
+    WatchedFileSource.directories(df).find(_.stream == stream).get
+
+  private def shown(file: Path) = if (file.toUri.getScheme == "file") file.toUri.getPath else file.toString
+}
