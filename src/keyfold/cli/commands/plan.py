@@ -10,6 +10,7 @@ from keyfold.cli.options import AppFile, Home, Json
 
 if TYPE_CHECKING:
     from keyfold.engine.recovery.definition_changes import TableChange
+    from keyfold.plan.nodes import TableSpec
 
 
 def command(app: AppFile, home: Home = None, json: Json = False) -> None:
@@ -31,9 +32,10 @@ def command(app: AppFile, home: Home = None, json: Json = False) -> None:
         tables = [document(change) for change in changes]
         output.json_document({"app": name, "home": place, "ok": not _in_the_way(changes), "tables": tables})
     else:
+        recorded = [one.name for one in found.spec.tables if recorded_inputs(one)]
         rows = (row for one in changes for row in a_line_each((one.table, one.kind), one.effects))
         output.table(("table", "change", "what it means"), rows)
-        for line in _advice(app, name, changes):
+        for line in _advice(app, name, changes, recorded):
             print(line)
     if _in_the_way(changes):
         raise typer.Exit(1)
@@ -55,16 +57,26 @@ def _in_the_way(changes: list[TableChange]) -> bool:
     return any(change.kind in ("migratable", "incompatible") for change in changes)
 
 
-def _advice(file: str, app: str, changes: list[TableChange]) -> list[str]:
-    """What to do next, a line for each kind that there is."""
+def recorded_inputs(table: TableSpec) -> bool:
+    """Whether all rows that a table reads are of streams that keep their history."""
+    from keyfold.plan import nodes
+
+    found = nodes.sources(table.input)
+    return bool(found) and not nodes.reads(table.input) and all(one.history_ms for one in found)
+
+
+def _advice(file: str, app: str, changes: list[TableChange], recorded: list[str]) -> list[str]:
+    """What to do next, a line for each kind that there is. `recorded`: tables that can begin with history."""
     found = []
     if any(change.kind == "migratable" for change in changes):
         found.append(f"keyfold migrate {file} makes a savepoint, then changes what is migratable")
     for change in changes:
         if change.kind == "incompatible":
+            known = change.table in recorded
+            rows = "the rows that its streams have recorded" if known else "what its sources still have"
             found.append(
                 f"{change.table}: go back to the old definition; or give it another name; or keyfold reset "
-                f"{app}.{change.table}, which loses its state and reads what its sources still have"
+                f"{app}.{change.table}, which loses its state and begins with {rows}"
             )
         if change.kind == "removed":
             found.append(f"{change.table}: its state stays until keyfold drop {app}.{change.table}")

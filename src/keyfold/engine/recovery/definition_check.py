@@ -136,6 +136,10 @@ def change_of(
         return TableChange(
             name, "incompatible", ("app.json does not record which definition wrote its state",)
         )
+    if was in {table.name for table in spec.tables}:
+        return TableChange(
+            name, "incompatible", (f"was: {was} is declared too, and its state can't be both",)
+        )
     readers = readers_of(spec, stored, was or name)
     operators = len(place.table(was or name).spark.operators())
     found = compared(old, meaning_of(compiled), compiled, readers, operators)
