@@ -53,6 +53,7 @@ ENGINE_ORDER = [
     "live_table",
     "handle",
     "start",
+    "rebuild",
 ]
 # App.start and friends reach the engine when they are called, not when they are imported.
 LATE = {("declare", "engine")}

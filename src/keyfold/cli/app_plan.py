@@ -29,6 +29,13 @@ class AppPlan:
     stored: dict[str, Any]
     tables: list[Compiled]
     changes: list[TableChange]
+    feeds: Path
+
+    def rebuild(self, compiled: Compiled, change: TableChange) -> dict[str, Any]:
+        """Rebuilds a table from recorded rows, beside the old one."""
+        from keyfold.engine.rebuild import rebuild
+
+        return rebuild(self.spark, self.spec, self.place, compiled, change, self.feeds)
 
 
 @contextmanager
@@ -87,4 +94,4 @@ def compiled_plan(spark: SparkSession, spec: AppSpec, place: AppHome, feeds: Pat
     tables = compile_app(spark, spec, inputs, None, None, shared, streams)
     changes = [definition_check.change_of(spec, stored, table, place) for table in tables]
     gone = removed_tables(spec, stored, changes)
-    return AppPlan(spark, spec, place, stored, tables, [*changes, *gone])
+    return AppPlan(spark, spec, place, stored, tables, [*changes, *gone], feeds)

@@ -73,13 +73,15 @@ def start(
     tell: Tell = brief,
     alone: bool = False,
     standby: Callable[[HomeLocked], None] | None = None,
+    recorded: bool = False,
 ) -> Handle:
     """Starts every table of the app and returns at once.
 
     `spark`: a session, or settings for one. `feeds`: directories of JSON rows in place of streams' sources.
     `changelog`: keep the changes of each batch. `alone`: the process ends with this run.
     `standby`: called again and again while another process holds the home, in place of an error; the start
-    goes on when that has ended. Spark is up by then.
+    goes on when that has ended. Spark is up by then. `recorded`: tables read what streams have recorded, and
+    streams read nothing; no status is written.
     """
     arguments.require_tables(spec)
     latency.check_app(spec)
@@ -110,7 +112,7 @@ def start(
             if kafka_connector.read(spec, feeds or {}):
                 kafka_connector.load(own, wanted)
             with client.using(wanted.kafka):
-                return _Start(spec, own, place, lease, wanted).run(feeds or {}, changelog, tell)
+                return _Start(spec, own, place, lease, wanted).run(feeds or {}, changelog, tell, recorded)
     except BaseException as error:
         if isinstance(error, RunError):
             record_failure(place, error)
@@ -146,10 +148,10 @@ class _Start:
         self.stored = place.read_plan()
         self.lookups = Lookups(spark, session.kernel(spark))
 
-    def run(self, feeds: Mapping[str, Path], changelog: bool, tell: Tell) -> Handle:
+    def run(self, feeds: Mapping[str, Path], changelog: bool, tell: Tell, recorded: bool) -> Handle:
         """Compiles, checks and starts every table."""
         tell("tables")
-        tables = self._compiled(feeds)
+        tables = self._compiled(feeds, recorded)
         store = self._open_views()
         handle = Handle(
             self.shared, self.spark, self.place, self.lease, store, self.lookups, frozenset(feeds)
@@ -158,17 +160,18 @@ class _Start:
             tell("views")
             self._aligned(tables, store)
             tell("queries")
-            for stream in self.streams.values():
+            for stream in () if recorded else self.streams.values():
                 self._start_stream(handle, stream)
             for table in tables:
                 self._start_query(handle, table, changelog)
-            handle._started()
+            if not recorded:
+                handle._started()
         except BaseException:
             handle.stop()
             raise
         return handle
 
-    def _compiled(self, feeds: Mapping[str, Path]) -> list[Compiled]:
+    def _compiled(self, feeds: Mapping[str, Path], recorded: bool) -> list[Compiled]:
         """The tables, checked against what is on disk. Nothing is written unless all of them fit."""
         spec, place = self.spec, self.place
         self.topics = topics = wait_for_topics(self.spark, spec, feeds)
@@ -176,7 +179,7 @@ class _Start:
         self.shared = shared_streams.decided(spec, self.stored, place)
         self.streams = compile_streams(self.spark, self.shared, read)
         tables = compile_app(self.spark, spec, read, place, self.lookups, self.shared, self.streams)
-        for stream in self.streams.values():
+        for stream in () if recorded else self.streams.values():
             stream_definition.check(spec.name, self.stored, stream, place)
             home = place.stream_home(stream.spec.name)
             lost_messages.check(spec.name, stream.spec.name, [stream.spec], home, topics)

@@ -41,7 +41,7 @@ def command(
 
     with output.only_results(), planned(load(app), home) as found:
         tables = _chosen(found, table or [])
-        entry = migrate(found.spark, found.place, tables, why, output.say) if tables else None
+        entry = migrate(found.spark, found.place, tables, why, output.say, found.rebuild) if tables else None
     if json:
         output.json_document({"app": found.spec.name, "migrated": entry is not None, **(entry or {})})
     elif entry is None:

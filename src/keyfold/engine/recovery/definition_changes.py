@@ -34,6 +34,8 @@ class TableChange:
     """What takes effect, is migrated, or stands in the way."""
     mapping: StateMapping | None = None
     was: str | None = None
+    rebuilt: str | None = None
+    """Since when its streams have recorded rows, if it is to be rebuilt from them."""
 
 
 def readers_of(spec: AppSpec, stored: Mapping[str, Any], table: str) -> Readers:

@@ -7,11 +7,13 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, Final, NoReturn
 
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.compile.stream import CompiledStream
 from keyfold.engine.log.manifest import LAYOUT, other_layout
+from keyfold.engine.log.retention import totals
 from keyfold.engine.log.shared_streams import SharedStreams
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.recovery.definition_changes import TableChange, compared, readers_of, renamed
@@ -143,7 +145,28 @@ def change_of(
     readers = readers_of(spec, stored, was or name)
     operators = len(place.table(was or name).spark.operators())
     found = compared(old, meaning_of(compiled), compiled, readers, operators)
-    return found if was is None else renamed(found, was, readers)
+    if was is not None:
+        return renamed(found, was, readers)
+    since = recorded_since(compiled.spec, old, place)
+    if found.kind != "incompatible" or readers.names or since is None:
+        return found
+    effect = f"rebuilt from rows that its streams have recorded since {since:%Y-%m-%d %H:%M:%S} UTC"
+    lost = "; what was folded from earlier rows is lost"
+    return TableChange(name, "migratable", (*found.effects, effect + lost), rebuilt=since.isoformat())
+
+
+def recorded_since(spec: nodes.TableSpec, old: Mapping[str, Any], place: AppHome) -> datetime | None:
+    """Since when all streams of a table, whose logs it reads, have recorded rows; None if one has not."""
+    found = []
+    for stream in nodes.sources(spec.input):
+        log = TableLog(place.stream_home(stream.name).log_files)
+        first = next(log.after(totals(log).upto), None)
+        if stream.history_ms is None or stream.name not in old.get("shared", ()) or first is None:
+            return None
+        found.append(first.at)
+    if not found or nodes.reads(spec.input) or place.remote is not None:
+        return None
+    return max(found)
 
 
 def check(spec: nodes.AppSpec, stored: dict[str, Any] | None, compiled: Compiled, place: AppHome) -> None:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 Tell = Callable[[str], None]
 """Told what is done next."""
 
+Rebuild = Callable[[Compiled, TableChange], dict[str, Any]]
+
 
 @dataclass(frozen=True)
 class Migrated:
@@ -35,18 +37,31 @@ class Migrated:
 
 
 def migrate(
-    spark: SparkSession, place: AppHome, tables: Sequence[Migrated], why: str | None, tell: Tell
+    spark: SparkSession,
+    place: AppHome,
+    tables: Sequence[Migrated],
+    why: str | None,
+    tell: Tell,
+    rebuild: Rebuild | None = None,
 ) -> dict[str, Any]:
     """Migrates tables of a stopped app; returns the entry for the audit log.
 
     What the app is now becomes a savepoint before anything is changed, which the entry names as `undo`.
+    `rebuild` makes a table anew from recorded rows, beside the old one; see `engine/rebuild.py`.
     """
     with unfinished.held(place):
         stored = place.read_plan() or {"tables": {}}
         batches = {one.change.table: _batch(place, one.change) for one in tables}
         try:
             now = datetime.now(UTC)
-            recorded = [_prepared(spark, place, stored, one, now, batches, tell) for one in tables]
+            recorded = []
+            for one in tables:
+                if one.change.rebuilt is None:
+                    recorded.append(_prepared(spark, place, stored, one, now, batches, tell))
+                else:
+                    assert rebuild is not None
+                    tell(f"rebuilding {one.change.table} from recorded rows")
+                    recorded.append(rebuild(one.compiled, one.change))
         except BaseException:
             place.storage.delete(migrating.WORK)
             raise
@@ -116,6 +131,7 @@ def _prepared(
     return {
         "table": table,
         "was": change.was,
+        "rebuilt": None,
         "batch": batch,
         "keys": keys,
         "view": view,

@@ -18,6 +18,7 @@ from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.savepoint.capture import copy_files
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome, TableHome
+from keyfold.errors import HomeUnusable
 from keyfold.fault_points import FaultPoint, reached
 from keyfold.views.contract import ViewSchema
 from keyfold.views.stores import open_store
@@ -58,6 +59,9 @@ def finish(place: AppHome) -> None:
 
 def _switch(place: AppHome, one: dict[str, Any]) -> None:
     """One table: its files under the new name, the new checkpoint, the log without changes, the new view."""
+    if one["rebuilt"] is not None:
+        _replace(place, one)
+        return
     table, was, storage = one["table"], one["was"], place.storage
     if was is not None:
         files = [file.name for file in storage.files(f"tables/{was}")]
@@ -65,17 +69,40 @@ def _switch(place: AppHome, one: dict[str, Any]) -> None:
         copy_files(storage, others, f"tables/{was}/", f"tables/{table}/")
     reached(FaultPoint.MIGRATION_COPIED, table=table)
     source, target = f"{WORK}/{table}/checkpoint", f"tables/{table}/checkpoint"
-    files = [file.name for file in storage.files(source)]
+    files = _prepared_files(place, source)
     storage.delete(target)
     copy_files(storage, files, f"{source}/", f"{target}/")
     home = place.table(table)
     home.spark.relocate()
     reached(FaultPoint.MIGRATION_SWITCHED, table=table)
-    if one["view"] is not None:
-        # The changes of earlier batches have the columns, or the keys, of the old definition.
-        forget_changes(TableLog(home.log_files), one["batch"])
-        _put_view(place, one)
+    # The changes of earlier batches have the columns, or the keys, of the old definition.
+    forget_changes(TableLog(home.log_files), one["batch"])
+    _put_view(place, one)
     reached(FaultPoint.MIGRATION_VIEW_DONE, table=table)
+
+
+def _prepared_files(place: AppHome, directory: str) -> list[str]:
+    """The files that take the place of others, which must not go before these are there."""
+    files = [file.name for file in place.storage.files(directory)]
+    if not files:
+        raise HomeUnusable(
+            f"a migration of {place.path.name} was recorded, and its files are missing; nothing was changed",
+            given=f"{place.shown}/{directory}",
+            hint="put them back from a backup of the home",
+        )
+    return files
+
+
+def _replace(place: AppHome, one: dict[str, Any]) -> None:
+    """A table that was rebuilt: all of its files, and its view."""
+    source, target = one["rebuilt"], f"tables/{one['table']}"
+    files = _prepared_files(place, source)
+    place.storage.delete(target)
+    copy_files(place.storage, files, f"{source}/", f"{target}/")
+    place.table(one["table"]).spark.relocate()
+    reached(FaultPoint.MIGRATION_SWITCHED, table=one["table"])
+    _put_view(place, one)
+    reached(FaultPoint.MIGRATION_VIEW_DONE, table=one["table"])
 
 
 def _put_view(place: AppHome, one: dict[str, Any]) -> None:
