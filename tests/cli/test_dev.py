@@ -78,12 +78,12 @@ def dev(tmp_path: Path) -> Iterator[Dev]:
 
 
 def test_an_edited_app_starts_again_in_the_same_jvm(dev: Dev) -> None:
-    dev.until("keyfold: up in")
+    dev.until("keyfold: ready in")
     assert dev.n() == ["2"]
     [java] = dev.java()
 
     write(dev.where / "words.py", 'COUNTED = "sum(v)"\n')
-    dev.until("keyfold: up in", 2)
+    dev.until("keyfold: ready in", 2)
     assert dev.n() == ["6"], "all input is read again, by the new definition"
     assert dev.java() == [java]
 
@@ -95,7 +95,7 @@ def test_an_edited_app_starts_again_in_the_same_jvm(dev: Dev) -> None:
     assert "lost" in dev.errors.read_text()
     assert dev.n() == ["6"], "what only Spark can refuse does not stop the old app either"
     write(dev.where / "shop.py", APP.replace("n=COUNTED", 'n="max(v)"'))
-    dev.until("keyfold: up in", 3)
+    dev.until("keyfold: ready in", 3)
     assert dev.n() == ["5"]
     assert dev.java() == [java]
 

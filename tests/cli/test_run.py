@@ -343,7 +343,7 @@ def test_a_drain_that_rejects_all_there_is_says_so_and_fails(tmp_path: Path) -> 
     assert "WARNING" not in done.err
     shown = keyfold(tmp_path, "rejected", "shop.orders", "--limit", 1).out
     assert "good.csv, line 3" in shown
-    assert 'column amount: "many" is no double' in shown
+    assert 'column amount: "many" is not a valid double' in shown
 
 
 @pytest.mark.parametrize(

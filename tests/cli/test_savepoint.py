@@ -161,7 +161,7 @@ def test_one_file_carries_a_savepoint_to_another_home(tmp_path: Path, cli: Cli) 
         file.write_bytes(damaged)
         refused = cli("savepoint", "import", file, "--name", "bad", "--home", tmp_path / "two")
         assert refused.code == 1
-        assert "is not a whole savepoint" in refused.err
+        assert "is not a complete savepoint" in refused.err
     assert Savepoints(AppHome(tmp_path / "two" / "shop")).names() == sorted(
         Savepoints(AppHome(tmp_path / "two" / "shop")).names()
     )

@@ -74,5 +74,5 @@ def test_a_topic_that_would_lack_rows_is_refused(
     topic = cluster.topic("deleted", cleanup_policy="delete")
     with pytest.raises(RunError, match="is not compacted"):
         visits(feed, cluster.address, topic).start(spark=spark, home=tmp_path / "a")
-    with pytest.raises(BadOption, match="history is a time, or a topic"):
+    with pytest.raises(BadOption, match="history must be a duration or a Kafka topic"):
         kf.App("a").stream("s", kf.rows([]), "k int").by("k").table("t", n="count(*)", history=kf.files("x"))

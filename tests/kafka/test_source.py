@@ -104,16 +104,16 @@ def test_messages_of_every_format_become_rows_or_are_rejected_with_their_place(
                 ("big", 1, 1.0, None, 11, None),
             ]
             *others, (_, _, huge) = why(handle.rejected("json"))
-            assert huge.startswith("does not parse: no JSON: Unrecognized token")
+            assert huge.startswith("does not parse: malformed JSON: Unrecognized token")
             assert others == [
-                (0, 2, f"does not parse: no JSON: {NO_NAME} at character 2"),
-                (0, 3, 'does not parse: column amount: "much" is no double'),
+                (0, 2, f"does not parse: malformed JSON: {NO_NAME} at character 2"),
+                (0, 3, 'does not parse: column amount: "much" is not a valid double'),
                 (0, 4, "a tombstone: the message has no value: key gone"),
-                (0, 5, "bytes that are no UTF-8"),
+                (0, 5, "the message is not valid UTF-8"),
                 (0, 6, "does not parse: more than one JSON value"),
                 (0, 7, "does not parse: a JSON array, and a message is one row"),
                 (0, 8, "does not parse: the message is empty"),
-                (0, 9, "the key's bytes are no UTF-8"),
+                (0, 9, "the message's key is not valid UTF-8"),
                 (0, 10, "key id is null"),
             ]
             raw = {r["offset"]: r["raw"] for r in handle.rejected("json")}
@@ -124,14 +124,14 @@ def test_messages_of_every_format_become_rows_or_are_rejected_with_their_place(
 
             assert [(r["id"], r["n"]) for r in handle.table("csv").rows()] == [("a", 2.5), ("q;\nq", 4.0)]
             assert why(handle.rejected("csv")) == [
-                (0, 1, 'does not parse: column amount: "much" is no double'),
+                (0, 1, 'does not parse: column amount: "much" is not a valid double'),
                 (0, 2, "does not parse: 1 columns, the schema has 2"),
                 (0, 3, "does not parse: more than one CSV record"),
-                (0, 4, "bytes that are no UTF-8"),
+                (0, 4, "the message is not valid UTF-8"),
                 (0, 5, "does not parse: the message is empty"),
             ]
             assert [(r["value"], r["n"]) for r in handle.table("text").rows()] == [("hello", 2)]
-            assert why(handle.rejected("text")) == [(0, 2, "bytes that are no UTF-8")]
+            assert why(handle.rejected("text")) == [(0, 2, "the message is not valid UTF-8")]
             assert [(r["value"], r["n"]) for r in handle.table("raw").rows()] == [(b"\xff\xfe", 1)]
             assert why(handle.rejected("raw")) == [(0, 1, "a tombstone: the message has no value")]
             _check_avro(handle, registry, second)
@@ -202,14 +202,14 @@ def _check_avro(handle: Handle, registry: Any, second: int) -> None:
     assert rows == [("a", 1, 3.0, None), ("b", 2, 0.5, "Rome")]
     assert handle.table("avro").get("a")["newest"].isoformat() == "2026-05-01T00:00:00+00:00"
     reasons = {offset: reason for _, offset, reason in why(handle.rejected("avro"))}
-    assert reasons[3] == "does not parse: column amount: Avro's boolean is no double"
+    assert reasons[3] == "does not parse: column amount: an Avro boolean can't be read as double"
     assert reasons[4] == "schema 77 is unknown to the registry"
     assert (
         reasons[5]
         == reasons[6]
         == ("does not parse: it does not begin with a zero byte and the id of a schema")
     )
-    assert "no Avro record of its schema" in reasons[7]
+    assert "not a record of its Avro schema" in reasons[7]
     assert reasons[8] == "does not parse: bytes are left after the Avro record"
     assert "a length of" in reasons[9]
     assert registry.asked.count(f"/schemas/ids/{second}") == 1, "a process asks once"

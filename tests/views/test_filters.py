@@ -154,6 +154,7 @@ def test_where(store: ViewStore, where: Any, ids: list[int]) -> None:
         ("n = 1; drop table t", "has a syntax error at character 6"),
         ("regon = 'eu'", "did you mean 'region'"),
         ("1 = 1", "no column"),
+        ("sum(n) > 5", "calls sum(...), and filters have no functions"),
         ("n = 'one'", "a number is written"),
         ("n = null", "n is null"),
         ("region = 5", "in quotes: '5'"),

@@ -178,7 +178,7 @@ def test_one_row_needs_the_bounds_of_its_window(hourly: TableReader) -> None:
         assert caught.value.hint == wanted
     with pytest.raises(QueryError, match="the key has 4 parts, 1 given"):
         hourly.get("eu")
-    with pytest.raises(QueryError, match="the key misses window_end"):
+    with pytest.raises(QueryError, match="the key is missing window_end"):
         hourly.get(region="eu", shop=1, window_start=AT)
 
 

@@ -85,7 +85,7 @@ def test_get_by_place_by_name_and_by_dict(store: ViewStore) -> None:
         (("eu", "2026-01-01", 3), {}, "the key has 2 parts, 3 given"),
         ((), {}, "0 given"),
         (("eu", "soon"), {}, "a date is written"),
-        ((), {"region": "eu"}, "the key misses day"),
+        ((), {"region": "eu"}, "the key is missing day"),
         ((), {"regio": "eu", "day": "2026-01-01"}, "did you mean 'region'"),
         (("eu",), {"day": "2026-01-01"}, "both by position and by name"),
     ],

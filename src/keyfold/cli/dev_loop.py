@@ -62,7 +62,7 @@ class Development:
             handle = run_loop.started(spec, name, self._home, {}, stopping, self._send_modules)
             self._spark, self._running = handle.spark, True
             self._starts += 1
-            output.say(f"up in {time.monotonic() - begun:.1f} s; starts again when {name} changes")
+            output.say(f"ready in {time.monotonic() - begun:.1f} s; restarts when {name} changes")
             if not self._keep:
                 output.say(f"read its tables with: keyfold rows {spec.name}.TABLE --home {self._home}")
             run_loop.waited(handle, stopping, over=self._reload)

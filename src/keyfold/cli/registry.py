@@ -39,7 +39,7 @@ from keyfold.cli.commands import (
 
 app = typer.Typer(
     name="keyfold",
-    help="Keeps a durable, bounded, readable fold per key over a stream, on Spark.",
+    help="Stateful stream processing on Spark: a durable, bounded, readable fold per key.",
     pretty_exceptions_enable=False,
     # Plain help: with Rich it takes three times as long.
     rich_markup_mode=None,

@@ -123,7 +123,7 @@ def _start(start: object, topics: tuple[str, ...], where: object) -> str:
     except ValueError:
         hint = f'"earliest", "latest", a time such as "2026-05-01T00:00:00Z", or offsets: {_OFFSETS}'
         raise BadOption(
-            "start is where a table begins to read", where=where, given=repr(start), hint=hint
+            "start is not a position to begin reading at", where=where, given=repr(start), hint=hint
         ) from None
 
 
@@ -151,7 +151,7 @@ def _offset(partition: object, offset: object, where: object) -> int:
     if not ok or not isinstance(partition, int) or isinstance(partition, bool) or partition < 0:
         given = f"{partition!r}: {offset!r}"
         raise BadOption(
-            "start has a partition or offset that is no number", where=where, given=given, hint=_OFFSETS
+            "start has a partition or an offset that is not a number", where=where, given=given, hint=_OFFSETS
         )
     return cast(int, value)
 
@@ -184,7 +184,7 @@ def _tombstones(tombstones: object, where: object) -> str:
     checked = arguments.one_of(tombstones, ("reject", "delete"), "tombstones", where)
     if checked == "delete":
         raise BadOption(
-            "tombstones can't delete rows yet: a table does not know which row a message's key has made",
+            "tombstones can't delete rows yet: a table does not record which row came from which message key",
             where=where,
             given="tombstones='delete'",
             hint="leave it out: messages without a value are then rejected rows",

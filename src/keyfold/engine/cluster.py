@@ -75,8 +75,8 @@ def require_shared_home(spark: SparkSession, kernel: Any, home: str) -> None:
     if failures:
         shown = "\n".join(f"{host}: {why}" for host, why in sorted(failures.items()))
         raise HomeUnusable(
-            "the executors can't use the home, so that state would be lost with them",
+            "the executors can't use the home, to which they must write state",
             given=f"{home}\n{shown}",
-            hint="a home that all machines see: hdfs://..., s3a://..., or a directory mounted on all of them "
-            "(--home URI, or KEYFOLD_HOME)",
+            hint="a home that all machines can access: hdfs://..., s3a://..., or a directory mounted on all "
+            "of them (--home URI, or KEYFOLD_HOME)",
         )

@@ -77,5 +77,5 @@ def _pieces(ddl: str, where: object, what: str) -> Iterator[str]:
             start = position + 1
     if quote or expected:
         missing = quote or expected[-1]
-        raise BadOption(f"{what} misses a closing {missing!r}", where=where, given=repr(ddl), hint=_HINT)
+        raise BadOption(f"{what} is missing a closing {missing!r}", where=where, given=repr(ddl), hint=_HINT)
     yield ddl[start:]

@@ -86,7 +86,7 @@ def _refuse_missing(schema: ViewSchema, parts: Mapping[str, Any]) -> None:
     missing = [column.name for column in schema.keys if column.name not in parts]
     if missing:
         hint = f"the key is: {_names(schema.keys)}"
-        raise QueryError(f"the key misses {', '.join(missing)}", where=schema.table, hint=hint)
+        raise QueryError(f"the key is missing {', '.join(missing)}", where=schema.table, hint=hint)
 
 
 # Several rows

@@ -41,7 +41,7 @@ REFUSED: dict[str, tuple[kf.Pattern, dict[str, str], list[str]]] = {
     "an aggregate of a step's rows": (
         A >> kf.step("c", "amount > avg(a.amount)"),
         {},
-        ["step c", "try: a is an array of rows: a[0].x is of the first one, array_avg(a.x) of all"],
+        ["step c", "try: a is an array of rows: a[0].x for the first, array_avg(a.x) for all"],
     ),
     "a step's rows as one": (A >> B, {"x": "a.amount + 1"}, ["returns x", "try: a is an array of rows"]),
     "the batch's time, where rows wait": (

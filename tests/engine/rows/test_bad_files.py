@@ -55,11 +55,11 @@ def test_json_that_is_cut_off_or_of_another_shape_is_kept_line_by_line(tmp_path:
         assert {r["line"]: r["raw"] for r in found} == {2: lines[1], 5: lines[4], 6: lines[5]}
         assert {r["file"] for r in found} == {str(inbox / "1.json")}
         reasons = {r["line"]: r["reason"] for r in found}
-        assert reasons[2] == 'does not parse: column amount: "much" is no double'
+        assert reasons[2] == 'does not parse: column amount: "much" is not a valid double'
         assert reasons[5] == reasons[6] == "does not parse"
         causes = {r["line"]: r.get("cause", "") for r in found}
-        assert (causes[2], causes[5]) == ("", "no JSON object: 42")
-        assert re.fullmatch(r"no JSON: Unexpected end-of-input.* at character \d+", causes[6])
+        assert (causes[2], causes[5]) == ("", "not a JSON object: 42")
+        assert re.fullmatch(r"malformed JSON: Unexpected end-of-input.* at character \d+", causes[6])
 
 
 def test_csv_with_missing_or_more_columns_and_with_another_header(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_csv_with_missing_or_more_columns_and_with_another_header(tmp_path: Path
         assert sorted((r["line"], r["raw"], r["reason"]) for r in found) == [
             (3, "2,eu", "does not parse: 2 columns, the schema has 3"),
             (4, "3,eu,2,extra", "does not parse: 4 columns, the schema has 3"),
-            (6, "4,eu,many", 'does not parse: column amount: "many" is no double'),
+            (6, "4,eu,many", 'does not parse: column amount: "many" is not a valid double'),
         ]
         assert len(handle.rejected("orders")) == 5
 

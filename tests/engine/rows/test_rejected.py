@@ -113,12 +113,12 @@ def test_null_keys_and_lines_that_are_no_rows_are_counted_each() -> None:
             "rows", [{"k": "a", "y": 1}, {"k": None, "y": 1}, {"k": None, "y": 1}, {"k": "a"}, {}, *broken]
         )
         assert only(d, "two") == {"k": "a", "y": 1, "n": 1}
-        told = ["does not parse"] * 3 + ['does not parse: column y: "seven" is no int']
+        told = ["does not parse"] * 3 + ['does not parse: column y: "seven" is not a valid int']
         assert sorted(reasons(d, "two")) == sorted([*told, *["key k is null"] * 3, "key y is null"])
         assert sorted(reasons(d, "named")) == sorted([*told, *["key name is null"] * 3])
         found = {r["raw"]: r.get("cause", "") for r in d.rejected("rows") if r["reason"] in told}
         assert found.keys() == set(broken)
-        assert found["no json"].startswith("no JSON: Unrecognized token 'no'")
+        assert found["no json"].startswith("malformed JSON: Unrecognized token 'no'")
         assert not any("file" in r for r in d.rejected("rows")), "they came from none of the user's"
         assert len(d.rejected("rows")) == 8, "two equal rows are two"
         # Another two of the same, in another batch, and one that only one of the tables refuses.

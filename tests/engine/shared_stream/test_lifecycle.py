@@ -199,7 +199,7 @@ def test_another_choice_than_the_first_is_refused_and_none_keeps_it(tmp_path: Pa
         home = tmp_path / str(first)
         with started(counting("one", "two", source=source, shared=first), home) as handle:
             handle.drain()
-        with pytest.raises(StateMismatch, match=f"now it has shared={not first}; nothing was changed"):
+        with pytest.raises(StateMismatch, match=f"shared={not first} does not match the state"):
             started(counting("one", "two", source=source, shared=not first), home)
         with started(counting("one", "two", source=source), home) as handle:
             handle.drain()

@@ -58,6 +58,6 @@ def test_a_row_that_the_pattern_tells_of_itself_is_not_told_again() -> None:
         {"reason": "divided", "raw": '{"b":null,"a":1.0}'},
         {"reason": "divided", "raw": '{"a":1.0,"b":null}'},
         {"reason": "no number", "raw": '{"a":2.0,"b":null}'},
-        {"reason": "no JSON", "raw": "{a"},
+        {"reason": "malformed JSON", "raw": "{a"},
     ]
     assert pattern_trace.unseen(rejected, lines) == rejected[1:]

@@ -1,4 +1,4 @@
-"""Steps of a pattern that can never come are refused, with the reason."""
+"""Steps of a pattern that can never match are refused, with the reason."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def declare(steps: kf.Pattern) -> Any:
     return stream.by("card").pattern("found", steps, within="1 hour")
 
 
-TAKEN = "step 'b' can never come: step 'x' before it is greedy and takes any row.* try: for step 'x'"
-RULED = "step 'b' can never come: kf.no 'none' before it has the same condition.* for kf.no 'none'"
+TAKEN = "step 'b' can never match: step 'x' before it is greedy and takes any row.* try: for step 'x'"
+RULED = "step 'b' can never match: kf.no 'none' before it has the same condition.* for kf.no 'none'"
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ RULED = "step 'b' can never come: kf.no 'none' before it has the same condition.
         (A >> SAME >> kf.step("b", IS_B, times="?") >> C, RULED),
         (A.then(SAME).then(B), RULED),
         (A >> SAME >> (B | C), RULED),
-        (A >> kf.step("b", IS_B, times="+", until=IS_B), "step 'b' can never come: the repetition .* until"),
+        (A >> kf.step("b", IS_B, times="+", until=IS_B), "step 'b' can never match: the repetition .* until"),
     ],
 )
 def test_a_step_that_can_never_come_is_refused(steps: kf.Pattern, said: str) -> None:

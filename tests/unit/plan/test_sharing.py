@@ -90,7 +90,9 @@ def test_the_choice_of_the_first_start_stays(tmp_path: Path) -> None:
     # A second table on a stream that is read directly.
     direct = recorded(False, "one")
     assert decided(place, declared(text, "one", "two"), **direct) == set()
-    with pytest.raises(StateMismatch, match=r"now it has shared=True; nothing was changed"):
+    with pytest.raises(
+        StateMismatch, match=r"shared=True does not match the state: .* read its source; nothing was changed"
+    ):
         decided(place, declared(text, "one", "two", shared=True), **direct)
     # A table that is left on a stream with a log, or added to it.
     logged = recorded(True, "one")

@@ -11,7 +11,9 @@ app = typer.Typer(rich_markup_mode=None)
 
 @app.callback()
 def _group() -> None:
-    """List and verify what people did to an app's state: drops, resets, savepoints, restores.
+    """List and verify the audit log of an app.
+
+    It records drops, resets, savepoints, restores and other operations on the app's state.
 
     Example: keyfold audit list
     """
@@ -19,7 +21,7 @@ def _group() -> None:
 
 @app.command("list")
 def list_(app: AppName = None, home: Home = None, json: Json = False) -> None:
-    """List what was done, oldest first: when, by whom, on which tables and batches, and why.
+    """List operations, oldest first, with user, tables and reason.
 
     Example: keyfold audit list --app shop
     """
@@ -44,9 +46,9 @@ def _cell(value: object) -> str:
 
 @app.command()
 def verify(app: AppName = None, home: Home = None, json: Json = False) -> None:
-    """Check the chain of hashes: whether a line was changed or removed after it was written.
+    """Check by a chain of hashes that no entry was changed or removed.
 
-    Exits with 1, and names the lines. Lines that were cut off at the end leave no trace.
+    Exits with 1, and names the lines. Entries removed from the end can't be detected.
 
     Example: keyfold audit verify --app shop
     """

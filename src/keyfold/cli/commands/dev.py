@@ -33,7 +33,7 @@ app = typer.Typer(rich_markup_mode=None, cls=_Commands)
 
 @app.callback()
 def _group() -> None:
-    """Run an app while you write it, a Kafka broker beside it, and load for its topics.
+    """Restart an app on changes, run a broker, generate load.
 
     Example: keyfold dev shop.py
 
@@ -55,14 +55,14 @@ def command(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Run an app while you write it, until Ctrl-C; `keyfold dev APP.py` is short for it.
+    """Run an app, and restart it when its file changes.
 
-    When its file or a module beside it changes, the app starts again within seconds, since Java stays up. If
-    the new file has an error, a column that does not exist included, the error is shown and the old app goes
-    on.
+    `keyfold dev APP.py` is a shorthand. Watches the app's file and the modules in its directory. A restart
+    takes seconds, since the JVM keeps running. If the new version has an error, such as an unknown column,
+    the error is shown and the previous version keeps running. Ctrl-C stops it.
 
-    Without --home each start reads all input again, into a temporary directory. With --json the last
-    status is printed at the end.
+    Without --home each restart reads all input again, into a temporary home. With --json the last status is
+    printed at the end.
 
     Example: keyfold dev shop.py
     """

@@ -21,7 +21,9 @@ PREFIX = "keyfold-kafka-"
 def command(
     port: Annotated[
         int | None,
-        typer.Option("--port", min=1, max=65535, help="Its port. Default: a free one.", show_default=False),
+        typer.Option(
+            "--port", metavar="PORT", min=1, max=65535, help="Default: a free port.", show_default=False
+        ),
     ] = None,
     directory: Annotated[
         str | None,
@@ -44,12 +46,12 @@ def command(
     for_: For = None,
     json: Json = False,
 ) -> None:
-    """Run Apache Kafka on this machine, until Ctrl-C: one node, on loopback only, without Docker.
+    """Run a single-node Kafka broker on this machine, without Docker.
 
-    Prints its address, to be used in kf.kafka. The first start fetches Kafka, some 45 MB. The broker ends
-    with this command, even if that is killed.
+    Prints the address for kf.kafka, and listens on the loopback interface only. The first start downloads
+    Kafka, some 45 MB. The broker stops with this command, on Ctrl-C or when the command is killed.
 
-    With --json the address is printed as a document as soon as the broker takes requests.
+    With --json the address is printed as a document as soon as the broker accepts requests.
 
     Example: keyfold dev kafka --topic orders:4
 

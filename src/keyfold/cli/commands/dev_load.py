@@ -22,14 +22,17 @@ def command(
     ] = 1_000,
     count: Annotated[
         int | None,
-        typer.Option("--count", metavar="N", min=1, help="Stop after so many.", show_default=False),
+        typer.Option("--count", metavar="N", min=1, help="Stop after this many orders.", show_default=False),
     ] = None,
     for_: For = None,
     keys: Annotated[int, typer.Option("--keys", metavar="N", min=1, help="How many customers.")] = 10_000,
     skew: Annotated[
         float,
         typer.Option(
-            "--skew", metavar="S", min=0, help="0: all alike. 1: the n-th customer orders 1/n as often."
+            "--skew",
+            metavar="S",
+            min=0,
+            help="0: all order equally often. 1: the n-th customer 1/n as often.",
         ),
     ] = 1.0,
     late: Annotated[
@@ -39,17 +42,18 @@ def command(
         str, typer.Option("--late-by", metavar="TIME", help="How late they are at most.")
     ] = "30 minutes",
     bad: Annotated[
-        float, typer.Option("--bad", metavar="SHARE", min=0, max=1, help="Share that do not parse.")
+        float, typer.Option("--bad", metavar="SHARE", min=0, max=1, help="Share of malformed messages.")
     ] = 0.001,
     seed: Annotated[
-        int | None, typer.Option("--seed", help="Repeats the same orders.", show_default=False)
+        int | None, typer.Option("--seed", metavar="N", help="Makes a run reproducible.", show_default=False)
     ] = None,
     json: Json = False,
 ) -> None:
-    """Send generated orders to a topic, until Ctrl-C: JSON, keyed by customer.
+    """Send generated orders to a topic until Ctrl-C.
 
-    Some customers order far more than others, some orders are late, and some messages are malformed. The
-    columns: id string, customer string, region string, product string, amount double, at timestamp.
+    Messages are JSON; the key is the customer. Some customers order far more than others, some orders are
+    late, and some messages are malformed. The columns: id string, customer string, region string,
+    product string, amount double, at timestamp.
 
     Example: keyfold dev load 127.0.0.1:9092 --topic orders:4 --rate 5000 --for 1m
     """

@@ -28,7 +28,9 @@ Batches = Annotated[
 
 @app.callback()
 def _group() -> None:
-    """List, show and replay late rows, which arrived after their windows had closed.
+    """List, show and replay late rows.
+
+    A row is late if it arrived after its windows had closed.
 
     Example: keyfold late list shop.per_minute
 
@@ -40,8 +42,8 @@ def _group() -> None:
 def list_(name: TableName, home: Home = None, json: Json = False) -> None:
     """List the batches that have late rows.
 
-    How many, how late the latest one was, and whether they were replayed: partly if some were late in a step
-    before the windows, partly-expired if the windows of some were no longer kept.
+    Shows how many, how late the latest was, and whether they were replayed: "partly" if some were late in a
+    step before the windows, "partly-expired" if the windows of some were no longer kept.
 
     Example: keyfold late list shop.per_minute
     """

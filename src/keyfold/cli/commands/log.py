@@ -30,7 +30,9 @@ OlderThan = Annotated[
 
 @app.callback()
 def _group() -> None:
-    """Show, verify, prune and compact the log of a table or a stream: rows and side outputs, batch by batch.
+    """Show, verify, prune and compact the log of a table or stream.
+
+    The log has the changes and side outputs of each batch.
 
     Example: keyfold log show shop.region_totals
     """
@@ -38,8 +40,9 @@ def _group() -> None:
 
 @app.command()
 def show(name: TableName, limit: Newest = None, home: Home = None, json: Json = False) -> None:
-    """List the batches in a table's log: rows by kind, files and their size. Merged batches are one line.
+    """List the batches in a table's log.
 
+    Shows the rows by kind, the files and their size. Merged batches are shown in one line.
     Changes that all followers have read are removed, and counted in the totals of removed batches.
 
     Example: keyfold log show shop.region_totals --limit 10
@@ -61,7 +64,9 @@ def show(name: TableName, limit: Newest = None, home: Home = None, json: Json = 
         output.say(f"the newest {len(shown):,} of {len(found):,} batches; omit --limit for all")
     if known.upto >= 0:
         counted = ", ".join(f"{formatting.count(n)} {kind}" for kind, n in known.counts.items() if n)
-        output.say(f"changes up to batch {known.upto} were read by all and removed: {counted or 'no rows'}")
+        output.say(
+            f"removed after all followers had read them, up to batch {known.upto}: {counted or 'no rows'}"
+        )
 
 
 def _lines(log: TableLog) -> Iterator[list[Manifest]]:
@@ -154,7 +159,7 @@ def prune(name: TableName, older_than: OlderThan = None, home: Home = None, json
 
 @app.command()
 def compact(name: TableName, home: Home = None, json: Json = False) -> None:
-    """Merge the many small files of a table's old batches into a few large ones.
+    """Merge small files of old batches into a few large ones.
 
     What followers and other commands read does not change. The app must not be running. The newest ten
     batches stay as they are; so do batches that are large already.

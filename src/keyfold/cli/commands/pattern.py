@@ -13,7 +13,7 @@ app = typer.Typer(rich_markup_mode=None)
 
 @app.callback()
 def _group() -> None:
-    """Explain patterns.
+    """Trace how a pattern matches rows.
 
     Example: keyfold pattern explain fraud.py card_testing --rows rows.json
     """

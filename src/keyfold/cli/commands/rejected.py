@@ -24,7 +24,9 @@ def command(
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Print rejected rows with reason and raw text, and file and line if they are known.
+    """Print rejected rows with the reason and the raw text.
+
+    Rows of files have the file and, where it is known, the line; Kafka messages have partition and offset.
 
     Example: keyfold rejected shop.orders --limit 10
     """
@@ -41,7 +43,7 @@ def command(
     )
     tail.show(rows, limit, json, columns, lambda row: [_cell(row, name) for name in columns], ("batch",))
     for stream in streams:
-        output.say(f"{stream} has rejected rows of its own: keyfold rejected {stream}")
+        output.say(f"stream {stream} also has rejected rows: keyfold rejected {stream}")
 
 
 def _cell(row: dict[str, Any], name: str) -> Any:

@@ -33,11 +33,11 @@ def command(
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Change the number of partitions of a table's state, so that more cores can share it.
+    """Change the number of partitions of a table's state.
 
-    The app must be stopped. The new state is written beside the old one and compared with it, every key,
-    before it takes its place; if anything differs, nothing is changed. Declare the same number afterwards, or
-    leave partitions= out. With --plan the app may run.
+    With more partitions, more cores can work on a table. The app must be stopped. The new state is compared
+    with the old one, key by key, before it replaces it; if anything differs, nothing is changed. Declare the
+    same number afterwards, or leave partitions= out. With --plan the app may run.
 
     Example: keyfold rescale shop.totals 8 --why "more cores"
     """

@@ -20,12 +20,12 @@ def command(
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Reset a table, so that the next start rebuilds it from the first row of its sources.
+    """Delete a table's state and view; the next start rebuilds them.
 
-    Deletes its state, view and side outputs; the next start reads what its sources still have. Use it after a
-    checkpoint was damaged, or to change the definition. Other tables stay as they are; tables that read this
-    one contain its rows, and must be reset with it. The deletion is recorded in audit.jsonl in the app's
-    home.
+    Deletes the side outputs too. The next start reads the sources from their first row, as far as they still
+    have it. Use it after a checkpoint was damaged, or to change the definition. Other tables stay as they
+    are; tables that read this one contain its rows, and must be reset with it. The deletion is recorded
+    in audit.jsonl in the app's home.
 
     Example: keyfold reset shop.totals --why "disk failure"
     """

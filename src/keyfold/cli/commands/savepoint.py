@@ -23,9 +23,9 @@ Tables = Annotated[
 
 @app.callback()
 def _group() -> None:
-    """Make savepoints of an app's state, go back to one, clone it, or move it as one file.
+    """Create, restore, clone and export savepoints of an app.
 
-    A savepoint has state, source positions, logs and views of all tables at one moment.
+    A savepoint is a consistent copy of the state, source positions, logs and views of all tables.
 
     Example: keyfold savepoint create before-upgrade
     """
@@ -35,23 +35,21 @@ def _group() -> None:
 def create(
     name: Name,
     tables: Tables = None,
-    live: Annotated[
-        bool, typer.Option("--live", help="While the app runs, between two batches of each table.")
-    ] = False,
+    live: Annotated[bool, typer.Option("--live", help="Create it while the app runs.")] = False,
     state: Annotated[
         bool,
-        typer.Option("--state", help="Read its state back, and record how many rows it has and a checksum."),
+        typer.Option("--state", help="Read the state back, and record its number of rows and a checksum."),
     ] = False,
     app: AppName = None,
     why: Why = None,
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Make a savepoint.
+    """Create a savepoint.
 
     Without --live the app must be stopped. On a local disk the savepoint shares its files with the home, so
-    that it takes no space until the home has moved on. A live one always has --state; without --live that
-    starts Spark.
+    that it uses additional space only for files that the home later removes. --live implies --state;
+    without --live, --state starts Spark.
 
     Example: keyfold savepoint create before-upgrade --live
     """
@@ -108,7 +106,7 @@ def list_(app: AppName = None, home: Home = None, json: Json = False) -> None:
 
 @app.command()
 def show(name: Name, app: AppName = None, home: Home = None, json: Json = False) -> None:
-    """Show what a savepoint has: tables, batches, watermarks, size.
+    """Show the tables, batches, watermarks and size of a savepoint.
 
     Example: keyfold savepoint show before-upgrade
     """
@@ -137,10 +135,10 @@ def restore(
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Put an app, or some of its tables, back to a savepoint.
+    """Restore an app, or some of its tables, to a savepoint.
 
-    The app must be stopped. Its next start processes what its sources have received since then again. What
-    the app has now becomes a savepoint of its own first, so that a restore can be undone.
+    The app must be stopped. Its next start processes the input since the savepoint again. A savepoint of the
+    present state is created first, so that you can undo the restore.
 
     Example: keyfold savepoint restore before-upgrade --why "bad deploy"
     """
@@ -154,12 +152,12 @@ def restore(
         wanted = dialog.tables_of(place, tables)
         dialog.refuse_running(place, "stop it first: a restore replaces its state")
         if not yes:
-            ask(f"Put {', '.join(wanted) or place.path.name} back to savepoint {name}?")
+            ask(f"Restore {', '.join(wanted) or place.path.name} to savepoint {name}?")
         with dialog.progress() as told:
             entry = restoring.restore(place, name, wanted, why, told)
         if json:
             output.json_document({"app": place.path.name, **entry})
             return
-        print(f"{place.path.name}: back to savepoint {name}; the next start goes on from there")
+        print(f"{place.path.name}: restored to savepoint {name}; the next start continues from there")
         if entry["undo"]:
-            output.say(f"what it was before is savepoint {entry['undo']}")
+            output.say(f"to undo this, restore savepoint {entry['undo']}")

@@ -67,7 +67,7 @@ def clone(
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Make another app from a savepoint: the same state and position under another name.
+    """Create another app from a savepoint.
 
     Declare the new app as kf.App("APP") with the same tables, and with sinks of its own.
 
@@ -88,7 +88,7 @@ def clone(
 
 
 def prune(
-    keep: Annotated[int, typer.Option("--keep", min=0, help="How many of the newest stay.")],
+    keep: Annotated[int, typer.Option("--keep", metavar="N", min=0, help="Keep the newest N.")],
     older_than: Annotated[
         str | None,
         typer.Option(
@@ -141,7 +141,7 @@ def export(
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Write a savepoint into one file.
+    """Write a savepoint to one file.
 
     Example: keyfold savepoint export before-upgrade shop.savepoint
     """
@@ -158,12 +158,12 @@ def export(
 def import_(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file of an export.", show_default=False)],
     name: Annotated[
-        str | None, typer.Option("--name", help="Another name for the savepoint.", show_default=False)
+        str | None, typer.Option("--name", metavar="NAME", help="Another name for it.", show_default=False)
     ] = None,
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Take a savepoint from a file into a home, where it can be restored or cloned.
+    """Import an exported savepoint into a home, to restore or clone it.
 
     Example: keyfold savepoint import shop.savepoint
     """

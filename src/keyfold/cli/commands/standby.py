@@ -9,11 +9,12 @@ from keyfold.cli.options import AppFile, Home, Json
 def command(
     app: AppFile, master: Master = None, set_: Set = None, home: Home = None, json: Json = False
 ) -> None:
-    """Stand by with Spark up, and run the app as soon as the process that runs it has ended.
+    """Take over an app as soon as the process that runs it ends.
 
-    On the same machine a process that has ended, however it did, is noticed within a second. On another
-    machine, with a home that both can write, a process that was killed is replaced when its lease is over
-    (lease_seconds). If no process runs the app, it starts at once. Run the same code as the other process.
+    Starts Spark and waits. On the same machine it takes over within a second after the other process has
+    ended, for whatever reason. On another machine, with a home that both can write, it takes over from a
+    killed process when the lease expires (lease_seconds). If no process runs the app, it starts the app at
+    once. Run the same code as the other process.
 
     Example: keyfold standby shop.py --home hdfs://host/keyfold
     """

@@ -27,9 +27,10 @@ def command(
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Compare every row of the views with the state and, as far as it reaches back, with the log.
+    """Compare the views with the state and the log, row by row.
 
-    The app must be stopped. Exits with 1 if a view differs, and names keys.
+    The log is compared as far as it reaches back. The app must be stopped. Exits with 1 if a view differs,
+    and names the keys.
 
     Example: keyfold verify shop.py --repair
     """
@@ -120,6 +121,6 @@ def _show(found: Verified, repaired: bool) -> None:
             continue
         for one in differences:
             key = ", ".join(f"{name}={value!r}" for name, value in one.key.items())
-            output.say(f"{found.table}: row {key} {one.problem}, says the {side}")
+            output.say(f"{found.table}: row {key} {one.problem}, according to the {side}")
     if repaired:
         output.say(f"{found.table}: the view was rebuilt")

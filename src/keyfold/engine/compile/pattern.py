@@ -90,5 +90,5 @@ def _hinted(expression: Expr | None, steps: Iterable[str]) -> Iterator[None]:
         named = next((n for n in steps if re.search(rf"\b{n}\.", expr_words(expression or ""))), None)
         if error.hint is not None or named is None:
             raise
-        rows = f"{named} is an array of rows: {named}[0].x is of the first one, array_avg({named}.x) of all"
+        rows = f"{named} is an array of rows: {named}[0].x for the first, array_avg({named}.x) for all"
         raise BadExpression(error.what, where=error.where, given=error.given, hint=rows) from None

@@ -52,7 +52,7 @@ def _output(context: Context, process: ProcessSpec) -> Any:
         schema: Any = StructType.fromDDL(process.output)
     except PySparkException as error:
         raise BadExpression(
-            f"the output is not a schema Spark can read: {plain(str(error))}",
+            f"Spark can't parse the schema in output: {plain(str(error))}",
             where=where,
             given=process.output,
             hint='name and type of each column: "customer string, score double"',

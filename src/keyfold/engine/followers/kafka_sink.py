@@ -80,11 +80,11 @@ class KafkaSinkFollower(Follower):
             try:
                 self._producer.write(manifest.batch, lambda: self._records(manifest))
                 if told:
-                    _LOG.warning("topic %s is written again", self._topic)
+                    _LOG.warning("topic %s can be written again", self._topic)
                 return
             except Retry as reason:
                 if not told:
-                    _LOG.warning("topic %s can't be written now, trying on: %s", self._topic, reason)
+                    _LOG.warning("topic %s can't be written now, retrying: %s", self._topic, reason)
                     told = True
             if self.closing():
                 raise Abandoned

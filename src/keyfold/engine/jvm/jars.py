@@ -116,16 +116,16 @@ def _unavailable(what: str, jars: list[Jar], place: Path, printed: str) -> JarsM
     reasons = [line.strip() for line in printed.splitlines() if "Exception" in line or "not found" in line]
     names = ", ".join(jar.module for jar in jars)
     return JarsMissing(
-        f"the jars of {what} are not here, and could not be fetched",
+        f"the jars of {what} are missing, and could not be downloaded",
         given=(reasons or printed.strip().splitlines() or ["no output of the resolver"])[-1],
-        hint=f"fetch them where there is a network, from Maven Central or your mirror ({IVY_SETTINGS} names "
-        f"the mirror's settings), and put them into {place}: {names}",
+        hint="download them on a machine with a network, from Maven Central or your mirror "
+        f"({IVY_SETTINGS} names its settings file), and put them into {place}: {names}",
     )
 
 
 def _other(what: str, jar: Jar, place: Path) -> JarsMissing:
     return JarsMissing(
-        f"a jar of {what} differs from the one that was pinned",
+        f"a jar of {what} does not match its pinned checksum",
         given=f"{jar.module}, whose SHA-256 is not {jar.digest}",
         hint=f"check the repository it came from, or put the right {jar.file} into {place}",
     )

@@ -139,7 +139,7 @@ def _python_store(found: dict[str, str], store: str, names: tuple[str, ...]) -> 
         raise BadOption(
             "Kafka's client for Python reads certificates and keys as PEM files",
             given=f"{store}.type={kind}",
-            hint=f"{' and '.join(names)} in place of {store}.location; they count for Spark's client too",
+            hint=f"{' and '.join(names)} in place of {store}.location; Spark's client uses them too",
         )
     found.update(dict.fromkeys(names, file))
 
@@ -155,7 +155,7 @@ def _java_sasl(found: dict[str, str]) -> None:
         return
     if mechanism not in _MODULES:
         raise BadOption(
-            "a user name for Kafka needs the mechanism it logs in with",
+            "sasl.username needs a supported sasl.mechanism",
             given=f"sasl.mechanism={mechanism or None}",
             hint="one of: " + ", ".join(_MODULES),
         )
@@ -172,5 +172,5 @@ def _read(name: str, file: str) -> str:
     try:
         return Path(file).expanduser().read_text("ascii")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no PEM file"
+        reason = error.strerror if isinstance(error, OSError) else "it is not a PEM file"
         raise BadOption(f"{name} can't be read: {reason}", given=file) from None

@@ -38,7 +38,7 @@ def use(spark: Any) -> None:
     if not _loaded(spark):
         raise RunError(
             "this Spark session has no Kafka connector",
-            hint="start the app by app.start(spark=...), which adds it, or add it to the session: "
+            hint="start the app with app.start(spark=...), which adds it, or add it to the session: "
             + ", ".join(jar.module for jar in jars.listed(JARS)),
         )
     spark._jvm.java.lang.Thread.currentThread().setContextClassLoader(_class_loader(spark))

@@ -78,7 +78,7 @@ def _meaning(error: Any, topic: str) -> RunError | None:
         hint = "check user name, password and certificates: docs/how-to/kafka-secure.md"
         return RunError(f"the brokers of topic {topic} refused the login", given=reason, hint=hint)
     if name in _FORBIDDEN:
-        hint = "the user needs to write the topic, its transactional id, and its group"
+        hint = "allow the user to write to the topic, and to use its transactional id and its group"
         return RunError(f"the user is not allowed to write to topic {topic}", given=reason, hint=hint)
     if (
         "COORDINATOR" in name

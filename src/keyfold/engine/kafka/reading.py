@@ -147,7 +147,7 @@ def _messages(consumer: Any, topic: str, follow: bool) -> Iterator[Any]:
 
 def _no_changes(topic: str, message: Any) -> RunError:
     return RunError(
-        f"topic {topic} has a message that is no change of a table",
+        f"topic {topic} has a message that is not a table's change",
         given=f"partition {message.partition()}, offset {message.offset()}: no header _op and _batch",
         hint="read_changes reads what table.to(kf.kafka(...)) or history=kf.kafka(...) has written",
     )

@@ -14,7 +14,7 @@ def parsed(text: str) -> tuple[str, int]:
     """`orders:4` as a name and a number of partitions, which is 1 if it is left out."""
     name, _, number = text.partition(":")
     if not name or (number and not number.isdecimal()) or number == "0":
-        raise BadOption("not a topic", given=text, hint="orders, or orders:4 for four partitions")
+        raise BadOption("not the name of a topic", given=text, hint="orders, or orders:4 for four partitions")
     return name, int(number or 1)
 
 

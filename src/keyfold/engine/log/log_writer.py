@@ -73,7 +73,7 @@ class LogWriter:
             raise HomeLocked(
                 f"another process has published batch {batch} of {self._table}",
                 given=self._log.file(batch),
-                hint="let one process run the app",
+                hint="run the app in one process only",
             )
         self.newest = batch
         reached(FaultPoint.BATCH_PUBLISHED, table=self._table, batch=batch)

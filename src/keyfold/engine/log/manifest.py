@@ -132,7 +132,7 @@ def readable(file: object) -> Iterator[None]:
     try:
         yield
     except (ValueError, LookupError, TypeError) as error:
-        raise damaged(file, f"it is no manifest: {error}") from None
+        raise damaged(file, f"not a manifest: {error}") from None
 
 
 def require_layout(file: object, document: Mapping[str, Any]) -> None:

@@ -91,7 +91,7 @@ class MergedRanges:
             raise HomeLocked(
                 f"another process has merged batches {of}",
                 given=StoredFile(self._storage, of.file),
-                hint="let one process work on the app's home",
+                hint="run one command at a time on the app's home",
             )
         self.changed()
         return of

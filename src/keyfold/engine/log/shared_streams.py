@@ -119,10 +119,10 @@ def _refuse_realtime(stream: Source, tables: list[TableSpec]) -> None:
 
 def _refuse_other_choice(app: str, stream: Source, begun: list[str], is_shared: bool) -> None:
     tables = [f"{app}.{name}" for name in begun]
-    reads = "the log of stream" if is_shared else "the source of stream"
+    reads = "its log" if is_shared else "its source"
     given = "shared=False" if is_shared else "history=..." if stream.history_ms is not None else "shared=True"
     raise StateMismatch(
-        f"tables have read {reads} {stream.name} since they began, and now it has {given}; "
+        f"{given} does not match the state: the tables of stream {stream.name} read {reads}; "
         "nothing was changed",
         where=stream.site,
         given=", ".join(tables),

@@ -74,8 +74,8 @@ def late(log: TableLog, batches: Collection[int] | None = None) -> Iterator[dict
 def kind_of(reason: str) -> str:
     """A reason without the row's own values, numbers and times, as the kernel counts them.
 
-    >>> kind_of('does not parse: column amount: "much" is no double')
-    'does not parse: column amount: ... is no double'
+    >>> kind_of('does not parse: column amount: "much" is not a valid double')
+    'does not parse: column amount: ... is not a valid double'
     """
     return OWN_VALUES.sub("...", reason)
 

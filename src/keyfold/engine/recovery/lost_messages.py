@@ -46,9 +46,9 @@ def failure(app: str, table: str, batch: int | None, stream: str | None, given: 
         table=table,
         batch=batch,
         given=given,
-        hint="to go on without them, declare on_data_loss='warn'; or `keyfold reset "
-        f"{app}.{table}{readers}`, after which it starts from the first message that is left; messages stay "
-        "for as long as the topic's retention says",
+        hint="to continue without them, declare on_data_loss='warn'; or `keyfold reset "
+        f"{app}.{table}{readers}`, after which it starts from the oldest message in the topic; the topic's "
+        "retention decides how long messages are kept",
     )
 
 

@@ -89,7 +89,7 @@ def _bad_row(failure: _Failure) -> QueryFailed | None:
     if bad is None:
         return None
     return failure.explained(
-        f"a row can't be used, and on_error is 'fail': {bad[1]}",
+        f"a row can't be processed, and on_error is 'fail': {bad[1]}",
         given=bad[2],
         hint="correct the row, or declare on_error='reject' to send such rows to the rejected rows",
     )

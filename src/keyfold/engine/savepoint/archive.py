@@ -28,7 +28,7 @@ def export(place: AppHome, name: str, target: Path, progress: Progress) -> Savep
     """Writes a savepoint into one file, which must not exist."""
     savepoint, storage = Savepoints(place).find(name), Savepoints(place).storage(name)
     if target.exists():
-        raise BadOption("the file exists", given=target, hint="another name")
+        raise BadOption("the file already exists", given=target, hint="another name")
     verify.require_whole(savepoint, storage, progress)
     temporary = temporary_beside(target)
     try:
@@ -134,7 +134,7 @@ def _manifest(tar: tarfile.TarFile, source: Path) -> Savepoint:
 
 def _damaged(source: Path, why: str) -> SavepointUnusable:
     return SavepointUnusable(
-        f"{source} is not a whole savepoint: {why}; nothing was changed",
+        f"{source} is not a complete savepoint: {why}; nothing was changed",
         given=source,
         hint="copy the file again, or export the savepoint again",
     )

@@ -58,7 +58,7 @@ def _require_new(target: AppHome) -> None:
     found = target.storage.list()
     if "app.json" in found and _INTENT not in found:
         raise BadOption(
-            f"the home has an app {target.path.name}",
+            f"the home already has an app {target.path.name}",
             given=target.storage.uri().removeprefix("file://"),
             hint="another name, or another home: --to-home DIR",
         )

@@ -91,7 +91,7 @@ def decode(content: bytes, file: object) -> Savepoint:
         )
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise SavepointUnusable(
-            f"{file} is damaged: it is no manifest of a savepoint: {error}",
+            f"{file} is damaged: not a savepoint manifest: {error}",
             given=file,
             hint="restore the file from a backup, or delete the savepoint: keyfold savepoint delete NAME",
         ) from None

@@ -113,6 +113,5 @@ def _failed(place: AppHome, table: str, error: Exception) -> RunError:
     return RunError(
         f"Spark can't change the number of partitions of {place.path.name}.{table}; nothing was changed",
         given=plain(str(error)).splitlines()[0][:300],
-        hint="the state of joins of streams can't be read back and compared after it; otherwise, "
-        "spark.log has more",
+        hint="tables that join streams can't be rescaled; for other tables, spark.log has more",
     )

@@ -73,8 +73,7 @@ def _tables(place: AppHome, savepoint: Savepoint, wanted: Sequence[str]) -> list
         others = [reader for reader in table_removal.with_readers(place, table)[1:] if reader not in found]
         if others:
             raise BadOption(
-                f"{table} is read by {', '.join(others)}, whose state has rows that it has after the restore "
-                "not made yet",
+                f"{table} is read by {', '.join(others)}, whose state contains later rows of it",
                 given=", ".join(found),
                 hint=f"restore them together: {' '.join([*found, *others])}",
             )

@@ -28,7 +28,7 @@ def check(spec: AppSpec, place: AppHome) -> None:
         if declared[: len(written)] != written:
             differs = next((n for n, w in enumerate(written) if declared[n : n + 1] != [w]), 0)
             raise StateMismatch(
-                f"the rows of stream {stream.name} were changed after they were folded; nothing was changed",
+                f"the rows of stream {stream.name} differ from those already folded; nothing was changed",
                 where=stream.site,
                 given=f"row {differs + 1} was {written[differs]}",
                 hint="add rows at the end only; or start from scratch in another home (--home DIR)",

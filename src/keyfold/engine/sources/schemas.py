@@ -45,7 +45,7 @@ def parsed(ddl: str, what: str, where: object, example: str) -> Any:
         schema: Any = StructType.fromDDL(ddl)
     except PySparkException as error:
         raise BadExpression(
-            f"the schema of {what} is not one Spark can read: {plain(str(error))}",
+            f"Spark can't parse the schema of {what}: {plain(str(error))}",
             where=where,
             given=ddl,
             hint=f'name and type of each column: "{example}"',

@@ -34,7 +34,7 @@ _FATAL: Final = {
     "AuthorizationException": "the brokers do not let this user read the topic",
     "ConfigException": "Kafka's client does not accept its settings",
     "InvalidTopicException": "the brokers do not accept the name of the topic",
-    "PatternSyntaxException": "pattern is no regular expression",
+    "PatternSyntaxException": "pattern is not a valid regular expression",
     "JaasException": "Kafka's client does not accept sasl.jaas.config",
 }
 

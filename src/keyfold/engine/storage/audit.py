@@ -72,7 +72,7 @@ def breaks(storage: Storage) -> list[Break]:
     for number, line in enumerate(_read(storage).splitlines(), 1):
         parsed = _parsed(line)
         if parsed is None:
-            found.append(Break(number, "is no entry"))
+            found.append(Break(number, "is not an entry"))
         elif parsed.get("previous") != last:
             found.append(Break(number, "does not follow from the line before, which was changed or removed"))
         last = _hash(line)

@@ -104,8 +104,8 @@ def _refuse_open_end(compiled: Automaton, where: object) -> None:
     for transition in accepting:
         if transition.disabled_by_next:
             name = compiled.conditions[transition.disabled_by_next[0]].name
-            problem = f"the pattern may end with kf.no {name!r} as its very next row, which may never come"
-            hint = "a step after it that must come, or >> kf.no(...) with within"
+            problem = f"the pattern may end with kf.no {name!r} as its very next row, which may never arrive"
+            hint = "a mandatory step after it, or >> kf.no(...) with within"
             raise BadOption(problem, where=where, hint=hint)
 
 

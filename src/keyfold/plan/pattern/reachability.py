@@ -81,4 +81,4 @@ def _refuse(made: Automaton, siblings: Sequence[Transition], transition: Transit
     else:
         why = "the repetition that it is in ends, by until, with each row that fits it"
         hint = f"an until= that is not the condition of {step.name!r}"
-    raise BadOption(f"step {step.name!r} can never come: {why}", where=step.site or where, hint=hint)
+    raise BadOption(f"step {step.name!r} can never match: {why}", where=step.site or where, hint=hint)

@@ -88,7 +88,11 @@ def expression(value: object, what: str, where: object = None) -> Expr:
         if hasattr(value, "_jc"):
             return ColumnExpression(value)
         # Spark Connect's, which has no JVM expression that the kernel could use.
-        raise BadExpression(f"{what} is a Spark Column without a JVM", where=where, hint=AS_TEXT)
+        raise BadExpression(
+            f"{what} is a Spark Column of a Connect session, which is not supported",
+            where=where,
+            hint=AS_TEXT,
+        )
     if callable(value):
         return function(value, 0, what, where)
     hint = f"Spark SQL as a string{f': {str(value)!r}' if isinstance(value, int | float) else ''}"

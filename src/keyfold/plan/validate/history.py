@@ -16,7 +16,7 @@ def history_options(history: str | timedelta | Connector | None, where: object) 
     if not isinstance(history, Connector):
         return {"history_ms": length(history, "history", where)}
     if history.kafka is None:
-        problem = "history is a time, or a topic of Kafka"
+        problem = "history must be a duration or a Kafka topic"
         hint = 'history="30 days", or history=kf.kafka("host:9092", topic="totals")'
         raise BadOption(problem, where=where, given=f"kf.{history.kind}(...)", hint=hint)
     kafka.check_sink(history, history.kafka, where)

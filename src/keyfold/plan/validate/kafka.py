@@ -68,7 +68,7 @@ def check_sink(sink: Connector, kafka: KafkaTopics, where: object) -> None:
         raise BadOption(problem, where=where, given=f"format={sink.format!r}", hint="format='json'")
     unset = KafkaTopics(kafka.servers, kafka.topics, delivery=kafka.delivery, wait_ms=kafka.wait_ms)
     if kafka != unset:
-        problem = "a sink has no start, metadata, key_format, tombstones or on_data_loss: a source has"
+        problem = "start, metadata, key_format, tombstones and on_data_loss are options of a source"
         raise BadOption(problem, where=where, given=kafka.subject, hint="leave them out")
     others = [name for name, _ in sink.options if not name.startswith("kafka.")]
     if others:

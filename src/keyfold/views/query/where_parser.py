@@ -228,6 +228,8 @@ class _Parser:
             return _Literal(None if word == "null" else word == "true")
         if word in ("date", "timestamp", "timestamp_ntz") and self._token.kind == "text":
             return self._operand()
+        if self._is("("):
+            self._refuse(token.at, f"calls {token.text}(...), and filters have no functions")
         return filters.column_of(token.text, self._schema)
 
     def _number(self) -> _Literal:

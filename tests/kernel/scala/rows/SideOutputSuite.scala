@@ -33,10 +33,10 @@ class SideOutputSuite extends munit.FunSuite {
   test("a rejected row has its reason, text, stream and place, and nothing else") {
     val place = FileLocation("/in/a.json", line = Some(3))
     val side = sent(
-      SideOutput.rejected("does not parse", "{\u0000ä", Some("orders"), Some("no JSON"), Some(place)))
+      SideOutput.rejected("does not parse", "{\u0000ä", Some("orders"), Some("malformed JSON"), Some(place)))
     assertEquals(SideOutput.kind(side), SideOutput.Rejected)
     assertEquals(Seq("reason", "raw", "stream", "cause", "file").map(text(side, _)),
-      Seq("does not parse", "{\u0000ä", "orders", "no JSON", "/in/a.json"))
+      Seq("does not parse", "{\u0000ä", "orders", "malformed JSON", "/in/a.json"))
     assertEquals(Seq("line", "byte", "event_time", "watermark", "count").map(long(side, _)),
       Seq(Some(3L), None, None, None, None))
     assert(!SideOutput.isReplayed(side) && !SideOutput.isPartialCount(side))

@@ -38,7 +38,7 @@ object SparkAggregates {
 
   private def requireAggregate(o: NamedExpression): Unit =
     if (!o.exists(_.isInstanceOf[AggregateExpression])) throw new RefusedException(
-      s"${o.name} is no aggregate: say how the rows of a key become one value, as in max(...)")
+      s"${o.name} is not an aggregate: it must turn the rows of a key into one value, as max(...) does")
 
   /** count(distinct a, b), which Spark's streams refuse, as the size of the set of (a, b) without nulls. */
   private def distinctAsSet(e: Expression): Expression = e.transformUp {

@@ -64,7 +64,7 @@ private class UserFoldAnalysis(
     val e = in(s"zero of $name") {
       val found = scope.select(Seq(c.as(name))).exprs.head
       if (found.references.nonEmpty)
-        throw new RefusedException("a zero may not look at the row; it is the state before the first one")
+        throw new RefusedException("zero can't use the row's columns: it is the state before the first row")
       found
     }
     if (e.dataType == NullType) throw new RefusedException(
@@ -109,6 +109,10 @@ private object UserFoldAnalysis {
   def in[T](part: String)(body: => T): T = try body catch {
     case r: RefusedException if r.getMessage != InternalColumns.NeedsClock =>
       throw new RefusedException(s"in $part: ${r.getMessage}")
+    case a: AnalysisException if Option(a.getCondition).exists(_.startsWith("UNRESOLVED_COLUMN.")) =>
+      val near = Option(a.getMessageParameters.get("proposal")).fold("")(names => s"; one of: $names")
+      throw new RefusedException(
+        s"in $part: there is no column ${a.getMessageParameters.get("objectName")}$near")
     case a: AnalysisException =>
       throw new RefusedException(s"in $part: ${RowError.reason(a).replaceFirst("^\\[[A-Z_.]+\\] ", "")}")
   }

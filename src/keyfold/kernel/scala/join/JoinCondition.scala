@@ -44,15 +44,15 @@ class JoinCondition(names: Seq[String], sides: Seq[LocalRelation], val expressio
   private def check(): Unit = Join(sides.head, sides(1), Inner, Some(expression), JoinHint.NONE) match {
     case SparkStreamingJoin(join) =>
       join.leftKeys.zip(join.rightKeys).foreach { case (l, r) => checkKey(l, r) }
-    case _ => throw new RefusedException("the condition has nothing that is equal on both sides, by which " +
-      s"rows are matched; add an equality, as in ${names.head}.x = ${names(1)}.y")
+    case _ => throw new RefusedException("the condition needs at least one equality between the two " +
+      s"streams, such as ${names.head}.x = ${names(1)}.y")
   }
 
   private def checkKey(left: Expression, right: Expression): Unit = {
     val (l, r) = (withoutImplicitCast(left), withoutImplicitCast(right))
     if (!DataType.equalsIgnoreNullability(l.dataType, r.dataType))
       throw new RefusedException(s"${text(l)} is ${l.dataType.sql} and ${text(r)} is ${r.dataType.sql}: " +
-        "what is compared must be of one type; cast one of them")
+        "both must have the same type; cast one of them")
     if (!UnsafeRowUtils.isBinaryStable(l.dataType))
       throw new RefusedException(s"${text(l)} has a collation (${l.dataType.sql}), under which equal texts " +
         "have different bytes; compare lower(...) or another plain text")

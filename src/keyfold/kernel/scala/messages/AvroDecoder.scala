@@ -29,7 +29,7 @@ private class AvroDecoder(format: MessageFormat) extends MessageDecoder {
       case bad: BadMessage => throw bad
       case e @ (_: java.io.IOException | _: AvroRuntimeException | _: IndexOutOfBoundsException) =>
         val why = Option(e.getMessage).getOrElse("it ends too early")
-        throw BadMessage("does not parse", Some(s"no Avro record of its schema: $why"))
+        throw BadMessage("does not parse", Some(s"not a record of its Avro schema: $why"))
     }
     if (!reused.isEnd) throw BadMessage("does not parse", Some("bytes are left after the Avro record"))
     row

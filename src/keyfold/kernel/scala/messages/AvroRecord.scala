@@ -23,7 +23,7 @@ private class BoundedAvro(val decoder: BinaryDecoder, length: Int) {
 
   def fixed(size: Long): Array[Byte] = {
     if (size < 0 || size > length)
-      throw BadMessage("does not parse", Some(s"no Avro record: a length of $size"))
+      throw BadMessage("does not parse", Some(s"not an Avro record: a length of $size"))
     val found = new Array[Byte](size.toInt)
     decoder.readFixed(found)
     found
@@ -31,7 +31,7 @@ private class BoundedAvro(val decoder: BinaryDecoder, length: Int) {
 
   def items(count: Long): Int = {
     if (count < 0 || count > mostItems)
-      throw BadMessage("does not parse", Some(s"no Avro record: $count items"))
+      throw BadMessage("does not parse", Some(s"not an Avro record: $count items"))
     count.toInt
   }
 }
@@ -58,7 +58,7 @@ private object AvroRecord {
 
   private def record(written: Schema, wanted: StructType, path: String): AvroRecord = {
     if (written.getType != Type.RECORD)
-      throw BadMessage(s"the Avro schema is no record but ${written.getType.getName}")
+      throw BadMessage(s"the Avro schema is not a record but ${written.getType.getName}")
     val fields = written.getFields.asScala.map { field =>
       val at = wanted.fields.indexWhere(_.name.equalsIgnoreCase(field.name))
       if (at < 0) ((in: BoundedAvro) => { skip(field.schema, in); null }: Any, -1)
@@ -161,12 +161,12 @@ private object AvroRecord {
     if (bytes.isEmpty) throw BadMessage(s"does not parse: column $path: a decimal of no bytes")
     val found = Decimal(new java.math.BigDecimal(new java.math.BigInteger(bytes), scale))
     if (found.changePrecision(wanted.precision, wanted.scale)) found
-    else throw BadMessage(s"""does not parse: column $path: "$found" is no ${wanted.sql.toLowerCase}""")
+    else throw BadMessage(s"""does not parse: column $path: "$found" is not a valid ${wanted.sql.toLowerCase}""")
   }
 
   private def mismatch(written: Schema, wanted: DataType, path: String): BadMessage = {
     val logical = Option(written.getLogicalType).fold("")(l => s" (${l.getName})")
-    BadMessage(s"does not parse: column $path: Avro's ${written.getType.getName}$logical is no " +
+    BadMessage(s"does not parse: column $path: an Avro ${written.getType.getName}$logical can't be read as " +
       wanted.sql.toLowerCase)
   }
 }

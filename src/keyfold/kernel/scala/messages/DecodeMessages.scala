@@ -57,7 +57,7 @@ private class MessageRows(step: DecodeMessages) {
   def row(message: InternalRow): InternalRow = try {
     if (message.isNullAt(value)) throw tombstone(message)
     if (textKey && !message.isNullAt(key) && !UTF8String.fromBytes(message.getBinary(key)).isValid)
-      throw BadMessage("the key's bytes are no UTF-8")
+      throw BadMessage("the message's key is not valid UTF-8")
     project(all(left(decoder.decode(message.getBinary(value)), message), none))
   } catch { case bad: BadMessage => rejected(message, bad) }
 

@@ -37,7 +37,7 @@ trait MessageDecoder {
   def decode(value: Array[Byte]): InternalRow
 }
 
-/** Why a message is no row, in as few words as tell it, and in more. */
+/** Why a message can't be decoded: a short reason, and details. */
 case class BadMessage(reason: String, cause: Option[String] = None) extends Exception(reason) {
   override def fillInStackTrace(): Throwable = this
 }
@@ -59,7 +59,7 @@ private class TextDecoder extends MessageDecoder {
 
 /** The bytes of a message as text. */
 object MessageText {
-  val NotUtf8: BadMessage = BadMessage("bytes that are no UTF-8")
+  val NotUtf8: BadMessage = BadMessage("the message is not valid UTF-8")
 
   def strict(value: Array[Byte]): Option[String] = try {
     val decoder = StandardCharsets.UTF_8.newDecoder()

@@ -12,8 +12,7 @@ import org.apache.spark.sql.keyfold.expressions.InternalColumns
 import org.apache.spark.sql.types._
 
 /**
- * Why a text is no row of the schema. Spark leaves those columns null that it could not read, and says no
- * more.
+ * Why a text is not a row of the schema. Spark only leaves the columns null that it could not read.
  */
 class ParseFailure(gate: RowGate) {
   import gate.origin
@@ -40,11 +39,11 @@ class ParseFailure(gate: RowGate) {
   def text(text: String): String = if (origin.format != "json") null else try mapper.readTree(text) match {
     // Spark takes each element of an array for a row, or none of them.
     case _: ObjectNode | _: ArrayNode => null
-    case other => s"no JSON object: ${ParseFailure.short(other.toString)}"
+    case other => s"not a JSON object: ${ParseFailure.short(other.toString)}"
   } catch {
     case e: JsonProcessingException =>
       val words = Option(e.getOriginalMessage).getOrElse("").replaceAll("\\s*\\(start marker at .*", "")
-      s"no JSON: $words" + Option(e.getLocation).fold("")(l => s" at character ${l.getColumnNr}")
+      s"malformed JSON: $words" + Option(e.getLocation).fold("")(l => s" at character ${l.getColumnNr}")
   }
 
   private def inCsv(row: InternalRow, text: String): String = {
@@ -82,7 +81,7 @@ class ParseFailure(gate: RowGate) {
     // Any text is a string: Spark has read nothing of this row at all.
     if (unread.isEmpty || unread.exists(_._3.isInstanceOf[StringType])) null
     else unread.map { case (name, value, kind) =>
-      s"""column $name: "${ParseFailure.short(value)}" is no ${kind.sql.toLowerCase}"""
+      s"""column $name: "${ParseFailure.short(value)}" is not a valid ${kind.sql.toLowerCase}"""
     }.mkString("; ")
 }
 

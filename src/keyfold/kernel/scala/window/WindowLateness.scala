@@ -48,7 +48,7 @@ case class ClosedSessionPerRow(end: Expression) extends WindowLateness {
 
     override def invalid(row: InternalRow, time: Long): String = {
       val found = ends(row)
-      if (found.isNullAt(0)) "the gap of the session is null, or a text that is no interval"
+      if (found.isNullAt(0)) "the session gap is null, or a string that is not an interval"
       else if (found.getLong(0) < time + 1000) "the gap of the session is less than a millisecond"
       else null
     }
