@@ -31,12 +31,12 @@ class Settings(BaseSettings):
     )
     local: Path | None = Field(
         None,
-        description="Directory of what can be lost: views, status, logs, temporary files. Default: the home; "
-        ".keyfold if that is not on a local disk.",
+        description="Directory of files that can be rebuilt: views, status, logs, temporary files. Default: the "
+        "home, or .keyfold if the home is not on a local disk.",
     )
     views: Literal["sqlite", "none"] = Field("sqlite", description='The view store; "none" turns views off.')
     view_lag: int = Field(
-        2, ge=0, description="How many batches a view or a sink may be behind before its table waits for it."
+        2, ge=0, description="How many batches a view or a sink may lag behind before its table waits for it."
     )
     master: str | None = Field(
         None, description="Spark master of the session that keyfold creates; local[*] if not set."
@@ -51,27 +51,29 @@ class Settings(BaseSettings):
         repr=False,
     )
     driver_memory: str = Field(
-        "4g", description="Memory of the JVM that keyfold starts, in Spark's notation."
+        "4g", description="Heap size of the JVM that keyfold starts, in Spark's notation."
     )
     state_memory: str = Field(
         "1g",
-        description="Memory of all state stores of the JVM, or of each executor, beside its heap: one cache "
-        "and one bound on unwritten state for the partitions of all tables.",
+        description="Off-heap memory of all state stores in the JVM, or in each executor: one cache and one "
+        "limit on write buffers, shared by the partitions of all tables.",
     )
     batch_files: int = Field(
         20_000,
         gt=0,
-        description="How many files a batch reads of each stream, unless the stream says otherwise with "
-        "maxFilesPerTrigger or maxBytesPerTrigger.",
+        description="How many files a batch reads from each stream at most. maxFilesPerTrigger or "
+        "maxBytesPerTrigger of a stream overrides it.",
     )
     batch_bytes: str = Field(
-        "4g", description="How many bytes of files a batch reads of each stream, likewise; at least one file."
+        "4g",
+        description="How many bytes of files a batch reads from each stream at most, but at least one file. The "
+        "same options of a stream override it.",
     )
     lease_seconds: float = Field(
         15.0,
         gt=0,
-        description="How long the lease on an app's home lasts without a heartbeat. A process on another "
-        "host takes the home over after this time; the heartbeat comes three times as often.",
+        description="How many seconds the lease on an app's home lasts without a heartbeat; a process on another "
+        "host can then take the home over. Heartbeats are three times as frequent.",
     )
     missing_files: Literal["fail", "skip"] = Field(
         "fail",

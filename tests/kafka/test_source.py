@@ -257,7 +257,7 @@ def test_restarts_crashes_and_new_partitions_count_each_message_once_and_in_orde
             assert left == (0, {})
         assert {name for name in status if status[name]["rejected"]} == reading
         assert why(handle.rejected("orders")) == [
-            (2, 4, f"does not parse: no JSON: {NO_NAME} at character 2")
+            (2, 4, f"does not parse: malformed JSON: {NO_NAME} at character 2")
         ]
         cluster.grow(topic, 5)
         cluster.produce(topic, [order("b", 1, partition=4)])
