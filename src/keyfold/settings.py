@@ -31,8 +31,8 @@ class Settings(BaseSettings):
     )
     local: Path | None = Field(
         None,
-        description="Directory of files that can be rebuilt: views, status, logs, temporary files. Default: the "
-        "home, or .keyfold if the home is not on a local disk.",
+        description="Directory of files that can be rebuilt: views, status, logs, temporary files. Default: "
+        "the home, or .keyfold if the home is not on a local disk.",
     )
     views: Literal["sqlite", "none"] = Field("sqlite", description='The view store; "none" turns views off.')
     view_lag: int = Field(
@@ -66,14 +66,14 @@ class Settings(BaseSettings):
     )
     batch_bytes: str = Field(
         "4g",
-        description="How many bytes of files a batch reads from each stream at most, but at least one file. The "
-        "same options of a stream override it.",
+        description="How many bytes of files a batch reads from each stream at most, but at least one file. "
+        "The same options of a stream override it.",
     )
     lease_seconds: float = Field(
         15.0,
         gt=0,
-        description="How many seconds the lease on an app's home lasts without a heartbeat; a process on another "
-        "host can then take the home over. Heartbeats are three times as frequent.",
+        description="How many seconds the lease on an app's home lasts without a heartbeat; a process on "
+        "another host can then take the home over. Heartbeats are three times as frequent.",
     )
     missing_files: Literal["fail", "skip"] = Field(
         "fail",
