@@ -51,7 +51,7 @@ def test_batches_are_listed_with_their_rows_files_and_sizes(cli: Cli, log: Table
 def test_what_was_removed_is_said(cli: Cli, log: TableLog) -> None:
     (log.storage.root / "totals.json").write_text('{"layout": 1, "upto": 7, "counts": {"change": 12345}}')
     shown = cli("log", "show", "totals", *home(log))
-    assert "removed after all followers had read them, up to batch 7: 12.3k change" in shown.err
+    assert "removed up to batch 7, read by all followers: 12.3k change" in shown.err
 
 
 def test_every_file_is_compared_with_its_checksum(cli: Cli, log: TableLog) -> None:

@@ -32,17 +32,14 @@ OlderThan = Annotated[
 def _group() -> None:
     """Show, verify, prune and compact the log of a table or stream.
 
-    The log has the changes and side outputs of each batch.
-
     Example: keyfold log show shop.region_totals
     """
 
 
 @app.command()
 def show(name: TableName, limit: Newest = None, home: Home = None, json: Json = False) -> None:
-    """List the batches in a table's log.
+    """List the batches in a table's log. Merged batches are one line.
 
-    Shows the rows by kind, the files and their size. Merged batches are shown in one line.
     Changes that all followers have read are removed, and counted in the totals of removed batches.
 
     Example: keyfold log show shop.region_totals --limit 10
@@ -64,9 +61,7 @@ def show(name: TableName, limit: Newest = None, home: Home = None, json: Json = 
         output.say(f"the newest {len(shown):,} of {len(found):,} batches; omit --limit for all")
     if known.upto >= 0:
         counted = ", ".join(f"{formatting.count(n)} {kind}" for kind, n in known.counts.items() if n)
-        output.say(
-            f"removed after all followers had read them, up to batch {known.upto}: {counted or 'no rows'}"
-        )
+        output.say(f"removed up to batch {known.upto}, read by all followers: {counted or 'no rows'}")
 
 
 def _lines(log: TableLog) -> Iterator[list[Manifest]]:

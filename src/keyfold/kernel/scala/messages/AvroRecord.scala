@@ -161,7 +161,8 @@ private object AvroRecord {
     if (bytes.isEmpty) throw BadMessage(s"does not parse: column $path: a decimal of no bytes")
     val found = Decimal(new java.math.BigDecimal(new java.math.BigInteger(bytes), scale))
     if (found.changePrecision(wanted.precision, wanted.scale)) found
-    else throw BadMessage(s"""does not parse: column $path: "$found" is not a valid ${wanted.sql.toLowerCase}""")
+    else throw BadMessage(
+      s"""does not parse: column $path: "$found" is not a valid ${wanted.sql.toLowerCase}""")
   }
 
   private def mismatch(written: Schema, wanted: DataType, path: String): BadMessage = {
