@@ -117,6 +117,13 @@ def test_a_package_of_the_engine_imports_only_those_before_it(path: Path) -> Non
     assert wrong <= ({"engine.start"} if name_of(path) in PROGRAMS else set())
 
 
+def test_the_orders_are_those_that_contributors_read() -> None:
+    page = (SOURCE.parents[1] / "CONTRIBUTING.md").read_text("utf-8")
+    packages, engine = page.partition("```\nmasking,")[2].partition("```")[0].split("within engine:")
+    assert ["masking", *re.findall(r"\w+", packages), "__main__"] == ORDER
+    assert re.findall(r"\w+", engine) == ENGINE_ORDER
+
+
 def in_cycles(imports: dict[str, set[str]]) -> dict[str, set[str]]:
     """The modules that are left when those without imports, or with imports of such alone, are taken away."""
     left = {name: others - {name} for name, others in imports.items()}
