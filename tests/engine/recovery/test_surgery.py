@@ -29,6 +29,8 @@ kf.Table(app, "sums").changes().by("n").table("sizes", keys="count(*)", total="s
 rows.by("k").tumbling("10 seconds").table("windows", n="count(*)")
 two = kf.step("a", "x = 1") >> kf.step("b", "x = 9")
 once = rows.distinct("k", "x", within="1 hour")
+other = app.stream("other", kf.rows([]), schema="k string, y int, u timestamp", time="u")
+rows.join(other, on="k", within="1 hour").by("k").table("joined", n="count(*)")
 once.by("k").pattern("matches", two, within="1 hour", returns={"y": "b.x"})
 """
 TABLES = ("sums", "sizes", "windows")
@@ -69,24 +71,27 @@ def test_a_deleted_key_is_gone_everywhere_and_starts_anew(
         push(d, 1, 1, "abc")
         push(d, 2, 2, "ab")
 
-    def killed_at(wanted: FaultPoint) -> None:
+    def killed_at(wanted: FaultPoint, table: str) -> None:
         def handle(point: FaultPoint, facts: dict[str, Any]) -> None:
             if point == wanted:
                 raise Killed
 
         with handled_by(handle), pytest.raises(Killed):
-            delete(place, "sums", "a")
+            delete(place, table, "a")
 
     with pytest.raises(QueryError, match="has no such key"):
         delete(place, "sums", "zz")
+    with pytest.raises(BadOption, match="joins two streams"):
+        delete(place, "joined", "a")
     with pytest.raises(BadOption, match="the key of kinds"):
         key_surgery.key_of(place, "sums", ["a", "b"])
-    killed_at(FaultPoint.REWRITE_READY)
+    killed_at(FaultPoint.REWRITE_READY, "sums")
     unfinished.finish(place)
     assert main(["state", "read", "kinds.sums", "--key", "a", "--home", str(home), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["rows"] == [{"k": "a", "n_count": 2, "total_sum": 3}]
-    killed_at(FaultPoint.REWRITE_RECORDED)
-    delete(place, "windows", "a")
+    killed_at(FaultPoint.REWRITE_RECORDED, "sums")
+    unfinished.finish(place)
+    killed_at(FaultPoint.REWRITE_TABLE_DONE, "windows")
     delete(place, "matches", "a")
     assert main(["state", "read", "kinds.sums", "--key", "a", "--home", str(home), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["rows"] == []

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from keyfold.engine.recovery import table_removal
 from keyfold.engine.savepoint import forgetting, receipts, unfinished
 from keyfold.engine.savepoint.erasure_staging import Erased, ErasureStaging
-from keyfold.engine.savepoint.key_erasure import key_of
+from keyfold.engine.savepoint.key_erasure import key_of, require_no_join
 from keyfold.engine.savepoint.savepoints import Savepoints
+from keyfold.engine.savepoint.state_reading import state_of
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption, KeyfoldError, RunError
@@ -31,6 +32,9 @@ def forget(
     """
     with unfinished.held(place):
         key, source = key_of(place, table, values), source_columns(place, table, values)
+        if place.table(table).committed() is not None:
+            state = state_of(place, table)
+            require_no_join(state.table, state.parts(spark))
         readers = table_removal.readers(place, table)
         told = bool(readers or place.storage.list(f"tables/{table}/sinks"))
         work = ErasureStaging(spark, place, table, key, source, told, [])
@@ -69,7 +73,7 @@ def _failed(place: AppHome, table: str, error: Exception) -> RunError:
     return RunError(
         f"the key can't be erased from {place.path.name}.{table}; nothing was changed",
         given=plain(str(error)).splitlines()[0][:300],
-        hint="the state of joins of streams can't be written anew: keyfold reset starts the table over",
+        hint="spark.log has more",
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.engine import session
 from keyfold.engine.recovery import state_parts
+from keyfold.engine.recovery.state_parts import StatePart
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption
 
@@ -54,6 +55,17 @@ def key_of(place: AppHome, table: str, values: Sequence[str]) -> TableKey:
             hint="a value for each; windows of the key go with it",
         )
     return TableKey(names, tuple(values))
+
+
+def require_no_join(table: str, parts: Sequence[StatePart]) -> None:
+    """Refuses a table that joins two streams, before anything is written."""
+    if any(part.kind == "join" for part in parts):
+        raise BadOption(
+            f"{table} joins two streams, whose state Spark 4.3 can't read back once it is written anew; "
+            "nothing was changed",
+            given=table,
+            hint="keyfold reset TABLE, after which it starts from the first row",
+        )
 
 
 class KeyErasure:

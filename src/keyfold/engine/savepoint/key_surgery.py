@@ -12,7 +12,7 @@ from keyfold.engine.recovery.state_parts import StatePart
 from keyfold.engine.savepoint import rewriting, unfinished
 from keyfold.engine.savepoint.capture import Progress, captured
 from keyfold.engine.savepoint.key_changes import KeyChanges, Row
-from keyfold.engine.savepoint.key_erasure import KeyErasure, TableKey, key_of
+from keyfold.engine.savepoint.key_erasure import KeyErasure, TableKey, key_of, require_no_join
 from keyfold.engine.savepoint.key_values import KeyValues
 from keyfold.engine.savepoint.rewriting import Rewritten, Transform
 from keyfold.engine.savepoint.state_reading import StateOf, state_of
@@ -47,7 +47,9 @@ class Surgery:
     def require_key(self) -> None:
         """Refuses a key that no part of the table's own state has."""
         state = state_of(self.place, self.table)
-        if not any(self._has_key(state, part) for part in state.parts(self.spark) if part.operator == 0):
+        parts = state.parts(self.spark)
+        require_no_join(state.table, parts)
+        if not any(self._has_key(state, part) for part in parts if part.operator == 0):
             raise QueryError(
                 f"the state of {self.place.path.name}.{self.table} has no such key; nothing was changed",
                 reason="not_found",
@@ -102,7 +104,7 @@ class Surgery:
         return RunError(
             f"{what} of {self.place.path.name}.{self.table} failed; nothing was changed",
             given=plain(str(error)).splitlines()[0][:300],
-            hint="the state of joins of streams can't be written anew; otherwise, spark.log has more",
+            hint="spark.log has more",
         )
 
 
