@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 
+import keyfold as kf
+from keyfold.cli.app_plan import compiled_plan
 from keyfold.engine import session
+from keyfold.engine.savepoint import restore
+from keyfold.engine.savepoint.capture import silent
+from keyfold.engine.savepoint.migrate import Migrated, migrate
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.remote import SparkStorage
 from tests.storage.contract import StorageContract
@@ -60,3 +65,35 @@ def test_an_hdfs_that_does_not_answer_is_an_error_with_its_address(spark: Any) -
     finally:
         spark.conf.unset("ipc.client.connect.max.retries")
         spark.conf.unset("ipc.client.connect.retry.interval")
+
+
+ROWS = [{"customer": "abc"[i % 3], "region": "xy"[i % 2], "amount": i} for i in range(6)]
+
+
+def regions(*, new: bool) -> kf.App:
+    app = kf.App("shop")
+    orders = app.stream("orders", kf.rows(ROWS), "customer string, region string, amount int")
+    if new:
+        orders.by("region").table("regions", n="count(*)", total="sum(amount)", was="totals")
+    else:
+        orders.by("customer", "region").table("totals", total="sum(amount)", n="count(*)")
+    return app
+
+
+def test_a_home_on_hdfs_is_migrated_and_goes_back(spark: Any, hdfs: str, tmp_path: Path) -> None:
+    root = f"{hdfs}/migrated"
+    where: dict[str, Any] = {"spark": spark, "home": root, "local": tmp_path / "local"}
+    with regions(new=False).start(**where) as handle:
+        handle.drain()
+    place = AppHome(tmp_path / "local" / "shop", SparkStorage(session.kernel(spark), spark, f"{root}/shop"))
+    plan = compiled_plan(spark, regions(new=True).spec(), place, tmp_path / "feeds")
+    wanted = [Migrated(plan.tables[0], plan.changes[0])]
+    entry = migrate(spark, place, wanted, None, lambda _: None)
+    with regions(new=True).start(**where) as handle:
+        handle.drain()
+        found = [(row["region"], row["n"], row["total"]) for row in handle.table("regions").rows()]
+    assert found == [("x", 3, 6), ("y", 3, 9)]
+    restore.restore(place, entry["undo"], (), None, silent)
+    with regions(new=False).start(**where) as handle:
+        handle.drain()
+        assert sum(row["total"] for row in handle.table("totals").rows()) == 15
