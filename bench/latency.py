@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 import sys
 import tempfile
 import threading
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +25,8 @@ from keyfold.engine.session import own_session
 from keyfold.settings import load
 
 KEYS, WARM_UP = 1_000, 15.0
-# How long the last changes may take to come.
-REST = 10.0
+# How long the first changes may take to come, and the last ones.
+FIRST, REST = 180.0, 10.0
 MODES: dict[str, Any] = {"batch by batch": None, "real time": "realtime"}
 
 
@@ -70,6 +72,7 @@ class _Run:
         self._servers, self._rate, self._seconds, self._every = servers, rate, seconds, every
         self._events, self._totals = f"events-{name}", f"totals-{name}"
         self._sent = 0
+        self._until = time.time() + FIRST
         admin = AdminClient({"bootstrap.servers": servers})
         for made in admin.create_topics([NewTopic(t, 1, 1) for t in (self._events, self._totals)]).values():
             made.result(30)
@@ -97,10 +100,11 @@ class _Run:
     def _send(self) -> None:
         producer = Producer({"bootstrap.servers": self._servers, "linger.ms": 0})
         begun = time.time()
-        while (now := time.time()) < begun + WARM_UP + self._seconds:
+        while (now := time.time()) < self._until:
             while self._sent < (now - begun) * self._rate:
                 at = time.time()
-                row = {"key": f"k{self._sent % KEYS}", "sent": at, "at": at}
+                moment = datetime.fromtimestamp(at, UTC).isoformat()
+                row = {"key": f"k{self._sent % KEYS}", "sent": at, "at": moment}
                 producer.produce(self._events, json.dumps(row).encode())
                 self._sent += 1
             producer.poll(0.001)
@@ -109,15 +113,21 @@ class _Run:
     def _consumed(self, sending: threading.Thread) -> list[float]:
         consumer = Consumer({"bootstrap.servers": self._servers, "group.id": "bench"})
         consumer.assign([TopicPartition(self._totals, 0, 0)])
-        taken, counted_from, rest = [], time.time() + WARM_UP, None
-        while rest is None or time.time() < rest:
-            if rest is None and not sending.is_alive():
+        taken: list[float] = []
+        counted_from, rest = math.inf, math.inf
+        while time.time() < rest:
+            if rest == math.inf and not sending.is_alive():
                 rest = time.time() + REST
             message = consumer.poll(0.05)
             if message is None or message.error() is not None or message.value() is None:
                 continue
+            if counted_from == math.inf:
+                counted_from = time.time() + WARM_UP
+                self._until = counted_from + self._seconds
             row = json.loads(message.value())
             if row["sent"] >= counted_from:
                 taken.append((time.time() - row["sent"]) * 1000)
         consumer.close()
+        if len(taken) < 2:
+            raise SystemExit(f"no changes within {FIRST:g} s, or none after a warm-up of {WARM_UP:g} s")
         return taken

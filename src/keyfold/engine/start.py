@@ -292,6 +292,7 @@ class _Start:
             if isinstance(hook, RealTimeHook):
                 handle.queries[name] = realtime.start(self.spark, self.spec, table, hook, settings)
                 return
+            realtime.forget_first_batch(self.stored, name, home)
             every, read_by = self._every(table.spec), nodes.sources(table.spec.input)
             begin = partial(micro_batches, self.spark, table.name, table.changes, hook, settings, every)
             python = table.spec.process is not None

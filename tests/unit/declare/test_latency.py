@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ import keyfold as kf
 from keyfold.engine.realtime import slots
 from keyfold.engine.realtime.query import batch_ms
 from keyfold.engine.realtime.slots import Need
+from keyfold.engine.recovery.query_failure import failed
+from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption, RunError
 from keyfold.plan.validate.latency import check_app
 
@@ -119,3 +122,10 @@ def test_too_few_slots_are_an_error_that_says_how_many_are_needed() -> None:
     with pytest.raises(RunError, match=r"need 9 task slots at the same time, and there are 8") as error:
         slots.check("shop", needs, 8)
     assert "local[9]" in str(error.value)
+
+
+def test_slots_that_are_gone_while_the_table_runs_are_explained(tmp_path: Path) -> None:
+    text = "[CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT] Cannot run the pipelined stage group: it needs 3 slots"
+    error = failed("shop", "totals", 3, Exception(f"{text}\nSQLSTATE: 53000"), AppHome(tmp_path / "shop"))
+    assert "task slots" in error.what
+    assert "it needs 3 slots" in str(error.given)

@@ -5,18 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from contextvars import copy_context
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from keyfold.engine import session
 from keyfold.engine.batch.realtime_hook import RealTimeHook
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.followers.kafka_sink import KafkaSinkFollower
+from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.query_start import micro_batches, restarting, starting
 from keyfold.engine.realtime import slots
 from keyfold.engine.realtime.query import MIN_DURATION, RealTimeQuery, batch_ms
 from keyfold.engine.realtime.slots import Need
 from keyfold.engine.sources import kafka
 from keyfold.engine.sources.topic_wait import TopicOffsets
+from keyfold.engine.storage.layout import TableHome
 from keyfold.engine.storage.stored_file import StoredFile
 from keyfold.plan import nodes
 from keyfold.plan.nodes import AppSpec
@@ -63,6 +65,19 @@ def partitions(
     return state
 
 
+def forget_first_batch(stored: Mapping[str, Any] | None, table: str, home: TableHome) -> None:
+    """Removes the state of a table whose first batch was interrupted in real-time mode.
+
+    Spark writes there what a batch has read when it ends, and refuses state that comes before that when the
+    table runs batch by batch.
+    """
+    declared = ((stored or {}).get("declared") or {}).get("tables") or []
+    fast = any(entry["name"] == table and entry.get("latency") is not None for entry in declared)
+    begun = home.begun() is not None or home.committed() is not None
+    if fast and not begun and TableLog(home.log_files).newest() is None and home.spark.has_state():
+        home.storage.delete("checkpoint/state")
+
+
 def _source_partitions(table: Compiled, topics: Mapping[str, TopicOffsets]) -> int:
     return sum(len(topics[source.name].partitions) for source in nodes.sources(table.spec.input))
 
@@ -85,9 +100,12 @@ def _hand_over_sinks(spark: SparkSession, table: Compiled, hook: RealTimeHook) -
 
     From now on tasks write the topics. If the table runs batch by batch again, its writers are new.
     """
+    newest = hook.log.newest()
     for number, sink in enumerate(table.spec.sinks):
         if StoredFile(hook.home.storage, f"sinks/{number}.json").exists():
-            follower = KafkaSinkFollower(spark, hook.home, table, number, sink, begin=-1)
+            follower = KafkaSinkFollower(
+                spark, hook.home, table, number, sink, -1 if newest is None else newest
+            )
             follower.start()
             follower.wait_for(sys.maxsize)
             follower.close()

@@ -61,7 +61,16 @@ def failed(
         # It says all there is, and concerns the whole app.
         return LeaseLost(error.what, app=app, table=table, batch=batch, given=error.given, hint=error.hint)
     failure = _Failure(app, table, batch, error, place, stream)
-    for explain in (_bad_row, _kafka, _disk_full, _damaged_views, _upstream_log, _damaged_state, _input_file):
+    for explain in (
+        _bad_row,
+        _kafka,
+        _slots,
+        _disk_full,
+        _damaged_views,
+        _upstream_log,
+        _damaged_state,
+        _input_file,
+    ):
         if (found := explain(failure)) is not None:
             return found
     return failure.explained(
@@ -109,6 +118,20 @@ def _kafka(failure: _Failure) -> QueryFailed | None:
             hint="start the registry, or correct registry=, and start the app again: the batch is retried",
         )
     return None
+
+
+def _slots(failure: _Failure) -> QueryFailed | None:
+    """A real-time batch that found fewer task slots than it needs, again and again."""
+    text = f"{failure.text}\n{failure.error}"
+    found = re.search(r"\[CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT\] ([^\n]+)", text)
+    if found is None:
+        return None
+    return failure.explained(
+        "the task slots that this table needs at the same time are not there",
+        given=plain(found[1]),
+        hint="end the other jobs of this Spark session; if the topic has more partitions now, the next start "
+        "of the app says how many slots are needed",
+    )
 
 
 def _disk_full(failure: _Failure) -> QueryFailed | None:

@@ -50,7 +50,7 @@ BROKERS_AWAY: Final = Passing(
 )
 SLOTS_TAKEN: Final = Passing(
     re.compile("CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT"),
-    None,
+    20,
     "other work has the task slots of this table",
 )
 

@@ -1,12 +1,15 @@
 package org.apache.spark.sql.keyfold.spark
 
+import org.apache.logging.log4j.Level
+import org.apache.logging.log4j.core.config.Configurator
+
 import org.apache.spark.SparkContext
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.classic.{Dataset, SparkSession, StreamingQuery}
 import org.apache.spark.sql.connector.catalog.{Table, TableProvider}
 import org.apache.spark.sql.execution.datasources.DataSource
 import org.apache.spark.sql.execution.streaming.RealTimeTrigger
-import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
+import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, RealTimeModeAllowlist}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.OutputMode
 
@@ -15,8 +18,9 @@ object SparkRealTimeQuery {
   def start(df: DataFrame, name: String, checkpoint: String, sink: Table, batchMs: Long): StreamingQuery = {
     val session = SparkDatasets.session(df)
     // Spark asks at every batch, in the session that the query was started in, and knows no operators but
-    // its own; a length of batches is allowed at the start alone.
+    // its own. It would then warn at every batch.
     session.conf.set(SQLConf.STREAMING_REAL_TIME_MODE_ALLOWLIST_CHECK.key, "false")
+    Configurator.setLevel(RealTimeModeAllowlist.getClass.getName.stripSuffix("$"), Level.ERROR)
     session.sessionState.streamingQueryManager.startQuery(
       userSpecifiedName = Some(name),
       userSpecifiedCheckpointLocation = Some(checkpoint),
