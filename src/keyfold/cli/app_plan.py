@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from keyfold.cli.app_loader import Loaded
     from keyfold.engine.compile.compiled import Compiled
+    from keyfold.engine.compile.stream import CompiledStream
     from keyfold.engine.recovery.definition_changes import TableChange
     from keyfold.engine.storage.layout import AppHome
     from keyfold.plan.nodes import AppSpec
@@ -94,4 +95,20 @@ def compiled_plan(spark: SparkSession, spec: AppSpec, place: AppHome, feeds: Pat
     tables = compile_app(spark, spec, inputs, None, None, shared, streams)
     changes = [definition_check.change_of(spec, stored, table, place) for table in tables]
     gone = removed_tables(spec, stored, changes)
-    return AppPlan(spark, spec, place, stored, tables, [*changes, *gone], feeds)
+    found = [*_changed_streams(spec, stored, streams.values(), place), *changes, *gone]
+    return AppPlan(spark, spec, place, stored, tables, found, feeds)
+
+
+def _changed_streams(
+    spec: AppSpec, stored: dict[str, Any], streams: Iterable[CompiledStream], place: AppHome
+) -> Iterator[TableChange]:
+    """Streams whose logs were written with other types, which a start refuses."""
+    from keyfold.engine.recovery import stream_definition
+    from keyfold.engine.recovery.definition_changes import TableChange
+    from keyfold.errors import StateMismatch
+
+    for stream in streams:
+        try:
+            stream_definition.check(spec.name, stored or None, stream, place)
+        except StateMismatch as error:
+            yield TableChange(stream.spec.name, "incompatible", tuple(str(error.given).splitlines()))

@@ -28,9 +28,9 @@ from tests.engine.recovery.test_migrate import (
 pytestmark = pytest.mark.jvm
 
 
-def app(where: str, size: str) -> kf.App:
+def app(where: str, size: str, amount: str = "int") -> kf.App:
     made = kf.App("shop")
-    schema = "customer string, region string, amount int, t timestamp"
+    schema = f"customer string, region string, amount {amount}, t timestamp"
     orders = made.stream("orders", kf.rows([]), schema, time="t", history="7 days")
     orders.where(where).by("customer").table("totals", n="count(*)", total="sum(amount)")
     orders.by("region").tumbling(size).table("windows", n="count(*)")
@@ -45,6 +45,10 @@ def test_another_filter_and_window_are_rebuilt_from_recorded_rows(tmp_path: Path
     plan = planned(new, tmp_path, tmp_path / "feeds")
     assert [one.kind for one in plan.changes] == ["migratable", "migratable"]
     assert "rebuilt from rows that its streams have recorded since" in plan.changes[0].effects[-1]
+    # What a stream has recorded keeps its types.
+    typed = planned(app("amount > 0", "10 seconds", "bigint"), tmp_path, tmp_path / "typed", "totals")
+    assert (typed.changes[0].table, typed.changes[0].kind) == ("orders", "incompatible")
+    assert typed.changes[0].effects == ("amount: int on disk, bigint now",)
     compiled = {one.spec.name: one for one in plan.tables}
     wanted = [Migrated(compiled[one.table], one) for one in plan.changes]
 
