@@ -99,9 +99,10 @@ def _readable(place: AppHome, table: str, savepoint: str) -> SparkCheckpoint:
     """
     source = f"savepoints/{savepoint}/{FILES}/tables/{table}/checkpoint"
     target = f"savepoints/{savepoint}/reading/{table}/checkpoint"
-    if not place.storage.list(target):
-        files = [file.name for file in place.storage.files(source)]
-        copy_files(place.storage, files, f"{source}/", f"{target}/")
+    # An earlier command may have been killed while it gave them.
+    there = {file.name for file in place.storage.files(target)}
+    files = [file.name for file in place.storage.files(source) if file.name not in there]
+    copy_files(place.storage, files, f"{source}/", f"{target}/")
     found = SparkCheckpoint(place.storage.below(target))
     found.relocate()
     return found
