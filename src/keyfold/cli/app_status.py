@@ -58,17 +58,17 @@ def status(place: AppHome) -> dict[str, Any]:
             name: {
                 **table,
                 "running": pid is not None and bool(table.get("running")),
-                "since": _since(plan, name),
+                **_since(plan, name),
             }
             for name, table in tables.items()
         },
     }
 
 
-def _since(plan: Mapping[str, Any] | None, table: str) -> dict[str, str]:
-    """Since when columns that a migration added know of rows; the others know of all."""
+def _since(plan: Mapping[str, Any] | None, table: str) -> dict[str, Any]:
+    """Since when columns that a migration added know of rows, if there are any; the others know of all."""
     entry = ((plan or {}).get("tables") or {}).get(table) or {}
-    return dict(entry.get("since") or {})
+    return {"since": entry["since"]} if entry.get("since") else {}
 
 
 def _written(place: AppHome) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def _notes(status: dict[str, Any]) -> Iterator[str]:
         if found.get("rejecting"):
             yield log_lines.rejecting(f"{status['app']}.{name}", found["rejecting"])
     for name, table in status["tables"].items():
-        for column, at in table["since"].items():
+        for column, at in table.get("since", {}).items():
             yield f"{name}.{column} knows of rows since {formatting.moment(at)}"
     for name, stream in status["streams"].items():
         yield log_lines.stream_line(name, stream)
