@@ -37,12 +37,17 @@ def tables() -> list[str]:
     return [table["name"] for table in _keyfold("describe", APP)["tables"]]
 
 
+def streams() -> list[str]:
+    """The app's streams: several tables read each, so that lines which do not parse are in its log."""
+    return [stream["name"] for stream in _keyfold("describe", APP)["streams"]]
+
+
 def compare(clean: Path, killed: Path, names: Sequence[str]) -> list[Compared]:
-    """Every table's view, its rejected and late rows, and what the status counts."""
+    """All views, rejected rows of tables and streams, late rows, and what the status counts."""
+    read = [(name, what) for name in names for what in READ] + [(name, "rejected") for name in streams()]
     rows = [
         _compared(f"{name}, {what}", _read(clean, name, what), _read(killed, name, what))
-        for name in names
-        for what in READ
+        for name, what in read
     ]
     return [*rows, _compared("counts of the status", _counts(clean), _counts(killed))]
 
@@ -57,8 +62,9 @@ def _read(place: Path, name: str, what: str) -> Counter[str]:
 
 
 def _counts(place: Path) -> Counter[str]:
-    tables = _keyfold("status", "chaos", "--home", place / ".keyfold")[0]["tables"]
-    return Counter(f"{name} {what} {table.get(what)}" for name, table in tables.items() for what in COUNTS)
+    status = _keyfold("status", "chaos", "--home", place / ".keyfold")[0]
+    queries = {**status["streams"], **status["tables"]}
+    return Counter(f"{name} {what} {found.get(what)}" for name, found in queries.items() for what in COUNTS)
 
 
 def _compared(name: str, clean: Counter[str], killed: Counter[str]) -> Compared:

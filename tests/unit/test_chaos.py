@@ -32,6 +32,7 @@ def test_rows_that_are_missing_or_too_many_are_named() -> None:
     assert found == compare.Compared("totals, view", 3, ("missing: b", "too many: c"))
 
 
-def test_every_table_of_the_app_is_compared() -> None:
+def test_every_table_and_stream_of_the_app_is_compared() -> None:
     names = compare.tables()
     assert len(names) == len(set(names)) >= 28
+    assert sorted(compare.streams()) == sorted(events.STREAMS)

@@ -127,3 +127,26 @@ def test_rows_arrive_by_file_and_position_whichever_task_read_them(tmp_path: Pat
         finally:
             spark.conf.set("spark.sql.files.maxPartitionBytes", str(before))
     assert found == [70_008, 70_008]
+
+
+def test_a_value_that_does_not_parse_rejects_its_row_though_no_table_reads_it(tmp_path: Path) -> None:
+    good, bad = "2026-01-01T00:00:00.5+02:00", "2026-02-30T00:00:00Z"
+    texts = {
+        "csv": f"k,at\na,{good}\na,{bad}\n",
+        "json": f'{{"k": "a", "at": "{good}"}}\n{{"k": "a", "at": "{bad}"}}\n',
+    }
+    for format, text in texts.items():
+        (tmp_path / format).mkdir()
+        (tmp_path / format / f"1.{format}").write_text(text)
+    for shared in (False, True):
+        app = kf.App("unread")
+        for format in texts:
+            source = kf.files(tmp_path / format, format=format)
+            rows = app.stream(f"{format}_rows", source, schema="k string, at timestamp", shared=shared)
+            rows.by("k").table(format, n="count(*)")
+        with start.start(app.spec(), spark=shared_session(), home=tmp_path / str(shared)) as handle:
+            handle.drain()
+            for format in texts:
+                assert [row["n"] for row in handle.table(format).rows()] == [1]
+                (rejected,) = handle.rejected(f"{format}_rows")
+                assert rejected["reason"] == f'does not parse: column at: "{bad}" is not a valid timestamp'

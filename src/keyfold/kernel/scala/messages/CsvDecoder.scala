@@ -3,15 +3,16 @@ package org.apache.spark.sql.keyfold.messages
 import com.univocity.parsers.csv.CsvParser
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.csv.{CSVOptions, UnivocityParser}
+import org.apache.spark.sql.catalyst.csv.CSVOptions
 import org.apache.spark.sql.catalyst.util.BadRecordException
 import org.apache.spark.sql.keyfold.expressions.InternalColumns
+import org.apache.spark.sql.keyfold.spark.SparkCsvParser
 
 /** One CSV record per message, without a header, by Spark's own parser. */
 private class CsvDecoder(format: MessageFormat) extends MessageDecoder {
   private val options =
     new CSVOptions(format.options, columnPruning = false, format.zone, InternalColumns.Raw)
-  private val parser = new UnivocityParser(format.schema, format.schema, options)
+  private val parser = new SparkCsvParser(format.schema, format.schema, options)
   private lazy val counting = new CsvParser(options.asParserSettings)
   private lazy val failure = format.failure
 
