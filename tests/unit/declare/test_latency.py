@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import keyfold as kf
+from keyfold.cli.app_loader import load
 from keyfold.engine.realtime import slots
 from keyfold.engine.realtime.query import batch_ms
 from keyfold.engine.realtime.slots import Need
@@ -129,3 +130,15 @@ def test_slots_that_are_gone_while_the_table_runs_are_explained(tmp_path: Path) 
     error = failed("shop", "totals", 3, Exception(f"{text}\nSQLSTATE: 53000"), AppHome(tmp_path / "shop"))
     assert "task slots" in error.what
     assert "it needs 3 slots" in str(error.given)
+
+
+def test_a_file_whose_app_can_not_run_is_refused_by_every_command(tmp_path: Path) -> None:
+    file = tmp_path / "shop.py"
+    file.write_text(
+        "import keyfold as kf\n"
+        "app = kf.App('shop')\n"
+        "rows = app.stream('rows', kf.kafka('localhost:9092', topic='rows'), 'k string')\n"
+        "rows.by('k').table('totals', n='count(*)', latency='realtime')\n"
+    )
+    with pytest.raises(BadOption, match="needs a sink"):
+        load(str(file))

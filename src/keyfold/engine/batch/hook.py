@@ -119,6 +119,9 @@ class BatchHook:
     def settle(self) -> None:
         """Publishes what is committed and not published yet: nothing, where publishing is the commit."""
 
+    def ended(self) -> None:
+        """Says that the query has failed, perhaps in the middle of a batch."""
+
     def drain(self, query: StreamingQuery) -> None:
         """Waits until the query has processed all input that is available now."""
         query.processAllAvailable()

@@ -81,6 +81,10 @@ class RealTimeHook(TableHook):
             self._published(manifest)
             self._newest = manifest
 
+    def ended(self) -> None:
+        """Lets go of a batch that has failed in its tasks: nobody else tells the hook."""
+        self._give_batch(self.error)
+
     def drain(self, query: StreamingQuery) -> None:
         """Waits until batches are published that have read all that is in the topics now.
 

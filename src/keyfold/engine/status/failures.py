@@ -59,6 +59,7 @@ class Failures:
             hook = self._hooks[name]
             error = None if name in self._found or query.isActive else query.exception()
             if error is not None and not isinstance(hook.error, Stopping):
+                hook.ended()
                 why = failed(
                     self._app,
                     name,
