@@ -79,7 +79,11 @@ def change(
 def test_what_state_does_not_depend_on_takes_effect_at_the_next_start() -> None:
     assert change({}, {}).kind == "same"
     assert change({"ttl": "1 ms"}, {"ttl": "2 ms"}).kind == "compatible"
-    assert change({"emit": "changes"}, {"emit": "final"}).kind == "compatible"
+    for window in ("tumbling 1 minute", "sliding 1 hour every 5 minutes"):
+        old, new = ({"window": window, "emit": emit} for emit in ("changes", "final"))
+        assert change(old, new).kind == change(new, old).kind == "compatible"
+    old, new = ({"window": "session 1 minute", "emit": emit} for emit in ("changes", "final"))
+    assert change(new, old).kind == "compatible"
     assert change({"reads:x": "INT"}, {"reads:x": "BIGINT"}).kind == "compatible"
 
 
@@ -128,8 +132,19 @@ def test_columns_follow_what_their_aggregates_are_of() -> None:
             "top_max: INT can't hold",
         ),
         (
-            change({"emit": "changes"}, {"emit": "final"}, readers=Readers(("r",))),
+            change(
+                {"window": "tumbling 1 minute", "emit": "changes"},
+                {"window": "tumbling 1 minute", "emit": "final"},
+                readers=Readers(("r",)),
+            ),
             "emit: r have read its rows",
+        ),
+        (
+            change(
+                {"window": "session 1 minute", "emit": "changes"},
+                {"window": "session 1 minute", "emit": "final"},
+            ),
+            "emit: open sessions would stay in the view",
         ),
         (change({}, {"columns": "n, m"}, readers=Readers(("r",), ("r",))), "r keep its rows"),
         (change({"column:n": "sum(1)"}, {}, readers=Readers(("r",))), "n: r have folded the values"),

@@ -76,6 +76,8 @@ def compared(
             both = part in before and part in meaning
             rewrites |= part == "keep" or not both
             effects.append(_length_effect(part, both, part in meaning))
+        elif part == "emit" and _finals_of_sessions(meaning):
+            problems.append("emit: open sessions would stay in the view, under bounds that they outgrow")
         elif part == "emit":
             effects.append("emit: open windows in the view stay as they are until they change or close")
         elif lost is not None:
@@ -107,6 +109,10 @@ def renamed(found: TableChange, was: str, readers: Readers) -> TableChange:
 
 def _if_refused(found: TableChange) -> tuple[str, ...]:
     return found.effects if found.kind == "incompatible" else ()
+
+
+def _finals_of_sessions(meaning: Mapping[str, str]) -> bool:
+    return meaning.get("emit") == "final" and meaning.get("window", "").startswith("session")
 
 
 def _length_effect(part: str, both: bool, now: bool) -> str:

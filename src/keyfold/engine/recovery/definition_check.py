@@ -111,7 +111,6 @@ def _window(spec: nodes.TableSpec) -> dict[str, str]:
         return {}
     # A gap that is an expression is in the kernel's part of the meaning.
     kind = phrases.window_words(replace(spec.window, gap=None if spec.window.gap is None else "by row"))
-    # With another emit mode a view would mix open windows with final ones.
     found = {"window": kind, "emit": spec.emit}
     if spec.keep_ms is not None:
         # Timers are set for when kept windows expire.
