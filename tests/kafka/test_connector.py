@@ -54,7 +54,7 @@ def test_a_jar_whose_content_differs_is_not_used(offline: Settings) -> None:
     with (place / wanted[0].file).open("ab") as file:
         file.write(b"!")
     assert jars.cached(wanted, offline) is None
-    with pytest.raises(JarsMissing, match="could not be fetched") as error:
+    with pytest.raises(JarsMissing, match="could not be downloaded") as error:
         jars.fetched("Kafka's connector", wanted, offline)
     assert wanted[0].module in str(error.value)
     assert wanted[1].module not in str(error.value), "the others are fine"
