@@ -40,8 +40,10 @@ def operators(checkpoint: Storage) -> list[int]:
     return sorted(int(name) for name in checkpoint.list("state") if name.isdecimal())
 
 
-def stored(spark: SparkSession, checkpoint: Storage, operator: int, batch: int) -> DataFrame:
-    """Everything that an operator's state holds, in bytes: `partition_key`, `key_bytes`, `value_bytes`,
+def stored(
+    spark: SparkSession, checkpoint: Storage, operator: int, batch: int, store: str = "default"
+) -> DataFrame:
+    """Everything that a store of an operator holds, in bytes: `partition_key`, `key_bytes`, `value_bytes`,
     `column_family_name`.
     """
     return (
@@ -49,6 +51,7 @@ def stored(spark: SparkSession, checkpoint: Storage, operator: int, batch: int) 
         .option("path", checkpoint.uri())
         .option("batchId", batch)
         .option("operatorId", operator)
+        .option("storeName", store)
         .option("_readAllColumnFamilies", "true")
         .load()
     )

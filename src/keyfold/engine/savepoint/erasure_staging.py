@@ -17,7 +17,7 @@ from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.recovery import state_digest, table_removal
 from keyfold.engine.recovery.state_digest import FamilyDigest
 from keyfold.engine.savepoint import rewriting
-from keyfold.engine.savepoint.capture import copy_files
+from keyfold.engine.savepoint.checkpoint_copy import copied_checkpoint
 from keyfold.engine.savepoint.forgetting import FILES, erase_from_view
 from keyfold.engine.savepoint.key_changes import KeyChanges
 from keyfold.engine.savepoint.key_erasure import KeyErasure, TableKey
@@ -25,7 +25,6 @@ from keyfold.engine.savepoint.manifest import FILE, SavedFile, Savepoint
 from keyfold.engine.savepoint.savepoints import FILES as SAVED
 from keyfold.engine.savepoint.savepoints import VIEW, Savepoints
 from keyfold.engine.storage.layout import AppHome
-from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
 from keyfold.errors import BadOption
 
 if TYPE_CHECKING:
@@ -141,9 +140,7 @@ class ErasureStaging:
         storage, source = self.place.storage, f"{prefix}tables/{self.table}/checkpoint"
         target = f"{FILES}/{source}"
         files = [file.name for file in storage.files(source)]
-        copy_files(storage, files, f"{source}/", f"{target}/")
-        copy = SparkCheckpoint(storage.below(target))
-        copy.relocate()
+        copy = copied_checkpoint(storage, source, target, files)
         erasure = KeyErasure(self.spark, copy.storage.uri(), batch, self.key, upstream=True)
         before = state_digest.digest(self.spark, copy.storage, batch)
         written = rewriting.rewrite(self.spark, copy, batch, erasure)

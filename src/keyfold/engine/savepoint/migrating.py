@@ -16,6 +16,7 @@ import pyarrow as pa
 from keyfold.engine.log.retention import forget_changes
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.savepoint.capture import copy_files
+from keyfold.engine.savepoint.checkpoint_copy import copied_checkpoint
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.errors import HomeUnusable
@@ -71,12 +72,10 @@ def _switch(place: AppHome, one: dict[str, Any]) -> None:
     source, target = f"{WORK}/{table}/checkpoint", f"tables/{table}/checkpoint"
     files = _prepared_files(place, source)
     storage.delete(target)
-    copy_files(storage, files, f"{source}/", f"{target}/")
-    home = place.table(table)
-    home.spark.relocate()
+    copied_checkpoint(storage, source, target, files)
     reached(FaultPoint.MIGRATION_SWITCHED, table=table)
     # The changes of earlier batches have the columns, or the keys, of the old definition.
-    forget_changes(TableLog(home.log_files), one["batch"])
+    forget_changes(TableLog(place.table(table).log_files), one["batch"])
     _put_view(place, one)
     reached(FaultPoint.MIGRATION_VIEW_DONE, table=table)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from keyfold.engine.recovery import state_digest
 from keyfold.engine.recovery.state_digest import FamilyDigest
 from keyfold.engine.savepoint import rescaling, unfinished
-from keyfold.engine.savepoint.capture import copy_files
+from keyfold.engine.savepoint.checkpoint_copy import copied_checkpoint
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
@@ -85,10 +85,7 @@ def require_state(place: AppHome, table: str) -> tuple[int, int]:
 def _copied(place: AppHome, table: str) -> SparkCheckpoint:
     """The checkpoint under second names, to which Spark can add files."""
     source, target = f"tables/{table}/checkpoint", f"{rescaling.work(table)}/checkpoint"
-    copy_files(place.storage, [file.name for file in place.storage.files(source)], f"{source}/", f"{target}/")
-    found = SparkCheckpoint(place.storage.below(target))
-    found.relocate()
-    return found
+    return copied_checkpoint(place.storage, source, target)
 
 
 def _resize(spark: SparkSession, copy: SparkCheckpoint, partitions: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from keyfold.engine.savepoint.capture import copy_files
+from keyfold.engine.savepoint.checkpoint_copy import copied_checkpoint
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome
 from keyfold.fault_points import FaultPoint, reached
@@ -39,9 +39,8 @@ def finish(place: AppHome) -> None:
         place.storage.delete(INTENT)
         return
     place.storage.delete(target)
-    copy_files(place.storage, files, f"{source}/", f"{target}/")
+    copied_checkpoint(place.storage, source, target, files)
     reached(FaultPoint.RESCALE_SWITCHED, table=table)
-    place.table(table).spark.relocate()
     plan = place.read_plan()
     if plan is not None and table in plan["tables"]:
         plan["tables"][table]["partitions"] = entry["partitions"][1]

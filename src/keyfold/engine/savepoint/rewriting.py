@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.engine import session
+from keyfold.engine.recovery.state_digest import of_rows, stored
 from keyfold.engine.savepoint.capture import copy_files
+from keyfold.engine.savepoint.checkpoint_copy import copied_checkpoint
 from keyfold.engine.savepoint.view_following import bring_up_view
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome
@@ -73,54 +75,31 @@ def copied(place: AppHome, table: str) -> SparkCheckpoint:
     """A table's checkpoint under second names, to which Spark can add files."""
     source, target = f"tables/{table}/checkpoint", f"{work(table)}/checkpoint"
     place.storage.delete(work(table))
-    copy_files(place.storage, [file.name for file in place.storage.files(source)], f"{source}/", f"{target}/")
-    found = SparkCheckpoint(place.storage.below(target))
-    found.relocate()
-    return found
+    return copied_checkpoint(place.storage, source, target)
 
 
 def rewrite(spark: SparkSession, checkpoint: SparkCheckpoint, batch: int, transform: Transform) -> int:
     """Adds a batch with another state to a checkpoint; returns its number."""
-    kernel, uri, partitions = session.kernel(spark), checkpoint.storage.uri(), checkpoint.partitions()
+    kernel, storage, partitions = session.kernel(spark), checkpoint.storage, checkpoint.partitions()
     # Spark takes a path of a local disk without its scheme, and names state files by it.
-    path = uri.removeprefix("file://")
+    path = storage.uri().removeprefix("file://")
     stores = json.loads(kernel.stateStores(spark._jsparkSession, path, batch))
-    frames = [transform(operator, stored(spark, uri, operator, name, batch)) for operator, name in stores]
+    frames = [transform(operator, stored(spark, storage, operator, batch, name)) for operator, name in stores]
     rows = [frame._jdf for frame in frames]
     written = int(kernel.rewriteState(spark._jsparkSession, path, rows, partitions))
     for (operator, name), frame in zip(stores, frames, strict=True):
-        _verify(uri, operator, frame, stored(spark, uri, operator, name, written))
+        _verify(storage.uri(), operator, frame, stored(spark, storage, operator, written, name))
     return written
 
 
 def _verify(uri: str, operator: int, wanted: DataFrame, found: DataFrame) -> None:
     """Reads back what was written: the number of rows and a checksum over all of them."""
-    if (given := _digest(wanted)) != (read := _digest(found)):
+    if (given := of_rows(wanted, operator)) != (read := of_rows(found, operator)):
         raise HomeUnusable(
             f"operator {operator} of {uri} was not written as it should have been; nothing was changed",
-            given=f"{read}, and it should be {given} (rows, checksum)",
+            given=f"{read}, and it should be {given}",
             hint="this is a defect, please report it",
         )
-
-
-def _digest(rows: DataFrame) -> tuple[Any, ...]:
-    from pyspark.sql import functions as F
-
-    each = F.xxhash64("column_family_name", "key_bytes", "value_bytes").cast("decimal(38,0)")
-    return tuple(rows.agg(F.count(F.lit(1)), F.coalesce(F.sum(each), F.lit(0))).collect()[0])
-
-
-def stored(spark: SparkSession, uri: str, operator: int, store: str, batch: int) -> DataFrame:
-    """Everything that a state store holds, in bytes."""
-    return (
-        spark.read.format("statestore")
-        .option("path", uri)
-        .option("batchId", batch)
-        .option("operatorId", operator)
-        .option("storeName", store)
-        .option("_readAllColumnFamilies", "true")
-        .load()
-    )
 
 
 def discard(place: AppHome, tables: Sequence[str]) -> None:
@@ -171,8 +150,7 @@ def _replace_checkpoint(place: AppHome, table: str) -> None:
     files = [file.name for file in place.storage.files(source)]
     if files:
         place.storage.delete(target)
-        copy_files(place.storage, files, f"{source}/", f"{target}/")
-        place.table(table).spark.relocate()
+        copied_checkpoint(place.storage, source, target, files)
 
 
 def _add_to_log(place: AppHome, table: str) -> None:

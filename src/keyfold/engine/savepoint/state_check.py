@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 from keyfold.engine.recovery import state_digest
 from keyfold.engine.recovery.state_digest import FamilyDigest
-from keyfold.engine.savepoint.capture import copy_files
+from keyfold.engine.savepoint.checkpoint_copy import copied_checkpoint
 from keyfold.engine.savepoint.manifest import SavedTable, Savepoint
 from keyfold.engine.savepoint.savepoints import FILES
 from keyfold.engine.savepoint.verify import Damage
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome
-from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
 from keyfold.errors import SavepointUnusable
 
 if TYPE_CHECKING:
@@ -60,12 +59,8 @@ def rows(state: Sequence[FamilyDigest]) -> int:
 def _readable(storage: Storage, source: str) -> Iterator[Storage]:
     """A captured checkpoint under second names: the absolute paths in its metadata must lead to itself."""
     directory = f"savepoints/.check-{uuid.uuid4().hex}"
-    target = f"{directory}/checkpoint"
     try:
-        copy_files(storage, [file.name for file in storage.files(source)], f"{source}/", f"{target}/")
-        copy = storage.below(target)
-        SparkCheckpoint(copy).relocate()
-        yield copy
+        yield copied_checkpoint(storage, source, f"{directory}/checkpoint").storage
     finally:
         storage.delete(directory)
 

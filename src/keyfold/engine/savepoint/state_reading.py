@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from keyfold.engine import session
 from keyfold.engine.recovery import state_parts
 from keyfold.engine.recovery.state_parts import PartRows, StatePart
-from keyfold.engine.savepoint.capture import copy_files
+from keyfold.engine.savepoint.checkpoint_copy import copied_checkpoint
 from keyfold.engine.savepoint.savepoints import FILES, Savepoints
 from keyfold.engine.storage.home_names import find, find_remote
 from keyfold.engine.storage.layout import AppHome
@@ -102,10 +102,7 @@ def _readable(place: AppHome, table: str, savepoint: str) -> SparkCheckpoint:
     # An earlier command may have been killed while it gave them.
     there = {file.name for file in place.storage.files(target)}
     files = [file.name for file in place.storage.files(source) if file.name not in there]
-    copy_files(place.storage, files, f"{source}/", f"{target}/")
-    found = SparkCheckpoint(place.storage.below(target))
-    found.relocate()
-    return found
+    return copied_checkpoint(place.storage, source, target, files)
 
 
 def read_state(

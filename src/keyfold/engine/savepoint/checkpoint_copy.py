@@ -1,0 +1,23 @@
+"""A checkpoint under second names: for Spark to add files to, to read, or to take another one's place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from keyfold.engine.savepoint.capture import copy_files
+from keyfold.engine.storage.contract import Storage
+from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
+
+
+def copied_checkpoint(
+    storage: Storage, source: str, target: str, names: Sequence[str] | None = None
+) -> SparkCheckpoint:
+    """Gives the files of a checkpoint, or those of these names, second names in another directory.
+
+    The absolute paths in its metadata then lead to the copy itself.
+    """
+    files = [file.name for file in storage.files(source)] if names is None else names
+    copy_files(storage, files, f"{source}/", f"{target}/")
+    found = SparkCheckpoint(storage.below(target))
+    found.relocate()
+    return found
