@@ -72,6 +72,8 @@ def read(
             known = state.parts(spark)
             wanted = state_parts.found(state.table, known, part)
             read = state.rows(spark, wanted, key or ())
+            # While Spark is up, which even the names of columns need.
+            columns = read.frame.columns
             rows = [row.asDict(recursive=True) for row in read.frame.limit(limit + 1).collect()]
     more, rows = len(rows) > limit, rows[:limit]
     if json:
@@ -79,7 +81,7 @@ def read(
         names = {"part": wanted.name, "parts": [one.name for one in known], "key": list(read.keys)}
         output.json_document({**head, **names, "rows": rows, "more": more})
         return
-    output.table(read.frame.columns, (list(row.values()) for row in rows))
+    output.table(columns, (list(row.values()) for row in rows))
     if more:
         output.say(f"there are more than {limit} rows: --limit")
     others = ", ".join(one.name for one in known if one != wanted)
