@@ -23,7 +23,7 @@ GENERATED: Final = (
     "running.test_aggregates",
     "running.test_property",
     "test_nexmark",
-    "windows.test_oracles",
+    "window.test_oracles",
 )
 
 

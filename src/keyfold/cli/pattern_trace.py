@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from keyfold.cli import rows_file
 from keyfold.errors import BadOption, choice, did_you_mean
-from keyfold.plan import nodes
+from keyfold.plan import nodes, tree
 from keyfold.plan.nodes import AppSpec, TableSpec
 from keyfold.plan.pattern.syntax import steps as sequence_steps
 
@@ -31,7 +31,7 @@ def explained(spec: AppSpec, table: str, file: str, stream: str | None) -> list[
         print(f"ignored, not columns of stream {into.name}: {', '.join(fields)}", file=sys.stderr)
     needed = _needed(spec, wanted)
     only = replace(spec, tables=tuple(t for t in spec.tables if t.name in needed))
-    streams = {s.name: s for t in only.tables for s in nodes.sources(t.input)}
+    streams = {s.name: s for t in only.tables for s in tree.sources(t.input)}
     with pattern.traced() as traced, drive(only) as d:
         d.push(into.name, rows)
         # Rows are buffered until the watermark of all streams that are read together has passed them.
@@ -54,9 +54,9 @@ def _pattern(spec: AppSpec, name: str) -> TableSpec:
 
 
 def _stream(table: TableSpec, name: str | None) -> nodes.Source:
-    found = {s.name: s for s in nodes.sources(table.input)}
+    found = {s.name: s for s in tree.sources(table.input)}
     if not found:
-        read = ", ".join(dict.fromkeys(node.table for node in nodes.reads(table.input)))
+        read = ", ".join(dict.fromkeys(node.table for node in tree.reads(table.input)))
         problem = f"{table.name} reads the changes of {read}, and explain needs rows of a stream"
         advice = "declare the same steps on a stream with the columns of those changes, and explain that"
         raise BadOption(problem, where=f"{table.app}.{table.name}", hint=advice)
@@ -79,7 +79,7 @@ def _needed(spec: AppSpec, table: TableSpec) -> set[str]:
     while todo:
         current = todo.pop()
         found.add(current.name)
-        todo += [by_name[node.table] for node in nodes.reads(current.input)]
+        todo += [by_name[node.table] for node in tree.reads(current.input)]
     return found
 
 

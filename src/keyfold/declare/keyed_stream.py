@@ -23,9 +23,9 @@ from keyfold.plan.nodes import (
     TableSpec,
     TopSpec,
     WindowSpec,
-    name_of,
 )
 from keyfold.plan.pattern.syntax import Order
+from keyfold.plan.tree import name_of
 from keyfold.plan.validate import (
     arguments,
     event_time,

@@ -11,20 +11,8 @@ from keyfold.declare.keyed_stream import KeyedStream
 from keyfold.declare.table import Table
 from keyfold.errors import BadOption
 from keyfold.plan.call_site import StreamLocation, call_site
-from keyfold.plan.nodes import (
-    AsOf,
-    Expr,
-    JoinHow,
-    Lookup,
-    Named,
-    Node,
-    Select,
-    Site,
-    Transform,
-    Union,
-    Where,
-    name_of,
-)
+from keyfold.plan.nodes import AsOf, Expr, JoinHow, Lookup, Named, Node, Select, Site, Transform, Union, Where
+from keyfold.plan.tree import name_of
 from keyfold.plan.validate import arguments, dedup, enrich, join, retraction
 from keyfold.plan.validate.table_options import key_column
 

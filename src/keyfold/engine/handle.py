@@ -29,7 +29,7 @@ from keyfold.engine.status.query_metrics import reported
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease
 from keyfold.errors import BadOption, HomeLocked, JavaEnded, QueryError, QueryFailed, choice, did_you_mean
-from keyfold.plan import formats, nodes
+from keyfold.plan import formats, tree
 from keyfold.plan.nodes import AppSpec
 from keyfold.views.contract import ViewStore
 
@@ -97,7 +97,7 @@ class Handle:
 
     def late(self, table: str) -> list[dict[str, Any]]:
         """Late rows of a table, which arrived after their windows closed, with these windows and raw text."""
-        tables = {t.name: [s.name for s in nodes.sources(t.input)] for t in self.spec.tables}
+        tables = {t.name: [s.name for s in tree.sources(t.input)] for t in self.spec.tables}
         found = late_replay.table_of(self.spec.name, table, tables, [s.name for s in self.spec.streams])
         return list(late_replay.read(self.home.table(found)))
 
@@ -249,7 +249,7 @@ def _stop(query: StreamingQuery, hook: BatchHook, seconds: float) -> None:
 def tables_of(spec: AppSpec, name: str) -> list[str]:
     """The table of that name, or all tables that read the stream of that name."""
     own = [t.name for t in spec.tables if t.name == name]
-    fed = [t.name for t in spec.tables if name in (s.name for s in nodes.sources(t.input))]
+    fed = [t.name for t in spec.tables if name in (s.name for s in tree.sources(t.input))]
     if not own and not fed and name not in (s.name for s in spec.streams):
         names = [t.name for t in spec.tables] + [s.name for s in spec.streams]
         hint = did_you_mean(name, names, choice(names))

@@ -21,7 +21,7 @@ from keyfold.engine.savepoint import migrating
 from keyfold.engine.savepoint.capture import copy_files
 from keyfold.engine.start import start
 from keyfold.engine.storage.layout import AppHome
-from keyfold.plan import nodes
+from keyfold.plan import tree
 from keyfold.plan.nodes import AppSpec
 from keyfold.views.contract import ViewSchema
 from keyfold.views.stores import open_store
@@ -42,7 +42,7 @@ def rebuild(
     """Makes the table; returns what the switch has to know. `feeds`: a directory for empty inputs."""
     table, app = compiled.spec.name, place.path.name
     home = _home(table)
-    streams = nodes.sources(compiled.spec.input)
+    streams = tree.sources(compiled.spec.input)
     place.storage.delete(home)
     for stream in streams:
         files = [file.name for file in place.storage.files(f"streams/{stream.name}")]

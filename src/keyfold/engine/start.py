@@ -51,7 +51,7 @@ from keyfold.engine.storage.lease import Lease
 from keyfold.engine.storage.processes import jvm_pid
 from keyfold.engine.storage.remote import SparkStorage
 from keyfold.errors import HomeLocked, RunError
-from keyfold.plan import nodes
+from keyfold.plan import tree
 from keyfold.plan.nodes import AppSpec, TableSpec
 from keyfold.plan.validate import arguments, latency
 from keyfold.settings import Settings, load
@@ -187,7 +187,7 @@ class _Start:
             definition_check.check(spec, self.stored, table, place)
             damage.check(spec.name, table.spec.name, place.table(table.spec.name))
             definition_check.check_log(spec.name, table, place.table(table.spec.name))
-            read_by = nodes.sources(table.spec.input)
+            read_by = tree.sources(table.spec.input)
             lost_messages.check(spec.name, table.spec.name, read_by, place.table(table.spec.name), topics)
         for table in tables:
             place.table(table.spec.name).spark.relocate()
@@ -293,15 +293,15 @@ class _Start:
                 handle.queries[name] = realtime.start(self.spark, self.spec, table, hook, settings)
                 return
             realtime.forget_first_batch(self.stored, name, home)
-            every, read_by = self._every(table.spec), nodes.sources(table.spec.input)
+            every, read_by = self._every(table.spec), tree.sources(table.spec.input)
             begin = partial(micro_batches, self.spark, table.name, table.changes, hook, settings, every)
             python = table.spec.process is not None
             handle.queries[name] = restarting(table.name, read_by, hook, begin, python=python)
 
     def _every(self, table: TableSpec) -> int | None:
         """The time between batches of a table; one that reads logs of streams alone keeps their pace."""
-        direct = {s.name for s in nodes.queried_sources(self.spec, table)} - set(self.shared.of(table))
-        return self.spec.every_ms if direct or nodes.reads(table.input) else None
+        direct = {s.name for s in tree.queried_sources(self.spec, table)} - set(self.shared.of(table))
+        return self.spec.every_ms if direct or tree.reads(table.input) else None
 
     def _prune(
         self,

@@ -7,7 +7,8 @@ import sys
 from dataclasses import dataclass
 from types import FrameType
 
-from keyfold.plan.nodes import Node, Site, name_of
+from keyfold.plan.nodes import Node, Site
+from keyfold.plan.tree import name_of
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 

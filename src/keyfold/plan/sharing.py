@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from keyfold.plan import formats, nodes
+from keyfold.plan import formats, tree
 from keyfold.plan.nodes import AppSpec, Source
 
 
@@ -21,7 +21,7 @@ def declared(stream: Source) -> bool | None:
 
 
 def _gains(spec: AppSpec, stream: Source) -> bool:
-    readers = [table for table in spec.tables if stream in nodes.queried_sources(spec, table)]
+    readers = [table for table in spec.tables if stream in tree.queried_sources(spec, table)]
     if any(table.latency is not None for table in readers):
         # A log has rows when their batch is done.
         return False

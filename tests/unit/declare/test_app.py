@@ -6,7 +6,8 @@ import pytest
 
 import keyfold as kf
 from keyfold.errors import BadApp, BadDuration, BadExpression, BadName, BadOption, NameTaken
-from keyfold.plan.nodes import AppSpec, Select, Source, Transform, Union, Where, name_of, sources
+from keyfold.plan.nodes import AppSpec, Select, Source, Transform, Union, Where
+from keyfold.plan.tree import name_of, sources
 from keyfold.plan.validate.arguments import require_tables
 
 SCHEMA = "id string, region string, amount double, at timestamp"

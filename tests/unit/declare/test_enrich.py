@@ -4,7 +4,8 @@ import pytest
 
 import keyfold as kf
 from keyfold.errors import BadDuration, BadName, BadOption, NameTaken
-from keyfold.plan.nodes import Enrich, Lookup, LookupJoin, reads, retracts
+from keyfold.plan.nodes import Enrich, Lookup, LookupJoin
+from keyfold.plan.tree import reads, retracts
 
 COUNT = {"n": "count(*)"}
 LINE = r"test_enrich\.py:\d+"

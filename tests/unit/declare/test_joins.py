@@ -6,7 +6,8 @@ import pytest
 
 import keyfold as kf
 from keyfold.errors import BadDuration, BadExpression, BadName, BadOption
-from keyfold.plan.nodes import Distinct, Join, name_of, sources, steps
+from keyfold.plan.nodes import Distinct, Join
+from keyfold.plan.tree import name_of, sources, steps
 
 HOUR = 3_600_000
 LINE = r"test_joins\.py:\d+"

@@ -4,7 +4,7 @@ import pytest
 
 import keyfold as kf
 from keyfold.errors import BadOption
-from keyfold.plan.nodes import retracts
+from keyfold.plan.tree import retracts
 
 COUNT = {"n": "count(*)"}
 LINE = r"test_retraction\.py:\d+"

@@ -4,8 +4,9 @@ import pytest
 
 import keyfold as kf
 from keyfold.errors import BadDuration, BadExpression, BadName, BadOption, DeclarationError, NameTaken
-from keyfold.plan.nodes import Changes, Enrich, ProcessSpec, Select, TableSpec, TopSpec, reads
+from keyfold.plan.nodes import Changes, Enrich, ProcessSpec, Select, TableSpec, TopSpec
 from keyfold.plan.table_keys import key_names
+from keyfold.plan.tree import reads
 
 COUNT = {"n": "count(*)"}
 LINE = r"test_top_n\.py:\d+"

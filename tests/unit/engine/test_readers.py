@@ -15,7 +15,8 @@ from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.recovery import reader_snapshot, table_removal
 from keyfold.engine.status.backlog import Backlog
 from keyfold.engine.storage.layout import AppHome, TableHome
-from keyfold.plan.nodes import AppSpec, Changes, Connector, Enrich, Node, Source, TableSpec, Union, sources
+from keyfold.plan.nodes import AppSpec, Changes, Connector, Enrich, Node, Source, TableSpec, Union
+from keyfold.plan.tree import sources
 from tests.log_files import publish
 
 CHANGES = pa.schema([("_op", pa.string()), ("k", pa.string())])

@@ -7,7 +7,8 @@ import pytest
 
 import keyfold as kf
 from keyfold.plan.describe.phrases import expr_words, step_words, top_words
-from keyfold.plan.nodes import Changes, Distinct, Enrich, Join, Lookup, LookupJoin, TopSpec, name_of
+from keyfold.plan.nodes import Changes, Distinct, Enrich, Join, Lookup, LookupJoin, TopSpec
+from keyfold.plan.tree import name_of
 
 LOOKUP = """\
 lookup regions

@@ -59,10 +59,10 @@ def _in_the_way(changes: list[TableChange]) -> bool:
 
 def recorded_inputs(table: TableSpec) -> bool:
     """Whether all rows that a table reads are of streams that keep their history."""
-    from keyfold.plan import nodes
+    from keyfold.plan import tree
 
-    found = nodes.sources(table.input)
-    return bool(found) and not nodes.reads(table.input) and all(one.history_ms for one in found)
+    found = tree.sources(table.input)
+    return bool(found) and not tree.reads(table.input) and all(one.history_ms for one in found)
 
 
 def _advice(file: str, app: str, changes: list[TableChange], recorded: list[str]) -> list[str]:

@@ -20,7 +20,7 @@ from keyfold.engine.sources.contract import RowOrigin
 from keyfold.engine.spark_errors import explained
 from keyfold.engine.storage.layout import TableHome
 from keyfold.errors import BadExpression
-from keyfold.plan import nodes
+from keyfold.plan import nodes, tree
 from keyfold.plan.describe.phrases import expr_words
 from keyfold.plan.nodes import Expr, TableSpec
 from keyfold.plan.validate.event_time import source_without_event_time
@@ -46,7 +46,7 @@ NOT_TEXT: Final = RowOrigin()
 
 def waiting(spec: TableSpec, *, timed: bool) -> list[nodes.Node]:
     """The steps of the table's streams that wait for time: event time (`timed`), or processing time."""
-    steps = [n for n in nodes.walk(spec.input) if isinstance(n, nodes.Join | nodes.Distinct | nodes.Enrich)]
+    steps = [n for n in tree.walk(spec.input) if isinstance(n, nodes.Join | nodes.Distinct | nodes.Enrich)]
     return [n for n in steps if _waits(n) and (source_without_event_time(n) is None) == timed]
 
 
@@ -93,14 +93,14 @@ class Context:
         self._steps = steps
         # Rows that a test feeds in place of a source come in batches.
         self.realtime = spec.latency is not None and not any(
-            source.name in feeds for source in nodes.sources(spec.input)
+            source.name in feeds for source in tree.sources(spec.input)
         )
         waits = waiting(spec, timed=True)
         folded = spec.ttl_ms is not None or spec.window is not None
         self.timed = folded or spec.process is not None or spec.pattern is not None or bool(waits)
-        self.joins = any(isinstance(node, nodes.Join) for node in nodes.walk(spec.input))
+        self.joins = any(isinstance(node, nodes.Join) for node in tree.walk(spec.input))
         # The first node of the stage that ends in the table.
-        self.base = next(step for step in reversed(nodes.steps(spec.input)) if isinstance(step, STAGES))
+        self.base = next(step for step in reversed(tree.steps(spec.input)) if isinstance(step, STAGES))
         self.stages = 0
         self.meaning: dict[str, str] = {}
         self._uses: Counter[int] = Counter()
@@ -122,8 +122,8 @@ class Context:
         return step(self, node)
 
     def use_of(self, node: nodes.Changes | nodes.Enrich) -> int:
-        """The position in `nodes.reads` of this reading of a table; a node may stand in several places."""
-        places = [i for i, n in enumerate(nodes.reads(self.spec.input)) if n is node]
+        """The position in `tree.reads` of this reading of a table; a node may stand in several places."""
+        places = [i for i, n in enumerate(tree.reads(self.spec.input)) if n is node]
         self._uses[id(node)] += 1
         return places[(self._uses[id(node)] - 1) % len(places)]
 

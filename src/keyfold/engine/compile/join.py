@@ -14,7 +14,7 @@ from keyfold.engine.compile.context import Context
 from keyfold.engine.internal_columns import TIME, computed, visible
 from keyfold.engine.spark_errors import explained
 from keyfold.errors import BadExpression, choice, did_you_mean
-from keyfold.plan import nodes
+from keyfold.plan import nodes, tree
 from keyfold.plan.describe import phrases
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def joined(context: Context, node: nodes.Join) -> Any:
 
 def _side(context: Context, node: nodes.Node) -> Side:
     declaration = context.rows(node)
-    return Side(nodes.name_of(node).replace("+", "_"), declaration, context.frame(declaration.rows("")))
+    return Side(tree.name_of(node).replace("+", "_"), declaration, context.frame(declaration.rows("")))
 
 
 def _refuse_timeless(side: Side, where: str) -> None:

@@ -10,7 +10,7 @@ from keyfold.engine.internal_columns import PREFIX
 from keyfold.engine.lookups import static_reader
 from keyfold.engine.spark_errors import explained
 from keyfold.errors import BadExpression, BadOption, choice, did_you_mean
-from keyfold.plan import nodes
+from keyfold.plan import nodes, tree
 
 
 def lookup_join(context: Context, node: nodes.LookupJoin) -> Any:
@@ -29,7 +29,7 @@ def lookup_join(context: Context, node: nodes.LookupJoin) -> Any:
     context.meaning[f"{context.stages}:lookup:{lookup.name}"] = (
         f"{node.how} on {', '.join(node.on)}: {columns}"
     )
-    streams = nodes.sources(node)
+    streams = tree.sources(node)
     return context.begin(node, context.frame(java), streams[0].name if len(streams) == 1 else None)
 
 

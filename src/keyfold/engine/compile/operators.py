@@ -15,7 +15,7 @@ from keyfold.engine.sources import reader
 from keyfold.engine.sources.connectors import source_of
 from keyfold.engine.spark_errors import explained
 from keyfold.errors import BadExpression
-from keyfold.plan import nodes
+from keyfold.plan import nodes, tree
 from keyfold.plan.describe import phrases
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _with_side_outputs(before: DataFrame, after: DataFrame) -> DataFrame:
 
 def _with_event_time(rows: DataFrame, after: DataFrame, node: nodes.Transform, where: str) -> DataFrame:
     """The rows with event time, if the function kept the stream's time column; it may have recomputed it."""
-    timed = [source for source in nodes.sources(node) if source.time]
+    timed = [source for source in tree.sources(node) if source.time]
     times = {str(source.time).lower() for source in timed}
     kept = next((c for c in after.columns if c.lower() in times), None)
     if kept is None:
@@ -127,7 +127,7 @@ def _union(context: Context, node: nodes.Union) -> Any:
         none = F.lit(None).cast(kind)
         frames = [f if ROW_ID in f.columns else f.withColumn(ROW_ID, none) for f in frames]
     together = frames[0]
-    with explained(context.spark, "union", where, " and ".join(map(nodes.name_of, node.inputs))):
+    with explained(context.spark, "union", where, " and ".join(map(tree.name_of, node.inputs))):
         for frame in frames[1:]:
             together = together.unionByName(frame)
     return context.begin(node, together)

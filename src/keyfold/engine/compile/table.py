@@ -28,7 +28,7 @@ from keyfold.engine.lookups.registry import Lookups
 from keyfold.engine.sources.formats import format_of
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.errors import BadExpression
-from keyfold.plan import nodes
+from keyfold.plan import tree
 from keyfold.plan.nodes import AppSpec, TableSpec
 from keyfold.plan.table_keys import closes, key_names
 from keyfold.views.contract import ViewSchema
@@ -75,7 +75,7 @@ class Analysis:
     @property
     def columnar(self) -> str | None:
         """The stream of a columnar format, or with a log, if it is all that the table reads."""
-        found = nodes.sources(self.spec.input)
+        found = tree.sources(self.spec.input)
         if self.processed is not None or self.context.stages != 1 or not found:
             return None
         name = found[0].name
@@ -87,7 +87,7 @@ class Analysis:
     @property
     def recorded_time(self) -> set[str]:
         """The time column of a stream that is read from its log, as the log has it."""
-        source = nodes.sources(self.spec.input)[0]
+        source = tree.sources(self.spec.input)[0]
         recorded = self.context.recorded.get(source.name)
         names = () if recorded is None or source.time is None else recorded.schema.names
         return {name for name in names if name.lower() == str(source.time).lower()}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from keyfold.engine.internal_columns import visible
 from keyfold.errors import BadExpression
-from keyfold.plan import nodes
+from keyfold.plan import nodes, tree
 from keyfold.plan.nodes import AppSpec, TableSpec
 
 if TYPE_CHECKING:
@@ -45,5 +45,5 @@ class Upstream:
 
     def retracted(self, table: str) -> bool:
         """Whether another table reads the changelog as a retracting stream: changes then have the old row."""
-        read = (node for other in self.app.tables for node in nodes.reads(other.input))
+        read = (node for other in self.app.tables for node in tree.reads(other.input))
         return any(isinstance(node, nodes.Changes) and node.table == table for node in read)

@@ -15,7 +15,7 @@ from typing import Final
 from keyfold.engine.log.manifest import LAYOUT
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome, TableHome
-from keyfold.plan import nodes
+from keyfold.plan import nodes, tree
 from keyfold.plan.nodes import AppSpec, TableSpec
 
 SNAPSHOT: Final = "snapshot.json"
@@ -48,7 +48,7 @@ def uses(spec: TableSpec) -> list[Use]:
     """The other tables whose changes a table reads; not one that is joined as of event time."""
     return [
         Use(spec.name, number, node.table, previous=isinstance(node, nodes.Changes))
-        for number, node in enumerate(nodes.reads(spec.input))
+        for number, node in enumerate(tree.reads(spec.input))
         if isinstance(node, nodes.Changes) or node.as_of == "arrival"
     ]
 

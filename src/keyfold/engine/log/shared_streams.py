@@ -17,7 +17,7 @@ from keyfold.engine.log.retention import totals
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import StateMismatch
-from keyfold.plan import nodes, sharing
+from keyfold.plan import sharing, tree
 from keyfold.plan.nodes import AppSpec, Source, TableSpec
 
 
@@ -44,10 +44,10 @@ class SharedStreams:
 
     def uses(self, table: TableSpec) -> list[Use]:
         """The streams whose log a table reads, numbered after the tables that it reads."""
-        first = len(nodes.reads(table.input))
+        first = len(tree.reads(table.input))
         return [
             Use(table.name, first + number, source.name, stream=True)
-            for number, source in enumerate(nodes.queried_sources(self.spec, table))
+            for number, source in enumerate(tree.queried_sources(self.spec, table))
             if table.name in self.readers.get(source.name, ())
         ]
 
@@ -60,7 +60,7 @@ def decided(spec: AppSpec, stored: Mapping[str, Any] | None, place: AppHome) -> 
     """Which streams have a log: as recorded by earlier starts, else as declared, or where it saves work."""
     known, found, chosen = stored or {}, {}, set()
     for stream in spec.streams:
-        tables = [t for t in spec.tables if stream in nodes.queried_sources(spec, t)]
+        tables = [t for t in spec.tables if stream in tree.queried_sources(spec, t)]
         begun = _begun(stream, [t.name for t in tables], known, place)
         if _is_shared(spec, stream, begun, (known.get("streams") or {}).get(stream.name)):
             chosen.add(stream.name)

@@ -20,7 +20,7 @@ from keyfold.engine.sources import kafka
 from keyfold.engine.sources.topic_wait import TopicOffsets
 from keyfold.engine.storage.layout import TableHome
 from keyfold.engine.storage.stored_file import StoredFile
-from keyfold.plan import nodes
+from keyfold.plan import tree
 from keyfold.plan.nodes import AppSpec
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def start(
     spark: SparkSession, app: AppSpec, table: Compiled, hook: RealTimeHook, settings: Mapping[str, str]
 ) -> StreamingQuery:
     """Starts the table's query."""
-    (stream,) = nodes.sources(table.spec.input)
+    (stream,) = tree.sources(table.spec.input)
     # With the settings of Kafka's clients that this start has.
     context = copy_context()
     _finish_batch(spark, table, hook, settings)
@@ -79,7 +79,7 @@ def forget_first_batch(stored: Mapping[str, Any] | None, table: str, home: Table
 
 
 def _source_partitions(table: Compiled, topics: Mapping[str, TopicOffsets]) -> int:
-    return sum(len(topics[source.name].partitions) for source in nodes.sources(table.spec.input))
+    return sum(len(topics[source.name].partitions) for source in tree.sources(table.spec.input))
 
 
 def _finish_batch(

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.recovery.state_mapping import StateMapping, mapped
-from keyfold.plan import nodes
+from keyfold.plan import nodes, tree
 from keyfold.plan.nodes import AppSpec
 
 Kind = Literal["new", "same", "compatible", "migratable", "incompatible", "removed"]
@@ -40,7 +40,7 @@ class TableChange:
 
 def readers_of(spec: AppSpec, stored: Mapping[str, Any], table: str) -> Readers:
     """The tables that read a table, in the app as it is declared or in what is on disk."""
-    uses = [(one.name, node) for one in spec.tables for node in nodes.reads(one.input) if node.table == table]
+    uses = [(one.name, node) for one in spec.tables for node in tree.reads(one.input) if node.table == table]
     recorded = stored.get("tables") or {}
     names = [name for name, _ in uses] + [
         n for n, entry in recorded.items() if table in entry.get("tables", ())

@@ -21,7 +21,7 @@ from keyfold.engine.sources import file_names
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.errors import HomeUnusable, StateMismatch
 from keyfold.kernel.build import spark_version
-from keyfold.plan import durations, nodes
+from keyfold.plan import durations, nodes, tree
 from keyfold.plan.describe import phrases
 from keyfold.plan.describe import text as describe
 
@@ -56,8 +56,8 @@ def entry_of(compiled: Compiled) -> dict[str, Any]:
     return {
         "fingerprint": fingerprint(meaning),
         "meaning": meaning,
-        "streams": [s.name for s in nodes.sources(compiled.spec.input)],
-        "tables": list(dict.fromkeys(node.table for node in nodes.reads(compiled.spec.input))),
+        "streams": [s.name for s in tree.sources(compiled.spec.input)],
+        "tables": list(dict.fromkeys(node.table for node in tree.reads(compiled.spec.input))),
         "directories": compiled.files.directories(),
         "state": json.loads(compiled.state_schema),
         "layout": dict(compiled.layout),
@@ -86,9 +86,9 @@ def meaning_of(compiled: Compiled) -> dict[str, str]:
         or spec.pattern is not None
         or any(isinstance(c, nodes.FoldSpec) for _, c in spec.columns)
     )
-    times = {f"time:{s.name}": f"{s.time or 'arrival'}" for s in nodes.sources(spec.input) if timed}
+    times = {f"time:{s.name}": f"{s.time or 'arrival'}" for s in tree.sources(spec.input) if timed}
     ttl = {} if spec.ttl_ms is None else {"ttl": f"{spec.ttl_ms} ms"}
-    read = {f"from:{number}": _reading(node) for number, node in enumerate(nodes.reads(spec.input))}
+    read = {f"from:{number}": _reading(node) for number, node in enumerate(tree.reads(spec.input))}
     # The length of `idle` may change; whether there is one may not, since it adds a source.
     idle = {} if spec.idle_ms is None else {"idle": "yes"}
     return {**compiled.meaning, **ttl, **times, **read, **_window(spec), **idle}
@@ -157,13 +157,13 @@ def change_of(
 def recorded_since(spec: nodes.TableSpec, old: Mapping[str, Any], place: AppHome) -> datetime | None:
     """Since when all streams of a table, whose logs it reads, have recorded rows; None if one has not."""
     found = []
-    for stream in nodes.sources(spec.input):
+    for stream in tree.sources(spec.input):
         log = TableLog(place.stream_home(stream.name).log_files)
         first = next(log.after(totals(log).upto), None)
         if stream.history_ms is None or stream.name not in old.get("shared", ()) or first is None:
             return None
         found.append(first.at)
-    if not found or nodes.reads(spec.input) or place.remote is not None:
+    if not found or tree.reads(spec.input) or place.remote is not None:
         return None
     return max(found)
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import TableHome
-from keyfold.plan import nodes
+from keyfold.plan import tree
 from keyfold.plan.nodes import TableSpec
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class IdleTable:
         assert spec.idle_ms is not None
         self._home, self._query, self._batch_done = home, query, batch_done
         self._idle = spec.idle_ms / 1000
-        self._idle_since = {source.name: time.time() for source in nodes.sources(spec.input)}
+        self._idle_since = {source.name: time.time() for source in tree.sources(spec.input)}
         self._advanced_at: dict[str, int | None] = {}
         self._last_batch: dict[str, int] = {}
         self._report = ""

@@ -22,7 +22,7 @@ from keyfold.engine.status.stream_metrics import StreamMonitor
 from keyfold.engine.status.table_metrics import TableMonitor
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import RunError
-from keyfold.plan import nodes
+from keyfold.plan import tree
 from keyfold.views.contract import ViewStore
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Monitor:
             if isinstance(hook, TableHook):
                 read = shared.uses(hook.spec)
                 recorded = [use.table for use in read]
-                sources = [s for s in nodes.sources(hook.spec.input) if s.name not in recorded]
+                sources = [s for s in tree.sources(hook.spec.input) if s.name not in recorded]
                 uses = readers.uses(hook.spec) + read
                 upstream = [streams[stream] for stream in recorded]
                 backlog = Backlog(hook.home, sources, uses, upstream)

@@ -11,7 +11,8 @@ from keyfold.engine.batch.hook import TableHook
 from keyfold.engine.status.backlog import Backlog
 from keyfold.engine.status.message_metrics import message_metrics
 from keyfold.engine.status.query_metrics import QueryMonitor
-from keyfold.plan.nodes import Transform, walk
+from keyfold.plan.nodes import Transform
+from keyfold.plan.tree import walk
 from keyfold.views.contract import ViewStore
 
 if TYPE_CHECKING:

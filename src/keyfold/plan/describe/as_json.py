@@ -29,11 +29,10 @@ from keyfold.plan.nodes import (
     Union,
     Where,
     WindowSpec,
-    app_lookups,
-    steps,
 )
 from keyfold.plan.pattern.automaton import automaton
 from keyfold.plan.pattern.syntax import PatternSpec
+from keyfold.plan.tree import app_lookups, steps
 
 
 def to_dict(spec: AppSpec) -> dict[str, Any]:

@@ -31,10 +31,8 @@ from keyfold.plan.nodes import (
     Node,
     Source,
     TableSpec,
-    app_lookups,
-    inputs,
-    steps,
 )
+from keyfold.plan.tree import app_lookups, inputs, steps
 
 # Mermaid interprets quotes, markup and backticks inside labels; as character codes they are shown as is.
 _SPECIAL: Final = re.compile(r"[\"#&<>`{}\[\]|\\;]")

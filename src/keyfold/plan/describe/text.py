@@ -19,20 +19,9 @@ from keyfold.plan.describe.phrases import (
     top_words,
     window_words,
 )
-from keyfold.plan.nodes import (
-    AppSpec,
-    FoldSpec,
-    Join,
-    Lookup,
-    Node,
-    Site,
-    Source,
-    TableSpec,
-    app_lookups,
-    inputs,
-    steps,
-)
+from keyfold.plan.nodes import AppSpec, FoldSpec, Join, Lookup, Node, Site, Source, TableSpec
 from keyfold.plan.pattern.automaton import automaton
+from keyfold.plan.tree import app_lookups, inputs, steps
 from keyfold.plan.validate import arguments
 from keyfold.plan.validate.sources import FUTURE_MS
 

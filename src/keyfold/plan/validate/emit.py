@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final, NamedTuple, NoReturn, cast
 
 from keyfold.errors import BadName, BadOption
-from keyfold.plan.nodes import Emit, Expr, FoldSpec, Join, Named, Node, WindowSpec, walk
+from keyfold.plan.nodes import Emit, Expr, FoldSpec, Join, Named, Node, WindowSpec
 from keyfold.plan.table_keys import BOUNDS, closes
+from keyfold.plan.tree import walk
 from keyfold.plan.validate import arguments, retraction
 from keyfold.plan.validate.table_options import length, refuse_aggregate
 

@@ -19,11 +19,9 @@ from keyfold.plan.nodes import (
     Site,
     TableSpec,
     TopSpec,
-    reads,
-    retracts,
-    walk,
 )
 from keyfold.plan.table_keys import key_names
+from keyfold.plan.tree import reads, retracts, walk
 from keyfold.plan.validate import arguments, event_time, known_columns, retraction
 from keyfold.plan.validate.join import join_how
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from keyfold.errors import BadOption
-from keyfold.plan.nodes import Changes, Enrich, Node, Source, walk
+from keyfold.plan.nodes import Changes, Enrich, Node, Source
+from keyfold.plan.tree import walk
 
 
 def source_without_event_time(node: Node) -> Source | Changes | None:

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 from keyfold.errors import BadName, BadOption, choice, did_you_mean
 from keyfold.plan import ddl
-from keyfold.plan.nodes import Distinct, Node, Source, TableSpec, Where, name_of
+from keyfold.plan.nodes import Distinct, Node, Source, TableSpec, Where
 from keyfold.plan.pattern.syntax import own_columns
 from keyfold.plan.table_keys import key_names
+from keyfold.plan.tree import name_of
 from keyfold.plan.validate import arguments
 
 

@@ -22,8 +22,8 @@ from keyfold.plan.nodes import (
     Transform,
     Union,
     Where,
-    walk,
 )
+from keyfold.plan.tree import walk
 from keyfold.plan.validate import arguments
 from keyfold.plan.validate.table_options import refuse_aggregate
 

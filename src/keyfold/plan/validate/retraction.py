@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from keyfold.errors import BadOption
-from keyfold.plan.nodes import Changes, Enrich, Expr, FoldSpec, Node, WindowSpec, retracts, walk
+from keyfold.plan.nodes import Changes, Enrich, Expr, FoldSpec, Node, WindowSpec
+from keyfold.plan.tree import retracts, walk
 
 
 def refuse_transform(node: Node, where: object = None) -> None:
