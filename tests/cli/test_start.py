@@ -7,12 +7,13 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
-from keyfold.engine.jvm import class_archive
+from keyfold.engine.jvm import class_archive, short_run
 from keyfold.engine.jvm.command import JAVA_OPTIONS, java_command, needs_spark_submit
 from keyfold.engine.polling import wait_until
 from keyfold.kernel import build
@@ -28,6 +29,7 @@ app = kf.App("shop")
 orders = app.stream("orders", kf.rows([{"k": "a"}, {"k": "b"}]), schema="k string")
 orders.by("k").table("totals", n="count(*)")
 """
+SPARK = "org.apache.spark.deploy.SparkSubmit"
 SHARED = "source: shared objects file (top)"
 OF_KERNEL = "org.apache.spark.sql.keyfold.api.KernelApi$ "
 
@@ -46,7 +48,7 @@ def test_the_command_is_the_one_that_sparks_launcher_prints(
     settings = [word for name, value in wanted.items() for word in ("--conf", f"{name}={value}")]
     launcher = ["-cp", f"{home}/jars/*", "org.apache.spark.launcher.Main"]
     printed = subprocess.run(
-        [build.java(), *launcher, "org.apache.spark.deploy.SparkSubmit", *settings, "pyspark-shell"],
+        [build.java(), *launcher, SPARK, *settings, "pyspark-shell"],
         env={**os.environ, "SPARK_HOME": str(home), "SPARK_SCALA_VERSION": "2.13"},
         capture_output=True,
         text=True,
@@ -56,7 +58,7 @@ def test_the_command_is_the_one_that_sparks_launcher_prints(
     ours = java_command(build.java(), tmp_path / "kernel.jar", wanted, tmp_path / "properties")
 
     def options(command: list[str]) -> list[str]:
-        return command[1 : command.index("org.apache.spark.deploy.SparkSubmit")]
+        return command[1 : command.index(SPARK)]
 
     [_, their_path, *their_options], [_, our_path, *our_options] = options(theirs), options(ours)
     assert our_options == their_options
@@ -232,3 +234,34 @@ def alive(process: psutil.Process) -> bool:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+@pytest.mark.parametrize(("words", "short"), [(["--drain"], True), ([], False)])
+def test_only_a_short_run_does_without_the_optimizing_compiler(
+    tmp_path: Path, words: list[str], short: bool
+) -> None:
+    write(tmp_path / "shop.py", APP)
+    build.kernel_jar(load().kernel_dir)
+    process = subprocess.Popen(
+        [*KEYFOLD, "run", "shop.py", *words],
+        cwd=tmp_path,
+        env={**ENVIRONMENT, "SPARK_SUBMIT_OPTS": "-Dfrom=user"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    commands: list[list[str]] = []
+
+    def started() -> bool:
+        for child in psutil.Process(process.pid).children():
+            with suppress(psutil.Error):
+                commands.extend([words] if SPARK in (words := child.cmdline()) else [])
+        return bool(commands) or process.poll() is not None
+
+    try:
+        assert wait_until(started, 120, pause=0.005)
+    finally:
+        process.kill()
+        process.wait()
+    assert (short_run.FIRST_TIER in commands[0]) is short
+    if short:
+        assert commands[0].index(short_run.FIRST_TIER) < commands[0].index("-Dfrom=user"), "the user's wins"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 from keyfold.cli import log_lines, output
+from keyfold.cli.draining import Draining
 from keyfold.cli.main import Interrupted
 from keyfold.cli.signals import Stopping
 from keyfold.errors import HomeLocked, KeyfoldError
@@ -50,7 +50,7 @@ def lived(
     from keyfold.engine.jvm import class_archive, process
 
     with Stopping() as stopping, output.warnings_said(), process.ending_java():
-        handle = started(spec, file, home, settings or {}, stopping, loading, standby=standby)
+        handle = started(spec, file, home, settings or {}, stopping, loading, drain=drain, standby=standby)
         try:
             if meanwhile:
                 meanwhile(handle, stopping)
@@ -80,15 +80,21 @@ def started(
     stopping: Stopping,
     loading: Callable[[], None] = lambda: None,
     *,
+    drain: bool = False,
     standby: bool = False,
 ) -> Handle:
     """The app, started, with what the start does shown; `loading` is called while Java comes up."""
     from keyfold.cli.startup_bar import Starting
     from keyfold.engine import session
+    from keyfold.engine.jvm import short_run
 
     output.say(f"starting {spec.name} from {file}")
     try:
-        with Starting(output.terminal(), live_terminal()) as tell, session.ahead(home, settings, tell):
+        short = drain and short_run.drains_little(spec)
+        with (
+            Starting(output.terminal(), live_terminal()) as tell,
+            session.ahead(home, settings, tell, short=short),
+        ):
             # Only now, since it takes as long to load as Java takes to come up.
             from keyfold.engine.start import start
 
@@ -172,26 +178,3 @@ def _shown(handle: Handle, drain: bool, seconds: float | None, watch: Watch) -> 
         "until all input is read" if drain else "Ctrl-C stops" if seconds is None else f"for {seconds:g} s"
     )
     return Screen(handle, output.terminal(), until, watch)
-
-
-class Draining:
-    """A drain in a separate thread, since a signal can't interrupt a call into Java."""
-
-    def __init__(self, handle: Handle) -> None:
-        self._handle = handle
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._drain, name="keyfold-drain", daemon=True)
-        self._thread.start()
-
-    def done(self) -> bool:
-        """Whether all input is processed; raises what the drain raised."""
-        self._thread.join(0.05)
-        if self._error is not None:
-            raise self._error
-        return not self._thread.is_alive()
-
-    def _drain(self) -> None:
-        try:
-            self._handle.drain()
-        except BaseException as error:
-            self._error = error

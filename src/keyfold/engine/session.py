@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from keyfold.engine import cluster, limits
 from keyfold.engine.jvm.launch import Launch
+from keyfold.engine.jvm.short_run import FIRST_TIER
 from keyfold.engine.session_settings import (
     STORE,
     STREAMING,
@@ -38,10 +39,12 @@ def own_session(
     tell: Tell = brief,
     *,
     alone: bool = False,
+    short: bool = False,
 ) -> SparkSession:
     """A new session with the measured settings and the user's on top.
 
-    `alone`: the process ends with the run, so that temporary files can be in its home.
+    `alone`: the process ends with the run, so that temporary files can be in its home. `short`: it has
+    little to do (see `short_run`).
     """
     # One process has one SparkContext: use it rather than change it under its user.
     running = _running_session()
@@ -50,7 +53,7 @@ def own_session(
         return users_session(running, settings)
     # Python workers must be this Python, with what is installed beside it.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    wanted = _jvm_up(settings, extra or {}, tell, alone)
+    wanted = _jvm_up(settings, extra or {}, tell, alone, short)
     from pyspark.sql import SparkSession
 
     with _own_interrupts() if alone else nullcontext():
@@ -74,7 +77,9 @@ def _own_interrupts() -> Iterator[None]:
 
 
 @contextmanager
-def ahead(home: str | Path | None, settings: Mapping[str, Any], tell: Tell = brief) -> Iterator[None]:
+def ahead(
+    home: str | Path | None, settings: Mapping[str, Any], tell: Tell = brief, *, short: bool = False
+) -> Iterator[None]:
     """Starts the JVM that `own_session(alone=True)` is about to ask for, while Python loads the engine.
 
     Errors are ignored here, since they occur there again and are reported there.
@@ -83,7 +88,7 @@ def ahead(home: str | Path | None, settings: Mapping[str, Any], tell: Tell = bri
         if not _ahead and not _jvm_there():
             with suppress(KeyfoldError, OSError):
                 wanted = load(home=home, **settings)
-                _ahead.append(_launch(wanted, {}, tell, wanted.local_directory))
+                _ahead.append(_launch(wanted, {}, tell, wanted.local_directory, short))
         yield
     finally:
         _discard_ahead()
@@ -95,14 +100,16 @@ def _discard_ahead() -> None:
         _ahead.pop().discard()
 
 
-def _jvm_up(settings: Settings, extra: Mapping[str, str], tell: Tell, alone: bool) -> dict[str, str]:
+def _jvm_up(
+    settings: Settings, extra: Mapping[str, str], tell: Tell, alone: bool, short: bool
+) -> dict[str, str]:
     """Starts a JVM for PySpark unless it has one; returns the settings of its session."""
     place = settings.local_directory if alone else None
     if _jvm_there():
         jar = kernel_jar(settings.kernel_dir, lambda: tell("kernel"))
         _load(jar)
         return wanted_of(settings, jar, extra)
-    launch = _ahead.pop() if _ahead else _launch(settings, extra, tell, place)
+    launch = _ahead.pop() if _ahead else _launch(settings, extra, tell, place, short)
     from pyspark import SparkContext
 
     SparkContext._ensure_initialized(gateway=launch.gateway())
@@ -123,11 +130,14 @@ def _load(jar: Path) -> None:
         loader.addURL(jvm.java.io.File(str(jar)).toURI().toURL())
 
 
-def _launch(settings: Settings, extra: Mapping[str, str], tell: Tell, place: Path | None) -> Launch:
+def _launch(
+    settings: Settings, extra: Mapping[str, str], tell: Tell, place: Path | None, short: bool
+) -> Launch:
     found = java()
     jar = kernel_jar(settings.kernel_dir, lambda: tell("kernel"))
     tell("spark")
-    return Launch(found, jar, wanted_of(settings, jar, extra), settings, place)
+    options = (FIRST_TIER,) if short else ()
+    return Launch(found, jar, wanted_of(settings, jar, extra), settings, place, options)
 
 
 def _jvm_there() -> bool:

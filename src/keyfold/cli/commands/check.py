@@ -64,7 +64,9 @@ def _examined(loaded: Loaded, home: str | None) -> tuple[AppHome, list[Finding]]
         process.reporting_java_end(spec.name),
     ):
         # Spark logs to the home of its settings, which must not be the one that is checked.
-        spark = session.own_session(settings.model_copy(update={"home": Path(directory), "local": None}))
+        spark = session.own_session(
+            settings.model_copy(update={"home": Path(directory), "local": None}), short=True
+        )
         feeds = empty_feeds(spec, Path(directory) / "feeds")
         if isinstance(settings.home, Path):
             return here, findings_of(spark, spec, feeds, here.read_plan(), here)

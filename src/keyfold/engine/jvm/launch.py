@@ -16,7 +16,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -48,10 +48,19 @@ class Launch:
     """A JVM that is being started with the wanted settings."""
 
     def __init__(
-        self, java: str, kernel: Path, wanted: Mapping[str, str], settings: Settings, place: Path | None
+        self,
+        java: str,
+        kernel: Path,
+        wanted: Mapping[str, str],
+        settings: Settings,
+        place: Path | None,
+        options: Sequence[str] = (),
     ) -> None:
-        """`place`: the home in which its temporary files are; None for a directory of their own."""
-        self.wanted, self._java, self._kernel, self._settings = dict(wanted), java, kernel, settings
+        """`place`: the home in which its temporary files are; None for a directory of their own.
+
+        `options`: of Java, which the user's override; not passed on to spark-submit.
+        """
+        self.wanted, self._java, self._kernel, self._options = dict(wanted), java, kernel, tuple(options)
         self._output = settings.local_directory / "java.log"
         self._launched = Launched.now(wanted[MEMORY], self._output, self._output.with_name("spark.log"))
         # Appended to, since another app of this home may be writing to it.
@@ -69,7 +78,7 @@ class Launch:
     def _start(self) -> None:
         settings = with_scratch(self.wanted, self._scratch)
         private.write(self._properties, properties(settings).encode("ascii"))
-        options = class_archive.options(self._archive)
+        options = (*class_archive.options(self._archive), *self._options)
         self._process = subprocess.Popen(
             java_command(self._java, self._kernel, settings, self._properties, options),
             env=environment(self._connection),
