@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.engine.conftest import GENERATED
+
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "keyfold"
 ORDER = [
     "masking",
@@ -183,3 +185,11 @@ def test_files_stay_small() -> None:
 def test_commands_are_small_files() -> None:
     lines = {file.name: len(file.read_text("utf-8").splitlines()) for file in (SOURCE / "cli").rglob("*.py")}
     assert {name: count for name, count in lines.items() if count > 200} == {}
+
+
+def test_modules_that_are_to_run_generated_code_exist() -> None:
+    tests = Path(__file__).parents[1] / "engine"
+    missing = [
+        name for name in GENERATED if not tests.joinpath(*name.split(".")).with_suffix(".py").is_file()
+    ]
+    assert missing == []
