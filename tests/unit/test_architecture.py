@@ -56,6 +56,7 @@ ENGINE_ORDER = [
     "handle",
     "start",
     "rebuild",
+    "shadow",
 ]
 # App.start and friends reach the engine when they are called, not when they are imported.
 LATE = {("declare", "engine")}

@@ -76,7 +76,7 @@ def _prepared(place: AppHome, beside: AppHome, compiled: Compiled, change: Table
         with tempfile.TemporaryDirectory(prefix="keyfold-migrate-") as directory:
             path = Path(directory) / migrating.VIEW
             with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, schema.arrow) as out:
-                for rows in _rows(store.scan(table), schema):
+                for rows in arrow_rows(store.scan(table), schema):
                     out.write_batch(rows)
             place.storage.send(path, f"{migrating.WORK}/{table}/{migrating.VIEW}")
         keys = store.count(table)
@@ -94,11 +94,12 @@ def _prepared(place: AppHome, beside: AppHome, compiled: Compiled, change: Table
     }
 
 
-def _rows(found: Iterator[dict[str, Any]], schema: ViewSchema) -> Iterator[pa.RecordBatch]:
+def arrow_rows(found: Iterator[dict[str, Any]], schema: ViewSchema) -> Iterator[pa.RecordBatch]:
+    """Rows of a view as the changes that make it; a column that a row lacks is null."""
     names = [column.name for column in (*schema.keys, *schema.columns)]
     some: list[dict[str, Any]] = []
     for row in found:
-        some.append({"_op": "upsert", **{name: row[name] for name in names}})
+        some.append({"_op": "upsert", **{name: row.get(name) for name in names}})
         if len(some) == _AT_ONCE:
             yield pa.RecordBatch.from_pylist(some, schema=schema.arrow)
             some = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,30 +13,62 @@ if TYPE_CHECKING:
     from keyfold.plan.nodes import TableSpec
 
 
-def command(app: AppFile, home: Home = None, json: Json = False) -> None:
+def command(
+    app: AppFile,
+    shadow: Annotated[
+        int | None,
+        typer.Option(
+            "--shadow",
+            metavar="N",
+            min=1,
+            help="Run the last N recorded batches under this code, on a copy, and show which rows differ.",
+            show_default=False,
+        ),
+    ] = None,
+    table: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--table",
+            metavar="TABLE",
+            help="With --shadow: this table, also if it has not changed; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=0, help="With --shadow: show so many rows.")] = 20,
+    home: Home = None,
+    json: Json = False,
+) -> None:
     """Compare an app with the state that its home has, table by table.
 
     A table is the same; or compatible: the change takes effect at the next start; or migratable: keyfold
     migrate does what is listed; or incompatible: the state can't follow, for the reason that is listed.
     Writes nothing. Exits with 1 if the app can't start before something is done.
 
-    Example: keyfold plan shop.py --home /srv/keyfold
+    --shadow N also runs the last N batches that the streams of changed tables have recorded, under the new
+    code and in a temporary directory, and compares the rows with those of the app, which may be running.
+
+    Example: keyfold plan shop.py --shadow 20
     """
     from keyfold.cli import output
     from keyfold.cli.app_loader import load
     from keyfold.cli.app_plan import a_line_each, planned
+    from keyfold.cli.shadow_report import as_json, report, run
 
     with output.only_results(), planned(load(app), home) as found:
         name, place, changes = found.spec.name, found.place.shown, found.changes
+        shadows = None if shadow is None else run(found, shadow, table or [], limit)
     if json:
         tables = [document(change) for change in changes]
-        output.json_document({"app": name, "home": place, "ok": not _in_the_way(changes), "tables": tables})
+        compared = {} if shadows is None else {"shadow": as_json(shadows)}
+        ok = not _in_the_way(changes)
+        output.json_document({"app": name, "home": place, "ok": ok, "tables": tables, **compared})
     else:
         recorded = [one.name for one in found.spec.tables if recorded_inputs(one)]
         rows = (row for one in changes for row in a_line_each((one.table, one.kind), one.effects))
         output.table(("table", "change", "what it means"), rows)
         for line in _advice(app, name, changes, recorded):
             print(line)
+        report(shadows)
     if _in_the_way(changes):
         raise typer.Exit(1)
 

@@ -76,13 +76,13 @@ def begin_after(use: Use, home: TableHome, batch: int) -> None:
 def read_upto(place: AppHome, use: Use) -> int:
     """The newest batch of the table that the reader has committed; -1 if it has read none."""
     home = place.table(use.reader)
-    return _offset(use, home, home.committed())
+    return offset(use, home, home.committed())
 
 
 def planned_upto(place: AppHome, use: Use) -> int:
     """The newest batch of the table that the reader has begun to read."""
     home = place.table(use.reader)
-    return _offset(use, home, home.begun())
+    return offset(use, home, home.begun())
 
 
 def kept_after(place: AppHome, use: Use) -> int:
@@ -92,10 +92,10 @@ def kept_after(place: AppHome, use: Use) -> int:
     """
     home = place.table(use.reader)
     committed = home.committed()
-    return _offset(use, home, None if committed is None else committed - 1)
+    return offset(use, home, None if committed is None else committed - 1)
 
 
-def _offset(use: Use, home: TableHome, batch: int | None) -> int:
+def offset(use: Use, home: TableHome, batch: int | None) -> int:
     """The offset of a use in a batch of its reader. Before the first one the reader is at its snapshot."""
     found: list[int] = []
     if batch is not None and batch >= 0:

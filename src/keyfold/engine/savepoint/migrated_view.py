@@ -69,7 +69,7 @@ def _closed(
             return
         before = store.schema(old)
         end = next(key for key in before.keys if key.name == BOUNDS[1])
-        sources = _sources(compiled, mapping, {one.name for one in (*before.keys, *before.columns)})
+        sources = sources_of(compiled, mapping, {one.name for one in (*before.keys, *before.columns)})
         found: list[dict[str, Any]] = []
         for row in store.scan(old, where=Compare(end, "<=", watermark)):
             found.append({"_op": "final", **{new: row[name] for new, name in sources.items()}})
@@ -80,7 +80,7 @@ def _closed(
             yield pa.RecordBatch.from_pylist(found, schema=compiled.view.arrow)
 
 
-def _sources(compiled: Compiled, mapping: StateMapping | None, known: set[str]) -> dict[str, str]:
+def sources_of(compiled: Compiled, mapping: StateMapping | None, known: set[str]) -> dict[str, str]:
     """From which column of the old view each column comes; a new or another one has no value."""
     renames = {} if mapping is None else mapping.renames
     redefined = [] if mapping is None else mapping.redefined

@@ -220,6 +220,19 @@ class SparkCheckpoint:
         """The numbers of the query's stateful operators."""
         return sorted(int(name) for name in self.storage.list("state") if name.isdecimal())
 
+    def keeps_state(self, batch: int) -> bool:
+        """Whether the state that a committed batch left is there, as far as names of files tell."""
+        try:
+            commit = json.loads(self.commit_file(batch).read_text().splitlines()[1])
+        except (OSError, ValueError, IndexError):
+            return False
+        for operator, partitions in (commit.get("stateUniqueIds") or {}).items():
+            for partition, ids in enumerate(partitions):
+                names = self.storage.list(f"state/{operator}/{partition}")
+                if ids and ids[0] and not any(name.startswith(f"{batch + 1}_{ids[0]}") for name in names):
+                    return False
+        return True
+
     def has_state(self) -> bool:
         """Whether the state of any operator is there."""
         return any(operator.files() for operator in self.state.files())

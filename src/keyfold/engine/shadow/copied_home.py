@@ -1,0 +1,148 @@
+"""A home for a shadow run: what it begins with, and the logs of its streams, which it receives in steps."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from keyfold.engine.compile.compiled import Compiled
+from keyfold.engine.log.table_log import TableLog
+from keyfold.engine.log.totals import Totals
+from keyfold.engine.rebuild import arrow_rows
+from keyfold.engine.recovery import definition_check
+from keyfold.engine.recovery.state_rows import from_state
+from keyfold.engine.savepoint import migrated_state, migrated_view
+from keyfold.engine.savepoint.capture import in_parallel
+from keyfold.engine.shadow.beginning import Beginning, Positions
+from keyfold.engine.storage.contract import Storage
+from keyfold.engine.storage.layout import AppHome
+from keyfold.views.contract import ViewStore
+from keyfold.views.stores import open_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class CopiedHome:
+    """The home of a shadow run, of one table; nothing in it is the app's own."""
+
+    def __init__(self, source: AppHome, target: AppHome, begin: Beginning) -> None:
+        self._source, self.place, self._begin = source, target, begin
+
+    def prepare(
+        self, spark: SparkSession, compiled: Compiled, stored: Mapping[str, Any], view: ViewStore | None
+    ) -> None:
+        """Puts there what the run begins with. `view`: the app's own, as it is now."""
+        begin, table = self._begin, compiled.spec.name
+        entry = {}
+        if begin.state is not None:
+            old = stored["tables"][begin.change.was or table]
+            new = definition_check.entry_of(compiled)
+            kept = ("fingerprint", "meaning", "state", "layout")
+            entry = {table: {**old, **{part: new[part] for part in kept}}}
+            self._copy_checkpoint(spark, compiled, old, begin.state)
+        self.place.write_plan({**stored, "tables": entry})
+        for stream, after in begin.after.items():
+            self._copy_stream(stream, after)
+        if begin.state is not None:
+            self._fill_view(spark, compiled, view, begin.state)
+
+    def advance(self, kernel: Any, before: Positions, upto: Positions) -> None:
+        """Publishes what the streams recorded after one position, up to another."""
+        for stream, last in upto.items():
+            source, target = (TableLog(p.stream_home(stream).log_files) for p in (self._source, self.place))
+            for batch in (b for b in source.own_batches() if before[stream] < b <= last):
+                manifest = source.find(batch)
+                if manifest is None or source.merged.of(batch) is not None:
+                    continue
+                parts = [part.path for part in manifest.of_kind("change")]
+                _copy(source.storage, target.storage, parts)
+                target.storage.put(f"{batch}.json", manifest.encode(), durable=False)
+            kernel.published(self.place.stream_home(stream).log_url, last)
+
+    def _copy_stream(self, stream: str, after: int) -> None:
+        source, target = (place.stream_home(stream).storage for place in (self._source, self.place))
+        offsets = [f"checkpoint/offsets/{name}" for name in source.list("checkpoint/offsets")]
+        merged = [f"log/merged/{file.name}" for file in source.files("log/merged")]
+        _copy(source, target, [*offsets, *merged])
+        Totals(after).record(target.below("log"))
+
+    def _copy_checkpoint(
+        self, spark: SparkSession, compiled: Compiled, old: Mapping[str, Any], batch: int
+    ) -> None:
+        change = self._begin.change
+        source = self._source.table(change.was or change.table)
+        target = self.place.table(change.table)
+        mapping = change.mapping if change.kind == "migratable" else None
+        files = [f"checkpoint/{file.name}" for file in source.storage.files("checkpoint")]
+        files += [
+            f"{d}/{file.name}" for d in ("side", "control", "inputs") for file in source.storage.files(d)
+        ]
+        wanted = [name for name in files if _as_of(name, batch, state=mapping is None)]
+        _copy(source.storage, target.storage, wanted)
+        # Two queries with one id stop each other where they share a session.
+        target.storage.put("checkpoint/metadata", json.dumps({"id": str(uuid.uuid4())}).encode())
+        target.spark.relocate()
+        if mapping is not None:
+            migrated_state.write_state(spark, compiled, old, mapping, source, target, batch)
+
+    def _fill_view(self, spark: SparkSession, compiled: Compiled, view: ViewStore | None, batch: int) -> None:
+        """The rows as of the batch that it begins with: those of the state, and those that state has not."""
+        home = self.place.table(compiled.spec.name)
+        with closing(open_store(self.place.views, read_only=False)) as store:
+            store.create(compiled.view)
+            store.rebuild(
+                compiled.spec.name,
+                compiled.view,
+                self._rows(spark, compiled, view, batch),
+                batch,
+                datetime.now(UTC),
+                home.spark.watermark(batch),
+            )
+
+    def _rows(
+        self, spark: SparkSession, compiled: Compiled, view: ViewStore | None, batch: int
+    ) -> Iterator[pa.RecordBatch]:
+        change = self._begin.change
+        name = change.was or change.table
+        if view is not None and name in view.tables() and not (change.mapping and change.mapping.merges):
+            before = view.schema(name)
+            known = {one.name for one in (*before.keys, *before.columns)}
+            sources = migrated_view.sources_of(compiled, change.mapping, known)
+            # A row that has not changed since was the same then.
+            old = (row for row in view.scan(name) if row["_batch"] <= batch)
+            yield from arrow_rows(({n: row[of] for n, of in sources.items()} for row in old), compiled.view)
+        if compiled.rebuilt is not None:
+            yield from from_state(spark, compiled, self.place.table(compiled.spec.name), batch)
+
+
+def _as_of(name: str, batch: int, *, state: bool) -> bool:
+    """Whether a file belongs to a checkpoint as of a batch, with or without its state."""
+    directory, _, rest = name.removeprefix("checkpoint/").partition("/")
+    if directory in ("offsets", "commits"):
+        return rest.isdecimal() and int(rest) <= batch
+    if directory != "state":
+        return directory != "metadata"
+    version = name.rpartition("/")[2].partition("_")[0]
+    in_time = not (version.isdecimal() and "_metadata" not in name) or int(version) <= batch + 1
+    return state and in_time
+
+
+def _copy(source: Storage, target: Storage, names: list[str]) -> None:
+    there = {file.name for file in target.files()} if names else set()
+
+    def sent(name: str) -> None:
+        try:
+            with source.fetched(name) as file:
+                target.send(file, name)
+        except FileNotFoundError:
+            # A running app removes files that no retained batch needs.
+            return
+
+    in_parallel([name for name in names if name not in there], sent)
