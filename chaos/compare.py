@@ -20,7 +20,7 @@ READ = {
     "rejected": (("rejected",), ("at", "batch")),
     "late": (("late", "show"), ("at", "batch")),
 }
-COUNTS = ("late", "rejected", "removed")
+COUNTS = ("late", "rejected", "duplicates")
 
 
 @dataclass(frozen=True)

@@ -164,9 +164,9 @@ class Driver:
         """The late rows of a table: time, late_by, missed, windows, raw."""
         return self.handle.late(table)
 
-    def removed(self, table: str) -> list[dict[str, Any]]:
-        """The duplicates that `distinct(..., removed=True)` recorded: step, raw, batch, at."""
-        return self.handle.removed(table)
+    def duplicates(self, table: str) -> list[dict[str, Any]]:
+        """The duplicates that `distinct(..., record_duplicates=True)` recorded: step, raw, batch, at."""
+        return self.handle.duplicates(table)
 
     def restart(self) -> None:
         """Stops the app and starts it again from its checkpoint."""

@@ -307,7 +307,7 @@ def test_status_of_many_tables_is_a_line_for_each(
     tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:
     names = [f"a_table_of_mine_{number}" for number in range(9)]
-    app_with(tmp_path, {**dict.fromkeys(names, TABLE), names[0]: {**TABLE, "removed": 12}})
+    app_with(tmp_path, {**dict.fromkeys(names, TABLE), names[0]: {**TABLE, "duplicates": 12}})
     monkeypatch.setenv("COLUMNS", str(width))
     _, *lines = cli("status", "--home", tmp_path).out.splitlines()
     assert len(lines) == 10

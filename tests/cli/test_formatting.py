@@ -125,7 +125,7 @@ LARGE: dict[str, Any] = {
     "lag_seconds": 86_400.0 * 35 + 3_600 * 13,
     "late": 1_234_567,
     "rejected": 7_654_321,
-    "removed": 55_555,
+    "duplicates": 55_555,
 }
 
 

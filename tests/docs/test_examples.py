@@ -271,7 +271,7 @@ def test_the_orders_are_what_a_recount_gives(place: Path, monkeypatch: pytest.Mo
     assert {r["stream"] for r in told} == {"payments"}
     assert len(late) > 10
     (status,) = read("status", "store")
-    assert status["tables"]["tiers"]["removed"] == status["tables"]["sales"]["removed"] == repeats
+    assert status["tables"]["tiers"]["duplicates"] == status["tables"]["sales"]["duplicates"] == repeats
     assert status["lookups"]["prices"]["rows"] == len(prices)
 
 

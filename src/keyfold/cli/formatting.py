@@ -97,5 +97,5 @@ def status_row(name: str, table: dict[str, Any]) -> dict[str, str]:
         "late": count(table.get("late")),
         "rejected": count(table.get("rejected")),
         # Only for tables that drop duplicates.
-        **({"removed": count(table["removed"])} if table.get("removed") else {}),
+        **({"duplicates": count(table["duplicates"])} if table.get("duplicates") else {}),
     }

@@ -35,7 +35,7 @@ _SHOWN: Final = (
     "rejected",
 )
 # Shown only if a table has them.
-_SOMETIMES: Final = ("removed", "done")
+_SOMETIMES: Final = ("duplicates", "done")
 
 
 class Screen:

@@ -83,18 +83,18 @@ def line(name: str, table: dict[str, Any]) -> str:
     """The status of a table as one log line."""
     row = formatting.status_row(name, table)
     done = f", {table['done']:.0%} done" if table["done"] is not None and table["done"] < 1 else ""
-    removed = f", {row['removed']} removed" if "removed" in row else ""
+    duplicates = f", {row['duplicates']} duplicates" if "duplicates" in row else ""
     watermark = f", watermark {row['watermark']}" if table["watermark"] else ""
     return (
         f"{name}: batch {row['batch']} in {row['took']}, {row['rows/s']} rows/s, {row['keys']} keys, "
-        f"state {row['state']}{watermark}, {row['late']} late, {row['rejected']} rejected{removed}{done}"
+        f"state {row['state']}{watermark}, {row['late']} late, {row['rejected']} rejected{duplicates}{done}"
     )
 
 
 def show(status: dict[str, Any]) -> None:
     """The final status of a run, as a table on stdout."""
-    removed = any(table.get("removed") for table in status["tables"].values())
-    columns = ("table", "batch", "rows", "keys", "late", "rejected", *(["removed"] if removed else []))
+    duplicates = any(table.get("duplicates") for table in status["tables"].values())
+    columns = ("table", "batch", "rows", "keys", "late", "rejected", *(["duplicates"] if duplicates else []))
     rows = []
     for name, table in status["tables"].items():
         found = [table.get(column) for column in columns[1:]]

@@ -131,14 +131,14 @@ class Stream:
         return Stream(self.app, replace(node, site=site))
 
     def distinct(
-        self, /, *columns: str, within: str | timedelta | None = None, removed: bool = False
+        self, /, *columns: str, within: str | timedelta | None = None, record_duplicates: bool = False
     ) -> Stream:
         """Drops duplicates by `columns` within ±`within` of a kept row.
 
-        Duplicates are counted; with `removed` they are also recorded as a side output.
+        Duplicates are counted; with `record_duplicates` they are also recorded as a side output.
         """
         site = call_site()
-        node = dedup.distinct(self.node, columns, within, removed, self._location(site))
+        node = dedup.distinct(self.node, columns, within, record_duplicates, self._location(site))
         return Stream(self.app, replace(node, site=site))
 
     def by(self, /, *columns: str, **named: Expr) -> KeyedStream:

@@ -101,8 +101,8 @@ class Handle:
         found = late_replay.table_of(self.spec.name, table, tables, [s.name for s in self.spec.streams])
         return list(late_replay.read(self.home.table(found)))
 
-    def removed(self, table: str) -> list[dict[str, Any]]:
-        """Duplicates that `distinct(..., removed=True)` kept, with raw text; the status counts them all."""
+    def duplicates(self, table: str) -> list[dict[str, Any]]:
+        """Duplicates that `distinct(..., record_duplicates=True)` recorded; the status counts them all."""
         self.table(table)  # for its error, if there is no such table
         return side_outputs.duplicates(TableLog(self.home.table(table).log_files))
 

@@ -205,7 +205,7 @@ class Distinct:
     input: Node
     columns: tuple[str, ...]
     within_ms: int
-    removed: bool = False
+    record_duplicates: bool = False
     """Whether duplicates are recorded as a side output, and not only counted."""
     site: Site | None = field(default=None, compare=False)
 

@@ -42,8 +42,8 @@ def times(d: Driver, table: str = "kept") -> dict[str, list[float]]:
     return {r["k"]: sorted(round(t - zero, 6) for t in r["found"]) for r in d.rows(table)}
 
 
-def removed(d: Driver, table: str = "kept") -> int:
-    n: int = d.handle.status()["tables"][table]["removed"]
+def duplicates(d: Driver, table: str = "kept") -> int:
+    n: int = d.handle.status()["tables"][table]["duplicates"]
     return n
 
 
@@ -74,7 +74,7 @@ def test_s7_rows_within_the_lateness_of_each_other() -> None:
             return new, operators(d, "kept")[0]
 
         assert values(*[*range(10, 16)] * 5) == ({10, 11, 12, 13, 14, 15}, 6)
-        assert removed(d) == 24
+        assert duplicates(d) == 24
         assert values(*range(13, 18)) == ({16, 17}, 8)
         assert d.late("kept") == []
         assert values(5) == (set(), 8)
@@ -82,7 +82,7 @@ def test_s7_rows_within_the_lateness_of_each_other() -> None:
         assert values(35) == ({35}, 3)
         assert values(55) == ({55}, 1)
         assert timers(d, "kept") == 1
-        assert removed(d) == 27
+        assert duplicates(d) == 27
 
 
 def test_a_repeat_is_less_than_within_from_a_row_that_was_kept() -> None:
@@ -103,34 +103,34 @@ def test_a_repeat_is_less_than_within_from_a_row_that_was_kept() -> None:
         # 95 is near to 90, and 105 to 110: that nothing of the rows between was kept, removed them.
         push(d, ("a", 95), ("a", 105), ("a", 119.5), ("a", 120), ("a", 80.5))
         assert times(d) == {"a": [90, 100, 110, 120], "b": [94, 104]}
-        assert removed(d) == 6
+        assert duplicates(d) == 6
         push(d, ("a", 130, 2), ("a", 125, 1), ("a", 131, 1))
         assert times(d)["a"] == [90, 100, 110, 120, 130]
         assert times(d, "pairs")["a"][-3:] == [120, 130, 131]
         # Two of a's thirteen rows are a microsecond from another one.
-        assert (len(times(d, "short")["a"]), removed(d, "short")) == (11, 2)
+        assert (len(times(d, "short")["a"]), duplicates(d, "short")) == (11, 2)
         assert d.late("kept") == d.late("pairs") == d.rejected("rows") == []
 
 
 def test_of_a_batch_the_oldest_row_is_kept_and_of_equal_ones_the_first() -> None:
     app, rows = app_of("1 minute")
-    first = rows.distinct("k", within="10 seconds", removed=True)
+    first = rows.distinct("k", within="10 seconds", record_duplicates=True)
     first.by("k").table("kept", xs="collect_list(x)")
     with drive(app) as d:
         push(d, ("a", 105, 1), ("a", 100, 2), ("a", 100, 3), ("a", 109.9, 4), ("a", 110, 5), ("b", 105, 6))
         assert {r["k"]: sorted(r["xs"]) for r in d.rows("kept")} == {"a": [2, 5], "b": [6]}
-        assert Counter(json.loads(r["raw"])["x"] for r in d.removed("kept")) == Counter([1, 3, 4])
+        assert Counter(json.loads(r["raw"])["x"] for r in d.duplicates("kept")) == Counter([1, 3, 4])
         push(d, ("a", 119, 7), ("b", 104, 8))
         d.crash()
-        found = d.removed("kept")
+        found = d.duplicates("kept")
         assert sorted(json.loads(r["raw"])["x"] for r in found) == [1, 3, 4, 7, 8]
         assert json.loads(found[-1]["raw"]).keys() == {"k", "x", "t"}
         assert all(r["step"] == found[0]["step"] and "distinct" in r["step"] for r in found)
         assert set(found[0]) == {"batch", "at", "step", "raw"}
         d.crash()
         d.restart()
-        assert d.removed("kept") == found
-        assert removed(d) == 5
+        assert d.duplicates("kept") == found
+        assert duplicates(d) == 5
 
 
 def test_rows_set_aside_go_through_and_late_ones_are_no_repeats() -> None:
@@ -151,8 +151,8 @@ def test_rows_set_aside_go_through_and_late_ones_are_no_repeats() -> None:
         assert "zero" in reasons[0]
         assert len(d.rejected("sums")) == 5, "the table has one of its own"
         assert len(d.rejected("rows")) == 5
-        assert (removed(d), removed(d, "sums")) == (1, 1)
-        assert d.removed("kept") == [], "only counted"
+        assert (duplicates(d), duplicates(d, "sums")) == (1, 1)
+        assert d.duplicates("kept") == [], "only counted"
 
 
 def test_state_goes_when_time_has_passed() -> None:
@@ -181,7 +181,7 @@ def test_windows_ttl_and_a_second_distinct_after_it() -> None:
     once.by("k").tumbling("10 seconds").table("windows", n="count(*)")
     once.by("k").tumbling("10 seconds").table("closed", n="count(*)", emit="final")
     once.by("k").table("short", n="count(*)", ttl="20 seconds")
-    once.distinct("x", within="30 seconds", removed=True).by("k").table("twice", n="count(*)")
+    once.distinct("x", within="30 seconds", record_duplicates=True).by("k").table("twice", n="count(*)")
     with drive(app) as d:
         push(d, ("a", 1, 1), ("a", 5, 2), ("b", 2, 1), ("b", 13, 3))
         push(d, ("a", 12, 4), ("a", 9, 5), ("b", 14, 6))
@@ -198,8 +198,8 @@ def test_windows_ttl_and_a_second_distinct_after_it() -> None:
         assert d.rows("short") == [{"k": "a", "n": 2}, {"k": "b", "n": 2}]
         # One was removed here of the two of the first batch, and nothing later: a's 12 is x = 4.
         assert d.rows("twice") == [{"k": "a", "n": 2}, {"k": "b", "n": 1}]
-        assert [json.loads(r["raw"])["k"] for r in d.removed("twice")] == ["b"]
-        assert removed(d, "twice") == 1 + removed(d, "windows") == 4
+        assert [json.loads(r["raw"])["k"] for r in d.duplicates("twice")] == ["b"]
+        assert duplicates(d, "twice") == 1 + duplicates(d, "windows") == 4
         d.advance("rows", ZERO + 40 * SECOND)
         assert windows("closed") == expected
         assert d.rows("short") == []
@@ -216,7 +216,7 @@ def test_without_event_time_repeats_are_told_by_arrival() -> None:
     with drive(app) as d:
         d.push("rows", [{"k": "a", "x": 1}, {"k": "a", "x": 2}, {"k": "b", "x": 3}])
         assert d.rows("short") == [{"k": "a", "n": 1}, {"k": "b", "n": 1}]
-        assert removed(d, "short") == 1
+        assert duplicates(d, "short") == 1
         pushes = 0
         while d.get("short", "a")["n"] == 1:  # type: ignore[index]
             pushes += 1
@@ -225,8 +225,8 @@ def test_without_event_time_repeats_are_told_by_arrival() -> None:
         d.restart()
         d.push("rows", [{"k": "b", "x": 5}])
         assert d.rows("long") == [{"k": "a", "xs": [1]}, {"k": "b", "xs": [3]}]
-        assert removed(d, "long") == pushes + 2
-        assert removed(d, "short") == pushes
+        assert duplicates(d, "long") == pushes + 2
+        assert duplicates(d, "short") == pushes
         assert d.rejected("rows") == d.late("long") == []
 
 

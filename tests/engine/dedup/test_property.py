@@ -40,7 +40,7 @@ class Case:
             "rows", kf.rows([]), "k string, g int, u int, t timestamp", time="t", late=f"{late} seconds"
         )
         first, second, third = (
-            rows.distinct(*names, within=f"{span} seconds", removed=name != "windows")
+            rows.distinct(*names, within=f"{span} seconds", record_duplicates=name != "windows")
             for name, names, span in zip(self.names, columns, spans, strict=True)
         )
         first.by(all="'all'").table("rows_kept", us="collect_list(u)")
@@ -66,9 +66,9 @@ class Case:
         for name, model in zip(self.names, self.models, strict=True):
             assert numbers(d.late(name)) == Counter(r.u for r in model.too_late), name
             assert numbers(d.rejected(name)) == Counter(r.u for r in model.rejected), name
-            assert d.handle.status()["tables"][name]["removed"] == len(model.removed), name
-            listed = [] if name == "windows" else model.removed
-            assert numbers(d.removed(name)) == Counter(r.u for r in listed), name
+            assert d.handle.status()["tables"][name]["duplicates"] == len(model.duplicates), name
+            listed = [] if name == "windows" else model.duplicates
+            assert numbers(d.duplicates(name)) == Counter(r.u for r in listed), name
 
     def check_state(self, d: Driver) -> None:
         source = d.handle.spark.read.format("statestore").option("stateVarName", "state")

@@ -27,7 +27,7 @@ class Distinct:
     within: int
     late: int
     kept: list[Row] = field(default_factory=list)
-    removed: list[Row] = field(default_factory=list)
+    duplicates: list[Row] = field(default_factory=list)
     too_late: list[Row] = field(default_factory=list)
     rejected: list[Row] = field(default_factory=list)
     watermark: int | None = None
@@ -44,7 +44,7 @@ class Distinct:
         if self.watermark is not None and row.t < self.watermark:
             return self.too_late
         repeat = any(self.key(r) == self.key(row) and abs(r.t - row.t) < self.within for r in self.kept)
-        return self.removed if repeat else self.kept
+        return self.duplicates if repeat else self.kept
 
     def key(self, row: Row) -> tuple[object, ...]:
         return tuple(getattr(row, column) for column in self.columns)

@@ -244,8 +244,8 @@ def test_distinct_is_its_columns_and_bound(orders):
     assert orders.distinct("id", "day", within="1 day").node == Distinct(
         orders.node, ("id", "day"), 24 * HOUR, False
     )
-    made = orders.distinct("id", within=timedelta(hours=1), removed=True)
-    assert (made.node.within_ms, made.node.removed, made.name) == (HOUR, True, "orders")
+    made = orders.distinct("id", within=timedelta(hours=1), record_duplicates=True)
+    assert (made.node.within_ms, made.node.record_duplicates, made.name) == (HOUR, True, "orders")
     assert str(made.node.site).startswith("test_joins.py:")
 
 
@@ -272,10 +272,10 @@ def test_distinct_goes_by_arrival_where_there_is_no_event_time(untimed):
     assert untimed.distinct("id", within="1 day").node.within_ms == 86_400_000
 
 
-@pytest.mark.parametrize("removed", [None, 1, "yes"])
-def test_removed_is_yes_or_no(orders, removed):
-    with pytest.raises(BadOption, match="removed must be True or False"):
-        orders.distinct("id", within="1 day", removed=removed)
+@pytest.mark.parametrize("record", [None, 1, "yes"])
+def test_recording_duplicates_is_yes_or_no(orders, record):
+    with pytest.raises(BadOption, match="record_duplicates must be True or False"):
+        orders.distinct("id", within="1 day", record_duplicates=record)
 
 
 def test_rows_that_have_waited_are_too_late_for_windows_joins_and_distinct(app, orders, payments):

@@ -151,7 +151,7 @@ def app():
         duplicates="first",
         help="Names of regions",
     )
-    joined = orders.distinct("id", within="1 day", removed=True).join(
+    joined = orders.distinct("id", within="1 day", record_duplicates=True).join(
         payments.where("amount > 0"), on="orders.id = payments.order_id", within=("1 hour", 0), how="left"
     )
     enriched = joined.enrich(customers, how="inner", wait="1 minute").enrich(regions, on="region")
@@ -200,7 +200,7 @@ def test_the_json_says_everything(app):
             "join": {
                 "left": [
                     {"stream": "orders"},
-                    {"distinct": {"columns": ["id"], "within": "1 day", "removed": True}},
+                    {"distinct": {"columns": ["id"], "within": "1 day", "record_duplicates": True}},
                 ],
                 "right": [{"stream": "payments"}, {"where": "amount > 0"}],
                 "on": "orders.id = payments.order_id",

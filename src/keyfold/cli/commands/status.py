@@ -27,7 +27,7 @@ def command(
 ) -> None:
     """Show the status of the apps of a home and of their tables.
 
-    Rows and rows/s are of the last run; batch, keys, late, rejected and removed rows are of all runs. A
+    Rows and rows/s are of the last run; batch, keys, late, rejected and duplicate rows are of all runs. A
     running app writes its status every second; its age is shown, and an app that no longer writes it is not
     responding. Narrow terminals show fewer columns; --json has all of them.
 

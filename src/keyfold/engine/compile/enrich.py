@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.compile import keyed_state
@@ -31,18 +32,18 @@ def enriched(context: Context, node: nodes.Enrich) -> Any:
     on = _key_columns(context, node, rows, own, table)
     timed, retracting = TIME in rows.columns, WEIGHT in rows.columns
     both = _stream_side(rows, on, own, table).unionByName(_table_side(values, rows, own, table))
-    joined = context.api.enrich(
-        both._jdf,
-        len(on),
-        node.how in ("left", "full"),
-        node.how in ("right", "full"),
-        _or_never(node.wait_ms),
-        node.on_update or retracting,
-        _or_never(node.keep_ms),
-        timed,
-        own + _table_names(context, node, own, table.columns),
-        [own.index(name) for name in on],
-    )
+    declaration = {
+        "keys": len(on),
+        "keepRows": node.how in ("left", "full"),
+        "keepValues": node.how in ("right", "full"),
+        "waitMs": _or_never(node.wait_ms),
+        "follow": node.on_update or retracting,
+        "keepMs": _or_never(node.keep_ms),
+        "timed": timed,
+        "names": own + _table_names(context, node, own, table.columns),
+        "on": [own.index(name) for name in on],
+    }
+    joined = context.api.enrich(both._jdf, json.dumps(declaration))
     return context.begin(node, context.frame(joined))
 
 

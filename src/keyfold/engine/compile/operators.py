@@ -138,7 +138,7 @@ def _distinct(context: Context, node: nodes.Distinct) -> Any:
     context.record_meaning(declaration)
     step = phrases.step_words(node)
     with explained(context.spark, "distinct", context.where("distinct", node.site), ", ".join(node.columns)):
-        kept = declaration.dedup(list(node.columns), node.within_ms, node.removed, step)
+        kept = declaration.dedup(list(node.columns), node.within_ms, node.record_duplicates, step)
     context.meaning[f"{context.stages}:distinct"] = step
     return context.begin(node, context.frame(kept))
 

@@ -60,7 +60,7 @@ def rejected(log: TableLog) -> list[dict[str, Any]]:
 
 
 def duplicates(log: TableLog) -> list[dict[str, Any]]:
-    """The duplicates that `distinct(removed=True)` recorded, oldest batch first: batch, at, step, raw."""
+    """What `distinct(record_duplicates=True)` recorded, oldest batch first: batch, at, step, raw."""
     found = _rows(log, "duplicate")
     return [{**_stamp(manifest), **_present(side, "step", "raw")} for manifest, side in found]
 

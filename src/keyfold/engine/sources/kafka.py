@@ -16,6 +16,7 @@ from keyfold.engine.sources.contract import RowOrigin
 from keyfold.engine.sources.schemas import declared_schema
 from keyfold.plan.kafka_topics import KafkaTopics
 from keyfold.plan.nodes import Connector, Source
+from keyfold.plan.validate.kafka import METADATA
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -58,18 +59,7 @@ class KafkaSource:
         frame = _reader(spark, connector, starting(spark, source)).load()._jdf
         if kafka.unlimited:
             frame = kernel(spark).realTimeMessages(frame)
-        schema = declared_schema(source)
-        decoded = kernel(spark).decodeMessages(
-            frame,
-            reject,
-            source.name,
-            connector.format,
-            schema.json(),
-            dict(format_options(connector)),
-            kafka.registry,
-            list(kafka.metadata),
-            kafka.key_format == "text",
-        )
+        decoded = kernel(spark).decodeMessages(frame, json.dumps(_declaration(source, kafka, reject)))
         return DataFrame(decoded, spark)
 
     def origin(self, source: Source) -> RowOrigin:
@@ -79,6 +69,37 @@ class KafkaSource:
     def available(self, connector: Connector) -> int | None:
         # Spark's progress reports say how many messages are left; the brokers are not asked again.
         return None
+
+
+def _declaration(source: Source, kafka: KafkaTopics, reject: bool) -> dict[str, Any]:
+    """How the kernel decodes the messages (MessagesDeclaration.scala)."""
+    connector = source.connector
+    return {
+        "stream": source.name,
+        "keepRejected": reject,
+        "metadata": kafka.metadata,
+        "deletes": False,
+        "value": {
+            "format": connector.format,
+            "schema": declared_schema(source).jsonValue(),
+            "options": dict(format_options(connector)),
+            "registry": kafka.registry,
+        },
+        "key": None if kafka.key_format is None else _key_declaration(kafka),
+    }
+
+
+def _key_declaration(kafka: KafkaTopics) -> dict[str, Any]:
+    from pyspark.sql.types import StructType
+
+    schema = StructType.fromDDL(f"key {METADATA['key'] if kafka.key_format == 'raw' else 'string'}")
+    return {
+        "format": kafka.key_format,
+        "schema": schema.jsonValue(),
+        "options": {},
+        "registry": kafka.registry,
+        "single": True,
+    }
 
 
 def format_options(connector: Connector) -> list[tuple[str, str]]:

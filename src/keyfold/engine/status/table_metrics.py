@@ -58,7 +58,7 @@ class TableMonitor(QueryMonitor):
             "rejected": self._hook.counts["rejected"],
             "rejecting": self._rejecting,
             "all_rejected": self._all_rejected(),
-            "removed": self._hook.counts["duplicate"],
+            "duplicates": self._hook.counts["duplicate"],
         }
 
     def _counted(self, count: bool) -> int | None:

@@ -161,7 +161,7 @@ def _step(node: Node) -> dict[str, Any]:
         return {"lookup": {"name": node.lookup.name, "on": list(node.on), "how": node.how}}
     if isinstance(node, Distinct):
         found = {"columns": list(node.columns), "within": durations.text(node.within_ms)}
-        return {"distinct": {**found, "removed": node.removed}}
+        return {"distinct": {**found, "record_duplicates": node.record_duplicates}}
     return {"changes": {"table": node.table, "previous": node.previous}}
 
 

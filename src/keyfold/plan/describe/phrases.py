@@ -71,8 +71,8 @@ def step_words(node: Node) -> str:
     if isinstance(node, LookupJoin):
         return f"enrich with lookup {node.lookup.name} {_matching(node)}"
     if isinstance(node, Distinct):
-        removed = ", duplicates recorded" if node.removed else ""
-        return f"distinct {', '.join(node.columns)} within {durations.text(node.within_ms)}{removed}"
+        recorded = ", duplicates recorded" if node.record_duplicates else ""
+        return f"distinct {', '.join(node.columns)} within {durations.text(node.within_ms)}{recorded}"
     if isinstance(node, Changes):
         return f"changes of {node.table}{', with the previous row' if node.previous else ''}"
     return node.name if isinstance(node, Source) else "union"

@@ -11,7 +11,7 @@ _EXAMPLE = 'distinct("id", within="1 day")'
 
 
 def distinct(
-    node: Node, columns: tuple[object, ...], within: object, removed: object, where: object = None
+    node: Node, columns: tuple[object, ...], within: object, record_duplicates: object, where: object = None
 ) -> Distinct:
     """A stream without duplicates."""
     if not columns:
@@ -21,8 +21,8 @@ def distinct(
         problem = "distinct needs within=: without a time bound its state would grow forever"
         raise BadOption(problem, where=where, hint=_EXAMPLE)
     within_ms = durations.millis(within, "within", where=where)
-    records_duplicates = arguments.flag(removed, "removed", where)
+    recorded = arguments.flag(record_duplicates, "record_duplicates", where)
     retraction.refuse_distinct(node, where)
     event_time.refuse_delayed_rows(node, "distinct", where)
     known_columns.require_in_stream(names, node, "distinct", where)
-    return Distinct(node, names, within_ms, records_duplicates)
+    return Distinct(node, names, within_ms, recorded)

@@ -29,7 +29,7 @@ class RowStepSuite extends munit.FunSuite {
   }
   private def gate(conditions: Expression*): RowGate =
     RowGate(
-      source, conditions, keepRejected = true, "UTC", RowOrigin(Some("s"), null, Map.empty, files = false))
+      source, conditions, keepRejected = true, "UTC", RowOrigin(Some("s"), None, Map.empty, files = false))
   private def check(rule: LatenessRule = BehindWatermark(inclusive = false)): Option[LatenessCheck] =
     Some(LatenessCheck(Some(rule), source, Some(time), watermark = Late))
   private def reason(side: InternalRow): String = side.getString(SideOutput.schema.fieldIndex("reason"))

@@ -6,14 +6,14 @@ import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan}
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.keyfold.physical.KernelStrategy
-import org.apache.spark.sql.keyfold.rows.RowOrigin
+import org.apache.spark.sql.keyfold.rows.{RowOrigin, TextFormat}
 import org.apache.spark.sql.keyfold.spark.SparkDatasets
 
 /** What the parts of the kernel's entry point share. */
 trait ApiSupport {
   protected def origin(
       stream: String, format: String, options: java.util.Map[String, String], files: Boolean): RowOrigin =
-    RowOrigin(Option(stream), format, options.asScala.toMap, files)
+    RowOrigin(Option(stream), Option(format).flatMap(TextFormat.named), options.asScala.toMap, files)
 
   /** The leaves of a plan that are streams, in the order of Spark's offset log. */
   protected def streams(df: DataFrame): Seq[LogicalPlan] =

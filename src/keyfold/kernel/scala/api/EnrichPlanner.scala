@@ -1,5 +1,7 @@
 package org.apache.spark.sql.keyfold.api
 
+import scala.jdk.CollectionConverters._
+
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Union}
 import org.apache.spark.sql.classic.SparkSession
@@ -29,19 +31,33 @@ case class EnrichOptions(
   def waitsForTime: Boolean = waitMs >= 0 || keepMs >= 0
 }
 
+/**
+ * A stream with a table's newest row. The first `keys` columns are the key. `timed`: rows have an event time.
+ * `names`: the columns of the result, those of the row, without its id, and then those of the value. `on`:
+ * where in the row the key's columns are, which for a value without a row are filled from the key.
+ */
+case class ArrivalEnrichDeclaration(
+    keys: Int, options: EnrichOptions, timed: Boolean, names: Seq[String], on: Seq[Int])
+
+object ArrivalEnrichDeclaration {
+  /** From JSON, as engine/compile/enrich.py writes it. */
+  def parse(declaration: String): ArrivalEnrichDeclaration = {
+    val json = KernelJson.mapper.readTree(declaration)
+    val options = EnrichOptions(
+      json.get("keepRows").asBoolean, json.get("keepValues").asBoolean, json.get("waitMs").asLong,
+      json.get("follow").asBoolean, json.get("keepMs").asLong)
+    ArrivalEnrichDeclaration(json.get("keys").asInt, options, json.get("timed").asBoolean,
+      json.get("names").asScala.map(_.asText).toSeq, json.get("on").asScala.map(_.asInt).toSeq)
+  }
+}
+
 /** Plans a stream whose rows are joined with a table's row for their key. */
 class EnrichPlanner(spark: SparkSession) {
   KernelStrategy.install(spark)
 
-  /**
-   * With the table's newest row. `both`: rows and values with the columns of `EnrichLayout`, of which the
-   * first `keys` are the key. `names`: the columns of the result, those of the row, without its id, and then
-   * those of the value. `on`: where in the row the key's columns are, which for a value without a row are
-   * filled from the key.
-   */
-  def byArrival(
-      both: DataFrame, keys: Int, options: EnrichOptions, timed: Boolean, names: Seq[String], on: Seq[Int])
-      : DataFrame = {
+  /** With the table's newest row. `both`: rows and values with the columns of `EnrichLayout`. */
+  def byArrival(both: DataFrame, declaration: ArrivalEnrichDeclaration): DataFrame = {
+    import declaration._
     val declared = SparkDatasets.plan(both)
     val child = StatefulOperator.withoutEventTimeMetadata(declared)
     val in = EnrichInputLayout.of(child, keys)

@@ -52,24 +52,11 @@ object KernelApi extends SourceApi with LogApi {
     new StreamJoin(left, right, leftName, rightName)
 
   /**
-   * A stream with a table's newest row for its key; `EnrichPlanner` and `EnrichOptions` say what the
-   * arguments are.
+   * A stream with a table's newest row for its key; `declaration` is JSON, as `ArrivalEnrichDeclaration` has
+   * it.
    */
-  def enrich(
-      both: DataFrame,
-      keys: Int,
-      keepRows: Boolean,
-      keepValues: Boolean,
-      waitMs: Long,
-      follow: Boolean,
-      keepMs: Long,
-      timed: Boolean,
-      names: java.util.List[String],
-      on: java.util.List[Integer]): DataFrame = {
-    val options = EnrichOptions(keepRows, keepValues, waitMs, follow, keepMs)
-    new EnrichPlanner(session(both)).byArrival(
-      both, keys, options, timed, names.asScala.toSeq, on.asScala.map(_.intValue).toSeq)
-  }
+  def enrich(both: DataFrame, declaration: String): DataFrame =
+    new EnrichPlanner(session(both)).byArrival(both, ArrivalEnrichDeclaration.parse(declaration))
 
   /** A lookup, which has no rows until it is loaded. */
   def lookup(): LookupTable = new LookupTable

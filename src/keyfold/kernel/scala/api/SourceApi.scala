@@ -8,11 +8,9 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
 import org.apache.spark.sql.execution.keyfold.io.WatchedFileSource
 import org.apache.spark.sql.keyfold.expressions.{InternalColumns, ValidEventTime}
-import org.apache.spark.sql.keyfold.messages.{DecodeMessages, MessageFormat}
 import org.apache.spark.sql.keyfold.physical.{PartitionClock, PartitionStepNode, PartitionedWatermark}
-import org.apache.spark.sql.keyfold.rows.{CsvHeaderCheck, SideOutput, SideOutputBuilder, SideOutputSettings}
+import org.apache.spark.sql.keyfold.rows.{CsvHeaderCheck, SideOutput, SideOutputBuilder}
 import org.apache.spark.sql.keyfold.spark.{SparkDatasets, SparkStreamOffsets}
-import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame}
 
 /** Sources of streams, for Python: files, messages of Kafka, and event times. */
@@ -76,25 +74,10 @@ trait SourceApi extends ApiSupport {
     frame(df, PartitionStepNode(step, output, plan(df)))
   }
 
-  /**
-   * Messages of Spark's Kafka source as rows. `schema` is that of the values, as JSON; `registry` may be
-   * null; `MessageFormat` and `DecodeMessages` say what the other arguments are.
-   */
-  def decodeMessages(
-      df: DataFrame,
-      keepRejected: Boolean,
-      stream: String,
-      format: String,
-      schema: String,
-      options: java.util.Map[String, String],
-      registry: String,
-      metadata: java.util.List[String],
-      textKey: Boolean): DataFrame = {
+  /** Messages of Spark's Kafka source as rows; `declaration` is JSON, as `MessagesDeclaration` has it. */
+  def decodeMessages(df: DataFrame, declaration: String): DataFrame = {
     val zone = session(df).sessionState.conf.sessionLocalTimeZone
-    val values = MessageFormat(
-      format, StructType.fromString(schema), options.asScala.toMap, zone, Option(registry))
-    val step = DecodeMessages(values, metadata.asScala.toSeq, textKey, plan(df).output,
-      SideOutputSettings(keepRejected, zone, Option(stream)))
+    val step = MessagesDeclaration.parse(declaration).step(plan(df).output, zone)
     frame(df, PartitionStepNode(step, step.output, plan(df)))
   }
 

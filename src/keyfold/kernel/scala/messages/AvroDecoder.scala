@@ -47,7 +47,9 @@ private class AvroDecoder(format: MessageFormat) extends MessageDecoder {
     try Right(AvroRecord(schema, format.schema)) catch { case bad: BadMessage => Left(bad) }
 }
 
-private object AvroDecoder {
+private object AvroDecoder extends ValueFormat {
+  override def decoder(declared: MessageFormat): MessageDecoder = new AvroDecoder(declared)
+
   val HeaderBytes = 5
   val NoHeader: BadMessage =
     BadMessage("does not parse", Some("it does not begin with a zero byte and the id of a schema"))

@@ -54,7 +54,10 @@ private class AvroRecord(fields: Array[(BoundedAvro => Any, Int)], width: Int) {
 private object AvroRecord {
   type Reader = BoundedAvro => Any
 
-  def apply(written: Schema, wanted: StructType): AvroRecord = record(written, wanted, "")
+  /** A value that is not a record fills the only column. */
+  def apply(written: Schema, wanted: StructType): AvroRecord =
+    if (written.getType == Type.RECORD || wanted.length != 1) record(written, wanted, "")
+    else new AvroRecord(Array((reader(written, wanted.head.dataType, wanted.head.name), 0)), 1)
 
   private def record(written: Schema, wanted: StructType, path: String): AvroRecord = {
     if (written.getType != Type.RECORD)

@@ -6,7 +6,12 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.csv.CSVOptions
 import org.apache.spark.sql.catalyst.util.BadRecordException
 import org.apache.spark.sql.keyfold.expressions.InternalColumns
+import org.apache.spark.sql.keyfold.rows.CsvText
 import org.apache.spark.sql.keyfold.spark.SparkCsvParser
+
+private object CsvDecoder extends ValueFormat {
+  override def decoder(declared: MessageFormat): MessageDecoder = new CsvDecoder(declared)
+}
 
 /** One CSV record per message, without a header, by Spark's own parser. */
 private class CsvDecoder(format: MessageFormat) extends MessageDecoder {
@@ -14,7 +19,7 @@ private class CsvDecoder(format: MessageFormat) extends MessageDecoder {
     new CSVOptions(format.options, columnPruning = false, format.zone, InternalColumns.Raw)
   private val parser = new SparkCsvParser(format.schema, format.schema, options)
   private lazy val counting = new CsvParser(options.asParserSettings)
-  private lazy val failure = format.failure
+  private lazy val failure = CsvText.failure(format.columns, format.options, format.zone)
 
   override def decode(value: Array[Byte]): InternalRow = {
     val text = MessageText.strict(value).getOrElse(throw MessageText.NotUtf8).stripLineEnd

@@ -7,13 +7,18 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.json.{JacksonParser, JSONOptions}
 import org.apache.spark.sql.catalyst.util.BadRecordException
 import org.apache.spark.sql.keyfold.expressions.InternalColumns
+import org.apache.spark.sql.keyfold.rows.JsonText
 import org.apache.spark.unsafe.types.UTF8String
+
+private object JsonDecoder extends ValueFormat {
+  override def decoder(declared: MessageFormat): MessageDecoder = new JsonDecoder(declared)
+}
 
 /** One JSON object per message, by Spark's own parser. */
 private class JsonDecoder(format: MessageFormat) extends MessageDecoder {
   private val parser = new JacksonParser(
     format.schema, new JSONOptions(format.options, format.zone, InternalColumns.Raw), false, Nil)
-  private lazy val failure = format.failure
+  private lazy val failure = JsonText.failure(format.columns, format.options, format.zone)
   private var trailing = false
 
   // From bytes, Jackson checks that they are UTF-8; from characters, wrong bytes would have been replaced.

@@ -8,9 +8,10 @@ import org.apache.spark.unsafe.types.UTF8String
 
 /**
  * Where rows come from: the stream, if they are of one stream, the format and options by which their texts
- * are parsed (null where they have no texts), and whether they are read from files.
+ * are parsed (none where they have no texts), and whether they are read from files.
  */
-case class RowOrigin(stream: Option[String], format: String, options: Map[String, String], files: Boolean)
+case class RowOrigin(
+    stream: Option[String], format: Option[TextFormat], options: Map[String, String], files: Boolean)
 
 /**
  * The first checks of a row: whether it could be parsed, and the user's conditions in the order of
@@ -23,6 +24,9 @@ case class RowGate(
   /** The columns that users see. */
   def visible: Seq[Attribute] = source.filterNot(a => InternalColumns.hidden(a.name))
   def index(name: String): Int = source.indexWhere(_.name == name)
+  /** Explains texts that are no rows. */
+  def failure: ParseFailure =
+    origin.format.fold[ParseFailure](ParseFailure.Unknown)(_.failure(source, origin.options, zone))
 }
 
 final class RowGateEvaluator(gate: RowGate, partition: Int) {
@@ -44,9 +48,8 @@ final class RowGateEvaluator(gate: RowGate, partition: Int) {
     else if (isUndecoded(row)) sideOutputs.rejected(row, "bytes that are invalid in the file's encoding")
     else null
 
-  // Spark's CSV reader replaces what it can't decode by U+FFFD, so that different texts become equal.
   private val texts =
-    if (gate.origin.format != "csv") Array.empty[Int]
+    if (!gate.origin.format.exists(_.replacesUndecoded)) Array.empty[Int]
     else gate.source.indices.filter(i => i != raw && gate.source(i).dataType.isInstanceOf[StringType]).toArray
 
   private def isUndecoded(row: InternalRow): Boolean = {

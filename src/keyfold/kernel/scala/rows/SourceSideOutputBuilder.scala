@@ -10,7 +10,7 @@ import org.apache.spark.unsafe.types.UTF8String
 /** The side outputs of a source's rows: also why a text does not parse, and in which file and line it is. */
 class SourceSideOutputBuilder(gate: RowGate)
     extends SideOutputBuilder(gate.visible, gate.source, gate.sideOutputs) {
-  private lazy val failure = new ParseFailure(gate)
+  private lazy val failure = gate.failure
   private var (lines, linesOf) = (null: InputLines, null: UTF8String)
   private var (file, fileOf) = (None: Option[FileLocation], UTF8String.EMPTY_UTF8)
   private val message = gate.index(InternalColumns.Message)
