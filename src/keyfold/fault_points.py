@@ -33,6 +33,7 @@ class FaultPoint(StrEnum):
     DEFINITION_REMOVED = "definition removed"  # ()
     SAVEPOINT_TABLE_TAKEN = "savepoint table taken"  # (table) its files have their second names
     SAVEPOINT_READ = "savepoint read"  # (name) its checksums are known, and it is about to exist
+    SAVEPOINT_ADDED = "savepoint added"  # (name) it exists; the audit log does not say so yet
     RESTORE_REQUESTED = "restore requested"  # () nothing has been written
     RESTORE_RECORDED = "restore recorded"  # () from here on it is finished by whoever comes next
     RESTORE_TABLE_DONE = "restore table done"  # (table)

@@ -357,7 +357,7 @@ def test_a_kill_in_a_clone_leaves_no_app(tmp_path: Path, files: int) -> None:
 def test_a_rescale_that_was_killed_is_finished_before_a_savepoint_is_made(tmp_path: Path, cli: Cli) -> None:
     place = shop_in(tmp_path)
     for table in ("totals", "kinds"):
-        commits = place.table(table).path / "rescaling" / "checkpoint" / "commits"
+        commits = place.path / "rescaling" / table / "checkpoint" / "commits"
         commits.mkdir(parents=True)
         (commits / "2").write_text("v1\n{}\n")
     entry = {"id": "1", "what": "rescale", "tables": ["totals"], "partitions": [2, 4]}
@@ -366,7 +366,7 @@ def test_a_rescale_that_was_killed_is_finished_before_a_savepoint_is_made(tmp_pa
     assert made.code == 0, made.err
     assert made.json["tables"]["totals"]["batch"] == 2
     assert not (place.path / "rescaling.json").exists()
-    assert not (place.table("totals").path / "rescaling").exists()
+    assert not (place.path / "rescaling").exists()
     assert json.loads((place.path / "app.json").read_text())["tables"]["totals"]["partitions"] == 4
     (place.path / "rescaling.json").write_text(json.dumps({**entry, "id": "2"}))
     cli("savepoint", "restore", "first", "--yes", "--home", tmp_path)

@@ -31,6 +31,21 @@ def opened_place(app: str | None, home: str | None) -> Iterator[AppHome]:
         yield AppHome(settings.local_directory / name, storage.below(name))
 
 
+@contextmanager
+def new_place(app: str, home: str | None) -> Iterator[AppHome]:
+    """The home of an app that need not exist yet: its directory is made."""
+    from keyfold.cli.home_reader import home_of, is_elsewhere, remote_storage
+    from keyfold.engine.storage.layout import app_home, remote_app_home
+    from keyfold.settings import load
+
+    if not is_elsewhere(home):
+        yield app_home(home_of(home), app)
+        return
+    settings = load(home=home)
+    with remote_storage(settings) as storage:
+        yield remote_app_home(storage.below(app), settings.local_directory, app)
+
+
 def on_disk(app: str | None, home: Path) -> AppHome:
     """The same in a home on a local disk."""
     from keyfold.engine.storage.home_names import apps

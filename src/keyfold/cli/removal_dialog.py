@@ -54,13 +54,15 @@ def carried_out(
     """Asks for confirmation, removes the tables, and reports what was removed."""
     from keyfold.cli import formatting, output
     from keyfold.engine.recovery.table_removal import remove, size
+    from keyfold.engine.savepoint import unfinished
 
     app = place.path.name
     names = " and ".join(f"{app}.{table}" for table in tables)
     if not yes:
         space = formatting.size(sum(size(place, table) for table in tables))
         ask(f"{what} {names}? This deletes state, view and side outputs, {space}.")
-    done = remove(place, what, tables, why)
+    with unfinished.held(place):
+        done = remove(place, what, tables, why)
     if json:
         output.json_document({"app": app, **done})
     else:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keyfold.cli import formatting, output
@@ -15,20 +13,6 @@ if TYPE_CHECKING:
     from keyfold.engine.savepoint.manifest import Savepoint
     from keyfold.engine.savepoint.verify import Damage
     from keyfold.engine.storage.layout import AppHome
-
-
-def home_path(home: str | None) -> Path:
-    """A home on a local disk, for a new app."""
-    from keyfold.cli.home_reader import home_of, is_elsewhere
-    from keyfold.errors import BadOption
-
-    if is_elsewhere(home):
-        raise BadOption(
-            "clones and imports go to a home on a local disk",
-            given=home or os.environ["KEYFOLD_HOME"],
-            hint="--to-home DIR for a clone, --home DIR for an import",
-        )
-    return home_of(home)
 
 
 def tables_of(place: AppHome, names: Sequence[str] | None) -> list[str]:

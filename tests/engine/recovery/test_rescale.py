@@ -82,7 +82,7 @@ def test_every_kind_of_table_goes_on_with_another_number_of_partitions(
             assert entry["partitions"] == [2, number]
             assert entry["rows"] >= 4
             assert place.table(table).spark.partitions() == number
-            assert not (place.table(table).path / "rescaling").exists()
+            assert not (place.path / "rescaling").exists()
         before = checkpoint(place, "joined")
         with pytest.raises(RunError, match="nothing was changed"):
             rescale.rescale(spark, place, "joined", 3, None, lambda _: None)
@@ -123,6 +123,6 @@ def test_a_failure_at_any_step_leaves_the_old_state_or_is_finished_by_the_next_s
         with drive(app, home=tmp_path) as d:
             d.push("rows", [{"k": "a"}])
             assert place.table("n").spark.partitions() == number
-            assert not (place.table("n").path / "rescaling").exists()
+            assert not (place.path / "rescaling").exists()
     with drive(app, home=tmp_path) as d:
         assert {row["k"]: row["n"] for row in d.rows("n")} == {**dict.fromkeys("bcdef", 1), "a": 4}

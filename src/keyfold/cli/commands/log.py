@@ -168,17 +168,13 @@ def compact(name: TableName, home: Home = None, json: Json = False) -> None:
     from keyfold.engine.log.compaction import Compaction, Size
     from keyfold.engine.log.table_log import TableLog
     from keyfold.engine.recovery.table_removal import home_of
-    from keyfold.engine.storage.lease import Lease
+    from keyfold.engine.savepoint import unfinished
 
     batches, before, after = 0, Size(), Size()
-    with found(name, home) as (place, known):
-        lease = Lease(place).take()
-        try:
-            for merge in Compaction(TableLog(home_of(place, known).log_files), lease).run():
-                output.say(f"batches {merge.of} merged")
-                batches, before, after = batches + merge.batches, before + merge.before, after + merge.after
-        finally:
-            lease.release()
+    with found(name, home) as (place, known), unfinished.held(place) as lease:
+        for merge in Compaction(TableLog(home_of(place, known).log_files), lease).run():
+            output.say(f"batches {merge.of} merged")
+            batches, before, after = batches + merge.batches, before + merge.before, after + merge.after
     if json:
         output.json_document({"batches": batches, "before": asdict(before), "after": asdict(after)})
     elif batches:

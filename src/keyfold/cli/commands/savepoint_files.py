@@ -74,14 +74,12 @@ def clone(
     Example: keyfold savepoint clone before-upgrade shop_green
     """
     from keyfold.cli import savepoint_dialog as dialog
-    from keyfold.cli.app_home import opened_place
+    from keyfold.cli.app_home import new_place, opened_place
     from keyfold.engine.savepoint import clone as cloning
-    from keyfold.engine.storage.layout import app_home
     from keyfold.plan.validate import arguments
 
     arguments.identifier(new, "an app", None)
-    with opened_place(app, home) as source:
-        target = app_home(dialog.home_path(to_home or home), new)
+    with opened_place(app, home) as source, new_place(new, to_home or home) as target:
         with dialog.progress() as told:
             found = cloning.clone(source, name, target, told)
         dialog.say(found, json, f"app {new}: {dialog.summary(found)}")
@@ -107,12 +105,14 @@ def prune(
 
     from keyfold.cli import savepoint_dialog as dialog
     from keyfold.cli.app_home import opened_place
+    from keyfold.engine.savepoint import unfinished
     from keyfold.engine.savepoint.savepoints import Savepoints
     from keyfold.plan import durations
 
     age = None if older_than is None else timedelta(milliseconds=durations.millis(older_than, "older-than"))
     with opened_place(app, home) as place:
-        found = Savepoints(place).prune(keep, age)
+        with unfinished.held_or_running(place):
+            found = Savepoints(place).prune(keep, age)
         dialog.deleted([one.name for one in found], json)
 
 
@@ -123,14 +123,16 @@ def delete(name: Name, app: AppName = None, home: Home = None, json: Json = Fals
     """
     from keyfold.cli import savepoint_dialog as dialog
     from keyfold.cli.app_home import opened_place
+    from keyfold.engine.savepoint import unfinished
     from keyfold.engine.savepoint.savepoints import Savepoints
 
     with opened_place(app, home) as place:
         savepoints = Savepoints(place)
         savepoints.storage(name)
-        if name not in savepoints.names():
-            savepoints.find(name)
-        savepoints.delete(name)
+        with unfinished.held_or_running(place):
+            if name not in savepoints.names():
+                savepoints.find(name)
+            savepoints.delete(name)
         dialog.deleted([name], json)
 
 
@@ -168,10 +170,13 @@ def import_(
     Example: keyfold savepoint import shop.savepoint
     """
     from keyfold.cli import savepoint_dialog as dialog
-    from keyfold.engine.savepoint import archive
-    from keyfold.engine.storage.layout import app_home
+    from keyfold.cli.app_home import new_place
+    from keyfold.engine.savepoint import archive, unfinished
 
-    place = app_home(dialog.home_path(home), archive.read(file).app)
-    with dialog.progress() as told:
+    with (
+        new_place(archive.read(file).app, home) as place,
+        unfinished.held_or_running(place),
+        dialog.progress() as told,
+    ):
         found = archive.put(file, place, name, told)
     dialog.say(found, json, f"savepoint {found.name} of {found.app}: {dialog.summary(found)}")

@@ -60,13 +60,12 @@ def _verified(
     from keyfold.cli.spark_session import own_spark
     from keyfold.engine.compile.table import compile_app
     from keyfold.engine.recovery import definition_check, verification, view_rebuild
+    from keyfold.engine.savepoint import unfinished
     from keyfold.engine.savepoint.capture import chosen
-    from keyfold.engine.storage.lease import Lease
     from keyfold.views.sqlite.store import SqliteStore
 
     wanted = chosen(spec.name, [table.name for table in spec.tables], tables)
-    with opened_place(spec.name, home) as place, own_spark(home) as spark:
-        lease = Lease(place).take()
+    with opened_place(spec.name, home) as place, own_spark(home) as spark, unfinished.held(place):
         view = SqliteStore(place.views, read_only=False)
         try:
             with TemporaryDirectory(prefix="keyfold-verify-") as directory:
@@ -83,7 +82,6 @@ def _verified(
             return found, wrong
         finally:
             view.close()
-            lease.release()
 
 
 def _document(found: Verified, repaired: set[str]) -> dict[str, Any]:

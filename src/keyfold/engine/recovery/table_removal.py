@@ -15,13 +15,12 @@ from typing import Any, Final, Literal
 
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome, TableHome
-from keyfold.engine.storage.lease import Lease
 from keyfold.engine.storage.stored_file import StoredFile
 from keyfold.errors import HomeUnusable, KeyfoldError
 from keyfold.fault_points import FaultPoint, reached
 
 What = Literal["drop", "reset"]
-_INTENT: Final = "removing.json"
+INTENT: Final = "removing.json"
 
 
 def tables(place: AppHome) -> list[str]:
@@ -61,18 +60,12 @@ def with_readers(place: AppHome, table: str) -> list[str]:
 
 
 def remove(place: AppHome, what: What, names: Iterable[str], why: str | None = None) -> dict[str, Any]:
-    """Removes tables from a home that no process holds; returns the audit entry."""
-    lease = Lease(place).take()
-    try:
-        finish(place)
-        entry = _entry(place, what, list(names), why)
-        reached(FaultPoint.REMOVAL_REQUESTED)
-        place.storage.put(_INTENT, json.dumps(entry).encode())
-        reached(FaultPoint.REMOVAL_RECORDED)
-        view = finish(place)
-    finally:
-        lease.release()
-    return {**entry, "view": view}
+    """Removes tables; returns the audit entry. The caller holds the home, and has nothing left to finish."""
+    entry = _entry(place, what, list(names), why)
+    reached(FaultPoint.REMOVAL_REQUESTED)
+    place.storage.put(INTENT, json.dumps(entry).encode())
+    reached(FaultPoint.REMOVAL_RECORDED)
+    return {**entry, "view": finish(place)}
 
 
 def finish(place: AppHome) -> str | None:
@@ -81,7 +74,7 @@ def finish(place: AppHome) -> str | None:
     Returns why the view could not be removed; that is no error, since a damaged view is of no use.
     """
     try:
-        entry = json.loads(place.storage.read(_INTENT))
+        entry = json.loads(place.storage.read(INTENT))
     except FileNotFoundError:
         return None
     audit.append(place.storage, entry)
@@ -98,7 +91,7 @@ def finish(place: AppHome) -> str | None:
     reached(FaultPoint.VIEWS_REMOVED)
     _forget(place, entry)
     reached(FaultPoint.DEFINITION_REMOVED)
-    place.storage.delete(_INTENT)
+    place.storage.delete(INTENT)
     return view
 
 

@@ -38,6 +38,8 @@ Progress = Callable[[str, int, int], None]
 ReadBack = Callable[[str, Mapping[str, SavedTable]], Mapping[str, tuple[FamilyDigest, ...]]]
 """Reads the state of the tables of a captured savepoint, by its name."""
 
+INTENT: Final = "saving.json"
+
 # On a remote file system each file takes a while.
 _AT_ONCE: Final = 8
 
@@ -58,6 +60,8 @@ class Capture:
         self._view: SavedFile | None = None
         if name in self._savepoints.names():
             raise taken(place.path.name, name)
+        # What an interrupted command left; others may be in the making, as savepoints are also imported.
+        self.abandon()
 
     def take_view(self, store: ViewStore) -> None:
         """Copies the views, which may be older than the tables, but never newer: the log has the rest."""
@@ -119,13 +123,17 @@ class Capture:
         )
         flush_directories(self._target.below(FILES), (file.path for file in found.files))
         reached(FaultPoint.SAVEPOINT_READ, name=self._name)
-        if not self._savepoints.add(found):
-            raise taken(found.app, self._name)
         batches = {name: table.batch for name, table in self._tables.items()}
-        done = audit.entry(
+        entry = audit.entry(
             "savepoint", self._why, savepoint=self._name, tables=list(batches), batches=batches
         )
-        audit.append(self._place.storage, done)
+        self._place.storage.put(INTENT, json.dumps(entry).encode())
+        added = self._savepoints.add(found)
+        reached(FaultPoint.SAVEPOINT_ADDED, name=self._name)
+        if not added:
+            self._place.storage.delete(INTENT)
+            raise taken(found.app, self._name)
+        finish(self._place)
         return found
 
     def _digests(self) -> Iterator[SavedFile]:
@@ -137,8 +145,20 @@ class Capture:
             yield file
 
     def abandon(self) -> None:
-        """Removes what was captured."""
-        self._place.storage.delete(f"savepoints/{self._name}")
+        """Removes what was captured, unless somebody else has completed a savepoint of that name."""
+        if self._name not in self._savepoints.names():
+            self._place.storage.delete(f"savepoints/{self._name}")
+
+
+def finish(place: AppHome) -> None:
+    """Writes the line of the audit log for a savepoint that `saving.json` announces, if it has come to be."""
+    try:
+        entry = json.loads(place.storage.read(INTENT))
+    except FileNotFoundError:
+        return
+    if entry["savepoint"] in Savepoints(place).names():
+        audit.append(place.storage, entry)
+    place.storage.delete(INTENT)
 
 
 def copy_files(storage: Storage, names: Sequence[str], source: str, target: str) -> None:

@@ -16,7 +16,7 @@ from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease
 from keyfold.errors import BadOption
 
-_INTENT: Final = "cloning.json"
+INTENT: Final = "cloning.json"
 
 
 def clone(source: AppHome, name: str, target: AppHome, progress: Progress) -> Savepoint:
@@ -29,7 +29,7 @@ def clone(source: AppHome, name: str, target: AppHome, progress: Progress) -> Sa
     try:
         discard_unfinished(target)
         _require_new(target)
-        target.storage.put(_INTENT, json.dumps({"savepoint": name, "of": source.path.name}).encode())
+        target.storage.put(INTENT, json.dumps({"savepoint": name, "of": source.path.name}).encode())
         _copy(storage.below(FILES), target.storage, savepoint)
         _copy_view(storage, savepoint, target)
         for file in savepoint.files:
@@ -39,7 +39,7 @@ def clone(source: AppHome, name: str, target: AppHome, progress: Progress) -> Sa
         for table in savepoint.tables:
             forget_sinks(target, table)
         _put_plan(storage, target)
-        target.storage.delete(_INTENT)
+        target.storage.delete(INTENT)
     finally:
         lease.release()
     return savepoint
@@ -47,16 +47,16 @@ def clone(source: AppHome, name: str, target: AppHome, progress: Progress) -> Sa
 
 def discard_unfinished(place: AppHome) -> None:
     """Removes what a clone that was interrupted has copied; the caller holds the home."""
-    if _INTENT in place.storage.list():
+    if INTENT in place.storage.list():
         for name in ("tables", "streams", "app.json"):
             place.storage.delete(name)
         place.views.unlink(missing_ok=True)
-        place.storage.delete(_INTENT)
+        place.storage.delete(INTENT)
 
 
 def _require_new(target: AppHome) -> None:
     found = target.storage.list()
-    if "app.json" in found and _INTENT not in found:
+    if "app.json" in found and INTENT not in found:
         raise BadOption(
             f"the home already has an app {target.path.name}",
             given=target.storage.uri().removeprefix("file://"),

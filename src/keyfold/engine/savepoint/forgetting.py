@@ -32,8 +32,7 @@ def finish(place: AppHome) -> None:
     try:
         intent = json.loads(storage.read(INTENT))
     except FileNotFoundError:
-        if STAGE in storage.list():
-            storage.delete(STAGE)
+        storage.delete(STAGE)
         return
     for name in intent["deleted"]:
         storage.delete(name)

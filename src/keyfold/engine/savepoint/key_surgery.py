@@ -81,7 +81,7 @@ class Surgery:
                 self.place.storage.below(f"{rewriting.work(self.table)}/log"), rows_now(made)
             )
         except BaseException as error:
-            rewriting.discard(self.place, [self.table])
+            rewriting.discard(self.place)
             if isinstance(error, Exception) and not isinstance(error, KeyfoldError):
                 raise self._failed(what, error) from error
             raise

@@ -18,7 +18,7 @@ from keyfold.engine.polling import wait_until
 from keyfold.engine.savepoint import state_check
 from keyfold.engine.savepoint.capture import Capture, Progress, chosen, silent
 from keyfold.engine.savepoint.manifest import Savepoint
-from keyfold.engine.savepoint.savepoints import Savepoints, checked_name
+from keyfold.engine.savepoint.savepoints import checked_name
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import QueryError
 from keyfold.views.contract import ViewStore
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # A batch is committed a moment after its hook has returned.
 _COMMIT_SECONDS = 60.0
 
-# One at a time: each removes what interrupted ones left, and lets the logs be pruned again at its end.
+# One at a time: each lets the logs be pruned again at its end.
 _CREATING = threading.Lock()
 
 
@@ -60,7 +60,6 @@ def _created(
 ) -> Savepoint:
     known = [name for name, hook in hooks.items() if isinstance(hook, TableHook)]
     wanted = chosen(place.path.name, known, tables)
-    Savepoints(place).sweep()
     capture = Capture(place, checked_name(name), live=True, why=why, progress=progress)
     try:
         with _logs_kept(hooks.values()):

@@ -39,8 +39,7 @@ def finish(place: AppHome) -> None:
     try:
         recorded = json.loads(place.storage.read(INTENT))
     except FileNotFoundError:
-        if WORK in place.storage.list():
-            place.storage.delete(WORK)
+        place.storage.delete(WORK)
         return
     for one in recorded["tables"]:
         _switch(place, one)

@@ -40,7 +40,7 @@ def rescale(
             new = state_digest.digest(spark, copy.storage, batch + 1)
             _compare(place, table, old, new)
         except BaseException as error:
-            place.storage.delete(rescaling.work(table))
+            place.storage.delete(rescaling.WORK)
             if isinstance(error, Exception) and not isinstance(error, RunError):
                 raise _failed(place, table, error) from error
             raise

@@ -14,12 +14,12 @@ from keyfold.engine.storage.layout import AppHome
 from keyfold.fault_points import FaultPoint, reached
 
 INTENT: Final = "rescaling.json"
-COPY: Final = "rescaling"
+WORK: Final = "rescaling"
 
 
 def work(table: str) -> str:
     """The directory of a table's new state."""
-    return f"tables/{table}/{COPY}"
+    return f"{WORK}/{table}"
 
 
 def finish(place: AppHome) -> None:
@@ -27,15 +27,13 @@ def finish(place: AppHome) -> None:
     try:
         entry = json.loads(place.storage.read(INTENT))
     except FileNotFoundError:
-        for name in place.storage.list("tables"):
-            if COPY in place.storage.list(f"tables/{name}"):
-                place.storage.delete(work(name))
+        place.storage.delete(WORK)
         return
     (table,) = entry["tables"]
     source, target = f"{work(table)}/checkpoint", f"tables/{table}/checkpoint"
     files = [file.name for file in place.storage.files(source)]
     if not files:
-        # The table was reset or dropped meanwhile, and the new state with it.
+        # Somebody has removed the new state; the old one is in its place.
         place.storage.delete(INTENT)
         return
     place.storage.delete(target)
@@ -47,4 +45,4 @@ def finish(place: AppHome) -> None:
         place.write_plan(plan)
     audit.append(place.storage, entry)
     place.storage.delete(INTENT)
-    place.storage.delete(work(table))
+    place.storage.delete(WORK)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 INTENT: Final = "rewriting.json"
-COPY: Final = "rewriting"
+WORK: Final = "rewriting"
 Transform = Callable[[int, "DataFrame"], "DataFrame"]
 """From the number of an operator and all rows of its state to those of the new state.
 
@@ -46,7 +46,7 @@ class Rewritten:
 
 def work(table: str) -> str:
     """The directory of what takes the place of a table's files."""
-    return f"tables/{table}/{COPY}"
+    return f"{WORK}/{table}"
 
 
 def require_stopped_between_batches(place: AppHome, table: str) -> int:
@@ -102,10 +102,9 @@ def _verify(uri: str, operator: int, wanted: DataFrame, found: DataFrame) -> Non
         )
 
 
-def discard(place: AppHome, tables: Sequence[str]) -> None:
+def discard(place: AppHome) -> None:
     """Removes copies that nothing depends on."""
-    for table in tables:
-        place.storage.delete(work(table))
+    place.storage.delete(WORK)
 
 
 def switch(
@@ -132,7 +131,7 @@ def finish(place: AppHome) -> None:
     try:
         intent = json.loads(storage.read(INTENT))
     except FileNotFoundError:
-        discard(place, [name for name in storage.list("tables") if COPY in storage.list(f"tables/{name}")])
+        discard(place)
         return
     for table in intent["tables"]:
         _replace_checkpoint(place, table)
@@ -142,7 +141,7 @@ def finish(place: AppHome) -> None:
         place.write_plan(intent["plan"])
     audit.append(storage, intent["entry"])
     storage.delete(INTENT)
-    discard(place, intent["tables"])
+    discard(place)
 
 
 def _replace_checkpoint(place: AppHome, table: str) -> None:

@@ -58,7 +58,8 @@ def rows(state: Sequence[FamilyDigest]) -> int:
 @contextmanager
 def _readable(storage: Storage, source: str) -> Iterator[Storage]:
     """A captured checkpoint under second names: the absolute paths in its metadata must lead to itself."""
-    directory = f"savepoints/.check-{uuid.uuid4().hex}"
+    # No name of a savepoint: what a killed command leaves is swept with interrupted ones.
+    directory = f"savepoints/_check-{uuid.uuid4().hex}"
     try:
         yield copied_checkpoint(storage, source, f"{directory}/checkpoint").storage
     finally:

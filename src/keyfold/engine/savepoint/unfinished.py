@@ -2,34 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any, Final
 
 from keyfold.engine.log import prepared
 from keyfold.engine.recovery import table_removal
-from keyfold.engine.savepoint import clone, forgetting, migrating, rescaling, restoration, rewriting
+from keyfold.engine.savepoint import (
+    capture,
+    clone,
+    forgetting,
+    migrating,
+    rescaling,
+    restoration,
+    rewriting,
+)
 from keyfold.engine.storage.layout import AppHome
-from keyfold.engine.storage.lease import Lease
+from keyfold.engine.storage.lease import Lease, is_held_by_app
+
+_LEFT: Final[tuple[tuple[Callable[[AppHome], Any], frozenset[str]], ...]] = (
+    (clone.discard_unfinished, frozenset({clone.INTENT})),
+    (table_removal.finish, frozenset({table_removal.INTENT})),
+    (capture.finish, frozenset({capture.INTENT})),
+    (rescaling.finish, frozenset({rescaling.INTENT, rescaling.WORK})),
+    (rewriting.finish, frozenset({rewriting.INTENT, rewriting.WORK})),
+    (migrating.finish, frozenset({migrating.INTENT, migrating.WORK})),
+    (forgetting.finish, frozenset({forgetting.INTENT, forgetting.STAGE})),
+    (restoration.finish, frozenset({restoration.INTENT})),
+)
+"""Who sees to what an interrupted command leaves in an app's home, in this order."""
 
 
 def finish(place: AppHome) -> None:
-    """Finishes what is recorded, and discards what is not; the caller holds the home."""
-    clone.discard_unfinished(place)
-    table_removal.finish(place)
-    rescaling.finish(place)
-    rewriting.finish(place)
-    migrating.finish(place)
-    forgetting.finish(place)
-    restoration.finish(place)
+    """Finishes what is recorded, and discards what is not; the caller holds the home.
+
+    One look at the app's directory says whether there is anything to do.
+    """
+    left = set(place.storage.list())
+    for see_to, names in _LEFT:
+        if left & names:
+            see_to(place)
     prepared.settle_all(place)
 
 
 @contextmanager
-def held(place: AppHome) -> Iterator[None]:
+def held(place: AppHome) -> Iterator[Lease]:
     """The home of an app that no process runs, with nothing left to finish."""
     lease = Lease(place).take()
     try:
         finish(place)
-        yield
+        yield lease
     finally:
         lease.release()
+
+
+@contextmanager
+def held_or_running(place: AppHome) -> Iterator[None]:
+    """The home for what a running app does not mind, and other commands would: a change of its savepoints.
+
+    A restore or an erasure that was interrupted needs its savepoints, and is finished first.
+    """
+    if is_held_by_app(place):
+        yield
+        return
+    with held(place):
+        yield

@@ -217,6 +217,13 @@ def holder(home: AppHome) -> int | None:
     return None if record is None else int(record.python["pid"])
 
 
+def is_held_by_app(home: AppHome) -> bool:
+    """Whether what holds a home seems to be a running app: commands hold it without a JVM's number."""
+    newest = LeaseFiles(home.storage).newest()
+    record = None if newest is None else newest.record
+    return record is not None and record.jvm is not None and is_held(home)
+
+
 def is_held(home: AppHome) -> bool:
     """Whether a process seems to hold a home, here or, by the clock, on another host; for people only."""
     newest = LeaseFiles(home.storage).newest()

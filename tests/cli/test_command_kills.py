@@ -1,0 +1,203 @@
+"""A kill at any step of a command leaves the home as it was or as it should be, and it can be run again."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from keyfold.engine.recovery import table_removal
+from keyfold.engine.savepoint import archive, clone, create, restore, unfinished, verify
+from keyfold.engine.savepoint.capture import Capture, silent
+from keyfold.engine.savepoint.savepoints import Savepoints
+from keyfold.engine.storage import audit
+from keyfold.engine.storage.layout import AppHome, app_home
+from keyfold.engine.storage.local import LocalStorage
+from keyfold.errors import KeyfoldError
+from tests.cli.test_removal import left, shop_in
+from tests.cli.test_savepoint import change, contents, with_ids
+from tests.engine.recovery.kills import Killed, steps
+
+Act = Callable[[Path], Any]
+
+
+def shop(home: Path) -> AppHome:
+    return AppHome(home / "shop")
+
+
+def prepared(home: Path) -> None:
+    """An app with two savepoints, one of which is also in a file, and a run since."""
+    place = shop_in(home)
+    with_ids(place)
+    create.create(place, "first")
+    create.create(place, "second")
+    archive.export(place, "second", home / "exported", silent)
+    change(place)
+
+
+def reset(home: Path) -> None:
+    with unfinished.held(shop(home)):
+        table_removal.remove(shop(home), "reset", ["kinds"])
+
+
+def delete(home: Path) -> None:
+    with unfinished.held_or_running(shop(home)):
+        if "first" in Savepoints(shop(home)).names():
+            Savepoints(shop(home)).delete("first")
+
+
+def prune(home: Path) -> None:
+    with unfinished.held_or_running(shop(home)):
+        Savepoints(shop(home)).prune(1, timedelta(0))
+
+
+def put(home: Path) -> None:
+    with unfinished.held_or_running(shop(home)):
+        archive.put(home / "exported", shop(home), "third", silent)
+
+
+def export(home: Path) -> None:
+    archive.export(shop(home), "first", home / "another", silent)
+
+
+COMMANDS: dict[str, Act] = {
+    "create": lambda home: create.create(shop(home), "third"),
+    "restore": lambda home: restore.restore(shop(home), "first", (), None, silent),
+    "restore of tables": lambda home: restore.restore(
+        shop(home), "first", ("totals", "pairs", "kinds"), None, silent
+    ),
+    "clone": lambda home: clone.clone(shop(home), "first", app_home(home, "green"), silent),
+    "delete": delete,
+    "prune": prune,
+    "export": export,
+    "import": put,
+    "reset": reset,
+}
+
+
+def seen(home: Path) -> dict[str, Any]:
+    """All that people would notice; without the savepoints that a restore makes, and names by the time."""
+    found: dict[str, Any] = {}
+    for app in ("shop", "green"):
+        place = AppHome(home / app)
+        if place.storage.list() and "app.json" in place.storage.list():
+            files = {name: text for name, text in contents(place).items() if "metadata" not in name}
+            views = left(place) if place.views.exists() else None
+            found[app] = (files, views)
+    savepoints = Savepoints(shop(home))
+    known = [name for name in savepoints.names() if "before-restore" not in name]
+    found["savepoints"] = {name: savepoints.find(name).files for name in known}
+    found["exported"] = [
+        archive.read(home / name).files for name in ("exported", "another") if (home / name).exists()
+    ]
+    found["audit"] = [line["what"] for line in audit.entries(shop(home).storage) if not _undo(line)]
+    assert not audit.breaks(shop(home).storage)
+    return found
+
+
+def _undo(line: dict[str, Any]) -> bool:
+    return "before-restore" in str(line.get("savepoint"))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_kill_at_any_step_leaves_old_or_new_and_the_command_can_be_run_again(
+    tmp_path: Path, name: str
+) -> None:
+    act = COMMANDS[name]
+    prepared(tmp_path / "home")
+    old = seen(tmp_path / "home")
+    shutil.copytree(tmp_path / "home", tmp_path / "done")
+    with steps() as counted:
+        act(tmp_path / "done")
+    new = seen(tmp_path / "done")
+    assert new != old
+    finished = 0
+    for last in counted.turns():
+        home = tmp_path / "killed"
+        shutil.copytree(tmp_path / "home", home)
+        with pytest.raises(Killed), steps(last):
+            act(home)
+        for app in ("shop", "green"):
+            if (home / app).exists():
+                with unfinished.held(AppHome(home / app)):
+                    pass
+        found = seen(home)
+        assert found in (old, new), f"after step {last}, {counted.kinds[last]}"
+        finished += found == new
+        if found == old:
+            act(home)
+            assert seen(home) == new, f"run again after step {last}"
+        shutil.rmtree(home)
+    assert finished < len(counted.turns()), "a kill before the first step changes nothing"
+
+
+def test_a_savepoint_that_an_interrupted_restore_needs_is_not_deleted_before_it_is_finished(
+    tmp_path: Path,
+) -> None:
+    home, place = tmp_path / "home", shop(tmp_path / "home")
+    prepared(home)
+    shutil.copytree(home, tmp_path / "other")
+    with steps() as counted:
+        restore.restore(shop(tmp_path / "other"), "first", (), None, silent)
+    with pytest.raises(Killed), steps(counted.taken - 5):
+        restore.restore(place, "first", (), None, silent)
+    assert (place.path / "restoring.json").exists()
+    delete(home)
+    assert contents(place) == contents(shop(tmp_path / "other"))
+    assert "first" not in Savepoints(place).names()
+
+
+def test_one_look_says_whether_anything_is_left_to_do_however_many_tables_there_are(tmp_path: Path) -> None:
+    prepared(tmp_path)
+    asked = []
+    for tables in (3, 40):
+        for number in range(tables):
+            (shop(tmp_path).path / "tables" / f"t{number}" / "checkpoint").mkdir(parents=True, exist_ok=True)
+        with patch.object(LocalStorage, "list", autospec=True, side_effect=LocalStorage.list) as listing:
+            unfinished.finish(shop(tmp_path))
+        asked.append([call.args[1:] for call in listing.call_args_list])
+    assert asked[0] == asked[1] == [(), ("tables",)]
+
+
+def test_a_table_is_not_reset_beneath_an_interrupted_restore(tmp_path: Path) -> None:
+    home, other = tmp_path / "home", tmp_path / "other"
+    prepared(home)
+    shutil.copytree(home, other)
+    with steps() as counted:
+        restore.restore(shop(other), "first", (), None, silent)
+    with pytest.raises(Killed), steps(counted.taken - 5):
+        restore.restore(shop(home), "first", (), None, silent)
+    reset(home)
+    reset(other)
+    assert left(shop(home)) == left(shop(other))
+    with unfinished.held(shop(home)):
+        pass
+    assert left(shop(home)) == left(shop(other))
+
+
+def test_an_import_goes_on_while_another_savepoint_is_made(tmp_path: Path) -> None:
+    """Beside a running app nobody waits for the other: what is in the making is nobody else's to remove."""
+    prepared(tmp_path)
+    place = shop(tmp_path)
+    begun = []
+
+    def meanwhile(what: str, done: int, of: int) -> None:
+        if not begun:
+            begun.append(what)
+            capture = Capture(place, "beside", live=True, why=None, progress=silent)
+            capture.take_table("totals")
+            capture.take_plan()
+            capture.complete(False)
+
+    archive.put(tmp_path / "exported", place, "third", meanwhile)
+    assert begun
+    for name in ("third", "beside"):
+        found = Savepoints(place).find(name)
+        verify.require_whole(found, Savepoints(place).storage(name), silent)
+    with pytest.raises(KeyfoldError, match="has a savepoint third"):
+        archive.put(tmp_path / "exported", place, "third", silent)
