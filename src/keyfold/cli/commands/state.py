@@ -36,36 +36,52 @@ def size(
             show_default=False,
         ),
     ] = None,
+    bound: Annotated[
+        str | None,
+        typer.Option(
+            "--bound",
+            metavar="SIZE",
+            help="Say when the state reaches this size, such as 10GB, at the growth that is recorded.",
+            show_default=False,
+        ),
+    ] = None,
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Show the size of a table's state: by column family, the largest keys, and how partitions share it.
+    """Show the size of a table's state: by column family, the largest keys, how partitions share it, growth.
 
     Reads the whole state, as of the last committed batch, also while the app runs. Bytes are those of keys
-    and values before compression.
+    and values before compression. Growth is that of the rows of the table, and of the state in RocksDB, of
+    which a running app records a sample a minute.
 
-    Example: keyfold state size shop.totals --partitions 8 --partitions 16
+    Example: keyfold state size shop.totals --partitions 8 --bound 10GB
     """
-    from keyfold.cli import output
+    from keyfold.cli import output, size_forecast
     from keyfold.cli.removal_dialog import found
     from keyfold.cli.spark_session import own_spark
     from keyfold.engine.recovery import state_size
+    from keyfold.engine.status import size_history
+    from keyfold.engine.status.size_forecast import forecast
     from keyfold.errors import QueryError
 
+    most = None if bound is None else size_forecast.bytes_of(bound)
     with found(name, home) as (place, table):
         table_home = place.table(table)
         batch, now = table_home.committed(), table_home.spark.partitions()
         if batch is None or now is None:
             raise QueryError(f"{place.path.name}.{table} has no state yet", reason="not_ready", given=name)
         checkpoint = table_home.storage.below("checkpoint")
+        growth = forecast(size_history.read(place).get(table, []))
         with own_spark(home) as spark:
             families = state_size.families(spark, checkpoint, batch)
             largest = state_size.largest_keys(spark, checkpoint, batch, keys) if keys else []
             spreads = state_size.spreads(spark, checkpoint, batch, sorted({now, *(partitions or [])}))
     if json:
-        output.json_document(_document(place.path.name, table, batch, families, largest, spreads))
+        document = _document(place.path.name, table, batch, families, largest, spreads)
+        output.json_document({**document, "forecast": size_forecast.as_json(growth, most)})
         return
     _show(families, largest, spreads, now)
+    size_forecast.show(growth, most)
 
 
 def _document(

@@ -18,6 +18,7 @@ from keyfold.engine.log import readers
 from keyfold.engine.log.shared_streams import SharedStreams
 from keyfold.engine.status.backlog import Backlog
 from keyfold.engine.status.failures import document
+from keyfold.engine.status.size_history import SizeHistory
 from keyfold.engine.status.stream_metrics import StreamMonitor
 from keyfold.engine.status.table_metrics import TableMonitor
 from keyfold.engine.storage.layout import AppHome
@@ -52,6 +53,7 @@ class Monitor:
         self._thread = threading.Thread(target=self._watch, name="keyfold-status", daemon=True)
         self._last: dict[str, Any] | None = None
         self._started = datetime.now(UTC)
+        self._sizes = SizeHistory(home)
 
     def watch(
         self,
@@ -115,7 +117,7 @@ class Monitor:
             self._closed.set()
             self._last = self._last and _stopped(self._last)
         self._thread.join()
-        self._write()
+        self._write(last=True)
 
     def _watch(self) -> None:
         while not self._closed.wait(SAMPLE_SECONDS):
@@ -123,10 +125,11 @@ class Monitor:
                 self.sample()
                 self._write()
 
-    def _write(self) -> None:
+    def _write(self, *, last: bool = False) -> None:
         if self._last is not None:
             with suppress(OSError):  # the query that a full disk stops reports it
                 self._home.write_status(self._last)
+                self._sizes.add(self._last, last=last)
 
 
 def _stopped(status: dict[str, Any]) -> dict[str, Any]:
