@@ -93,10 +93,17 @@ def test_status_tells_a_stopped_app_from_a_running_one(tmp_path: Path, cli: Cli)
     assert holder(place) is None
 
     # A column that a migration added does not know of all rows.
-    place.write_plan({"tables": {"totals": {"since": {"mean": AT.isoformat()}}}})
-    assert "totals.mean knows of rows since 2026-01-01T12:00:00Z" in cli("status", "--home", tmp_path).out
+    # Migrations once recorded the time alone.
+    since = {"mean": AT.isoformat(), "top": {"at": AT.isoformat(), "batch": 1234}}
+    place.write_plan({"tables": {"totals": {"since": since}}})
+    said = cli("status", "--home", tmp_path).out
+    assert "totals.mean knows of rows since 2026-01-01T12:00:00Z\n" in said
+    assert "totals.top knows of rows since 2026-01-01T12:00:00Z, those after batch 1,234\n" in said
     (status,) = cli("status", "--home", tmp_path, "--json").json
-    assert status["tables"]["totals"]["since"] == {"mean": AT.isoformat()}
+    assert status["tables"]["totals"]["since"] == {
+        "mean": {"at": AT.isoformat(), "batch": None},
+        "top": {"at": AT.isoformat(), "batch": 1234},
+    }
 
 
 def test_a_lease_that_a_killed_process_left_means_nothing(tmp_path: Path) -> None:

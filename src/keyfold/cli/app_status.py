@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from keyfold.cli import column_widths, formatting, log_lines, output
 from keyfold.cli.home_reader import view_facts
+from keyfold.engine.storage.known_since import known_since
 
 if TYPE_CHECKING:
     from keyfold.engine.storage.layout import AppHome
@@ -67,8 +68,8 @@ def status(place: AppHome) -> dict[str, Any]:
 
 def _since(plan: Mapping[str, Any] | None, table: str) -> dict[str, Any]:
     """Since when columns that a migration added know of rows, if there are any; the others know of all."""
-    entry = ((plan or {}).get("tables") or {}).get(table) or {}
-    return {"since": entry["since"]} if entry.get("since") else {}
+    found = known_since(plan, table)
+    return {"since": {name: one.document() for name, one in found.items()}} if found else {}
 
 
 def _written(place: AppHome) -> dict[str, Any]:
@@ -163,8 +164,8 @@ def _notes(status: dict[str, Any]) -> Iterator[str]:
         if found.get("rejecting"):
             yield log_lines.rejecting(f"{status['app']}.{name}", found["rejecting"])
     for name, table in status["tables"].items():
-        for column, at in table.get("since", {}).items():
-            yield f"{name}.{column} knows of rows since {formatting.moment(at)}"
+        for column, since in table.get("since", {}).items():
+            yield log_lines.known_since(f"{name}.{column}", since)
     for name, stream in status["streams"].items():
         yield log_lines.stream_line(name, stream)
     if status["state"] == "running":

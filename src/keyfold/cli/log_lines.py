@@ -103,3 +103,9 @@ def show(status: dict[str, Any]) -> None:
     for name, stream in status["streams"].items():
         if stream.get("rejected"):
             output.say(stream_line(f"{status['app']}.{name}", stream))
+
+
+def known_since(column: str, since: dict[str, Any]) -> str:
+    """Since when a column knows of rows."""
+    after = "" if since["batch"] is None else f", those after batch {since['batch']:,}"
+    return f"{column} knows of rows since {formatting.moment(since['at'])}{after}"

@@ -84,7 +84,8 @@ class Handle:
             raise QueryError(
                 f"no table {name} in app {self.spec.name}", reason="not_found", given=name, hint=hint
             )
-        return LiveTable(self.store, name, self.spark, [f for f in self.followers if f.table == name])
+        followers = [f for f in self.followers if f.table == name]
+        return LiveTable(self.store, name, self.spark, followers, self.home.read_plan)
 
     def rejected(self, name: str) -> list[dict[str, Any]]:
         """Rows of a stream or table that could not be used, with reason and raw text."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.followers.follower import Follower
+from keyfold.engine.storage.known_since import KnownSince, known_since
 from keyfold.views.contract import ViewStore
 from keyfold.views.reader import TableReader, Wait
 
@@ -19,10 +20,20 @@ class LiveTable(TableReader):
     """A table's view, and its rows as a DataFrame."""
 
     def __init__(
-        self, store: ViewStore, name: str, spark: SparkSession, followers: Sequence[Follower] = ()
+        self,
+        store: ViewStore,
+        name: str,
+        spark: SparkSession,
+        followers: Sequence[Follower] = (),
+        plan: Callable[[], Mapping[str, Any] | None] = lambda: None,
     ) -> None:
         super().__init__(store, name)
-        self._spark, self._followers = spark, followers
+        self._spark, self._followers, self._plan = spark, followers, plan
+
+    @property
+    def since(self) -> dict[str, KnownSince]:
+        """Since which batch and time columns that a migration added know of rows; others know of all."""
+        return known_since(self._plan(), self.table)
 
     def _reach(self, at_least: int | None, wait: Wait) -> None:
         with ExitStack() as asked:

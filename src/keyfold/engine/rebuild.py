@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +21,7 @@ from keyfold.engine.recovery.definition_changes import TableChange
 from keyfold.engine.savepoint import migrating
 from keyfold.engine.savepoint.capture import copy_files
 from keyfold.engine.start import start
+from keyfold.engine.storage.known_since import KnownSince
 from keyfold.engine.storage.layout import AppHome
 from keyfold.plan import tree
 from keyfold.plan.nodes import AppSpec
@@ -81,7 +83,9 @@ def _prepared(place: AppHome, beside: AppHome, compiled: Compiled, change: Table
             place.storage.send(path, f"{migrating.WORK}/{table}/{migrating.VIEW}")
         keys = store.count(table)
     entry = (beside.read_plan() or {})["tables"][table]
-    since = dict.fromkeys((name for name, _ in compiled.spec.columns), change.rebuilt)
+    assert change.rebuilt is not None
+    began = KnownSince(datetime.fromisoformat(change.rebuilt), None).document()
+    since = dict.fromkeys((name for name, _ in compiled.spec.columns), began)
     watermark = None if position.watermark is None else position.watermark.isoformat()
     return {
         "table": table,

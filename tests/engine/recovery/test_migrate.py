@@ -17,6 +17,7 @@ from keyfold.engine.savepoint.capture import silent
 from keyfold.engine.savepoint.migrate import Migrated, migrate
 from keyfold.engine.savepoint.savepoints import Savepoints
 from keyfold.engine.storage import audit
+from keyfold.engine.storage.known_since import known_since
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadExpression, RunError, StateMismatch
 from keyfold.fault_points import FaultPoint, handled_by
@@ -286,7 +287,8 @@ def test_state_follows_a_changed_definition_and_can_go_back(tmp_path: Path) -> N
     assert not (place.path / "tables" / "keeping").exists()
     entry = audit.entries(place.storage)[-1]
     assert (entry["what"], entry["keys"]["merged"], entry["why"]) == ("migrate", 2, "a test")
-    assert set(place.read_plan()["tables"]["totals"]["since"]) == {"mean"}  # type: ignore[index]
+    since = known_since(place.read_plan(), "totals")
+    assert [(name, one.batch) for name, one in since.items()] == [("mean", entry["batches"]["totals"])]
 
     # What was written is a state like any other: it can be given another number of partitions.
     rescale.rescale(plan.spark, place, "totals", 3, None, lambda _: None)

@@ -45,6 +45,7 @@ def command(
     """
     from keyfold.cli import output
     from keyfold.cli.home_reader import opened
+    from keyfold.cli.known_columns import say_known_since
 
     parts = [part.removeprefix(_MARK) for part in key or ()]
     with opened(name, home) as (_, table):
@@ -54,4 +55,8 @@ def command(
             empty = "the table has no batch yet" if position is None else None
             what = f"no row with the key {', '.join(parts)}"
             raise NoSuchKey(what, reason="not_found", where=name, hint=empty)
-    output.json_document(row) if json else output.pairs(row)
+    if json:
+        output.json_document(row)
+        return
+    output.pairs(row)
+    say_known_since(name, home)

@@ -75,6 +75,7 @@ def command(
     """
     from keyfold.cli import export, output
     from keyfold.cli.home_reader import opened
+    from keyfold.cli.known_columns import say_known_since
     from keyfold.views import keys
 
     wanted = _format("json" if json and format == "table" else format, out, json)
@@ -92,6 +93,7 @@ def command(
             output.json_array(rows)
         elif wanted == "table":
             _show(rows, table.schema, limit, trend=len(parts) == len(keys.own_keys(table.schema)))
+            say_known_since(name, home)
         else:
             write = export.write_csv if wanted == "csv" else export.write_parquet
             number = write(rows, table.schema, out)

@@ -15,6 +15,7 @@ from keyfold.engine.savepoint import migrated_state, migrated_view, migrating, u
 from keyfold.engine.savepoint.capture import captured, silent
 from keyfold.engine.savepoint.followed import require_followed
 from keyfold.engine.storage import audit
+from keyfold.engine.storage.known_since import KnownSince
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption
 from keyfold.fault_points import FaultPoint, reached
@@ -135,11 +136,13 @@ def _prepared(
         "batch": batch,
         "keys": keys,
         "view": view,
-        "entry": _entry(old, compiled, change, now),
+        "entry": _entry(old, compiled, change, KnownSince(now, batch)),
     }
 
 
-def _entry(old: Mapping[str, Any], compiled: Compiled, change: TableChange, now: datetime) -> dict[str, Any]:
+def _entry(
+    old: Mapping[str, Any], compiled: Compiled, change: TableChange, now: KnownSince
+) -> dict[str, Any]:
     """What app.json records of the table: the new definition, over the inputs that it had."""
     new = definition_check.entry_of(compiled)
     kept = ("fingerprint", "meaning", "state", "layout")
@@ -149,7 +152,7 @@ def _entry(old: Mapping[str, Any], compiled: Compiled, change: TableChange, now:
     columns = [name for name, _ in compiled.spec.columns]
     before = old.get("since") or {}
     since = {name: before[renames.get(name, name)] for name in columns if renames.get(name, name) in before}
-    since |= dict.fromkeys(added, now.isoformat())
+    since |= dict.fromkeys(added, now.document())
     entry = {**old, **{part: new[part] for part in kept}}
     entry.pop("since", None)
     return {**entry, "since": since} if since else entry

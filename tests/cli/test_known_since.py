@@ -1,0 +1,39 @@
+"""Columns that a migration added: commands that show them say since when they know of rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from keyfold.engine.storage.layout import AppHome
+from tests.cli.conftest import AT, ROWS, TOTALS, Cli, make_app
+
+SAID = "revenue knows of rows since 2026-01-01T12:00:00Z, those after batch 7"
+
+
+def migrated(home: Path) -> None:
+    """A home whose table totals has a column that a migration added."""
+    place = AppHome(home / "shop")
+    make_app(place, {TOTALS: ROWS[TOTALS]})
+    plan = place.read_plan() or {}
+    plan["tables"]["totals"]["since"] = {"revenue": {"at": AT.isoformat(), "batch": 7}}
+    place.write_plan(plan)
+
+
+def test_rows_and_get_say_it_beside_the_rows(cli: Cli, tmp_path: Path) -> None:
+    migrated(tmp_path)
+    for words in (("rows", "totals"), ("get", "totals", "eu")):
+        result = cli(*words, "--home", tmp_path)
+        assert (result.code, result.err) == (0, f"keyfold: {SAID}\n")
+        # A program reads rows, and nothing else.
+        assert cli(*words, "--home", tmp_path, "--json").err == ""
+
+
+def test_describe_says_it_of_the_app_in_a_home(cli: Cli, shop: Path, tmp_path: Path) -> None:
+    assert "knows of rows" not in cli("describe", shop, "--home", tmp_path / "none").out
+    migrated(tmp_path / "home")
+    assert f"totals.{SAID}" in cli("describe", shop, "--home", tmp_path / "home").out
+    document = cli("describe", shop, "--home", tmp_path / "home", "--json").json
+    assert document["since"] == {"totals": {"revenue": {"at": AT.isoformat(), "batch": 7}}}
+    assert (
+        "knows of rows" not in cli("describe", shop, "--format", "mermaid", "--home", tmp_path / "home").out
+    )
