@@ -192,6 +192,7 @@ class KeyedStream:
         mode: ProcessMode = "update",
         initial: Callable[..., Any] | None = None,
         history: str | timedelta | Connector | None = None,
+        was: str | None = None,
         partitions: int | None = None,
         on_error: OnError = "reject",
         help: str = "",
@@ -200,7 +201,7 @@ class KeyedStream:
 
         `processor` is the class, or a function that returns an instance; `mode` is Spark's output mode;
         `initial` is a function that returns the initial rows. `output` must contain the key columns.
-        `history` is how long the table's changes stay in its log.
+        `history` is how long the table's changes stay in its log, and `was` is its old name, as in `table`.
         """
         site = call_site()
         where = self.app._table_location(name, site)
@@ -215,6 +216,7 @@ class KeyedStream:
             (),
             **history_options(history, where),
             process=replace(made, site=site),
+            was=old_name(was, name, where),
             site=site,
         )
         return self.app._declare(spec, partitions, on_error, help, where)
@@ -233,6 +235,7 @@ class KeyedStream:
         ttl: str | timedelta | None = None,
         idle: str | timedelta | None = None,
         history: str | timedelta | Connector | None = None,
+        was: str | None = None,
         partitions: int | None = None,
         on_error: OnError = "reject",
         help: str = "",
@@ -252,7 +255,8 @@ class KeyedStream:
         step's first or last row ("to_first(step)", "to_last(step)"), or none ("none"). Rows are buffered
         until the watermark has passed them, unless `order="arrival"`. With `timeouts` the table also has
         partial matches that have timed out, marked `timed_out`. A key has at most `limit` partial matches;
-        matches expire after `ttl`. `history` is how long the table's changes stay in its log.
+        matches expire after `ttl`. `history` is how long the table's changes stay in its log, and `was` is
+        its old name, as in `table`.
         """
         site = call_site()
         where = self.app._table_location(name, site)
@@ -276,6 +280,7 @@ class KeyedStream:
             idle_ms=length(idle, "idle", where),
             **history_options(history, where),
             pattern=replace(made, site=site),
+            was=old_name(was, name, where),
             site=site,
         )
         return self.app._declare(spec, partitions, on_error, help, where)

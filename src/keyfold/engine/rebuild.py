@@ -7,12 +7,11 @@ puts it in the place of the old table.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -25,13 +24,11 @@ from keyfold.engine.storage.known_since import KnownSince
 from keyfold.engine.storage.layout import AppHome
 from keyfold.plan import tree
 from keyfold.plan.nodes import AppSpec
-from keyfold.views.contract import ViewSchema
+from keyfold.views.changes import as_changes
 from keyfold.views.stores import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_AT_ONCE: Final = 5_000
 
 
 def _home(table: str) -> str:
@@ -78,7 +75,7 @@ def _prepared(place: AppHome, beside: AppHome, compiled: Compiled, change: Table
         with tempfile.TemporaryDirectory(prefix="keyfold-migrate-") as directory:
             path = Path(directory) / migrating.VIEW
             with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, schema.arrow) as out:
-                for rows in arrow_rows(store.scan(table), schema):
+                for rows in as_changes(store.scan(table), schema):
                     out.write_batch(rows)
             place.storage.send(path, f"{migrating.WORK}/{table}/{migrating.VIEW}")
         keys = store.count(table)
@@ -96,16 +93,3 @@ def _prepared(place: AppHome, beside: AppHome, compiled: Compiled, change: Table
         "view": {"schema": schema.to_json(), "at": position.at.isoformat(), "watermark": watermark},
         "entry": {**entry, "since": since},
     }
-
-
-def arrow_rows(found: Iterator[dict[str, Any]], schema: ViewSchema) -> Iterator[pa.RecordBatch]:
-    """Rows of a view as the changes that make it; a column that a row lacks is null."""
-    names = [column.name for column in (*schema.keys, *schema.columns)]
-    some: list[dict[str, Any]] = []
-    for row in found:
-        some.append({"_op": "upsert", **{name: row.get(name) for name in names}})
-        if len(some) == _AT_ONCE:
-            yield pa.RecordBatch.from_pylist(some, schema=schema.arrow)
-            some = []
-    if some:
-        yield pa.RecordBatch.from_pylist(some, schema=schema.arrow)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final
 
 from keyfold.errors import RunError, choice
 from keyfold.views import arrow as pa
@@ -11,6 +12,7 @@ from keyfold.views.schema import ViewSchema
 
 _OPERATIONS: Final = ("upsert", "final", "delete")
 _FEWEST_TO_SORT: Final = 1000
+_AT_ONCE: Final = 5_000
 
 
 def canonical_schema(schema: ViewSchema) -> pa.Schema:
@@ -73,3 +75,12 @@ def without_keys(
     table = pa.Table.from_batches(changes, schema.arrow).combine_chunks()
     known = pa.compute.is_in(table.column(schema.keys[0].name), value_set=pa.concat_arrays(keys))
     return list(table.filter(pa.compute.invert(known)).to_batches())
+
+
+def as_changes(rows: Iterable[Mapping[str, Any]], schema: ViewSchema) -> Iterator[pa.RecordBatch]:
+    """Rows as a view returns them as the changes that make it; a column that a row lacks is null."""
+    names = [column.name for column in (*schema.keys, *schema.columns)]
+    left = iter(rows)
+    while some := list(islice(left, _AT_ONCE)):
+        found = [{"_op": "upsert", **{name: row.get(name) for name in names}} for row in some]
+        yield pa.RecordBatch.from_pylist(found, schema=schema.arrow)

@@ -18,6 +18,7 @@ from keyfold.engine.recovery.state_rows import from_state
 from keyfold.engine.savepoint.migrating import VIEW
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.plan.table_keys import BOUNDS, closes
+from keyfold.views.changes import as_changes
 from keyfold.views.query.filters import Compare
 from keyfold.views.stores import open_store
 
@@ -44,7 +45,7 @@ def prepare(
         with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, compiled.view.arrow) as out:
             for rows in _closed(compiled, mapping, place, old, watermark):
                 out.write_batch(rows)
-            for rows in from_state(spark, compiled, target, batch):
+            for rows in _open(spark, compiled, place, old, target, batch):
                 out.write_batch(rows)
         target.storage.send(path, VIEW)
     at = datetime.now(UTC) if manifest is None else manifest.at
@@ -53,6 +54,23 @@ def prepare(
         "at": at.isoformat(),
         "watermark": None if watermark is None else watermark.isoformat(),
     }
+
+
+def _open(
+    spark: SparkSession, compiled: Compiled, place: AppHome, old: str, target: TableHome, batch: int
+) -> Iterator[pa.RecordBatch]:
+    """The rows that state has; or, where only the view has them, those of the old view.
+
+    State of patterns and processors can't be turned into rows. It can't be migrated either, but for its name.
+    """
+    if compiled.rebuilt is not None:
+        yield from from_state(spark, compiled, target, batch)
+        return
+    if not place.views.exists():
+        return
+    with closing(open_store(place.views, read_only=True)) as store:
+        if old in store.tables():
+            yield from as_changes(store.scan(old), compiled.view)
 
 
 def _closed(

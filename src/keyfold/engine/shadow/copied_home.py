@@ -14,7 +14,6 @@ import pyarrow as pa
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.log.totals import Totals
-from keyfold.engine.rebuild import arrow_rows
 from keyfold.engine.recovery import definition_check
 from keyfold.engine.recovery.state_rows import from_state
 from keyfold.engine.savepoint import migrated_state, migrated_view
@@ -22,6 +21,7 @@ from keyfold.engine.savepoint.capture import in_parallel
 from keyfold.engine.shadow.beginning import Beginning, Positions
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome
+from keyfold.views.changes import as_changes
 from keyfold.views.contract import ViewStore
 from keyfold.views.stores import open_store
 
@@ -117,7 +117,7 @@ class CopiedHome:
             sources = migrated_view.sources_of(compiled, change.mapping, known)
             # A row that has not changed since was the same then.
             old = (row for row in view.scan(name) if row["_batch"] <= batch)
-            yield from arrow_rows(({n: row[of] for n, of in sources.items()} for row in old), compiled.view)
+            yield from as_changes(({n: row[of] for n, of in sources.items()} for row in old), compiled.view)
         if compiled.rebuilt is not None:
             yield from from_state(spark, compiled, self.place.table(compiled.spec.name), batch)
 
