@@ -14,6 +14,7 @@ PAGES = [
     DOCS / "index.md",
     DOCS / "tutorial.md",
     DOCS / "tutorial-fraud.md",
+    DOCS / "checkpoint-contents.md",
     DOCS / "concepts.md",
     DOCS / "time.md",
     DOCS / "reference" / "patterns.md",
