@@ -3,7 +3,7 @@ package org.apache.spark.sql.execution.keyfold.io
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.execution.datasources.DataSource
-import org.apache.spark.sql.execution.keyfold.spark.{SparkCsvFormat, SparkFileSource}
+import org.apache.spark.sql.execution.keyfold.spark.{SparkFileSource, SparkTextLines}
 import org.apache.spark.sql.execution.streaming.Source
 import org.apache.spark.sql.keyfold.spark.SparkDatasets
 
@@ -40,5 +40,5 @@ private class WatchedFiles(
     new SourceDirectory(session, allOptions("path"), stream, within, allOptions)
 
   override def createSource(logPath: String): Source =
-    new FileSource(session, directory, SparkCsvFormat.of(format), columns, logPath, allOptions)
+    new FileSource(session, directory, SparkTextLines.format(format), columns, logPath, allOptions)
 }

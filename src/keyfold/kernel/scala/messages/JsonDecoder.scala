@@ -8,16 +8,21 @@ import org.apache.spark.sql.catalyst.json.{JacksonParser, JSONOptions}
 import org.apache.spark.sql.catalyst.util.BadRecordException
 import org.apache.spark.sql.keyfold.expressions.InternalColumns
 import org.apache.spark.sql.keyfold.rows.JsonText
+import org.apache.spark.sql.keyfold.text.{QuickColumns, QuickJson}
 import org.apache.spark.unsafe.types.UTF8String
 
 private object JsonDecoder extends ValueFormat {
   override def decoder(declared: MessageFormat): MessageDecoder = new JsonDecoder(declared)
 }
 
-/** One JSON object per message, by Spark's own parser. */
+/** One JSON object per message, by Spark's own parser where it is not in the usual form. */
 private class JsonDecoder(format: MessageFormat) extends MessageDecoder {
-  private val parser = new JacksonParser(
-    format.schema, new JSONOptions(format.options, format.zone, InternalColumns.Raw), false, Nil)
+  private val options = new JSONOptions(format.options, format.zone, InternalColumns.Raw)
+  private val parser = new JacksonParser(format.schema, options, false, Nil)
+  private val quick =
+    if (QuickColumns.canRead(format.schema, format.options) && options.timestampFormatInRead.isEmpty)
+      new QuickJson(format.schema, InternalColumns.Raw)
+    else null
   private lazy val failure = JsonText.failure(format.columns, format.options, format.zone)
   private var trailing = false
 
@@ -26,6 +31,11 @@ private class JsonDecoder(format: MessageFormat) extends MessageDecoder {
   private val literal = (value: Array[Byte]) => UTF8String.fromBytes(value)
 
   override def decode(value: Array[Byte]): InternalRow = {
+    val row = if (quick == null) null else quick.read(value, value.length)
+    if (row != null) row else parsed(value)
+  }
+
+  private def parsed(value: Array[Byte]): InternalRow = {
     val rows = try parser.parse[Array[Byte]](value, begin, literal)
       catch { case e: BadRecordException => throw bad(value, e) }
     val row = rows.iterator

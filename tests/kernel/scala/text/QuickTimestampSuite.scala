@@ -1,4 +1,4 @@
-package org.apache.spark.sql.keyfold.spark
+package org.apache.spark.sql.keyfold.text
 
 import java.time.{LocalDateTime, ZoneOffset}
 import java.time.format.DateTimeFormatter
@@ -15,8 +15,10 @@ class QuickTimestampSuite extends munit.FunSuite {
   private def sparks(text: String): Option[Long] =
     DateTimeUtils.stringToTimestamp(UTF8String.fromString(text), elsewhere)
 
-  private def quick(text: String): Option[Long] =
-    Some(QuickTimestamp.micros(text)).filter(_ != QuickTimestamp.Other)
+  private def quick(text: String): Option[Long] = {
+    val bytes = s"<$text>".getBytes("UTF-8")
+    Some(QuickTimestamp.micros(bytes, 1, bytes.length - 1)).filter(_ != QuickTimestamp.Other)
+  }
 
   test("a time in the usual form is Spark's, whatever the day, fraction and offset") {
     val random = new Random(7)
