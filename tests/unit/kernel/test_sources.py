@@ -15,8 +15,8 @@ ALL = [*SOURCES, *sorted(SUITES.rglob("*.scala"))]
 
 # A package may import those before it.
 ORDER = [
-    "spark", "expressions", "physical", "io", "lookup", "rows", "messages", "log", "state", "window", "join",
-    "enrich", "dedup", "pattern", "kafka", "realtime", "migration", "api",
+    "text", "spark", "expressions", "physical", "io", "lookup", "rows", "messages", "log", "state", "window",
+    "join", "enrich", "dedup", "pattern", "kafka", "realtime", "migration", "api",
 ]  # fmt: skip
 # What Spark reserves for its own code in `sql.execution` is reached from there.
 PREFIXES = ("org.apache.spark.sql.keyfold.", "org.apache.spark.sql.execution.keyfold.")

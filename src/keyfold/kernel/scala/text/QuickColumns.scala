@@ -5,7 +5,6 @@ import java.util.{Arrays, Locale}
 import scala.annotation.switch
 
 import org.apache.spark.sql.catalyst.expressions.SpecificInternalRow
-import org.apache.spark.sql.execution.datasources.FileFormat
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -96,7 +95,7 @@ object QuickColumns {
   private val harmless = Set("path", "header", "columnnameofcorruptrecord", "timezone", "recursivefilelookup",
     "maxfilespertrigger", "maxbytespertrigger", "maxfileage", "latestfirst", "filenameonly", "cleansource",
     "sourcearchivedir", "pathglobfilter", "modifiedbefore", "modifiedafter", "ignoremissingfiles",
-    "ignorecorruptfiles", FileFormat.OPTION_RETURNING_BATCH)
+    "ignorecorruptfiles", "returning_batch")
 
   private[text] val True = ascii("true")
   private[text] val False = ascii("false")

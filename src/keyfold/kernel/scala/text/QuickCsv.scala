@@ -24,14 +24,15 @@ final class QuickCsv(schema: StructType, raw: String, delimiter: Byte) {
     // Spark leaves empty lines out.
     if (length == 0 || length > QuickColumns.MaxLine) return null
     columns.begin()
-    var (column, last) = (0, columns.length - 1)
-    while (column <= last) {
+    val count = columns.length
+    var column = 0
+    while (column < count) {
       if (!readValue()) return null
       // An empty value is null.
       if (until > from && !columns.set(column, text, from, until)) return null
-      if (column < last && (at == end || text(at) != delimiter)) return null
-      at += 1
       column += 1
+      if (column < count && (at == end || text(at) != delimiter)) return null
+      at += 1
     }
     if (at != end + 1 || !isUtf8) null else columns.row
   }
