@@ -13,7 +13,7 @@ from keyfold.plan import durations
 from keyfold.plan.call_site import call_site, location
 from keyfold.plan.describe import text
 from keyfold.plan.nodes import AppSpec, Connector, Lookup, Node, OnError, Site, Source, TableSpec
-from keyfold.plan.validate import arguments
+from keyfold.plan.validate import arguments, tombstones
 from keyfold.plan.validate.sources import FUTURE, event_time, recording, stream_schema
 
 if TYPE_CHECKING:
@@ -95,6 +95,7 @@ class App:
             *recording(history, shared, where),
             site=site,
         )
+        tombstones.check_stream(node, where)
         self._streams[name.lower()] = node
         return Stream(self, node)
 
@@ -146,6 +147,7 @@ class App:
         self, spec: TableSpec, partitions: object, on_error: object, help: object, where: object
     ) -> Table:
         """Adds a table, with the options that all kinds of tables have."""
+        tombstones.check_table(spec, where)
         checked = replace(
             spec,
             partitions=None if partitions is None else arguments.positive(partitions, "partitions", where),

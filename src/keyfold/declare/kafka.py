@@ -13,7 +13,7 @@ from keyfold.errors import BadOption
 from keyfold.masking import masked
 from keyfold.plan import durations, formats
 from keyfold.plan.call_site import call_site
-from keyfold.plan.kafka_topics import Delivery, KafkaTopics, OnDataLoss
+from keyfold.plan.kafka_topics import Delivery, KafkaTopics, OnDataLoss, Tombstones
 from keyfold.plan.nodes import Connector
 from keyfold.plan.validate import arguments
 from keyfold.plan.validate.kafka import METADATA
@@ -29,6 +29,9 @@ def kafka(
     format: str = "json",
     registry: str | None = None,
     key_format: str | None = None,
+    key_schema: str | None = None,
+    descriptor: str | None = None,
+    message: str | None = None,
     metadata: bool | Iterable[str] = False,
     tombstones: Literal["reject", "delete"] = "reject",
     on_data_loss: Literal["fail", "warn"] = "fail",
@@ -43,7 +46,11 @@ def kafka(
     A table begins to read at `start`: the earliest or latest message, a time, or offsets by topic and
     partition. `metadata` adds columns for what a message has beside its value: `kafka_key`, `kafka_headers`,
     `kafka_topic`, `kafka_partition`, `kafka_offset`, `kafka_timestamp`; True for all, or a list of "key" and
-    so on. A message without a value, a tombstone, is rejected. `registry` is the URL of a Schema Registry.
+    so on. The key is bytes, or as `key_format` says: "text", "json" or "avro" with the columns of
+    `key_schema`, or a number as Kafka's own serializers write it, such as "long". A message without a value,
+    a tombstone, is rejected, or with `tombstones="delete"` deletes the row of its key: the topic is then a
+    changelog, for a table of its latest rows. `registry` is the URL of a Schema Registry. Protobuf needs
+    `descriptor`, the file of a descriptor set, and `message`, the full name of a message in it.
     Messages that were deleted before they were read fail the table, or with `on_data_loss="warn"` are warned
     about. `wait` is how long a start waits for the brokers and the topics. `options` are those of the
     format and of Spark's Kafka source; those of Kafka's own client begin with `kafka.`. A sink writes each
@@ -56,12 +63,15 @@ def kafka(
         topics=topics,
         pattern=pattern,
         start=_start(start, topics, site),
-        registry=None if registry is None else _registry(registry, format, site),
+        registry=None if registry is None else _registry(registry, (format, key_format), site),
         key_format=None
         if key_format is None
         else arguments.one_of(key_format, formats.KEYS, "key_format", site),
+        key_schema=None if key_schema is None else _key_schema(key_schema, site),
+        descriptor=_protobuf(descriptor, "descriptor", format, site),
+        message=_protobuf(message, "message", format, site),
         metadata=_metadata(metadata, site),
-        tombstones=_tombstones(tombstones, site),
+        tombstones=cast(Tombstones, arguments.one_of(tombstones, ("reject", "delete"), "tombstones", site)),
         on_data_loss=cast(OnDataLoss, arguments.one_of(on_data_loss, ("fail", "warn"), "on_data_loss", site)),
         delivery=cast(
             Delivery, arguments.one_of(delivery, ("exactly_once", "at_least_once"), "delivery", site)
@@ -156,9 +166,9 @@ def _offset(partition: object, offset: object, where: object) -> int:
     return cast(int, value)
 
 
-def _registry(registry: object, format: str, where: object) -> str:
-    if format not in ("avro", "protobuf"):
-        problem = f"registry= is for format='avro'; {format} has no schema to look up"
+def _registry(registry: object, used: tuple[str | None, ...], where: object) -> str:
+    if "avro" not in used:
+        problem = f"registry= is for format='avro'; {used[0]} has no schema that is looked up there"
         raise BadOption(problem, where=where, given="registry=", hint="format='avro'")
     if isinstance(registry, str) and urlsplit(registry).scheme in ("http", "https"):
         return registry.rstrip("/")
@@ -166,6 +176,19 @@ def _registry(registry: object, format: str, where: object) -> str:
     raise BadOption(
         "registry must be the URL of a Schema Registry", where=where, given=repr(registry), hint=hint
     )
+
+
+def _protobuf(value: object, name: str, format: str, where: object) -> str | None:
+    hint = "format='protobuf', descriptor='shop.desc', message='shop.Order'"
+    if (value is None) != (format != "protobuf"):
+        problem = f"{name}= is for format='protobuf'" if value is not None else f"Protobuf needs {name}="
+        raise BadOption(problem, where=where, given=f"{name}={value!r}, format={format!r}", hint=hint)
+    return None if value is None else arguments.instance(value, str, f"{name} is text", hint, where)
+
+
+def _key_schema(schema: object, where: object) -> str:
+    hint = "key_schema='id string, region string'"
+    return arguments.instance(schema, str, "key_schema is text", hint, where).strip()
 
 
 def _metadata(metadata: object, where: object) -> tuple[str, ...]:
@@ -178,18 +201,6 @@ def _metadata(metadata: object, where: object) -> tuple[str, ...]:
     names = [arguments.one_of(name, METADATA, "metadata", where) for name in found]
     arguments.unique(names, "metadata", where)
     return tuple(names)
-
-
-def _tombstones(tombstones: object, where: object) -> str:
-    checked = arguments.one_of(tombstones, ("reject", "delete"), "tombstones", where)
-    if checked == "delete":
-        raise BadOption(
-            "tombstones can't delete rows yet: a table does not record which row came from which message key",
-            where=where,
-            given="tombstones='delete'",
-            hint="leave it out: messages without a value are then rejected rows",
-        )
-    return checked
 
 
 def _refuse_own(options: Mapping[str, object], where: object) -> None:

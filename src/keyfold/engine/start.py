@@ -16,7 +16,6 @@ from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.compile.stream import CompiledStream, compile_streams
 from keyfold.engine.compile.table import compile_app
 from keyfold.engine.followers.follower import Follower
-from keyfold.engine.followers.kafka_history import history_follower
 from keyfold.engine.followers.sink import sink_follower
 from keyfold.engine.followers.tables_that_read import TablesThatRead
 from keyfold.engine.followers.view import ViewFollower
@@ -39,6 +38,7 @@ from keyfold.engine.recovery import (
     remote_home,
     stream_definition,
 )
+from keyfold.engine.recovery.history_topic import history_follower
 from keyfold.engine.recovery.query_failure import of_table
 from keyfold.engine.recovery.view_rebuild import align
 from keyfold.engine.savepoint import unfinished
@@ -328,7 +328,7 @@ class _Start:
             home, begin = self.place.table(table.spec.name), -1 if newest is None else newest
             found.append(sink_follower(self.spark, home, table, number, connector, begin))
         if table.spec.history_topic is not None:
-            found.append(history_follower(self.spark, self.place.table(table.spec.name), table))
+            found.append(history_follower(self.spark, table, self.place, handle.store))
         return found
 
 

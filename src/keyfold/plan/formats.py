@@ -6,12 +6,20 @@ from typing import Final
 
 FILES: Final = ("json", "csv", "parquet")
 """The formats of `kf.files`."""
-MESSAGES: Final = ("json", "csv", "avro", "text", "raw", "protobuf")
+WHOLE: Final = {
+    "text": "string",
+    "raw": "binary",
+    "short": "smallint",
+    "int": "int",
+    "long": "bigint",
+    "float": "float",
+    "double": "double",
+}
+"""Formats of messages that are one value, and its type: text, bytes, numbers as Kafka's serializers write."""
+MESSAGES: Final = ("json", "csv", "avro", "protobuf", *WHOLE)
 """The formats of the values of `kf.kafka`."""
-KEYS: Final = ("json", "avro", "text", "raw")
+KEYS: Final = ("json", "avro", *WHOLE)
 """The formats of the keys of `kf.kafka`."""
-WHOLE: Final = {"text": "value string", "raw": "value binary"}
-"""Formats of messages that have one column, and the schema if none is declared."""
 _TEXT: Final = frozenset({"json", "csv"})
 _NEED_SCHEMA: Final = frozenset({*FILES, "orc", "avro", "xml"})
 _GENERATED: Final = frozenset({"rate", "rate-micro-batch"})

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 OnDataLoss: TypeAlias = Literal["fail", "warn"]
+Tombstones: TypeAlias = Literal["reject", "delete"]
 Delivery: TypeAlias = Literal["exactly_once", "at_least_once"]
 
 
@@ -22,9 +23,16 @@ class KafkaTopics:
     """"earliest", "latest", a time in ISO 8601, or offsets by topic and partition as JSON."""
     registry: str | None = None
     key_format: str | None = None
+    key_schema: str | None = None
+    """The columns of a key, as DDL, or the type of a key that is one value; of a source."""
+    descriptor: str | None = None
+    """The file of Protobuf's descriptor set."""
+    message: str | None = None
+    """The full name of the Protobuf message."""
     metadata: tuple[str, ...] = ()
     """What of a message beside its value becomes a column: "key", "timestamp" and others."""
-    tombstones: str = "reject"
+    tombstones: Tombstones = "reject"
+    """What a message without a value does."""
     on_data_loss: OnDataLoss = "fail"
     delivery: Delivery = "exactly_once"
     """Of a sink."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from keyfold.plan import formats, tree
 from keyfold.plan.nodes import AppSpec, Source
+from keyfold.plan.validate import tombstones
 
 
 def is_shared(spec: AppSpec, stream: Source) -> bool:
@@ -21,6 +22,9 @@ def declared(stream: Source) -> bool | None:
 
 
 def _gains(spec: AppSpec, stream: Source) -> bool:
+    if tombstones.deletes(stream):
+        # A log of rows does not have what deletes them.
+        return False
     readers = [table for table in spec.tables if stream in tree.queried_sources(spec, table)]
     if any(table.latency is not None for table in readers):
         # A log has rows when their batch is done.

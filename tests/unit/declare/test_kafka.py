@@ -7,6 +7,7 @@ import pytest
 
 import keyfold as kf
 from keyfold.errors import BadOption
+from keyfold.plan.validate.kafka import metadata_columns
 
 SCHEMA = "id string, amount double, at timestamp"
 
@@ -118,7 +119,8 @@ def test_json_needs_a_schema_and_avro_also_the_schema_it_was_written_with():
         ({"format": "jsn"}, "did you mean 'json'"),
         ({"registry": "http://x"}, "for format='avro'"),
         ({"registry": "x:8081", "format": "avro"}, "URL"),
-        ({"tombstones": "delete"}, "yet"),
+        ({"tombstones": "ignore"}, "reject, delete"),
+        ({"key_schema": 3}, "key_schema"),
         ({"on_data_loss": "ignore"}, "fail, warn"),
         ({"metadata": ["keys"]}, "did you mean 'key'"),
         ({"metadata": 3}, "list"),
@@ -132,12 +134,102 @@ def test_other_arguments_are_checked_too(given, words):
         kf.kafka("localhost:9092", topic="t", **given)
 
 
-def test_what_can_not_be_read_yet_is_refused_with_the_reason():
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"format": "protobuf"}, "needs descriptor="),
+        ({"format": "protobuf", "descriptor": "x.desc"}, "needs message="),
+        ({"message": "x.Y"}, "is for format='protobuf'"),
+        ({"format": "protobuf", "descriptor": 3, "message": "x.Y"}, "descriptor is text"),
+        (
+            {"format": "protobuf", "descriptor": "x", "message": "x.Y", "registry": "http://r"},
+            "registry= is for format='avro'",
+        ),
+    ],
+)
+def test_protobuf_needs_the_type_of_its_messages(given, problem):
+    with pytest.raises(BadOption, match=problem):
+        kf.kafka("a:1", topic="t", **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        ({}, "binary"),
+        ({"key_format": "text"}, "string"),
+        ({"key_format": "long"}, "bigint"),
+        (
+            {"key_format": "json", "key_schema": "id string, n decimal(3,1)"},
+            "struct<`id`: string, `n`: decimal(3,1)>",
+        ),
+        ({"key_format": "avro", "key_schema": "bigint", "registry": "http://r"}, "bigint"),
+    ],
+)
+def test_a_key_has_the_type_of_its_format(given, kind):
+    source = kf.kafka("a:1", topic="t", metadata=["key"], **given)
+    assert metadata_columns(source.kafka) == {"kafka_key": kind}
+    kf.App("shop").stream("a", source, schema=SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"key_format": "json"}, "need a schema"),
+        ({"key_format": "json", "key_schema": "string"}, "an object"),
+        ({"key_format": "avro", "key_schema": "id string"}, "written with"),
+        ({"key_format": "text", "key_schema": "id string"}, "JSON or Avro"),
+        ({"key_schema": "id string"}, "JSON or Avro"),
+        ({"key_format": "json", "key_schema": "id, n int"}, "key_schema"),
+    ],
+)
+def test_a_key_s_schema_is_checked(given, problem):
+    with pytest.raises(BadOption, match=problem):
+        kf.App("shop").stream("a", kf.kafka("a:1", topic="t", **given), schema=SCHEMA)
+
+
+def changelog(app, **options):
+    source = kf.kafka("a:1", topic="t", metadata=["key"], tombstones="delete")
+    return app.stream("rows", source, schema=SCHEMA, **options)
+
+
+def test_tombstones_delete_the_latest_row_of_their_key():
     app = kf.App("shop")
-    with pytest.raises(BadOption, match="protobuf"):
-        app.stream("a", kf.kafka("a:1", topic="t", format="protobuf"), schema=SCHEMA)
-    with pytest.raises(BadOption, match="text or as raw"):
-        app.stream("a", kf.kafka("a:1", topic="t", key_format="avro"), schema=SCHEMA)
+    rows = changelog(app)
+    latest = rows.by("kafka_key").latest().table("latest")
+    rows.by(id="kafka_key").latest().table("named")
+    latest.changes().where("amount > 1").by("id").table("totals", total="sum(amount)")
+
+
+@pytest.mark.parametrize(
+    "declare",
+    [
+        lambda rows: rows.by("id").latest().table("x"),
+        lambda rows: rows.by("kafka_key").table("x", n="count(*)"),
+        lambda rows: rows.by("kafka_key").top(2, by="amount").table("x"),
+        lambda rows: rows.by("kafka_key").latest().table("x", ttl="1 day"),
+        lambda rows: rows.by("kafka_key").latest().table("x", double="amount * 2"),
+        lambda rows: rows.where("amount > 1").by("kafka_key").latest().table("x"),
+        lambda rows: rows.distinct("id", within="1 day").by("kafka_key").latest().table("x"),
+    ],
+)
+def test_other_tables_do_not_know_what_a_tombstone_deletes(declare):
+    with pytest.raises(BadOption, match=r"(?s)nothing but its key.*rows\.changes\(\)"):
+        declare(changelog(kf.App("shop")))
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"time": "at"}, "event time"),
+        ({"shared": True}, "log of its own"),
+        ({"history": "1 day"}, "log of its own"),
+    ],
+)
+def test_a_changelog_of_messages_goes_by_its_topic(options, problem):
+    with pytest.raises(BadOption, match=problem):
+        changelog(kf.App("shop"), **options)
+    with pytest.raises(BadOption, match="as a column"):
+        kf.App("shop").stream("rows", kf.kafka("a:1", topic="t", tombstones="delete"), schema=SCHEMA)
 
 
 def test_a_topic_is_no_lookup():

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.engine.batch.hook import Stopping, TableHook
-from keyfold.engine.kafka.messages import bare_key
+from keyfold.engine.kafka.messages import json_encoding
 from keyfold.engine.log.manifest import Manifest
 from keyfold.engine.polling import wait_until
 from keyfold.engine.sources.kafka import Offsets
@@ -122,13 +122,13 @@ class RealTimeHook(TableHook):
 
     def _headers(self, batch: int, attempt: str) -> dict[str, str]:
         """As sinks write them, and which attempt at the batch a message is of."""
-        mark, bare = self.home.spark.next_watermark(batch - 1), bare_key(self.schema)
+        mark = self.home.spark.next_watermark(batch - 1)
         return {
             "_batch": str(batch),
             "_table": f"{self.spec.app}.{self.spec.name}",
             "_watermark": "" if mark is None else mark.isoformat(),
             "_attempt": attempt,
-            **({} if bare is None else {"_key": bare}),
+            **dict(json_encoding(self.schema).headers),
         }
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import logging
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.followers.follower import Abandoned, Follower
+from keyfold.engine.followers.sink_encoding import sink_encoding
 from keyfold.engine.kafka import client
 from keyfold.engine.kafka.failures import Retry
-from keyfold.engine.kafka.messages import bare_key, encoded
-from keyfold.engine.kafka.producer import AtLeastOnce, BatchProducer, ExactlyOnce, Record
+from keyfold.engine.kafka.producer import AtLeastOnce, BatchProducer, ExactlyOnce, Headers, Record
 from keyfold.engine.log.change_frame import change_frame
 from keyfold.engine.log.manifest import Manifest, Part
 from keyfold.engine.log.table_log import TableLog
@@ -24,7 +25,7 @@ from keyfold.fault_points import FaultPoint, reached
 from keyfold.plan.nodes import Connector
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _PAUSE_SECONDS: Final = 1.0
 # Of compressed files, whose rows are in the driver's memory at once.
@@ -50,41 +51,44 @@ class KafkaSinkFollower(Follower):
         begin: int,
     ) -> None:
         assert connector.kafka is not None
-        self._spark, self._view, self._bare_key = spark, table.view, bare_key(table.view)
-        self._full_name = f"{table.spec.app}.{table.spec.name}"
+        self.spark, self._encoding = spark, sink_encoding(spark, table, connector)
+        self.full_name = f"{table.spec.app}.{table.spec.name}"
         self._file = StoredFile(home.storage, f"sinks/{number}.json")
-        self._topic = connector.kafka.topics[0]
+        self.topic = connector.kafka.topics[0]
         recorded = self._recorded(begin)
         self._identity = str(recorded["id"])
         self._closed = False
         self._producer = self._opened(connector)
-        known = self._producer.ready(connector.kafka.wait_ms / 1000)
-        position = max(int(recorded["batch"]), -1 if known is None else known)
+        position = self.begin(recorded, self._producer.ready(connector.kafka.wait_ms / 1000))
         name = table.spec.name
         super().__init__(f"sink-{name}-{number}", name, TableLog(home.log_files), position)
 
+    def begin(self, recorded: dict[str, Any], known: int | None) -> int:
+        """The batch that the topic has: the one that is recorded, or that the cluster knows."""
+        return max(int(recorded["batch"]), -1 if known is None else known)
+
     def apply(self, manifest: Manifest) -> None:
         if manifest.of_kind("change"):
-            self._write(manifest)
+            self.write(manifest.batch, lambda: self._records(manifest))
             reached(FaultPoint.SINK_WRITTEN, table=self.table, batch=manifest.batch)
-        self._record(manifest.batch)
+        self.record(manifest.batch)
 
     def close(self, seconds: float | None = None) -> None:
         super().close(seconds)
         self._producer.close()
 
-    def _write(self, manifest: Manifest) -> None:
+    def write(self, batch: int, records: Callable[[], Iterator[Record]]) -> None:
         """Writes a batch, again and again while the brokers are away."""
         told = False
         while True:
             try:
-                self._producer.write(manifest.batch, lambda: self._records(manifest))
+                self._producer.write(batch, records)
                 if told:
-                    _LOG.warning("topic %s can be written again", self._topic)
+                    _LOG.warning("topic %s can be written again", self.topic)
                 return
             except Retry as reason:
                 if not told:
-                    _LOG.warning("topic %s can't be written now, retrying: %s", self._topic, reason)
+                    _LOG.warning("topic %s can't be written now, retrying: %s", self.topic, reason)
                     told = True
             if self.closing():
                 raise Abandoned
@@ -92,47 +96,55 @@ class KafkaSinkFollower(Follower):
 
     def _records(self, manifest: Manifest) -> Iterator[Record]:
         """The changes of a batch as messages, in order."""
-        mark = "" if manifest.watermark is None else manifest.watermark.isoformat()
-        shared = [("_batch", str(manifest.batch)), ("_table", self._full_name), ("_watermark", mark)]
-        if self._bare_key is not None:
-            shared.append(("_key", self._bare_key))
-        headers: dict[str, list[tuple[str, str | bytes | None]]] = {
-            op: [("_op", op), *shared] for op in ("upsert", "final", "delete")
-        }
+        headers = self.headers(manifest.batch, manifest.watermark)
         for parts in _groups(manifest.of_kind("change")):
-            changes = change_frame(self._spark, self.log, manifest.batch, parts)
-            found = encoded(changes, self._view).toArrow()
-            for chunk in found.to_batches():
-                columns = (chunk.column(name).to_pylist() for name in ("_op", "key", "value"))
-                for op, key, value in zip(*columns, strict=True):
-                    yield key, value, headers[op]
+            yield from self.messages(change_frame(self.spark, self.log, manifest.batch, parts), headers)
+
+    def headers(self, batch: int, watermark: datetime | None) -> dict[str, Headers]:
+        """The headers of a batch's messages, by operation."""
+        mark = "" if watermark is None else watermark.isoformat()
+        shared = [("_batch", str(batch)), ("_table", self.full_name), ("_watermark", mark)]
+        shared += self._encoding.headers
+        return {op: [("_op", op), *shared] for op in ("upsert", "final", "delete")}
+
+    def messages(self, changes: DataFrame, headers: Mapping[str, Headers]) -> Iterator[Record]:
+        """Changes as messages."""
+        for chunk in self._encoding.encoded(changes).toArrow().to_batches():
+            columns = (chunk.column(name).to_pylist() for name in ("_op", "key", "value"))
+            for op, key, value in zip(*columns, strict=True):
+                yield self._encoding.key_bytes(key), value, headers[op]
 
     def _opened(self, connector: Connector) -> BatchProducer:
         assert connector.kafka is not None
         settings = client.for_python(connector)
         if connector.kafka.delivery == "at_least_once":
-            return AtLeastOnce(self._topic, settings, self.closing)
-        return ExactlyOnce(self._topic, settings, self.closing, self._identity)
+            return AtLeastOnce(self.topic, settings, self.closing)
+        return ExactlyOnce(self.topic, settings, self.closing, self._identity)
 
     def _recorded(self, begin: int) -> dict[str, Any]:
         """What was recorded. A new sink, or one for another topic, begins after `begin`."""
         try:
             found: dict[str, Any] = json.loads(self._file.read_bytes())
-            if found.get("topic") == self._topic:
+            if found.get("topic") == self.topic:
                 if "id" in found:
                     return found
                 # Restored from a savepoint, or cloned: batches after this one are others than before.
                 begin = int(found["batch"])
         except FileNotFoundError:
             pass
-        # Unique to this home and life of the table: after a reset, batches are counted from the first again.
-        identity = f"keyfold.{self._full_name}.{self._topic}.{secrets.token_hex(8)}"
-        new = {"batch": begin, "topic": self._topic, "id": identity}
+        new = self.new_record(begin)
         self._file.put(json.dumps(new).encode())
         return new
 
-    def _record(self, batch: int) -> None:
-        found = {"batch": batch, "topic": self._topic, "id": self._identity}
+    def new_record(self, begin: int) -> dict[str, Any]:
+        """What is recorded of a new sink."""
+        # Unique to this home and life of the table: after a reset, batches are counted from the first again.
+        identity = f"keyfold.{self.full_name}.{self.topic}.{secrets.token_hex(8)}"
+        return {"batch": begin, "topic": self.topic, "id": identity}
+
+    def record(self, batch: int) -> None:
+        """Records the position."""
+        found = {"batch": batch, "topic": self.topic, "id": self._identity}
         self._file.put(json.dumps(found).encode())
 
 

@@ -12,7 +12,8 @@ from keyfold.engine.kafka import positions
 from keyfold.engine.kafka.failures import Retry, explained, refused_login, unreachable
 from keyfold.engine.kafka.topics import client_missing
 
-Record = tuple[bytes | None, bytes | None, list[tuple[str, str | bytes | None]]]
+Headers = list[tuple[str, str | bytes | None]]
+Record = tuple[bytes | None, bytes | None, Headers]
 """Key, value and headers of a message."""
 
 _STEP_SECONDS: Final = 5.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -10,6 +9,7 @@ from typing import Any, Final
 
 from keyfold.engine.kafka.client import python
 from keyfold.engine.kafka.failures import explained
+from keyfold.engine.kafka.message_decoder import MessageDecoder
 from keyfold.engine.kafka.topics import client_missing
 from keyfold.errors import RunError
 
@@ -18,26 +18,33 @@ _AT_ONCE: Final = 1_000
 
 
 def read_changes(
-    servers: str, topic: str, *, follow: bool = False, options: Mapping[str, str] | None = None
+    servers: str,
+    topic: str,
+    *,
+    follow: bool = False,
+    registry: str | None = None,
+    options: Mapping[str, str] | None = None,
 ) -> Iterator[dict[str, Any]]:
     """The changes that a table has written to a topic, of committed transactions, oldest first per key.
 
     >>> for change in kf.read_changes("127.0.0.1:9092", "totals"):  # doctest: +SKIP
     ...     print(change["_op"], change["region"], change.get("n"))
 
-    A change is the row's columns, as JSON has them, with `_op`, `_batch`, `_table` and `_watermark`. A delete
+    A change is the row's columns, as JSON has them, or for a topic in Avro, whose schemas are in `registry`,
+    as Python has them, with `_op`, `_batch`, `_table` and `_watermark`. A delete
     has the key's columns only. What a table that writes at least once has repeated is left out, unless it
     is in real-time mode: there `_attempt` is the attempt at the batch that sent a change, and changes of a
     later attempt take the place of an earlier one's. The iterator ends at the topic's present end; with
     `follow` it waits for more. `options` are those of Kafka's client.
     """
-    return (change for _, change in _keyed_changes(servers, topic, follow, options or {}))
+    decoder = MessageDecoder(topic, registry)
+    return (change for _, change in _keyed_changes(servers, topic, follow, options or {}, decoder))
 
 
 def _keyed_changes(
-    servers: str, topic: str, follow: bool, options: Mapping[str, str]
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each change with the text of its key."""
+    servers: str, topic: str, follow: bool, options: Mapping[str, str], decoder: MessageDecoder
+) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    """Each change with the bytes of its key."""
     repeats: dict[tuple[str, int], _Batch] = {}
     with _consumer(servers, topic, options) as consumer:
         for message in _messages(consumer, topic, follow):
@@ -49,23 +56,39 @@ def _keyed_changes(
             if seen is None or seen.number != batch:
                 seen = repeats[headers["_table"], message.partition()] = _Batch(batch)
             if "_attempt" in headers or seen.new((message.key(), headers["_op"], message.value())):
-                yield message.key().decode(), _change(message, headers, batch)
+                yield message.key(), _change(message, headers, batch, decoder)
 
 
-def read_table(servers: str, topic: str, *, options: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+def read_table(
+    servers: str, topic: str, *, registry: str | None = None, options: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
     """The rows of a table as the topic's changes leave it: the latest row of each key that was not deleted.
 
     >>> rows = kf.read_table("127.0.0.1:9092", "totals")  # doctest: +SKIP
 
     For a topic that has all changes, such as a table's `history`; compaction keeps the latest of each key.
     """
-    rows: dict[str, dict[str, Any]] = {}
-    for key, change in _keyed_changes(servers, topic, False, options or {}):
+    rows: dict[bytes, dict[str, Any]] = {}
+    decoder = MessageDecoder(topic, registry)
+    for key, change in _keyed_changes(servers, topic, False, options or {}, decoder):
         if change["_op"] == "delete":
             rows.pop(key, None)
         else:
             rows[key] = {name: value for name, value in change.items() if not name.startswith("_")}
     return list(rows.values())
+
+
+def live_keys(settings: Mapping[str, Any], topic: str) -> set[bytes]:
+    """The keys of a topic whose newest message has a value; `settings` are those of the client for Python."""
+    keys: set[bytes] = set()
+    options = {name: value for name, value in settings.items() if name != "bootstrap.servers"}
+    with _consumer(str(settings["bootstrap.servers"]), topic, options) as consumer:
+        for message in _messages(consumer, topic, follow=False):
+            if message.value() is None:
+                keys.discard(message.key())
+            elif message.key() is not None:
+                keys.add(message.key())
+    return keys
 
 
 class _Batch:
@@ -83,13 +106,10 @@ class _Batch:
         return True
 
 
-def _change(message: Any, headers: Mapping[str, str], batch: int) -> dict[str, Any]:
-    key = message.key().decode()
-    row = {} if message.value() is None else json.loads(message.value())
+def _change(message: Any, headers: Mapping[str, str], batch: int, decoder: MessageDecoder) -> dict[str, Any]:
     return {
-        # A key of one string is bare text, whose column is in a header; others are JSON objects.
-        **({headers["_key"]: key} if "_key" in headers else json.loads(key)),
-        **row,
+        **decoder.key(message.key(), headers),
+        **decoder.value(message.value()),
         "_op": headers["_op"],
         "_batch": batch,
         "_table": headers["_table"],

@@ -9,7 +9,7 @@ from keyfold.engine.batch.realtime_hook import HookEvents, RealTimeHook
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.kafka import client
 from keyfold.engine.kafka import connector as kafka_connector
-from keyfold.engine.kafka.messages import message_columns
+from keyfold.engine.kafka.messages import json_encoding
 from keyfold.plan.nodes import AppSpec, Connector, TableSpec
 from keyfold.plan.table_keys import closes
 
@@ -50,7 +50,7 @@ class RealTimeQuery:
         serve: Any = ensure_callback_server_started
         serve(self._spark.sparkContext._gateway)
         kafka_connector.use(self._spark)
-        frame = self._table.changes.withColumns(message_columns(self._table.view))
+        frame = self._table.changes.withColumns(json_encoding(self._table.view).message_columns())
         started = session.kernel(self._spark).realTimeQuery(
             frame._jdf,
             self._table.name,

@@ -1,4 +1,4 @@
-"""The rows of a table as a snapshot, for a table that begins to read it."""
+"""The rows of a table as a snapshot, for a table or a topic that begins to follow it."""
 
 from __future__ import annotations
 
@@ -37,20 +37,25 @@ def write(spark: SparkSession, upstream: Compiled, use: Use, place: AppHome, sto
     """Writes the snapshot that a reader begins with; nothing if the table has not published a batch yet."""
     directory = use.directory(place.table(use.reader))
     _remove(directory)
-    log = TableLog(place.table(use.table).log_files)
-    found = (
-        _from_state(spark, upstream, place, log)
-        if isinstance(store, NoViews)
-        else _from_view(upstream, log, store)
-    )
+    found = rows(spark, upstream, place, store)
     if found is None:
         return
-    batch, rows = found
-    parts = list(_written(rows, upstream.view, directory, batch))
+    batch, all_rows = found
+    parts = list(_written(all_rows, upstream.view, directory, batch))
     reached(FaultPoint.SNAPSHOT_WRITTEN, table=use.reader, batch=batch)
     document = {"layout": LAYOUT, "batch": batch, "parts": parts}
     directory.put(SNAPSHOT, json.dumps(document).encode())
     reached(FaultPoint.SNAPSHOT_RECORDED, table=use.reader, batch=batch)
+
+
+def rows(
+    spark: SparkSession, upstream: Compiled, place: AppHome, store: ViewStore
+) -> tuple[int, Iterator[pa.RecordBatch]] | None:
+    """The newest published batch and all rows after it, as changes; None before the first batch."""
+    log = TableLog(place.table(upstream.spec.name).log_files)
+    if isinstance(store, NoViews):
+        return _from_state(spark, upstream, place, log)
+    return _from_view(upstream, log, store)
 
 
 def _remove(directory: Storage) -> None:

@@ -18,6 +18,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.log.changes import changes
@@ -61,7 +62,7 @@ def align(spark: SparkSession, store: ViewStore, compiled: Compiled, place: AppH
     at = -1 if position is None else position.batch
     if at > max(_number(home.begun()), _number(log.newest())) or (at >= 0 and home.begun() is None):
         raise ahead_of_state(compiled, "view", at, home, None if home.begun() is None else state)
-    if at < state and not _follows(log, home.spark, at, state):
+    if at < state and not follows(log, home.spark, at, state):
         rebuild(spark, store, compiled, place, state)
 
 
@@ -71,7 +72,7 @@ def _is_of(log: TableLog, position: Position) -> bool:
     return manifest is not None and manifest.at == position.at
 
 
-def _follows(log: TableLog, checkpoint: SparkCheckpoint, at: int, state: int) -> bool:
+def follows(log: TableLog, checkpoint: SparkCheckpoint, at: int, state: int) -> bool:
     """Whether the log has the changes of every batch after a position, up to that of the state."""
     found = {manifest.batch: manifest for manifest in log.after(at)}
     whole = all(manifest.has_its_changes for manifest in found.values())
@@ -85,16 +86,26 @@ def rebuild(spark: SparkSession, store: ViewStore, compiled: Compiled, place: Ap
     spec = compiled.spec
     home = place.table(spec.name)
     log = TableLog(home.log_files)
-    found = (
-        one for m in log.after(totals(log).upto) if m.batch <= batch for one in changes(log, m, compiled.view)
-    )
-    batches = chain(found, from_state(spark, compiled, home, batch))
+    batches = chain(_logged(log, compiled, batch), from_state(spark, compiled, home, batch))
     manifest, watermark = log.find(batch), home.spark.watermark(batch)
     now = Position(batch, datetime.now(UTC) if manifest is None else manifest.at, watermark)
     if closes(spec.window) and spec.keep_ms is None:
         _rebuild_open(store, compiled, place, now, batches)
     else:
         store.rebuild(spec.name, compiled.view, batches, batch, now.at, watermark)
+
+
+def _logged(log: TableLog, compiled: Compiled, batch: int) -> Iterator[pa.RecordBatch]:
+    """The changes that the log has up to a batch.
+
+    Before a batch whose changes were only counted, as while nobody reads the log, those of closed windows
+    alone: other rows may have been deleted since.
+    """
+    found = [manifest for manifest in log.after(totals(log).upto) if manifest.batch <= batch]
+    counted = max((m.batch for m in found if not m.has_its_changes), default=-1)
+    for manifest in found:
+        for one in changes(log, manifest, compiled.view):
+            yield one if manifest.batch > counted else one.filter(pc.equal(one.column("_op"), "final"))
 
 
 def _rebuild_open(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.engine.kafka import client
@@ -14,9 +16,11 @@ from keyfold.engine.kafka import connector as spark_connector
 from keyfold.engine.session import kernel
 from keyfold.engine.sources.contract import RowOrigin
 from keyfold.engine.sources.schemas import declared_schema
+from keyfold.engine.spark_errors import explained
+from keyfold.errors import BadOption
 from keyfold.plan.kafka_topics import KafkaTopics
 from keyfold.plan.nodes import Connector, Source
-from keyfold.plan.validate.kafka import METADATA
+from keyfold.plan.validate.kafka import is_one_value, key_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,8 +63,9 @@ class KafkaSource:
         frame = _reader(spark, connector, starting(spark, source)).load()._jdf
         if kafka.unlimited:
             frame = kernel(spark).realTimeMessages(frame)
-        decoded = kernel(spark).decodeMessages(frame, json.dumps(_declaration(source, kafka, reject)))
-        return DataFrame(decoded, spark)
+        declaration = json.dumps(_declaration(source, kafka, reject))
+        with explained(spark, f"stream {source.name}", str(source.site), connector.format):
+            return DataFrame(kernel(spark).decodeMessages(frame, declaration), spark)
 
     def origin(self, source: Source) -> RowOrigin:
         # The decoder has explained what does not parse.
@@ -78,27 +83,44 @@ def _declaration(source: Source, kafka: KafkaTopics, reject: bool) -> dict[str, 
         "stream": source.name,
         "keepRejected": reject,
         "metadata": kafka.metadata,
-        "deletes": False,
+        "deletes": kafka.tombstones == "delete",
         "value": {
             "format": connector.format,
             "schema": declared_schema(source).jsonValue(),
-            "options": dict(format_options(connector)),
+            "options": {**dict(format_options(connector)), **_protobuf(source, kafka)},
             "registry": kafka.registry,
         },
         "key": None if kafka.key_format is None else _key_declaration(kafka),
     }
 
 
+def _protobuf(source: Source, kafka: KafkaTopics) -> dict[str, str]:
+    """What the kernel knows of a Protobuf message: the content of the file, which executors don't have."""
+    if kafka.descriptor is None or kafka.message is None:
+        return {}
+    try:
+        content = Path(kafka.descriptor).expanduser().read_bytes()
+    except OSError as error:
+        raise BadOption(
+            f"the descriptor set of stream {source.name} can't be read: {error.strerror}",
+            where=source.site,
+            given=f"descriptor={kafka.descriptor!r}",
+            hint="protoc --include_imports --descriptor_set_out=FILE writes one",
+        ) from None
+    return {"descriptor": base64.b64encode(content).decode(), "message": kafka.message}
+
+
 def _key_declaration(kafka: KafkaTopics) -> dict[str, Any]:
     from pyspark.sql.types import StructType
 
-    schema = StructType.fromDDL(f"key {METADATA['key'] if kafka.key_format == 'raw' else 'string'}")
+    columns = kafka.key_schema is not None and not is_one_value(kafka.key_schema)
+    schema = StructType.fromDDL(str(kafka.key_schema) if columns else f"key {key_type(kafka)}")
     return {
         "format": kafka.key_format,
         "schema": schema.jsonValue(),
         "options": {},
         "registry": kafka.registry,
-        "single": True,
+        "single": not columns,
     }
 
 

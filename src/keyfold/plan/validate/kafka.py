@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from keyfold.errors import BadOption
@@ -22,31 +23,39 @@ METADATA: Final = {
 
 def metadata_columns(kafka: KafkaTopics) -> dict[str, str]:
     """The columns that `metadata=` adds, with their types."""
-    types = {**METADATA, "key": "string"} if kafka.key_format == "text" else METADATA
+    types = {**METADATA, "key": key_type(kafka)}
     return {f"kafka_{name}": types[name] for name in kafka.metadata}
+
+
+def key_type(kafka: KafkaTopics) -> str:
+    """The type of a key."""
+    if kafka.key_schema is None:
+        return formats.WHOLE.get(kafka.key_format or "raw", METADATA["key"])
+    if is_one_value(kafka.key_schema):
+        return kafka.key_schema
+    columns = ddl.columns(kafka.key_schema, what="key_schema")
+    return f"struct<{', '.join(f'`{name}`: {kind}' for name, kind in columns.items())}>"
+
+
+def is_one_value(key_schema: str) -> bool:
+    """Whether a schema is the type of one value, such as `bigint`, and not a list of columns."""
+    return re.fullmatch(r"\w+(\([\d, ]*\))?", key_schema.strip()) is not None
 
 
 def stream_schema(
     source: Connector, kafka: KafkaTopics, given: object, where: object
 ) -> tuple[dict[str, str], str]:
     """The columns of a stream of messages, with those of metadata, and the schema of its values as DDL."""
-    if source.format == "protobuf":
-        raise BadOption(
-            "format='protobuf' can't be read yet: no decoder that fits this Spark is published",
-            where=where,
-            hint="format='raw', and decode the bytes in .select(...) or .transform(...)",
-        )
-    _refuse_key_format(kafka, where)
-    schema = given if given is not None else formats.WHOLE.get(source.format)
+    _check_key(kafka, where)
+    whole = formats.WHOLE.get(source.format)
+    schema = given if given is not None or whole is None else f"value {whole}"
     if schema is None:
         hint = "schema='id string, amount double, at timestamp'"
         raise BadOption(f"a stream of {source.format} messages needs a schema", where=where, hint=hint)
     columns = ddl.columns(schema, where)
-    if source.format in formats.WHOLE and [t.lower() for t in columns.values()] != [
-        formats.WHOLE[source.format].split()[1]
-    ]:
-        problem = f"a stream of {source.format} messages has one column"
-        raise BadOption(problem, where=where, given=str(schema), hint=formats.WHOLE[source.format])
+    if whole is not None and [t.lower() for t in columns.values()] != [whole]:
+        problem = f"a stream of {source.format} messages has one column, of type {whole}"
+        raise BadOption(problem, where=where, given=str(schema), hint=f"value {whole}")
     if source.format == "avro" and kafka.registry is None and "avroschema" not in _names(source):
         hint = "registry='http://localhost:8081', or options={'avroSchema': '{\"type\": \"record\", ...}'}"
         raise BadOption("Avro messages need the schema they were written with", where=where, hint=hint)
@@ -63,12 +72,22 @@ def check_sink(sink: Connector, kafka: KafkaTopics, where: object) -> None:
     if len(kafka.topics) != 1:
         hint = 'kf.kafka("localhost:9092", topic="totals")'
         raise BadOption("a sink writes to one topic", where=where, given=kafka.subject, hint=hint)
-    if sink.format != "json":
-        problem = "a sink writes JSON; other formats are not supported yet"
+    if sink.format not in ("json", "avro"):
+        problem = "a sink writes JSON or Avro"
         raise BadOption(problem, where=where, given=f"format={sink.format!r}", hint="format='json'")
-    unset = KafkaTopics(kafka.servers, kafka.topics, delivery=kafka.delivery, wait_ms=kafka.wait_ms)
+    if "avro" in (sink.format, kafka.key_format) and kafka.registry is None:
+        problem = "a sink in Avro registers its schema"
+        raise BadOption(problem, where=where, given="registry=None", hint="registry='http://localhost:8081'")
+    unset = KafkaTopics(
+        kafka.servers,
+        kafka.topics,
+        registry=kafka.registry,
+        key_format=kafka.key_format,
+        delivery=kafka.delivery,
+        wait_ms=kafka.wait_ms,
+    )
     if kafka != unset:
-        problem = "start, metadata, key_format, tombstones and on_data_loss are options of a source"
+        problem = "start, metadata, key_schema, tombstones and on_data_loss are options of a source"
         raise BadOption(problem, where=where, given=kafka.subject, hint="leave them out")
     others = [name for name, _ in sink.options if not name.startswith("kafka.")]
     if others:
@@ -76,15 +95,27 @@ def check_sink(sink: Connector, kafka: KafkaTopics, where: object) -> None:
         raise BadOption(problem, where=where, given=others[0], hint=f"kafka.{others[0]}")
 
 
-def _refuse_key_format(kafka: KafkaTopics, where: object) -> None:
-    if kafka.key_format in (None, "text", "raw"):
-        return
-    raise BadOption(
-        "the key of a message is read as text or as raw bytes",
-        where=where,
-        given=f"key_format={kafka.key_format!r}",
-        hint="key_format='text', and parse it in .select(...)",
-    )
+def _check_key(kafka: KafkaTopics, where: object) -> None:
+    """Keys of records need a schema, Avro's a registry, and other keys neither."""
+    given = f"key_format={kafka.key_format!r}"
+    if kafka.key_format in ("json", "avro"):
+        if kafka.key_schema is None:
+            hint = (
+                "key_schema='id string, region string'; a key that is one value is Avro: key_schema='bigint'"
+            )
+            raise BadOption("keys of records need a schema", where=where, given=given, hint=hint)
+        if not is_one_value(kafka.key_schema):
+            ddl.columns(kafka.key_schema, where, "key_schema")
+        elif kafka.key_format == "json":
+            hint = "key_schema='id string', or key_format='text'"
+            problem = "a JSON key is an object"
+            raise BadOption(problem, where=where, given=f"key_schema={kafka.key_schema!r}", hint=hint)
+    elif kafka.key_schema is not None:
+        hint = "leave key_schema out, or key_format='json'"
+        raise BadOption("key_schema is for keys of JSON or Avro", where=where, given=given, hint=hint)
+    if kafka.key_format == "avro" and kafka.registry is None:
+        hint = "registry='http://localhost:8081'"
+        raise BadOption("Avro keys need the schema they were written with", where=where, hint=hint)
 
 
 def _names(source: Connector) -> set[str]:

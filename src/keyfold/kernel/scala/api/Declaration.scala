@@ -60,6 +60,9 @@ case class Declaration(
   /** Which upstream row a row comes from; None where no row comes from a table's changelog. */
   def rowId: Option[Attribute] = source.find(_.name == InternalColumns.RowId)
 
+  /** Whether rows are messages of Kafka. */
+  def readsMessages: Boolean = source.exists(_.name == InternalColumns.Message)
+
   def keyColumns: Seq[Attribute] = keys.map(k => scope.seen.find(_.name.equalsIgnoreCase(k)).get)
   /** The key over the source's columns. */
   def keyExpressions: Seq[Alias] = keyColumns.map(k => Alias(scope.inSource(k), k.name)())

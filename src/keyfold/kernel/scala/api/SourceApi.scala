@@ -8,12 +8,14 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
 import org.apache.spark.sql.execution.keyfold.io.WatchedFileSource
 import org.apache.spark.sql.keyfold.expressions.{InternalColumns, ValidEventTime}
+import org.apache.spark.sql.keyfold.messages.{AvroMessage, AvroSchema}
 import org.apache.spark.sql.keyfold.physical.{PartitionClock, PartitionStepNode, PartitionedWatermark}
 import org.apache.spark.sql.keyfold.rows.{CsvHeaderCheck, SideOutput, SideOutputBuilder}
 import org.apache.spark.sql.keyfold.spark.{SparkDatasets, SparkStreamOffsets}
+import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{Column, DataFrame}
 
-/** Sources of streams, for Python: files, messages of Kafka, and event times. */
+/** Sources of streams, for Python: files, messages of Kafka, which sinks write too, and event times. */
 trait SourceApi extends ApiSupport {
   /**
    * A stream of files that are known by their names, below the directory `base`; it and `recursive` may be
@@ -78,8 +80,17 @@ trait SourceApi extends ApiSupport {
   def decodeMessages(df: DataFrame, declaration: String): DataFrame = {
     val zone = session(df).sessionState.conf.sessionLocalTimeZone
     val step = MessagesDeclaration.parse(declaration).step(plan(df).output, zone)
+    step.value.format.check(step.value)
     frame(df, PartitionStepNode(step, step.output, plan(df)))
   }
+
+  /** The Avro schema of a struct, which is JSON; the first `keys` columns are never null. */
+  def avroSchema(struct: String, name: String, namespace: String, keys: Int): String =
+    AvroSchema(StructType.fromString(struct), name, namespace, keys).toString
+
+  /** A struct as a message in Avro, with the id that its schema has in the registry. */
+  def avroMessage(struct: Column, schema: String, id: Int): Column =
+    SparkDatasets.column(AvroMessage(SparkDatasets.expression(struct), schema, id))
 
   /**
    * A time if it can be an event time, else null. `aheadMs`: how far it may be ahead of the clock, or below

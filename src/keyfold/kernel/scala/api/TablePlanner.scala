@@ -129,8 +129,10 @@ class TablePlanner(declared: Declaration, source: Seq[Attribute], ttlMs: Option[
       AttributeReference(InternalColumns.Rank, IntegerType, nullable = false)())
     val fold = TablePlanner.rowAsState(
       declared.keyColumns ++ rank, rows.layout.retained, shownBehind, declared.emitsPreviousRow)
+    // Of a topic, a key may be deleted that was never read, or twice.
+    val retraction = rows.layout.retraction.copy(ignoresUnknown = declared.readsMessages)
     rows.plan(new TopNProcessor(fold, rows.layout.shuffled, input.sideOutput, rows.layout.retained,
-      rows.layout.retraction, ttlMs, topN.copy(orders = orders)))
+      retraction, ttlMs, topN.copy(orders = orders)))
   }
 
   private case class RetainedRows(step: KeyedRows, layout: RowLayout) {

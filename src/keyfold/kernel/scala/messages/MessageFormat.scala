@@ -20,6 +20,9 @@ case class MessageFormat(
 /** A format of the values or keys of messages. */
 trait ValueFormat extends Serializable {
   def decoder(declared: MessageFormat): MessageDecoder
+
+  /** Refuses, when a table is compiled, what can't be decoded as declared. */
+  def check(declared: MessageFormat): Unit = ()
 }
 
 object ValueFormat {
@@ -27,6 +30,7 @@ object ValueFormat {
     "json" -> JsonDecoder,
     "csv" -> CsvDecoder,
     "avro" -> AvroDecoder,
+    "protobuf" -> ProtobufDecoder,
     "text" -> TextDecoder,
     "raw" -> RawDecoder) ++ NumberDecoder.byName
 

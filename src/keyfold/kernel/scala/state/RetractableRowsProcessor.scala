@@ -94,6 +94,6 @@ abstract class RetractableRowsProcessor(
       left
     }
 
-  private def reportUnknown(retraction: InternalRow): Unit =
-    out += sideOutputRow(rejects.rejected(retraction, "retracts a row that was never added"))
+  private def reportUnknown(row: InternalRow): Unit = if (!retraction.ignoresUnknown)
+    out += sideOutputRow(rejects.rejected(row, "retracts a row that was never added"))
 }

@@ -19,9 +19,10 @@ trait IdentifiedRows extends Serializable {
 /**
  * The columns by which a table's processor recognizes retractions, -1 for one that rows don't have: the
  * weight, the id and the order of changes of a row that comes through the shuffle, and the id of a row that
- * is retained.
+ * is retained. `ignoresUnknown`: what is retracted need not be there.
  */
-case class RetractionLayout(weightAt: Int, idAt: Int, changeAt: Int, retainedIdAt: Int)
+case class RetractionLayout(
+    weightAt: Int, idAt: Int, changeAt: Int, retainedIdAt: Int, ignoresUnknown: Boolean = false)
     extends IdentifiedRows {
   def retracting: Boolean = weightAt >= 0
   def hasIds: Boolean = idAt >= 0
