@@ -102,3 +102,16 @@ def test_an_unknown_table_suggests_a_near_one(cli: Cli, log: TableLog) -> None:
     found = cli("log", "show", "shop.total", *home(log))
     assert found.code == 2
     assert "did you mean 'totals'" in found.err
+
+
+@pytest.mark.parametrize("words", [("show",), ("verify",)])
+def test_a_stream_without_a_log_is_told_from_a_name_that_is_wrong(
+    cli: Cli, log: TableLog, words: tuple[str, ...]
+) -> None:
+    stream = cli("log", *words, "shop.Orders", *home(log))
+    assert stream.code == 2
+    assert "stream orders has no log of its own: its tables read its source themselves" in stream.err
+    assert "shop.totals" in stream.err
+    unread = cli("log", *words, "shop.unread", *home(log))
+    assert "history= or shared=True of the stream" in unread.err
+    assert "no table nothing in app shop" in cli("log", *words, "shop.nothing", *home(log)).err

@@ -33,12 +33,32 @@ def found(name: str, home: str | None) -> Iterator[tuple[AppHome, str]]:
     with opened_app(name, home, any_files=True) as (place, part):
         known = {known.lower(): known for known in (*streams(place), *tables(place))}
         if part.lower() not in known:
+            refuse_stream_without_log(place, part, name)
             listed = choice(known.values()) if known else None
             hint = did_you_mean(part, known.values(), listed)
             raise QueryError(
                 f"no table {part} in app {place.path.name}", reason="not_found", given=name, hint=hint
             )
         yield place, known[part.lower()]
+
+
+def refuse_stream_without_log(place: AppHome, part: str, given: str) -> None:
+    """Says of a stream that its tables read its source themselves, so that nothing of it is in the home."""
+    from keyfold.errors import QueryError
+
+    plan = place.read_plan() or {}
+    declared = [one["name"] for one in (plan.get("declared") or {}).get("streams", ())]
+    stream = next((name for name in declared if name.lower() == part.lower()), None)
+    if stream is None:
+        return
+    tables = plan["tables"].items()
+    reading = [f"{place.path.name}.{name}" for name, one in tables if stream in one.get("streams", ())]
+    raise QueryError(
+        f"stream {stream} has no log of its own: its tables read its source themselves",
+        reason="not_found",
+        given=given,
+        hint=f"a table: {', '.join(reading)}" if reading else "history= or shared=True of the stream",
+    )
 
 
 def readers_of(place: AppHome, table: str) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn, cast
 
 from keyfold.errors import BadOption
 from keyfold.masking import shown
-from keyfold.plan import durations, formats
+from keyfold.plan import durations, file_options, formats
 from keyfold.plan.call_site import call_site, location
 from keyfold.plan.ddl import columns
 from keyfold.plan.nodes import Connector, Duplicates, Lookup
@@ -28,6 +28,7 @@ def files(path: str | os.PathLike[str], format: str = "json", **options: object)
     rejected as a whole.
     """
     checked = arguments.one_of(format, formats.FILES, "the format of kf.files", call_site())
+    file_options.check(checked, options, call_site())
     return Connector("files", checked, _path(path, "kf.files"), checked_options(options))
 
 

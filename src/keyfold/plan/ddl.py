@@ -11,6 +11,7 @@ from keyfold.plan.validate import arguments
 
 _COLUMN: Final = re.compile(r"(?:`((?:[^`]|``)+)`|([^\s:`]+))(?:\s*:\s*|\s+|(?<=`))(\S.*)", re.DOTALL)
 _OPEN: Final = {"<": ">", "(": ")"}
+_AFTER_TYPE: Final = ("not", "comment", "default", "generated", "collate", "with", "without")
 _HINT: Final = "names and types: 'id string, amount decimal(10,2), at timestamp'"
 
 
@@ -56,7 +57,26 @@ def _column(piece: str, where: object, what: str) -> tuple[str, str]:
         )
         raise BadOption(problem, where=where, hint=_HINT)
     quoted, plain, kind = match.groups()
-    return (quoted.replace("``", "`") if quoted else plain), kind.strip()
+    name = quoted.replace("``", "`") if quoted else plain
+    _refuse_missing_comma(name, kind.strip(), where, what)
+    return name, kind.strip()
+
+
+def _refuse_missing_comma(name: str, kind: str, where: object, what: str) -> None:
+    """Refuses a type that the next column's name and type follow."""
+    bare, inner = kind, 1
+    while inner:
+        bare, inner = re.subn(r"[<(][^<>()]*[>)]", "", bare)
+    first, *words = bare.split()
+    if [word.lower() for word in words[:2]] == ["not", "null"]:
+        del words[:2]
+    if words and first.lower() != "interval" and words[0].lower() not in _AFTER_TYPE:
+        raise BadOption(
+            f"{what} lacks a comma: column {name!r} has the type {kind!r}",
+            where=where,
+            given=f"{name} {kind}",
+            hint=f"a comma before {words[0]!r}",
+        )
 
 
 def _pieces(ddl: str, where: object, what: str) -> Iterator[str]:

@@ -20,12 +20,13 @@ def test_files_are_json_unless_said_otherwise():
 
 
 def test_options_become_the_text_that_spark_takes():
-    made = kf.files("x", format="csv", header=True, multiLine=False, maxFilesPerTrigger=3, ratio=0.5, sep=";")
+    options = {"header": True, "multiLine": False, "maxFilesPerTrigger": 3, "samplingRatio": 0.5, "sep": ";"}
+    made = kf.files("x", format="csv", **options)
     assert dict(made.options) == {
         "header": "true",
         "multiLine": "false",
         "maxFilesPerTrigger": "3",
-        "ratio": "0.5",
+        "samplingRatio": "0.5",
         "sep": ";",
     }
 

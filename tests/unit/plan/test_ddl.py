@@ -25,6 +25,9 @@ from keyfold.plan.ddl import columns
         ("\n  a int,\n  b timestamp\n", {"a": "int", "b": "timestamp"}),
         ("i interval day to second", {"i": "interval day to second"}),
         ("_id string", {"_id": "string"}),
+        ("a string collate UTF8_LCASE", {"a": "string collate UTF8_LCASE"}),
+        ("a int not null comment 'x y'", {"a": "int not null comment 'x y'"}),
+        ("a int default 3", {"a": "int default 3"}),
     ],
 )
 def test_names_and_types_are_read(ddl, expected):
@@ -45,6 +48,11 @@ def test_names_and_types_are_read(ddl, expected):
         ("a int>", "unmatched '>'"),
         ("a array<int)", r"unmatched '\)'"),
         ("`a int", "is missing a closing '`'"),
+        ("a int b timestamp", "lacks a comma: column 'a' has the type 'int b timestamp'"),
+        ("a decimal(10,2) b map<string,int>, c int", "lacks a comma: column 'a'"),
+        ("a string not null b int", "lacks a comma"),
+        ("a: int b: int", "lacks a comma"),
+        ("a string b", "lacks a comma"),
         (None, "must be a string"),
         (["a int"], "must be a string"),
     ],

@@ -11,7 +11,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from keyfold.engine.log.key_history import is_value
 from keyfold.engine.log.manifest import LAYOUT, Manifest, Part, Reason
@@ -34,6 +34,8 @@ class LogErasure:
     put: Put
     erased: Counter[str] = field(default_factory=Counter)
     """How many rows of each kind."""
+    by_word: int = 0
+    """How many of them were found by words of a text without columns, and may be of other keys."""
     files: int = 0
 
     def run(self) -> None:
@@ -91,7 +93,9 @@ class LogErasure:
             rows = table.select(list(self.columns)).to_pylist()
             return (all(is_value(row[n], v) for n, v in self.columns.items()) for row in rows)
         texts = table.column("raw").to_pylist() if "raw" in table.column_names else [None] * table.num_rows
-        return (has_values(text, self.source) for text in texts)
+        found = [match(text, self.source) for text in texts]
+        self.by_word += found.count("word")
+        return (one is not None for one in found)
 
     def _manifest(self, manifest: Manifest, rewritten: Mapping[str, _File]) -> Manifest:
         if not any(part.path in rewritten for part in manifest.parts):
@@ -126,15 +130,21 @@ class _File:
         return replace(part, rows=rows, bytes=self.bytes, checksum=self.checksum, first=start)
 
 
-def has_values(text: str | None, columns: Mapping[str, str]) -> bool:
-    """Whether the text of a row has these values: by column where it is JSON, else as whole words."""
+def match(text: str | None, columns: Mapping[str, str]) -> Literal["column", "word"] | None:
+    """How the text of a row has these values: by column where it is JSON, else as whole words.
+
+    A word ends where a value of CSV, or of a JSON that was cut, would end: `7` is none of `7.5` or `a-7`.
+    """
     if text is None:
-        return False
+        return None
     try:
         row = json.loads(text)
     except ValueError:
         row = None
     if isinstance(row, dict):
         given: dict[str, Any] = {str(name).lower(): value for name, value in row.items()}
-        return all(is_value(given.get(name.lower()), value) for name, value in columns.items())
-    return all(re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text) for value in columns.values())
+        found = all(is_value(given.get(name.lower()), value) for name, value in columns.items())
+        return "column" if found else None
+    ends = r"[^\s,;|=:\"'{}\[\]()]"
+    words = (rf"(?<!{ends}){re.escape(value)}(?!{ends})" for value in columns.values())
+    return "word" if all(re.search(word, text) for word in words) else None

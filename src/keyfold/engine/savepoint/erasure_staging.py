@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.log import key_history
-from keyfold.engine.log.log_erasure import LogErasure, has_values
+from keyfold.engine.log.log_erasure import LogErasure, match
 from keyfold.engine.log.readers import Use, read_upto
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.recovery import state_digest, table_removal
@@ -41,6 +41,8 @@ class Erased:
     log: dict[str, int] = field(default_factory=dict)
     streams: dict[str, dict[str, int]] = field(default_factory=dict)
     replayed: int = 0
+    by_word: int = 0
+    """How many rows of text went because they have the key as a word."""
     not_searched: list[str] = field(default_factory=list)
     left: tuple[FamilyDigest, ...] = ()
     """What the state has afterwards."""
@@ -53,6 +55,7 @@ class Erased:
     def document(self) -> dict[str, Any]:
         """For the receipt."""
         side = {"log": self.log, "streams": self.streams, "replayed_rows": self.replayed}
+        side["found_by_word"] = self.by_word
         rows = {"state_rows": self.state, "view_rows": self.view, **side}
         return {**rows, "not_searched": self.not_searched}
 
@@ -78,7 +81,7 @@ class ErasureStaging:
         if batch is not None:
             rewriting.require_stopped_between_batches(home, self.table)
             self._require_read(home, batch)
-        self._log(home.table(self.table).log_files, f"{prefix}tables/{self.table}/log", found.log)
+        self._log(home.table(self.table).log_files, f"{prefix}tables/{self.table}/log", found.log, found)
         self._streams(home, prefix, found)
         self._replayed(home, prefix, found)
         if batch is None:
@@ -103,7 +106,7 @@ class ErasureStaging:
                         hint="start the app, let it read the rest, and stop it (keyfold run APP.py --drain)",
                     )
 
-    def _log(self, files: Any, name: str, erased: dict[str, int]) -> None:
+    def _log(self, files: Any, name: str, erased: dict[str, int], found: Erased) -> None:
         def put(file: str, content: bytes) -> None:
             self.place.storage.put(f"{FILES}/{name}/{file}", content)
 
@@ -111,6 +114,7 @@ class ErasureStaging:
         run = LogErasure(TableLog(files), columns, self.source or columns, put)
         run.run()
         erased.update(run.erased)
+        found.by_word += run.by_word
 
     def _streams(self, home: AppHome, prefix: str, found: Erased) -> None:
         plan = (home.read_plan() or {}).get("tables", {}).get(self.table, {})
@@ -121,7 +125,7 @@ class ErasureStaging:
                 continue
             mine = replace(self, key=TableKey(tuple(self.source), tuple(self.source.values())))
             erased: dict[str, int] = {}
-            mine._log(home.stream_home(name).log_files, f"{prefix}streams/{name}/log", erased)
+            mine._log(home.stream_home(name).log_files, f"{prefix}streams/{name}/log", erased, found)
             if erased:
                 found.streams[name] = erased
 
@@ -129,7 +133,7 @@ class ErasureStaging:
         directory = f"tables/{self.table}/side"
         for file in home.storage.files(directory):
             lines = home.storage.read(f"{directory}/{file.name}").decode().splitlines()
-            stays = [line for line in lines if not has_values(line, self.source or {})]
+            stays = [line for line in lines if match(line, self.source or {}) is None]
             if self.source is not None and len(stays) < len(lines):
                 found.replayed += len(lines) - len(stays)
                 text = "".join(f"{line}\n" for line in stays)

@@ -100,6 +100,12 @@ def _receipt(
             f"the deletion itself, with the key, is in batch {erased['home'].batch} of the log for those who "
             "follow it; forget again when they have read it"
         )
+    words = sum(one.by_word for one in erased.values())
+    if words:
+        notes.append(
+            f"{words} rejected or late rows without columns, such as lines of CSV, were erased because they "
+            "have the key as a word; some may be of other keys"
+        )
     named = dict(zip(work.key.names, work.key.values, strict=True))
     lines = sum(one.get("key") == named for one in audit.entries(place.storage))
     if lines:
