@@ -16,6 +16,7 @@ from typing import Any, Final
 import keyfold as kf
 from bench import data
 from bench.engines import AGGREGATES, SCHEMA
+from bench.standby import takeover
 from keyfold.engine import start
 from keyfold.engine.handle import Handle
 from keyfold.engine.savepoint import create, restore, state_check, verify
@@ -36,6 +37,7 @@ BARS: Final = {
     "migrate: drop a key column": 60,
     "diff of two batches": 20,
     "history of one key": 3,
+    "takeover by a standby": 10,
 }
 APP: Final = """
 import keyfold as kf
@@ -96,6 +98,7 @@ def _measured(spark: Any, work: Path, keys: int) -> Iterator[tuple[str, float]]:
         yield "restore to the first batch", time.monotonic() - begun
     yield "rescale from 4 to 8", _seconds(lambda: rescale(spark, place, "totals", 8, None, lambda _: None))
     yield from _commands(work)
+    yield "takeover by a standby", takeover(work)
 
 
 def _commands(work: Path) -> Iterator[tuple[str, float]]:
