@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from keyfold.declare import App, KeyedStream, Stream, Table
 from keyfold.declare.folds import fold
+from keyfold.declare.initial import initial, savepoint
 from keyfold.declare.kafka import kafka
 from keyfold.declare.patterns import Pattern, no, step
 from keyfold.declare.sources import files, lookup, rate, rows, spark
@@ -85,6 +86,7 @@ __all__ = [
     "__version__",
     "files",
     "fold",
+    "initial",
     "kafka",
     "lookup",
     "no",
@@ -93,6 +95,7 @@ __all__ = [
     "read_state",
     "read_table",
     "rows",
+    "savepoint",
     "spark",
     "step",
 ]

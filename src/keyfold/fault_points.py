@@ -51,6 +51,9 @@ class FaultPoint(StrEnum):
     MIGRATION_SWITCHED = "migration switched"  # (table) the checkpoint is the new one
     MIGRATION_VIEW_DONE = "migration view done"  # (table)
     MIGRATION_PLAN_DONE = "migration plan done"  # ()
+    INITIAL_READY = (
+        "initial ready"  # (table) the table has its initial rows, beside the home; nothing is recorded
+    )
     FORGET_STAGED = "forget staged"  # () the new files are beside the old ones
     FORGET_RECORDED = "forget recorded"  # () from here on it is finished by whoever comes next
     FORGET_SWITCHED = "forget switched"  # () the files are the new ones; the view is not yet

@@ -54,6 +54,8 @@ ENGINE_ORDER = [
     "status",
     "live_table",
     "handle",
+    "beside",
+    "initial",
     "start",
     "rebuild",
     "shadow",

@@ -49,6 +49,7 @@ def test_the_public_names_are_these():
         "__version__",
         "files",
         "fold",
+        "initial",
         "kafka",
         "lookup",
         "no",
@@ -57,6 +58,7 @@ def test_the_public_names_are_these():
         "read_state",
         "read_table",
         "rows",
+        "savepoint",
         "spark",
         "step",
     ]

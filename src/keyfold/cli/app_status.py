@@ -59,17 +59,18 @@ def status(place: AppHome) -> dict[str, Any]:
             name: {
                 **table,
                 "running": pid is not None and bool(table.get("running")),
-                **_since(plan, name),
+                **_recorded(plan, name),
             }
             for name, table in tables.items()
         },
     }
 
 
-def _since(plan: Mapping[str, Any] | None, table: str) -> dict[str, Any]:
-    """Since when columns that a migration added know of rows, if there are any; the others know of all."""
-    found = known_since(plan, table)
-    return {"since": {name: one.document() for name, one in found.items()}} if found else {}
+def _recorded(plan: Mapping[str, Any] | None, table: str) -> dict[str, Any]:
+    """Since when added columns know of rows, and what the table began with, if not with its stream."""
+    since = {name: one.document() for name, one in known_since(plan, table).items()}
+    began = (((plan or {}).get("tables") or {}).get(table) or {}).get("initial")
+    return {**({"since": since} if since else {}), **({"initial": began} if began else {})}
 
 
 def _written(place: AppHome) -> dict[str, Any]:
@@ -166,6 +167,8 @@ def _notes(status: dict[str, Any]) -> Iterator[str]:
     for name, table in status["tables"].items():
         for column, since in table.get("since", {}).items():
             yield log_lines.known_since(f"{name}.{column}", since)
+        if table.get("initial"):
+            yield f"{name} began with {log_lines.initial_words(table['initial'])}"
     for name, stream in status["streams"].items():
         yield log_lines.stream_line(name, stream)
     if status["state"] == "running":

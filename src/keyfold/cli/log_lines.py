@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.cli import formatting, output
@@ -109,3 +110,13 @@ def known_since(column: str, since: dict[str, Any]) -> str:
     """Since when a column knows of rows."""
     after = "" if since["batch"] is None else f", those after batch {since['batch']:,}"
     return f"{column} knows of rows since {formatting.moment(since['at'])}{after}"
+
+
+def initial_words(began: Mapping[str, Any]) -> str:
+    """What a table began with, as app.json records it."""
+    if "rows" not in began:
+        return f"the state of {began['of']} in savepoint {began['savepoint']}, at batch {began['batch']}"
+    some = f"{began['rows']:,} rows of {began['declared']}"
+    if began["first"] is None:
+        return some
+    return f"{some}, from {formatting.moment(began['first'])} to {formatting.moment(began['last'])}"

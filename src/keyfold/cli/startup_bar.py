@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 STEPS: Final[dict[Step, tuple[str, float]]] = {
     "kernel": ("building the kernel, once for this Spark version", 12.0),
     "spark": ("starting Spark", 5.0),
+    "initial": ("folding the initial rows", 60.0),
     "tables": ("reading the declarations", 2.0),
     "views": ("bringing views and state together", 0.5),
     "queries": ("starting the queries", 1.0),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from keyfold.declare.patterns import Pattern
 from keyfold.plan.call_site import StreamLocation, call_site
 from keyfold.plan.describe.phrases import top_words, window_words
+from keyfold.plan.initial import Initial, InitialRows, InitialState
 from keyfold.plan.nodes import (
     Connector,
     Emit,
@@ -40,6 +41,7 @@ from keyfold.plan.validate import (
 )
 from keyfold.plan.validate.emit import check_columns, emit_options
 from keyfold.plan.validate.history import history_options
+from keyfold.plan.validate.initial import check_initial, initial_option
 from keyfold.plan.validate.latency import Latency, check_table, latency_option
 from keyfold.plan.validate.table_options import length, old_name, table_columns
 
@@ -135,6 +137,7 @@ class KeyedStream:
         keep: str | timedelta | None = None,
         idle: str | timedelta | None = None,
         history: str | timedelta | Connector | None = None,
+        initial: Connector | Initial | None = None,
         was: str | None = None,
         latency: Latency | None = None,
         partitions: int | None = None,
@@ -153,7 +156,9 @@ class KeyedStream:
         its log: a lost view comes back from them, with closed windows. Or it is a topic, `kf.kafka(...)`,
         which keeps the latest change of each key. `was` is the table's old name, from which `keyfold migrate`
         takes its state. With `latency="realtime"`, on a stream of Kafka, each change is sent to the table's
-        topic as soon as its row is read.
+        topic as soon as its row is read. `initial` is what the table begins with, before the rows of its
+        stream: `kf.files(...)` with the stream's columns, up to a time with `kf.initial`; or a
+        `kf.savepoint(...)`.
         """
         site = call_site()
         where = self.app._table_location(name, site)
@@ -178,9 +183,11 @@ class KeyedStream:
             top=self.ranked,
             was=old_name(was, name, where),
             latency=latency_option(latency, where),
+            initial=initial_option(initial, where),
             site=site,
         )
         check_table(spec, where)
+        check_initial(spec, where)
         return self.app._declare(spec, partitions, on_error, help, where)
 
     def process(
@@ -190,7 +197,7 @@ class KeyedStream:
         *,
         output: str | None = None,
         mode: ProcessMode = "update",
-        initial: Callable[..., Any] | None = None,
+        initial: Callable[..., Any] | Connector | Initial | None = None,
         history: str | timedelta | Connector | None = None,
         was: str | None = None,
         partitions: int | None = None,
@@ -200,14 +207,17 @@ class KeyedStream:
         """Declares a table that a PySpark `StatefulProcessor` fills; `output` is its schema in DDL.
 
         `processor` is the class, or a function that returns an instance; `mode` is Spark's output mode;
-        `initial` is a function that returns the initial rows. `output` must contain the key columns.
-        `history` is how long the table's changes stay in its log, and `was` is its old name, as in `table`.
+        `initial` is a function that returns the initial rows of Spark's processor; or, as of `table`, rows or
+        state that the table begins with. `output` must contain the key columns. `history` is how long the
+        table's changes stay in its log, and `was` is its old name, as in `table`.
         """
         site = call_site()
         where = self.app._table_location(name, site)
         top_n.refuse_after_window_or_top(self.window, self.ranked, "process", where)
         retraction.refuse_process(self.node, where)
-        made = processor_checks.process(processor, output, mode, initial, self.keys, where)
+        own = not isinstance(initial, Connector | InitialRows | InitialState)
+        rows = initial if own else None
+        made = processor_checks.process(processor, output, mode, rows, self.keys, where)
         spec = TableSpec(
             self.app.name,
             name,
@@ -217,8 +227,10 @@ class KeyedStream:
             **history_options(history, where),
             process=replace(made, site=site),
             was=old_name(was, name, where),
+            initial=None if own else initial_option(initial, where),
             site=site,
         )
+        check_initial(spec, where)
         return self.app._declare(spec, partitions, on_error, help, where)
 
     def pattern(
@@ -236,6 +248,7 @@ class KeyedStream:
         idle: str | timedelta | None = None,
         history: str | timedelta | Connector | None = None,
         was: str | None = None,
+        initial: Connector | Initial | None = None,
         partitions: int | None = None,
         on_error: OnError = "reject",
         help: str = "",
@@ -255,8 +268,7 @@ class KeyedStream:
         step's first or last row ("to_first(step)", "to_last(step)"), or none ("none"). Rows are buffered
         until the watermark has passed them, unless `order="arrival"`. With `timeouts` the table also has
         partial matches that have timed out, marked `timed_out`. A key has at most `limit` partial matches;
-        matches expire after `ttl`. `history` is how long the table's changes stay in its log, and `was` is
-        its old name, as in `table`.
+        matches expire after `ttl`. `history`, `initial` and `was` are those of `table`.
         """
         site = call_site()
         where = self.app._table_location(name, site)
@@ -281,8 +293,10 @@ class KeyedStream:
             **history_options(history, where),
             pattern=replace(made, site=site),
             was=old_name(was, name, where),
+            initial=initial_option(initial, where),
             site=site,
         )
+        check_initial(spec, where)
         return self.app._declare(spec, partitions, on_error, help, where)
 
     def __repr__(self) -> str:

@@ -20,6 +20,7 @@ from keyfold.engine.followers.sink import sink_follower
 from keyfold.engine.followers.tables_that_read import TablesThatRead
 from keyfold.engine.followers.view import ViewFollower
 from keyfold.engine.handle import Handle
+from keyfold.engine.initial.begin import begin, begins
 from keyfold.engine.jvm import process
 from keyfold.engine.kafka import client
 from keyfold.engine.kafka import connector as kafka_connector
@@ -112,6 +113,7 @@ def start(
             if kafka_connector.read(spec, feeds or {}):
                 kafka_connector.load(own, wanted)
             with client.using(wanted.kafka):
+                begin(start, own, spec, place, feeds or {}, tell, views=wanted.views == "sqlite")
                 return _Start(spec, own, place, lease, wanted).run(feeds or {}, changelog, tell, recorded)
     except BaseException as error:
         if isinstance(error, RunError):
@@ -178,7 +180,8 @@ class _Start:
         read: dict[str, str | Path] = {**inline_rows.directories(spec, place), **feeds}
         self.shared = shared_streams.decided(spec, self.stored, place)
         self.streams = compile_streams(self.spark, self.shared, read)
-        tables = compile_app(self.spark, spec, read, place, self.lookups, self.shared, self.streams)
+        after = begins(self.stored)
+        tables = compile_app(self.spark, spec, read, place, self.lookups, self.shared, self.streams, after)
         for stream in () if recorded else self.streams.values():
             stream_definition.check(spec.name, self.stored, stream, place)
             home = place.stream_home(stream.spec.name)
@@ -344,12 +347,13 @@ def _merged(stored: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any
     streams = old.get("streams", {})
     now = {name: {**streams.get(name, {}), **entry} for name, entry in new["streams"].items()}
     tables = old.get("tables", {})
-    declared = {name: _since(tables.get(name) or {}, entry) for name, entry in new["tables"].items()}
+    declared = {name: _kept(tables.get(name) or {}, entry) for name, entry in new["tables"].items()}
     return {**new, "streams": {**streams, **now}, "tables": {**tables, **declared}}
 
 
-def _since(old: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
-    """A table's entry with what a migration recorded: since when columns that it added know of rows."""
+def _kept(old: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
+    """A table's entry with what is recorded once: when columns were added, and what the table began with."""
     columns = {part.removeprefix("column:") for part in entry["meaning"] if part.startswith("column:")}
     since = {name: at for name, at in (old.get("since") or {}).items() if name in columns}
-    return {**entry, "since": since} if since else entry
+    began = {"initial": old["initial"]} if old.get("initial") else {}
+    return {**entry, **({"since": since} if since else {}), **began}

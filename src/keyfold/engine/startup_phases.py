@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Literal
 
-Step = Literal["kernel", "spark", "tables", "views", "queries"]
+Step = Literal["kernel", "spark", "initial", "tables", "views", "queries"]
 
 Tell = Callable[[Step], None]
 """Called with a phase when it begins."""

@@ -11,12 +11,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from keyfold.masking import masked, shown
 from keyfold.plan.kafka_topics import KafkaTopics
 
 if TYPE_CHECKING:
+    from keyfold.plan.initial import Initial
     from keyfold.plan.pattern.syntax import PatternSpec
 
 Expr: TypeAlias = str | Callable[[], Any]
@@ -87,7 +89,8 @@ class Source:
 
     `future_ms` is how far ahead of the clock a row's event time may be; None is no bound. `history_ms` is how
     long recorded rows stay readable. `shared`: whether the stream has a log of its own, which its tables
-    read; None keeps what earlier starts recorded, and at first is as `sharing.is_shared` says.
+    read; None keeps what earlier starts recorded, and at first is as `sharing.is_shared` says. `until`: of a
+    table's initial files, the time from which on their rows are left out.
     """
 
     name: str
@@ -99,6 +102,7 @@ class Source:
     future_ms: int | None = None
     history_ms: int | None = None
     shared: bool | None = None
+    until: datetime | None = None
     site: Site | None = field(default=None, compare=False)
 
 
@@ -298,6 +302,8 @@ class TableSpec:
     was: str | None = None
     """The name that the table had before, under which its state may still be."""
     latency: Literal["realtime"] | None = None
+    initial: Initial | None = None
+    """What the table begins with, before its stream."""
     site: Site | None = field(default=None, compare=False)
 
 

@@ -249,5 +249,5 @@ def test_an_option_that_no_version_will_have_is_a_column(keyed):
 
 
 def test_only_options_of_the_design_are_reserved():
-    planned = {"initial", "budget", "max_keys"}
+    planned = {"budget", "max_keys"}
     assert set(RESERVED) - set(SUPPORTED) == planned

@@ -70,7 +70,7 @@ class Context:
     """What the operators share while one table is compiled.
 
     `steps` has the function that compiles each type of node, `recorded` the streams that are read from their
-    logs.
+    logs. `begins`: the event time from which on the table takes rows of its stream, in microseconds.
     """
 
     def __init__(
@@ -84,12 +84,13 @@ class Context:
         upstream: Upstream,
         clock: bool,
         recorded: Mapping[str, RecordedStream],
+        begins: int | None = None,
     ) -> None:
         self.spark, self.spec, self.feeds, self.home, self.clock = spark, spec, feeds, home, clock
         self.api = session.kernel(spark)
         self.lookups = lookups
         self.upstream = upstream
-        self.recorded = recorded
+        self.recorded, self.begins = recorded, begins
         self._steps = steps
         # Rows that a test feeds in place of a source come in batches.
         self.realtime = spec.latency is not None and not any(

@@ -40,7 +40,10 @@ def _source(context: Context, node: nodes.Source) -> Any:
         recorded=recorded,
     )
     origin = source_of(node, context.feeds).origin(node) if recorded is None else NOT_TEXT
-    return context.begin(node, frame, node.name, origin)
+    declaration = context.begin(node, frame, node.name, origin)
+    if context.begins is not None and node.time is not None:
+        declaration.afterInitialRows(context.begins)
+    return declaration
 
 
 def _where(context: Context, node: nodes.Where) -> Any:

@@ -47,10 +47,12 @@ def compile_app(
     lookups: Lookups | None = None,
     shared: SharedStreams | None = None,
     streams: Mapping[str, CompiledStream] | None = None,
+    begins: Mapping[str, int] | None = None,
 ) -> list[Compiled]:
     """Compiles every table of the app and starts nothing. Without a `place` only the streams are read.
 
-    `streams`: those that have a log, and are compiled already.
+    `streams`: those that have a log, and are compiled already. `begins`: the event time from which on a table
+    that began with other rows takes those of its stream, in microseconds.
     """
     lookups = lookups or Lookups(spark, session.kernel(spark))
     shared = shared or SharedStreams(spec)
@@ -58,7 +60,8 @@ def compile_app(
     for table in spec.tables:
         home = None if place is None else place.table(table.name)
         recorded = recorded_streams(shared, streams or {}, table, place)
-        analyses.append(analyze(spark, table, feeds or {}, lookups, upstream, home, recorded))
+        after = (begins or {}).get(table.name)
+        analyses.append(analyze(spark, table, feeds or {}, lookups, upstream, home, recorded, after))
     return [build(one, analyses) for one in analyses]
 
 
@@ -114,11 +117,12 @@ def analyze(
     upstream: Upstream,
     home: TableHome | None = None,
     recorded: Mapping[str, RecordedStream] | None = None,
+    begins: int | None = None,
 ) -> Analysis:
     """Has Spark analyze every expression of the table; tables that read it then know its schema."""
     analyzed = _with_clock(
         lambda clock: _analyzed(
-            Context(spark, spec, STEPS, feeds, home, lookups, upstream, clock, recorded or {})
+            Context(spark, spec, STEPS, feeds, home, lookups, upstream, clock, recorded or {}, begins)
         )
     )
     upstream.schemas[spec.name] = analyzed.change_schema

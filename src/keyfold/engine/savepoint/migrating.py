@@ -47,6 +47,7 @@ def finish(place: AppHome) -> None:
     for one in recorded["tables"]:
         plan["tables"].pop(one["was"], None)
         plan["tables"][one["table"]] = one["entry"]
+        plan["streams"] = {**one.get("streams", {}), **plan.get("streams", {})}
     place.write_plan(plan)
     reached(FaultPoint.MIGRATION_PLAN_DONE)
     for one in recorded["tables"]:
@@ -106,7 +107,7 @@ def _replace(place: AppHome, one: dict[str, Any]) -> None:
 def _put_view(place: AppHome, one: dict[str, Any]) -> None:
     """Replaces the view by the rows that were prepared; without a view, the next start builds it."""
     table, was, prepared = one["table"], one["was"], one["view"]
-    if not place.views.exists():
+    if prepared is None or not (place.views.exists() or one.get("new_view")):
         return
     schema = ViewSchema.from_json(table, prepared["schema"])
     at = datetime.fromisoformat(prepared["at"])

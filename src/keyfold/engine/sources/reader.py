@@ -61,7 +61,13 @@ def opened(
     frame = source_of(source, feeds).open(spark, source, reject=reject)
     if source.time is None:
         return frame
-    return with_event_time(frame, _time_column(source, frame), source.future_ms)
+    timed = with_event_time(frame, _time_column(source, frame), source.future_ms)
+    if source.until is None:
+        return timed
+    from pyspark.sql import functions as F
+
+    # Before the watermark, which a row that is left out must not move.
+    return timed.where(F.col(TIME).isNull() | (F.col(TIME) < F.lit(source.until)))
 
 
 def _with_recorded_time(recorded: DataFrame, source: Source) -> DataFrame:

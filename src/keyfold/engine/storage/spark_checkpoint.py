@@ -196,6 +196,19 @@ class SparkCheckpoint:
         self.storage.delete(f"commits/.{batch}.crc")
         self.storage.put(file.path, f"{version}\n{json.dumps(commit, separators=(',', ':'))}".encode())
 
+    def forget_sources(self) -> None:
+        """Forgets how far the sources were read; state and batches stay.
+
+        The next batch reads its sources, which may be others of the same number, from where they begin.
+        """
+        for name in [name for name in self.storage.list("offsets") if name.isdecimal()]:
+            version, metadata, *offsets = self.storage.read(f"offsets/{name}").decode().splitlines()
+            # The checksum would not match; without one Spark compares nothing.
+            self.storage.delete(f"offsets/.{name}.crc")
+            lines = [version, metadata, *("-" for _ in offsets)]
+            self.storage.put(f"offsets/{name}", "\n".join(lines).encode())
+        self.storage.delete("sources")
+
     def relocate(self, to: str | None = None) -> None:
         """Rewrites absolute paths in the state metadata after the home was moved or copied.
 

@@ -7,6 +7,7 @@ from typing import Any
 from keyfold.masking import masked
 from keyfold.plan import durations
 from keyfold.plan.describe.phrases import expr_words, sequence_words, shown_options
+from keyfold.plan.initial import Initial, InitialState
 from keyfold.plan.kafka_topics import KafkaTopics
 from keyfold.plan.nodes import (
     AppSpec,
@@ -52,7 +53,7 @@ def _stream_dict(stream: Source) -> dict[str, Any]:
     return {
         "name": stream.name,
         "help": stream.help,
-        "source": _connector_dict(stream.connector),
+        "source": connector_dict(stream.connector),
         "schema": stream.schema,
         "time": stream.time,
         "late": durations.text(stream.late_ms),
@@ -67,7 +68,7 @@ def _lookup_dict(lookup: Lookup) -> dict[str, Any]:
     return {
         "name": lookup.name,
         "help": lookup.help,
-        "source": _connector_dict(lookup.connector),
+        "source": connector_dict(lookup.connector),
         "schema": lookup.schema,
         "refresh": _length(lookup.refresh_ms),
         "duplicates": lookup.duplicates,
@@ -91,15 +92,25 @@ def _table_dict(table: TableSpec) -> dict[str, Any]:
         "keep": _length(table.keep_ms),
         "idle": _length(table.idle_ms),
         "was": table.was,
+        "initial": None if table.initial is None else _initial_dict(table.initial),
         "latency": table.latency,
         "history": _length(table.history_ms)
         if table.history_topic is None
-        else _connector_dict(table.history_topic),
+        else connector_dict(table.history_topic),
         "partitions": table.partitions,
         "on_error": table.on_error,
-        "sinks": [_connector_dict(sink) for sink in table.sinks],
+        "sinks": [connector_dict(sink) for sink in table.sinks],
         "at": _text(table.site),
     }
+
+
+def _initial_dict(initial: Initial) -> dict[str, Any]:
+    if isinstance(initial, InitialState):
+        home = None if initial.home is None else masked(initial.home)
+        of = {"app": initial.app, "table": initial.table, "home": home}
+        return {"savepoint": initial.savepoint, **of}
+    until = None if initial.until is None else initial.until.isoformat()
+    return {"source": connector_dict(initial.connector), "until": until}
 
 
 def _window_dict(window: WindowSpec) -> dict[str, Any]:
@@ -188,7 +199,8 @@ def _enrich_dict(node: Enrich) -> dict[str, Any]:
     }
 
 
-def _connector_dict(connector: Connector) -> dict[str, Any]:
+def connector_dict(connector: Connector) -> dict[str, Any]:
+    """A source or a sink, secrets masked."""
     found: dict[str, Any] = {"kind": connector.kind, "format": connector.format}
     if connector.path is not None:
         found["path"] = masked(connector.path)

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from keyfold.masking import masked, shown
 from keyfold.plan import durations
 from keyfold.plan.column_expression import ColumnExpression
+from keyfold.plan.initial import Initial, InitialRows
 from keyfold.plan.kafka_topics import KafkaTopics
 from keyfold.plan.nodes import (
     Changes,
@@ -165,6 +166,16 @@ def connector_words(connector: Connector) -> str:
     if connector.kafka is not None:
         path = f"{connector.kafka.subject} at {masked(connector.kafka.servers)}"
     return " ".join(part for part in (kind, path, f"({options})" if options else "") if part)
+
+
+def initial_words(initial: Initial) -> str:
+    """What a table begins with, on one line."""
+    if isinstance(initial, InitialRows):
+        until = "" if initial.until is None else f", until {initial.until.isoformat()}"
+        return f"{connector_words(initial.connector)}{until}"
+    of = {"app": initial.app, "table": initial.table, "home": initial.home and masked(initial.home)}
+    more = ", ".join(f"{name} {value}" for name, value in of.items() if value is not None)
+    return f"savepoint {initial.savepoint}" + (f" of {more}" if more else "")
 
 
 def kafka_options(kafka: KafkaTopics) -> tuple[tuple[str, str], ...]:

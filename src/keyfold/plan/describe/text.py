@@ -12,6 +12,7 @@ from keyfold.plan.describe.mermaid import mermaid
 from keyfold.plan.describe.phrases import (
     connector_words,
     expr_words,
+    initial_words,
     named_words,
     pattern_words,
     process_words,
@@ -116,6 +117,7 @@ def _table_block(table: TableSpec) -> list[str]:
         ("keep", [_length(table.keep_ms)]),
         ("idle", [_length(table.idle_ms)]),
         ("was", [table.was] if table.was else []),
+        ("initial", [None if table.initial is None else initial_words(table.initial)]),
         ("history", [_length(table.history_ms)]),
         ("history", [connector_words(table.history_topic)] if table.history_topic else []),
         ("latency", [table.latency]),

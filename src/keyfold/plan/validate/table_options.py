@@ -17,7 +17,7 @@ RESERVED: Final = (
 """Keyword arguments of `table` that are options, in this version or a planned one, and so not columns."""
 
 SUPPORTED: Final = (
-    "ttl", "emit", "keep", "idle", "history", "latency", "was", "partitions", "on_error", "help",
+    "ttl", "emit", "keep", "idle", "history", "initial", "latency", "was", "partitions", "on_error", "help",
 )  # fmt: skip
 """The reserved names that this version supports."""
 

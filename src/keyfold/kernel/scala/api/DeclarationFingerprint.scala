@@ -1,6 +1,6 @@
 package org.apache.spark.sql.keyfold.api
 
-import org.apache.spark.sql.keyfold.expressions.{EvaluateAll, Fingerprint, ValidKey}
+import org.apache.spark.sql.keyfold.expressions.{AfterInitialRows, EvaluateAll, Fingerprint, ValidKey}
 import org.apache.spark.sql.keyfold.state.TopN
 
 /**
@@ -15,8 +15,11 @@ class DeclarationFingerprint(declared: Declaration) {
 
   private def isTable = keys.nonEmpty && (columns.nonEmpty || topN.isDefined || pattern.isDefined)
 
-  private def wheres = conditions.filterNot(c => c.isInstanceOf[EvaluateAll] || c.isInstanceOf[ValidKey])
-    .zipWithIndex.map { case (condition, i) => s"where:$i" -> fingerprint(condition) }
+  /** Without keyfold's own conditions. */
+  private def wheres = conditions.filter {
+    case _: EvaluateAll | _: ValidKey | _: AfterInitialRows => false
+    case _ => true
+  }.zipWithIndex.map { case (condition, i) => s"where:$i" -> fingerprint(condition) }
 
   private def streamColumns = scope.seen.map(a => s"column:${a.name}" -> fingerprint(scope.inSource(a)))
 

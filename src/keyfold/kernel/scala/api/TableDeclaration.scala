@@ -6,7 +6,7 @@ import scala.util.control.NonFatal
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.functions.col
-import org.apache.spark.sql.keyfold.expressions.EvaluateAll
+import org.apache.spark.sql.keyfold.expressions.{AfterInitialRows, EvaluateAll}
 import org.apache.spark.sql.keyfold.expressions.{RefusedException, SparkAggregates, StorableTypes, UserFold,
   ValidKey}
 import org.apache.spark.sql.keyfold.pattern.{Automaton, PatternDeclaration}
@@ -34,6 +34,9 @@ class TableDeclaration(df: DataFrame, input: InputSettings) extends DeclaredPlan
     // Evaluated even if nothing reads them, so that every table of the stream rejects the same rows.
     require(EvaluateAll(scope.exprs.filterNot(e => e.isInstanceOf[Attribute] || e.foldable)))
   }
+
+  /** Rejects rows with an event time before `until`, in microseconds: the table has them from elsewhere. */
+  def afterInitialRows(until: Long): Unit = require(AfterInitialRows(eventTime, until))
 
   private def require(conditions: Expression*): Unit =
     declared = declared.copy(conditions = declared.conditions ++ conditions)

@@ -1,0 +1,47 @@
+"""`kf.initial` and `kf.savepoint`: what a table begins with, before the rows of its stream, as plain data."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+
+from keyfold.plan.call_site import call_site
+from keyfold.plan.initial import InitialRows, InitialState
+from keyfold.plan.nodes import Connector
+from keyfold.plan.validate import arguments
+from keyfold.plan.validate.initial import initial_rows
+
+
+def initial(source: Connector, *, until: str | datetime | None = None) -> InitialRows:
+    """Files that a table begins with: `table(..., initial=kf.initial(kf.files(...), until=...))`.
+
+    >>> history = kf.initial(kf.files("history", format="parquet"), until="2026-01-01T00:00:00Z")
+
+    Rows of the files count up to `until`, rows of the stream from then on. Without `until` that is right
+    after the newest row of the files, as with `initial=kf.files(...)`.
+    """
+    site = call_site()
+    advice = 'kf.files("history/*.parquet", format="parquet")'
+    checked = arguments.instance(source, Connector, "initial takes files", advice, site)
+    return initial_rows(checked, until, site)
+
+
+def savepoint(
+    name: str,
+    *,
+    app: str | None = None,
+    table: str | None = None,
+    home: str | os.PathLike[str] | None = None,
+) -> InitialState:
+    """The state of a table in a savepoint, for `table(..., initial=...)`; the table goes on from there.
+
+    >>> state = kf.savepoint("before-the-move", app="shop", table="totals")
+
+    By default the savepoint is one of the same app, table and home.
+    """
+    site = call_site()
+    arguments.instance(name, str, "the name of a savepoint must be a string", 'kf.savepoint("name")', site)
+    for what, given in (("app", app), ("table", table)):
+        if given is not None:
+            arguments.identifier(given, what, site)
+    return InitialState(name, app, table, None if home is None else os.fspath(home))

@@ -1,0 +1,122 @@
+"""Has tables begin with their initial rows or state, each before its first start."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from keyfold.engine.beside import Start
+from keyfold.engine.initial import rows, state
+from keyfold.engine.log import shared_streams
+from keyfold.engine.savepoint import migrating
+from keyfold.engine.sources import initial_files, inline_rows
+from keyfold.engine.startup_phases import Tell
+from keyfold.engine.storage import audit
+from keyfold.engine.storage.layout import AppHome
+from keyfold.errors import BadOption, StateMismatch
+from keyfold.fault_points import FaultPoint, reached
+from keyfold.plan import tree
+from keyfold.plan.describe.phrases import initial_words
+from keyfold.plan.initial import InitialRows
+from keyfold.plan.nodes import AppSpec, TableSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def begin(
+    start: Start,
+    spark: SparkSession,
+    spec: AppSpec,
+    place: AppHome,
+    feeds: Mapping[str, Path],
+    tell: Tell,
+    *,
+    views: bool,
+) -> None:
+    """Has the tables that have not begun yet begin with what `initial` says; the caller holds the home.
+
+    `views`: whether the app has views in SQLite.
+    """
+    for table in spec.tables:
+        stored = place.read_plan() or {}
+        if table.initial is None or _is_renamed(table, place):
+            continue
+        if place.table(table.name).begun() is not None:
+            _require_same(table, (stored.get("tables") or {}).get(table.name) or {})
+            continue
+        _require_local(table, place)
+        tell("initial")
+        _begin(start, spark, spec, place, table, feeds, views)
+
+
+def begins(stored: Mapping[str, Any] | None) -> dict[str, int]:
+    """The time from which on each table that began with other rows takes those of its stream."""
+    tables = ((stored or {}).get("tables") or {}).items()
+    found = {name: (entry.get("initial") or {}).get("until") for name, entry in tables}
+    return {name: initial_files.micros(until) for name, until in found.items() if until is not None}
+
+
+def _begin(
+    start: Start,
+    spark: SparkSession,
+    spec: AppSpec,
+    place: AppHome,
+    table: TableSpec,
+    feeds: Mapping[str, Path],
+    views: bool,
+) -> None:
+    """Prepares one table beside the home, and puts it in its place."""
+    assert table.initial is not None
+    stream = tree.sources(table.input)[0]
+    read: dict[str, str | Path] = {**inline_rows.directories(spec, place), **feeds}
+    shared = shared_streams.decided(spec, place.read_plan(), place)
+    place.storage.delete(migrating.WORK)
+    try:
+        if isinstance(table.initial, InitialRows):
+            made = rows.folded(start, spark, place, shared, table, table.initial, read)
+        else:
+            made = state.taken(spark, place, shared, table, table.initial, read)
+        made["new_view"] = views
+        made["streams"] = {stream.name: {"shared": stream.name in shared.chosen}}
+        reached(FaultPoint.INITIAL_READY, table=table.name)
+    except Exception:
+        place.storage.delete(migrating.WORK)
+        raise
+    entry = audit.entry("initial", None, tables=[table.name], **made["entry"]["initial"])
+    place.storage.put(migrating.INTENT, json.dumps({"tables": [made], "audit": entry}).encode())
+    reached(FaultPoint.MIGRATION_RECORDED)
+    migrating.finish(place)
+
+
+def _is_renamed(table: TableSpec, place: AppHome) -> bool:
+    """Whether the table has state under its old name, which a start refuses, and a migration takes."""
+    return table.was is not None and place.table(table.was).begun() is not None
+
+
+def _require_same(table: TableSpec, entry: Mapping[str, Any]) -> None:
+    """Refuses a table that has begun with something else."""
+    assert table.initial is not None
+    before, now = (entry.get("initial") or {}).get("declared"), initial_words(table.initial)
+    if before != now:
+        name = f"{table.app}.{table.name}"
+        began = f"with {before}" if before else "with its stream"
+        raise StateMismatch(
+            f"{name} has state already, and began {began}; initial= counts before the first row alone",
+            where=table.site,
+            given=f"initial={now}",
+            hint=f"leave initial out, or as it was; or `keyfold reset {name}`, after which it begins anew; "
+            "or give the table another name",
+        )
+
+
+def _require_local(table: TableSpec, place: AppHome) -> None:
+    if place.remote is not None:
+        raise BadOption(
+            "initial= needs a home on a local disk for the table's first start",
+            where=table.site,
+            given=place.shown,
+            hint="start the app in a home on a local disk, make a savepoint, and import that here",
+        )

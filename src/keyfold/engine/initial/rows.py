@@ -1,0 +1,119 @@
+"""A table that begins with files: it runs alone on them, until it has read them all, and then has its stream.
+
+How far the files were read is forgotten, and the stream is read from where it begins. Between the two is a
+time: initial rows are before it, and rows of the stream before it are rejected, so that none is folded twice.
+What the files have is counted beside the query that folds them, and recorded.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from keyfold.engine import beside
+from keyfold.engine.beside import Start
+from keyfold.engine.log import readers
+from keyfold.engine.log.retention import counted, totals
+from keyfold.engine.log.shared_streams import SharedStreams
+from keyfold.engine.log.table_log import TableLog
+from keyfold.engine.sources import file_names, initial_files, reader
+from keyfold.engine.sources.initial_files import FileFacts, moment
+from keyfold.engine.storage.layout import AppHome
+from keyfold.errors import BadOption, HomeUnusable
+from keyfold.plan import tree
+from keyfold.plan.describe.phrases import initial_words
+from keyfold.plan.initial import InitialRows, with_source
+from keyfold.plan.nodes import Source, TableSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def folded(
+    start: Start,
+    spark: SparkSession,
+    place: AppHome,
+    shared: SharedStreams,
+    table: TableSpec,
+    initial: InitialRows,
+    read: Mapping[str, str | Path],
+) -> dict[str, Any]:
+    """Folds the files beside the home; returns what the switch has to know.
+
+    `read`: the directories that are read in place of streams' sources.
+    """
+    stream = tree.sources(table.input)[0]
+    files = initial_files.source_of(spark, stream, reader.opened(spark, stream, read), initial)
+    facts = initial_files.facts(spark, files)
+    if stream.name not in read:
+        initial_files.refuse_overlap(spark, stream, facts.files)
+    alone = replace(table, input=with_source(table.input, files), initial=None)
+    beside.run(start, spark, place, shared.spec, alone, [files])
+    record = _record(spark, place, table, initial, files, facts)
+    _go_on_with_stream(place, table, shared)
+    return beside.prepared(
+        place, table.name, {"directories": {}, "shared": shared.of(table), "initial": record}
+    )
+
+
+def _record(
+    spark: SparkSession,
+    place: AppHome,
+    table: TableSpec,
+    initial: InitialRows,
+    files: Source,
+    facts: FileFacts,
+) -> dict[str, Any]:
+    """What is recorded of the initial rows; refuses them if they are not what the query has read."""
+    home, name = beside.home_of(place, table.name).table(table.name), f"{place.path.name}.{table.name}"
+    read = sorted((f.size, f.time) for _, f in file_names.read_files(home.spark) if f.stream == files.name)
+    now = initial_files.listed(spark, files.connector)
+    if now != facts.files or read != sorted((size, modified) for _, size, modified in now):
+        raise HomeUnusable(
+            f"the initial files of {name} changed while they were read; nothing was changed",
+            given=f"{len(facts.files)} files at first, {len(read)} read, then {len(now)}",
+            hint="start the app again once nothing is written to them",
+        )
+    counts = counted(TableLog(home.log_files))
+    if counts["rejected"] and counts["rejected"] >= facts.rows:
+        reason = next((one.example for m in TableLog(home.log_files).after(-1) for one in m.reasons), "")
+        raise BadOption(
+            f"none of the initial rows of {name} could be used; nothing was changed",
+            where=table.site,
+            given=f"{counts['rejected']:,} rows or files were rejected, such as: {reason}",
+            hint="files with the stream's columns, in the format that initial= names",
+        )
+    boundary = None
+    if initial.until is not None:
+        boundary = initial.until.isoformat()
+    elif facts.last is not None:
+        boundary = moment(facts.last + 1)
+    return {
+        "declared": initial_words(initial),
+        "at": datetime.now(UTC).isoformat(),
+        "until": boundary,
+        "files": len(facts.files),
+        "rows": facts.rows,
+        "left_out": facts.left_out,
+        "rejected": counts["rejected"],
+        "late": counts["late"],
+        "first": moment(facts.first),
+        "last": moment(facts.last),
+        "checksum": facts.checksum,
+        "batch": home.committed(),
+    }
+
+
+def _go_on_with_stream(place: AppHome, table: TableSpec, shared: SharedStreams) -> None:
+    """Makes the table, which has read files, begin with its stream; sinks begin with its first change."""
+    home = beside.home_of(place, table.name).table(table.name)
+    home.spark.forget_sources()
+    for use in shared.uses(table):
+        readers.begin_after(use, home, totals(TableLog(use.upstream(place).log_files)).upto)
+    for number, sink in enumerate(table.sinks):
+        topic = None if sink.kafka is None else sink.kafka.topics[0]
+        home.storage.put(f"sinks/{number}.json", json.dumps({"batch": -1, "topic": topic}).encode())

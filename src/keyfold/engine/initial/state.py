@@ -1,0 +1,182 @@
+"""A table that begins with the state of a table in a savepoint, and goes on from the savepoint's position.
+
+Both must have one definition and read one source, so that the position is the seam: what was read before it
+is in the state, and what comes after it is read.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from keyfold.engine import beside
+from keyfold.engine.compile.table import compile_app
+from keyfold.engine.log.shared_streams import SharedStreams
+from keyfold.engine.recovery.definition_check import differences, meaning_of
+from keyfold.engine.savepoint import verify
+from keyfold.engine.savepoint.capture import flush_directories, in_parallel, silent
+from keyfold.engine.savepoint.manifest import Savepoint
+from keyfold.engine.savepoint.savepoints import FILES, VIEW, Savepoints
+from keyfold.engine.storage.contract import Storage
+from keyfold.engine.storage.layout import AppHome
+from keyfold.errors import QueryError, SavepointUnusable, choice, did_you_mean
+from keyfold.plan import tree
+from keyfold.plan.describe.as_json import connector_dict
+from keyfold.plan.describe.phrases import initial_words
+from keyfold.plan.initial import InitialState
+from keyfold.plan.nodes import Source, TableSpec
+from keyfold.views.stores import open_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def taken(
+    spark: SparkSession,
+    place: AppHome,
+    shared: SharedStreams,
+    table: TableSpec,
+    initial: InitialState,
+    read: Mapping[str, str | Path],
+) -> dict[str, Any]:
+    """Copies the state beside the home; returns what the switch has to know.
+
+    `read`: the directories that are read in place of streams' sources.
+    """
+    home = place.path.parent if initial.home is None else Path(initial.home).resolve()
+    origin, name = AppHome(home / (initial.app or table.app)), initial.table or table.name
+    savepoint, storage = (
+        Savepoints(origin).find(initial.savepoint),
+        Savepoints(origin).storage(initial.savepoint),
+    )
+    verify.require_usable(savepoint)
+    _require_table(savepoint, name)
+    plan = json.loads(storage.read(f"{FILES}/app.json"))
+    old = plan["tables"][name]
+    _require_same_definition(spark, shared, table, old, read, savepoint)
+    _require_same_source(shared, table, old, plan, savepoint)
+    verify.require_whole(savepoint, storage, silent)
+    target = beside.home_of(place, table.name)
+    _copy(storage, savepoint, name, target, table.name)
+    record = _record(savepoint, name, initial)
+    # A table that began with files itself goes on without the rows of the stream that they had.
+    record["until"] = (old.get("initial") or {}).get("until")
+    made = {
+        "table": table.name,
+        "was": None,
+        "rebuilt": str(target.table(table.name).path.relative_to(place.path)),
+        "batch": savepoint.tables[name].batch,
+        "keys": None,
+        "view": None,
+        "entry": {**old, "shared": [], "initial": record},
+    }
+    if savepoint.view is not None:
+        with storage.fetched(VIEW) as file, closing(open_store(file, read_only=True)) as store:
+            if name in store.tables() and store.position(name) is not None:
+                made |= beside.written_view(place, store, name, table.name)
+    return made
+
+
+def _record(savepoint: Savepoint, name: str, initial: InitialState) -> dict[str, Any]:
+    saved = savepoint.tables[name]
+    return {
+        "declared": initial_words(initial),
+        "at": datetime.now(UTC).isoformat(),
+        "savepoint": savepoint.name,
+        "of": f"{savepoint.app}.{name}",
+        "batch": saved.batch,
+        "offsets": list(saved.offsets),
+        "watermark": saved.watermark,
+        "state": None if saved.state is None else [asdict(one) for one in saved.state],
+    }
+
+
+def _require_table(savepoint: Savepoint, name: str) -> None:
+    saved = savepoint.tables.get(name)
+    if saved is None or saved.batch is None:
+        known = [one for one, found in savepoint.tables.items() if found.batch is not None]
+        raise QueryError(
+            f"savepoint {savepoint.name} of {savepoint.app} has no state of {name}",
+            reason="not_found",
+            given=name,
+            hint=did_you_mean(name, known, choice(known) if known else "it has no tables"),
+        )
+
+
+def _require_same_definition(
+    spark: SparkSession,
+    shared: SharedStreams,
+    table: TableSpec,
+    old: Mapping[str, Any],
+    read: Mapping[str, str | Path],
+    savepoint: Savepoint,
+) -> None:
+    compiled = next(one for one in compile_app(spark, shared.spec, read) if one.spec.name == table.name)
+    lines = differences(old["meaning"], meaning_of(compiled))
+    if lines:
+        raise SavepointUnusable(
+            f"{table.app}.{table.name} can't begin with savepoint {savepoint.name} of {savepoint.app}, whose "
+            "state another definition has written; nothing was changed",
+            given="\n".join(line.replace(" on disk", " in the savepoint") for line in lines),
+            hint="declare the table as it was in the savepoint, start it once, and then migrate it",
+        )
+
+
+def _require_same_source(
+    shared: SharedStreams,
+    table: TableSpec,
+    old: Mapping[str, Any],
+    plan: Mapping[str, Any],
+    savepoint: Savepoint,
+) -> None:
+    """Refuses a table that would not go on where the savepoint's has stopped."""
+    stream = tree.sources(table.input)[0]
+    why = _other_source(stream, plan)
+    if why is None and stream.name in old.get("shared", ()):
+        why = f"its position is one in the log that stream {stream.name} of {savepoint.app} has of its own"
+    elif why is None and shared.of(table):
+        why = f"stream {stream.name} has a log of its own here, and did not have one there"
+    if why is not None:
+        raise SavepointUnusable(
+            f"{table.app}.{table.name} can't go on from savepoint {savepoint.name} of {savepoint.app}: {why}"
+            "; nothing was changed",
+            given=initial_words(table.initial) if table.initial else "",
+            hint="a table goes on with the same stream, read directly (shared=False); to move an app with "
+            "all of its streams: keyfold savepoint clone",
+        )
+
+
+def _other_source(stream: Source, plan: Mapping[str, Any]) -> str | None:
+    declared = {one["name"]: one["source"] for one in plan["declared"]["streams"]}
+    if stream.name not in declared:
+        return f"it has no stream {stream.name}"
+    before, now = declared[stream.name], json.loads(json.dumps(connector_dict(stream.connector)))
+    parts = sorted(part for part in {*before, *now} if before.get(part) != now.get(part) and part != "rows")
+    if not parts:
+        return None
+    shown = ", ".join(f"{part} {before.get(part)} there and {now.get(part)} here" for part in parts)
+    return f"stream {stream.name} has another source: {shown}"
+
+
+def _copy(storage: Storage, savepoint: Savepoint, name: str, target: AppHome, table: str) -> None:
+    """The files of a table but for its sinks, whose positions are those of another table."""
+    files = [
+        file.path for file in savepoint.of_table(name) if not file.path.startswith(f"tables/{name}/sinks/")
+    ]
+    moved = {path: f"tables/{table}/{path.removeprefix(f'tables/{name}/')}" for path in files}
+
+    def sent(path: str) -> None:
+        with storage.below(FILES).fetched(path) as file:
+            target.storage.send(file, moved[path])
+
+    in_parallel(files, sent)
+    flush_directories(target.storage, moved.values())
+    # Two queries with one id stop each other where they share a session.
+    target.table(table).spark.metadata.put(json.dumps({"id": str(uuid.uuid4())}).encode())
+    target.table(table).spark.relocate()
