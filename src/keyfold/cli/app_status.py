@@ -173,14 +173,9 @@ def _notes(status: dict[str, Any]) -> Iterator[str]:
         yield log_lines.stream_line(name, stream)
     if status["state"] == "running":
         for name, limit in status["batch_limits"].items():
-            yield f"a batch reads at most {_limit_words(limit)} of {name}"
+            yield f"a batch reads at most {log_lines.limit_words(limit)} of {name}"
     for name, lookup in status["lookups"].items():
         yield _lookup_line(name, lookup)
-
-
-def _limit_words(limit: Mapping[str, int]) -> str:
-    files = [f"{formatting.count(limit['files'])} files"] if "files" in limit else []
-    return " or ".join([*files, *([formatting.size(limit["bytes"])] if "bytes" in limit else [])])
 
 
 def _old(counted: datetime, status: dict[str, Any]) -> bool:

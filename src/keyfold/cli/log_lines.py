@@ -120,3 +120,9 @@ def initial_words(began: Mapping[str, Any]) -> str:
     if began["first"] is None:
         return some
     return f"{some}, from {formatting.moment(began['first'])} to {formatting.moment(began['last'])}"
+
+
+def limit_words(limit: Mapping[str, int]) -> str:
+    """How much a batch reads at most."""
+    files = [f"{formatting.count(limit['files'])} files"] if "files" in limit else []
+    return " or ".join([*files, *([formatting.size(limit["bytes"])] if "bytes" in limit else [])])
