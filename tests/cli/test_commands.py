@@ -72,6 +72,7 @@ def test_status_tells_a_stopped_app_from_a_running_one(tmp_path: Path, cli: Cli)
     place = AppHome(tmp_path / "shop")
     place.path.mkdir()
     place.write_plan({"tables": {"totals": {}, "unstarted": {}}})
+    assert "shop has not run yet; " in cli("status", "--home", tmp_path).out  # as after a clone
     place.write_status({"app": "shop", "started": AT, "at": AT, "tables": {"totals": TABLE}})
     killed = cli("status", "--home", tmp_path)
     assert "shop is not running: it was killed, last seen at 2026-01-01T12:00:00Z" in killed.out

@@ -144,6 +144,8 @@ def test_one_file_carries_a_savepoint_to_another_home(tmp_path: Path, cli: Cli) 
     file = tmp_path / "shop.savepoint"
     assert cli("savepoint", "export", "first", file, "--home", tmp_path / "one").code == 0
     assert cli("savepoint", "export", "first", file, "--home", tmp_path / "one").code == 2, "it exists"
+    nowhere = cli("savepoint", "export", "first", tmp_path / "no" / "x", "--home", tmp_path / "one")
+    assert (nowhere.code, "no is not a directory" in nowhere.err) == (2, True)
     (tmp_path / "two").mkdir()
     assert cli("savepoint", "import", file, "--name", "moved", "--home", tmp_path / "two").code == 0
     done = cli("savepoint", "restore", "moved", "--yes", "--home", tmp_path / "two")

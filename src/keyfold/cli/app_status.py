@@ -115,6 +115,8 @@ def _headline(status: dict[str, Any]) -> str:
         formatting.moment(status["seen"]),
     )
     age = formatting.about(status["age_seconds"])
+    if status["state"] == "stopped" and status["seen"] is None:
+        return "has not run yet"
     failed = formatting.moment((status["failures"] or [{"at": status["seen"]}])[0]["at"])
     texts: dict[State, str] = {
         "running": f"is running, pid {pid}, since {started}; status written {age} ago",

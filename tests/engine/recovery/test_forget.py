@@ -14,6 +14,7 @@ import pytest
 
 import keyfold as kf
 from keyfold.cli.main import main
+from keyfold.engine.batch import late_replay
 from keyfold.engine.savepoint import unfinished
 from keyfold.engine.savepoint.forget import forget
 from keyfold.engine.storage.layout import AppHome
@@ -105,6 +106,7 @@ def test_a_forgotten_person_is_nowhere_and_the_others_are_as_they_were(
     receipt = erase("windows")
     assert receipt["home"]["state_rows"] > 0
     assert receipt["savepoints"]["then"]["state_rows"] > 0
+    assert any("may have it too: people; forget it there" in note for note in receipt["notes"])
     people = place.storage.list("receipts")
     assert len(people) == 3
     with drive(app(), home=tmp_path) as d:
@@ -133,3 +135,24 @@ def test_a_forgotten_person_is_nowhere_and_the_others_are_as_they_were(
         assert [tuple(row.values())[:3] for row in d.rows("people")] == [("bob-m", 3, 13), ("cyd-n", 1, 3)]
         d.push("rows", [{"person": "bob-m", "x": 7, "t": at(33)}])
         assert [tuple(row.values())[:3] for row in d.rows("sizes")] == [(1, 1, 3), (4, 1, 20)]
+
+
+def test_a_late_row_that_waits_to_be_folded_is_forgotten_too(tmp_path: Path) -> None:
+    made = kf.App("shop")
+    rows = made.stream("rows", kf.rows([]), schema=SCHEMA, time="t", late="0 seconds", history="1 day")
+    rows.by("person").tumbling("10 seconds").table("windows", n="count(*)", keep="1 hour")
+    with drive(made, home=tmp_path) as d:
+        for person, second in (("ada-l", 1), ("bob-m", 2), ("bob-m", 31), ("bob-m", 51)):
+            d.push("rows", [{"person": person, "x": 1, "t": at(second)}])
+        d.push("rows", [{"person": person, "x": 1, "t": at(3)} for person in ("ada-l", "bob-m")])
+        recorded = d.handle.status()["streams"]["rows"]["batch"]
+    place = AppHome(tmp_path / "shop")
+    assert late_replay.replay(place.table("windows"), 3_600_000, None) == late_replay.Replayed(sent=2)
+    receipt = forget(shared_session(), place, "windows", ["ada-l"], None, lambda _: None)
+    assert receipt["home"]["replayed_rows"] == 1
+    with drive(made, home=tmp_path) as d:
+        found = {(row["person"], row["window_start"].isoformat(), row["n"]) for row in d.rows("windows")}
+        # No row has arrived since, but the stream has been recorded as far as before.
+        assert d.handle.status()["streams"]["rows"]["batch"] == recorded
+    assert found == {("bob-m", at(0), 2), ("bob-m", at(30), 1), ("bob-m", at(50), 1)}
+    assert not {name for name in traces(tmp_path, "ada-l") if not name.startswith("shop/feeds/")}

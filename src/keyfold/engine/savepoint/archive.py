@@ -29,6 +29,10 @@ def export(place: AppHome, name: str, target: Path, progress: Progress) -> Savep
     savepoint, storage = Savepoints(place).find(name), Savepoints(place).storage(name)
     if target.exists():
         raise BadOption("the file already exists", given=target, hint="another name")
+    if not target.parent.is_dir():
+        raise BadOption(
+            f"{target.parent} is not a directory", given=target, hint="create it, or another path"
+        )
     verify.require_whole(savepoint, storage, progress)
     temporary = temporary_beside(target)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -74,6 +75,15 @@ class ErasureStaging:
     """Whether tables or sinks follow the table, who must learn of the deletion."""
     deleted: list[str]
 
+    @property
+    def _columns(self) -> dict[str, str]:
+        return dict(zip(self.key.names, self.key.values, strict=True))
+
+    @property
+    def _in_text(self) -> Mapping[str, str]:
+        """What to look for in rows that are kept as text."""
+        return self.source or self._columns
+
     def erase(self, home: AppHome, prefix: str, views: Path) -> Erased:
         """Stages the files of a home, or of a savepoint below `prefix`, without the key."""
         found = Erased()
@@ -110,8 +120,8 @@ class ErasureStaging:
         def put(file: str, content: bytes) -> None:
             self.place.storage.put(f"{FILES}/{name}/{file}", content)
 
-        columns = dict(zip(self.key.names, self.key.values, strict=True))
-        run = LogErasure(TableLog(files), columns, self.source or columns, put)
+        columns = self._columns
+        run = LogErasure(TableLog(files), columns, self._in_text, put)
         run.run()
         erased.update(run.erased)
         found.by_word += run.by_word
@@ -130,11 +140,12 @@ class ErasureStaging:
                 found.streams[name] = erased
 
     def _replayed(self, home: AppHome, prefix: str, found: Erased) -> None:
+        """Stages the files of late rows that were sent to be folded, which a start may not have done yet."""
         directory = f"tables/{self.table}/side"
         for file in home.storage.files(directory):
-            lines = home.storage.read(f"{directory}/{file.name}").decode().splitlines()
-            stays = [line for line in lines if match(line, self.source or {}) is None]
-            if self.source is not None and len(stays) < len(lines):
+            lines = home.storage.read(f"{directory}/{file.name}").decode().split("\n")[:-1]
+            stays = [line for line in lines if match(json.loads(line)["raw"], self._in_text) is None]
+            if len(stays) < len(lines):
                 found.replayed += len(lines) - len(stays)
                 text = "".join(f"{line}\n" for line in stays)
                 self.place.storage.put(f"{FILES}/{prefix}{directory}/{file.name}", text.encode())

@@ -87,6 +87,14 @@ def source_columns(place: AppHome, table: str, values: Sequence[str]) -> dict[st
     return dict(zip(columns, values, strict=False))
 
 
+def others_with_the_key(place: AppHome, table: str) -> list[str]:
+    """Other tables of the app that are keyed by one of the same expressions, and may have the same person."""
+    declared = ((place.read_plan() or {}).get("declared") or {}).get("tables", ())
+    keys = {one["name"]: {str(each).strip("`") for each in one["key"].values()} for one in declared}
+    mine = keys.pop(table, set())
+    return sorted(name for name, key in keys.items() if key & mine)
+
+
 def _receipt(
     work: ErasureStaging, erased: Mapping[str, Erased], readers: list[str], why: str | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -95,6 +103,11 @@ def _receipt(
     key = receipts.of_key(place.storage, work.key.names, work.key.values)
     entry = audit.entry("forget", why, tables=[work.table], key=key)
     notes = ["sources outside the home, such as topics and files, are not erased"]
+    if others := others_with_the_key(place, work.table):
+        notes.append(
+            f"other tables with a key of the same column may have it too: {', '.join(others)}; "
+            "forget it there as well"
+        )
     if work.told:
         notes.append(
             f"the deletion itself, with the key, is in batch {erased['home'].batch} of the log for those who "

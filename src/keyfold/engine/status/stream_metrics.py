@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.status.message_metrics import messages_left
 from keyfold.engine.status.query_metrics import QueryMonitor
 
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from keyfold.engine.batch.hook import BatchHook
+    from keyfold.engine.status.backlog import Backlog
+
 
 class StreamMonitor(QueryMonitor):
     """Samples the metrics of one stream."""
+
+    def __init__(self, query: StreamingQuery, hook: BatchHook, backlog: Backlog, reads: int = 1) -> None:
+        super().__init__(query, hook, backlog, reads)
+        self._before = hook.log.newest()
 
     def sample(self) -> dict[str, Any]:
         """The metrics now."""
@@ -17,7 +27,7 @@ class StreamMonitor(QueryMonitor):
         durations = self._progress.get("durationMs") or {}
         return {
             "running": self._query.isActive,
-            "batch": self._hook.last,
+            "batch": self._before if self._hook.last is None else self._hook.last,
             "rows": self._total,
             "rows_per_second": self._speed(),
             "batch_ms": durations.get("triggerExecution"),
