@@ -43,7 +43,9 @@ def new_place(app: str, home: str | None) -> Iterator[AppHome]:
         return
     settings = load(home=home)
     with remote_storage(settings) as storage:
-        yield remote_app_home(storage.below(app), settings.local_directory, app)
+        place = remote_app_home(storage.below(app), settings.local_directory, app)
+        place.use_local(settings.local)
+        yield place
 
 
 def on_disk(app: str | None, home: Path) -> AppHome:

@@ -15,7 +15,7 @@ import pytest
 import keyfold as kf
 from keyfold.cli.main import main
 from keyfold.engine.batch import late_replay
-from keyfold.engine.savepoint import unfinished
+from keyfold.engine.savepoint import rescale, unfinished
 from keyfold.engine.savepoint.forget import forget
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption
@@ -77,6 +77,8 @@ def test_a_forgotten_person_is_nowhere_and_the_others_are_as_they_were(
     place = AppHome(tmp_path / "shop")
     with drive(app(), home=tmp_path) as d:
         fill(d)
+    # A batch that neither the log nor the view has.
+    rescale.rescale(shared_session(), place, "people", 3, None, lambda _: None)
     assert main(["savepoint", "create", "then", "--home", str(tmp_path)]) == 0
     # The source of a test is files in the home.
     stays = {name for name in traces(tmp_path, "ada-l") if name.startswith("shop/feeds/")}
@@ -117,7 +119,7 @@ def test_a_forgotten_person_is_nowhere_and_the_others_are_as_they_were(
     # What told the table of tables of the deletion goes with a second one; a savepoint has to keep it.
     again = erase("people")
     (left,) = set(traces(tmp_path, "ada-l")) - stays
-    assert left.startswith("shop/savepoints/then/files/tables/people/log/data/5-")
+    assert left.startswith("shop/savepoints/then/files/tables/people/log/data/6-")
     assert again["savepoints"]["then"]["not_searched"]
 
     file = tmp_path / "receipt.json"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from keyfold.engine.savepoint.savepoints import Savepoints
 from keyfold.engine.savepoint.state_reading import state_of
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome
-from keyfold.errors import BadOption, QueryError, QueryFailed
+from keyfold.errors import KeyfoldError, QueryFailed
 from keyfold.fault_points import FaultPoint, handled_by
 from keyfold.settings import load
 from keyfold.testing import Driver, drive, shared_session
@@ -190,7 +190,7 @@ class World:
         table, key = self._some_key(choice)
 
         def act() -> None:
-            with suppress(BadOption):  # nothing has this key
+            with refused("has this key"):
                 forget.forget(shared_session(), self.place, table, [key], None, lambda _: None)
 
         self.command(act, lambda model: model.forget(table, key), "forget", kill)
@@ -201,7 +201,7 @@ class World:
         def act() -> None:
             given = (shared_session(), self.place, table, [key], None, lambda _: None, silent)
             # State has no windows that are closed.
-            with suppress(QueryError), key_surgery.begun(*given) as surgery:
+            with refused("has no such key"), key_surgery.begun(*given) as surgery:
                 key_surgery.delete(surgery)
 
         self.command(act, lambda model: model.delete(table, key), "state delete", kill)
@@ -213,6 +213,16 @@ class World:
             keys = sorted({key for key, _ in tables.windows})
             return self.model.now.version.windows, (keys or KEYS)[choice % (len(keys) or 1)]
         return "totals", (sorted(tables.totals) or KEYS)[choice % (len(tables.totals) or 1)]
+
+
+@contextmanager
+def refused(why: str) -> Iterator[None]:
+    """A command may be refused for this reason, and for no other."""
+    try:
+        yield
+    except KeyfoldError as error:
+        if why not in error.what:
+            raise
 
 
 def _second(moment: Any) -> int:

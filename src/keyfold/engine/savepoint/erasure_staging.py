@@ -90,7 +90,7 @@ class ErasureStaging:
         batch = home.table(self.table).committed()
         if batch is not None:
             rewriting.require_stopped_between_batches(home, self.table)
-            self._require_read(home, batch)
+            self._require_read(home)
         self._log(home.table(self.table).log_files, f"{prefix}tables/{self.table}/log", found.log, found)
         self._streams(home, prefix, found)
         self._replayed(home, prefix, found)
@@ -103,15 +103,17 @@ class ErasureStaging:
         changes.publish(target, (), told=self.told)
         return found
 
-    def _require_read(self, home: AppHome, batch: int) -> None:
+    def _require_read(self, home: AppHome) -> None:
         """Refuses to change a log that others have not read to its end: they would miss what is erased."""
+        # A rescale is a batch of the state, and none of the log.
+        newest = TableLog(home.table(self.table).log_files).newest()
         for reader in table_removal.readers(home, self.table):
             for name in home.table(reader).storage.list("inputs"):
                 number, _, table = name.partition("-")
                 use = Use(reader, int(number), table)
-                if table == self.table and (at := read_upto(home, use)) < batch:
+                if table == self.table and newest is not None and (at := read_upto(home, use)) < newest:
                     raise BadOption(
-                        f"{reader} has read {self.table} up to batch {at}, and that is at batch {batch}",
+                        f"{reader} has read {self.table} up to batch {at}, and that is at batch {newest}",
                         given=reader,
                         hint="start the app, let it read the rest, and stop it (keyfold run APP.py --drain)",
                     )

@@ -58,10 +58,10 @@ def key_of(place: AppHome, table: str, values: Sequence[str]) -> TableKey:
 
 
 def require_no_join(table: str, parts: Sequence[StatePart]) -> None:
-    """Refuses a table that joins two streams, before anything is written."""
+    """Refuses a table that joins two streams, whose state has rows of the key under other names."""
     if any(part.kind == "join" for part in parts):
         raise BadOption(
-            f"{table} joins two streams, whose state Spark 4.3 can't read back once it is written anew; "
+            f"{table} joins two streams, and the key can't be erased from the rows that the join keeps; "
             "nothing was changed",
             given=table,
             hint="keyfold reset TABLE, after which it starts from the first row",

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from keyfold.engine.recovery.state_parts import StatePart
 from keyfold.engine.savepoint import rewriting, unfinished
 from keyfold.engine.savepoint.capture import Progress, captured
+from keyfold.engine.savepoint.join_state import require_rewritable
 from keyfold.engine.savepoint.key_changes import KeyChanges, Row
-from keyfold.engine.savepoint.key_erasure import KeyErasure, TableKey, key_of, require_no_join
+from keyfold.engine.savepoint.key_erasure import KeyErasure, TableKey, key_of
 from keyfold.engine.savepoint.key_values import KeyValues
 from keyfold.engine.savepoint.rewriting import Rewritten, Transform
 from keyfold.engine.savepoint.state_reading import StateOf, state_of
@@ -47,8 +48,8 @@ class Surgery:
     def require_key(self) -> None:
         """Refuses a key that no part of the table's own state has."""
         state = state_of(self.place, self.table)
+        require_rewritable(self.spark, state.table, state.checkpoint, state.batch)
         parts = state.parts(self.spark)
-        require_no_join(state.table, parts)
         if not any(self._has_key(state, part) for part in parts if part.operator == 0):
             raise QueryError(
                 f"the state of {self.place.path.name}.{self.table} has no such key; nothing was changed",

@@ -64,7 +64,9 @@ def _switch(place: AppHome, one: dict[str, Any]) -> None:
         _replace(place, one)
         return
     table, was, storage = one["table"], one["was"], place.storage
-    if was is not None:
+    # Once the plan has the new name, the files of the old one are on their way out.
+    if was is not None and was in (place.read_plan() or {"tables": {}})["tables"]:
+        storage.delete(f"tables/{table}")
         files = [file.name for file in storage.files(f"tables/{was}")]
         others = [name for name in files if not name.startswith("checkpoint/")]
         copy_files(storage, others, f"tables/{was}/", f"tables/{table}/")

@@ -10,6 +10,7 @@ from keyfold.engine.recovery import state_digest
 from keyfold.engine.recovery.state_digest import FamilyDigest
 from keyfold.engine.savepoint import rescaling, unfinished
 from keyfold.engine.savepoint.checkpoint_copy import copied_checkpoint
+from keyfold.engine.savepoint.join_state import require_rewritable
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
@@ -29,6 +30,8 @@ def rescale(
     """Gives a table's state another number of partitions; returns the entry for the audit log."""
     with unfinished.held(place):
         before, batch = require_possible(place, table, partitions)
+        name = f"{place.path.name}.{table}"
+        require_rewritable(spark, name, place.table(table).spark, batch)
         tell("copying the checkpoint")
         copy = _copied(place, table)
         try:
@@ -110,5 +113,5 @@ def _failed(place: AppHome, table: str, error: Exception) -> RunError:
     return RunError(
         f"Spark can't change the number of partitions of {place.path.name}.{table}; nothing was changed",
         given=plain(str(error)).splitlines()[0][:300],
-        hint="tables that join streams can't be rescaled; for other tables, spark.log has more",
+        hint="spark.log has more",
     )

@@ -115,11 +115,11 @@ class SparkCheckpoint:
 
     def state_codec(self) -> str | None:
         """The compression codec of the state's changelog files."""
-        return self._setting("spark.sql.streaming.stateStore.compression.codec")
+        return self.setting("spark.sql.streaming.stateStore.compression.codec")
 
     def partitions(self) -> int | None:
         """The number of state partitions, which the first batch fixes and only a resize changes."""
-        found = self._setting(_PARTITIONS)
+        found = self.setting(_PARTITIONS)
         return None if found is None else int(found)
 
     def resizes(self, batch: int) -> bool:
@@ -130,7 +130,7 @@ class SparkCheckpoint:
         except (OSError, ValueError, LookupError, TypeError):
             return False
 
-    def _setting(self, key: str) -> str | None:
+    def setting(self, key: str) -> str | None:
         """A setting of the query that Spark keeps from its first batch on."""
         try:
             return str(self._offsets(self.begun() or 0)[0]["conf"][key])

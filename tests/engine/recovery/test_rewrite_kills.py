@@ -1,0 +1,168 @@
+"""A kill at any step of a command that writes state anew leaves the old state, or is finished to the new."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import keyfold as kf
+from keyfold.cli.app_plan import compiled_plan
+from keyfold.engine import session
+from keyfold.engine.savepoint import forget, key_surgery, rescale, unfinished
+from keyfold.engine.savepoint.capture import silent
+from keyfold.engine.savepoint.migrate import Migrated, migrate
+from keyfold.engine.savepoint.state_reading import state_of
+from keyfold.engine.storage.layout import AppHome
+from keyfold.fault_points import FaultPoint
+from keyfold.settings import load
+from keyfold.testing import drive, shared_session
+from keyfold.views.stores import open_store
+from tests.engine.recovery.kills import Killed, steps
+
+pytestmark = pytest.mark.jvm
+
+Act = Callable[[Path], Any]
+
+
+def app(*, new: bool = False) -> kf.App:
+    made = kf.App("shop")
+    rows = made.stream("rows", kf.rows([]), "k string, x int")
+    if new:
+        rows.by("k").table("sums", total="sum(x)", n="count(*)", most="max(x)", was="totals")
+    else:
+        rows.by("k").table("totals", n="count(*)", total="sum(x)")
+    return made
+
+
+def rescaled(home: Path) -> None:
+    rescale.rescale(shared_session(), AppHome(home / "shop"), "totals", 3, None, lambda _: None)
+
+
+def deleted(home: Path) -> None:
+    given = (shared_session(), AppHome(home / "shop"), "totals", ["a"], None, lambda _: None, silent)
+    with key_surgery.begun(*given) as surgery:
+        key_surgery.delete(surgery)
+
+
+def migrated(home: Path) -> None:
+    spark, place = session.users_session(shared_session(), load()), AppHome(home / "shop")
+    with tempfile.TemporaryDirectory() as feeds:
+        plan = compiled_plan(spark, app(new=True).spec(), place, Path(feeds))
+        wanted = [Migrated(plan.tables[0], change) for change in plan.changes if change.kind == "migratable"]
+        migrate(spark, place, wanted, None, lambda _: None)
+
+
+def forgotten(home: Path) -> None:
+    forget.forget(shared_session(), AppHome(home / "shop"), "totals", ["a"], None, lambda _: None)
+
+
+COMMANDS: dict[str, tuple[Act, FaultPoint, FaultPoint]] = {
+    "rescale": (rescaled, FaultPoint.RESCALE_READY, FaultPoint.RESCALE_RECORDED),
+    "state delete": (deleted, FaultPoint.REWRITE_READY, FaultPoint.REWRITE_RECORDED),
+    "migrate": (migrated, FaultPoint.MIGRATION_READY, FaultPoint.MIGRATION_RECORDED),
+    "forget": (forgotten, FaultPoint.FORGET_STAGED, FaultPoint.FORGET_RECORDED),
+}
+
+
+def files(home: Path) -> dict[str, bytes]:
+    """All files of the app byte by byte, and views by their rows; without the lease and savepoints."""
+    top = home / "shop"
+    found = {}
+    for path in top.rglob("*"):
+        name = str(path.relative_to(top))
+        if path.is_file() and not name.startswith(("lease/", "feeds/", "savepoints/", "views.db")):
+            found[name] = path.read_bytes()
+    store = open_store(top / "views.db", read_only=True)
+    try:
+        for table in store.tables():
+            found[f"view {table}"] = repr(
+                (store.position(table), sorted(map(repr, store.scan(table))))
+            ).encode()
+    finally:
+        store.close()
+    return found
+
+
+def of_state(home: Path) -> dict[str, list[str]]:
+    """The rows of each table's state, as Spark reads them."""
+    place = AppHome(home / "shop")
+    return {
+        table: sorted(map(str, state_of(place, table).rows(shared_session()).frame.collect()))
+        for table in place.storage.list("tables")
+    }
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home that all commands begin with; none of them is carried out in it."""
+    home = tmp_path_factory.mktemp("kills") / "home"
+    with drive(app(), home=home) as d:
+        d.push("rows", [{"k": k, "x": 1} for k in "abc"])
+        d.push("rows", [{"k": k, "x": 2} for k in "ab"])
+    return home
+
+
+def killed(home: Path, at: Path, act: Act, last: int | None = None, point: FaultPoint | None = None) -> Path:
+    """A copy of a home after a command that was killed in it; state has its path, which stays the same."""
+    shutil.rmtree(at, ignore_errors=True)
+    shutil.copytree(home, at)
+    with pytest.raises(Killed), steps(last, point):
+        act(at)
+    return at
+
+
+def finished(home: Path) -> None:
+    with unfinished.held(AppHome(home / "shop")):
+        pass
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_kill_at_any_step_leaves_the_old_state_or_the_new_one(
+    made: Path, tmp_path: Path, name: str
+) -> None:
+    act, ready, recorded = COMMANDS[name]
+    home = tmp_path / "home"
+
+    # Before the switch is recorded: nothing has changed but the savepoint to go back to.
+    old = _relocated(made, home)
+    states = of_state(home)
+    for last, point in ((2, None), (None, ready)):
+        killed(made, home, act, last, point)
+        finished(home)
+        assert _unaudited(files(home)) == _unaudited(old)
+    # The last of these homes: the command is run again, as if nothing had been.
+    act(home)
+    again = of_state(home)
+    assert again != states or name == "rescale"
+
+    # From then on it is finished, whatever it was killed in the middle of, to the same bytes.
+    after = tmp_path / "recorded"
+    shutil.copytree(killed(made, home, act, point=recorded), after)
+    with steps() as counted:
+        finished(home)
+    new = files(home)
+    assert of_state(home) == again
+    assert not [path for path in (home / "shop").iterdir() if path.name.endswith("ing.json")]
+    for last in counted.turns():
+        killed(after, home, finished, last)
+        finished(home)
+        assert files(home) == new, f"after step {last}, {counted.kinds[last]}"
+    assert of_state(home) == again
+
+
+def _relocated(made: Path, home: Path) -> dict[str, bytes]:
+    shutil.copytree(made, home)
+    return files(home)
+
+
+def _unaudited(found: dict[str, bytes]) -> dict[str, bytes]:
+    """Without the lines about savepoints, and the key that signs receipts, which is made once for a home."""
+    return {
+        name: content for name, content in found.items() if not name.startswith(("audit", "receipts/key"))
+    }
