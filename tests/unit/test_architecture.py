@@ -54,6 +54,7 @@ ENGINE_ORDER = [
     "status",
     "live_table",
     "handle",
+    "app_queries",
     "beside",
     "initial",
     "start",

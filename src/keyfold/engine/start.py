@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
-from functools import partial
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine import cluster, session
-from keyfold.engine.batch.hook import BatchHook, TableHook
-from keyfold.engine.batch.realtime_hook import RealTimeHook
+from keyfold.engine.app_queries import AppQueries
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.compile.stream import CompiledStream, compile_streams
 from keyfold.engine.compile.table import compile_app
-from keyfold.engine.followers.follower import Follower
-from keyfold.engine.followers.sink import sink_follower
-from keyfold.engine.followers.tables_that_read import TablesThatRead
-from keyfold.engine.followers.view import ViewFollower
 from keyfold.engine.handle import Handle
 from keyfold.engine.initial.begin import begin, begins
 from keyfold.engine.jvm import process
 from keyfold.engine.kafka import client
 from keyfold.engine.kafka import connector as kafka_connector
-from keyfold.engine.log import readers, retention, shared_streams
-from keyfold.engine.log.log_writer import LogWriter
-from keyfold.engine.log.readers import Use
+from keyfold.engine.log import shared_streams
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.lookups.registry import Lookups
-from keyfold.engine.query_start import micro_batches, restarting, settings_of
 from keyfold.engine.realtime import start as realtime
 from keyfold.engine.recovery import (
     bootstrap,
@@ -39,7 +28,6 @@ from keyfold.engine.recovery import (
     remote_home,
     stream_definition,
 )
-from keyfold.engine.recovery.history_topic import history_follower
 from keyfold.engine.recovery.query_failure import of_table
 from keyfold.engine.recovery.view_rebuild import align
 from keyfold.engine.savepoint import unfinished
@@ -53,7 +41,7 @@ from keyfold.engine.storage.processes import jvm_pid
 from keyfold.engine.storage.remote import SparkStorage
 from keyfold.errors import HomeLocked, RunError
 from keyfold.plan import tree
-from keyfold.plan.nodes import AppSpec, TableSpec
+from keyfold.plan.nodes import AppSpec
 from keyfold.plan.validate import arguments, latency
 from keyfold.settings import Settings, load
 from keyfold.views.contract import ViewStore
@@ -162,10 +150,11 @@ class _Start:
             tell("views")
             self._aligned(tables, store)
             tell("queries")
+            queries = AppQueries(handle, self.shared, self.lease, self.settings, self.stored, self.partitions)
             for stream in () if recorded else self.streams.values():
-                self._start_stream(handle, stream)
+                queries.start_stream(stream)
             for table in tables:
-                self._start_query(handle, table, changelog)
+                queries.start_table(table, changelog)
             if not recorded:
                 handle._started()
         except BaseException:
@@ -242,97 +231,6 @@ class _Start:
         if known is not None:
             return int(known["partitions"])
         return table.spec.partitions
-
-    def _start_stream(self, handle: Handle, stream: CompiledStream) -> None:
-        """Starts the query that records a stream in its log."""
-        name, kernel = stream.spec.name, session.kernel(self.spark)
-        home = self.place.stream_home(name)
-        log = TableLog(home.log_files)
-        writer = LogWriter(kernel, log, name, self.lease)
-        writer.sweep()
-        hook = BatchHook(
-            name,
-            home,
-            writer,
-            changes=True,
-            followers=[TablesThatRead(kernel, home.log_url)],
-            prune=lambda: self._prune(log, writer, stream.spec.history_ms, self.shared.uses_of(name)),
-        )
-        handle.hooks[name] = hook
-        begin = partial(micro_batches, self.spark, stream.name, stream.rows, hook, {}, self.spec.every_ms)
-        with of_table(self.spec.name, name, home):
-            handle.queries[name] = restarting(stream.name, [stream.spec], hook, begin)
-
-    def _start_query(self, handle: Handle, table: Compiled, changelog: bool) -> None:
-        name = table.spec.name
-        home = self.place.table(name)
-        home.sweep()
-        log, kernel = TableLog(home.log_files), session.kernel(self.spark)
-        writer = LogWriter(kernel, log, name, self.lease)
-        writer.sweep()
-        followers = self._followers(handle, table, log)
-        uses = readers.readers(self.spec, name)
-        read = bool(followers or uses or changelog)
-        hook = (RealTimeHook if table.realtime else TableHook)(
-            table.spec,
-            home,
-            table.view,
-            writer,
-            changes=read or table.spec.history_ms is not None,
-            followers=[*followers, *([TablesThatRead(kernel, home.log_url)] if uses else [])],
-            lag=self.settings.view_lag,
-            prune=lambda: (
-                None if changelog else self._prune(log, writer, table.spec.history_ms, uses, followers)
-            ),
-            clocks=table.clocks,
-        )
-        handle.hooks[name] = hook
-        for follower in followers:
-            handle.followers.append(follower)
-            follower.start()
-        settings = settings_of(self.spec, table, self.partitions[name])
-        with of_table(self.spec.name, name, home):
-            if isinstance(hook, RealTimeHook):
-                handle.queries[name] = realtime.start(self.spark, self.spec, table, hook, settings)
-                return
-            realtime.forget_first_batch(self.stored, name, home)
-            every, read_by = self._every(table.spec), tree.sources(table.spec.input)
-            begin = partial(micro_batches, self.spark, table.name, table.changes, hook, settings, every)
-            python = table.spec.process is not None
-            handle.queries[name] = restarting(table.name, read_by, hook, begin, python=python)
-
-    def _every(self, table: TableSpec) -> int | None:
-        """The time between batches of a table; one that reads logs of streams alone keeps their pace."""
-        direct = {s.name for s in tree.queried_sources(self.spec, table)} - set(self.shared.of(table))
-        return self.spec.every_ms if direct or tree.reads(table.input) else None
-
-    def _prune(
-        self,
-        log: TableLog,
-        writer: LogWriter,
-        history_ms: int | None,
-        uses: Sequence[Use],
-        followers: Sequence[Follower] = (),
-    ) -> None:
-        """Removes the batches of a log that everybody has read and whose history is over."""
-        positions = [follower.position for follower in followers]
-        positions += [readers.kept_after(self.place, use) for use in uses]
-        read_upto = min(positions, default=sys.maxsize)
-        history = None if history_ms is None else timedelta(milliseconds=history_ms)
-        retention.prune(log, read_upto, history, writer.newest)
-
-    def _followers(self, handle: Handle, table: Compiled, log: TableLog) -> list[Follower]:
-        """The view and the sinks of a table."""
-        found: list[Follower] = []
-        if self.settings.views != "none":
-            found.append(ViewFollower(log, handle.store, table.view))
-        newest = log.newest()
-        for number, connector in enumerate(() if table.realtime else table.spec.sinks):
-            home, begin = self.place.table(table.spec.name), -1 if newest is None else newest
-            found.append(sink_follower(self.spark, home, table, number, connector, begin))
-        if table.spec.history_topic is not None:
-            found.append(history_follower(self.spark, table, self.place, handle.store))
-        return found
 
 
 def _published(home: TableHome) -> int:

@@ -1,0 +1,145 @@
+"""Starts the queries of an app: each with its log, what follows the log, and what is pruned from it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from keyfold.engine import session
+from keyfold.engine.batch.hook import BatchHook, TableHook
+from keyfold.engine.batch.realtime_hook import RealTimeHook
+from keyfold.engine.compile.compiled import Compiled
+from keyfold.engine.compile.stream import CompiledStream
+from keyfold.engine.followers.follower import Follower
+from keyfold.engine.followers.sink import sink_follower
+from keyfold.engine.followers.tables_that_read import TablesThatRead
+from keyfold.engine.followers.view import ViewFollower
+from keyfold.engine.handle import Handle
+from keyfold.engine.log import readers, retention
+from keyfold.engine.log.log_writer import LogWriter
+from keyfold.engine.log.readers import Use
+from keyfold.engine.log.shared_streams import SharedStreams
+from keyfold.engine.log.table_log import TableLog
+from keyfold.engine.query_start import micro_batches, restarting, settings_of
+from keyfold.engine.realtime import start as realtime
+from keyfold.engine.recovery.history_topic import history_follower
+from keyfold.engine.recovery.query_failure import of_table
+from keyfold.engine.storage.lease import Lease
+from keyfold.plan import tree
+from keyfold.plan.nodes import TableSpec
+from keyfold.settings import Settings
+
+
+class AppQueries:
+    """The queries of one app, started one by one and put into its handle.
+
+    `stored`: the plan of earlier starts. `partitions`: of each table's state.
+    """
+
+    def __init__(
+        self,
+        handle: Handle,
+        shared: SharedStreams,
+        lease: Lease,
+        settings: Settings,
+        stored: dict[str, Any] | None,
+        partitions: Mapping[str, int],
+    ) -> None:
+        self.handle, self.spec, self.spark, self.place = handle, handle.spec, handle.spark, handle.home
+        self.shared, self.lease, self.settings = shared, lease, settings
+        self.stored, self.partitions = stored, partitions
+
+    def start_stream(self, stream: CompiledStream) -> None:
+        """Starts the query that records a stream in its log."""
+        name, kernel = stream.spec.name, session.kernel(self.spark)
+        home = self.place.stream_home(name)
+        log = TableLog(home.log_files)
+        writer = LogWriter(kernel, log, name, self.lease)
+        writer.sweep()
+        hook = BatchHook(
+            name,
+            home,
+            writer,
+            changes=True,
+            followers=[TablesThatRead(kernel, home.log_url)],
+            prune=lambda: self._prune(log, writer, stream.spec.history_ms, self.shared.uses_of(name)),
+        )
+        self.handle.hooks[name] = hook
+        begin = partial(micro_batches, self.spark, stream.name, stream.rows, hook, {}, self.spec.every_ms)
+        with of_table(self.spec.name, name, home):
+            self.handle.queries[name] = restarting(stream.name, [stream.spec], hook, begin)
+
+    def start_table(self, table: Compiled, changelog: bool) -> None:
+        """Starts the query of a table, and what follows its log. `changelog`: keep all changes."""
+        name = table.spec.name
+        home = self.place.table(name)
+        home.sweep()
+        log, kernel = TableLog(home.log_files), session.kernel(self.spark)
+        writer = LogWriter(kernel, log, name, self.lease)
+        writer.sweep()
+        followers = self._followers(table, log)
+        uses = readers.readers(self.spec, name)
+        read = bool(followers or uses or changelog)
+        hook = (RealTimeHook if table.realtime else TableHook)(
+            table.spec,
+            home,
+            table.view,
+            writer,
+            changes=read or table.spec.history_ms is not None,
+            followers=[*followers, *([TablesThatRead(kernel, home.log_url)] if uses else [])],
+            lag=self.settings.view_lag,
+            prune=lambda: (
+                None if changelog else self._prune(log, writer, table.spec.history_ms, uses, followers)
+            ),
+            clocks=table.clocks,
+        )
+        self.handle.hooks[name] = hook
+        for follower in followers:
+            self.handle.followers.append(follower)
+            follower.start()
+        settings = settings_of(self.spec, table, self.partitions[name])
+        with of_table(self.spec.name, name, home):
+            if isinstance(hook, RealTimeHook):
+                self.handle.queries[name] = realtime.start(self.spark, self.spec, table, hook, settings)
+                return
+            realtime.forget_first_batch(self.stored, name, home)
+            every, read_by = self._every(table.spec), tree.sources(table.spec.input)
+            begin = partial(micro_batches, self.spark, table.name, table.changes, hook, settings, every)
+            python = table.spec.process is not None
+            self.handle.queries[name] = restarting(table.name, read_by, hook, begin, python=python)
+
+    def _every(self, table: TableSpec) -> int | None:
+        """The time between batches of a table; one that reads logs of streams alone keeps their pace."""
+        direct = {s.name for s in tree.queried_sources(self.spec, table)} - set(self.shared.of(table))
+        return self.spec.every_ms if direct or tree.reads(table.input) else None
+
+    def _prune(
+        self,
+        log: TableLog,
+        writer: LogWriter,
+        history_ms: int | None,
+        uses: Sequence[Use],
+        followers: Sequence[Follower] = (),
+    ) -> None:
+        """Removes the batches of a log that everybody has read and whose history is over."""
+        positions = [follower.position for follower in followers]
+        positions += [readers.kept_after(self.place, use) for use in uses]
+        read_upto = min(positions, default=sys.maxsize)
+        history = None if history_ms is None else timedelta(milliseconds=history_ms)
+        retention.prune(log, read_upto, history, writer.newest)
+
+    def _followers(self, table: Compiled, log: TableLog) -> list[Follower]:
+        """The view and the sinks of a table."""
+        found: list[Follower] = []
+        if self.settings.views != "none":
+            found.append(ViewFollower(log, self.handle.store, table.view))
+        newest = log.newest()
+        for number, connector in enumerate(() if table.realtime else table.spec.sinks):
+            home, begin = self.place.table(table.spec.name), -1 if newest is None else newest
+            found.append(sink_follower(self.spark, home, table, number, connector, begin))
+        if table.spec.history_topic is not None:
+            found.append(history_follower(self.spark, table, self.place, self.handle.store))
+        return found
