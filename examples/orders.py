@@ -37,8 +37,6 @@ sent = app.stream(
     schema="id string, customer string, sku string, quantity int, at timestamp",
     time="at",
     late="10 minutes",
-    # Orders and payments are joined: files of both are read in step, and not orders by way of a log.
-    shared=False,
     help="one row per order; a row may be sent twice",
 )
 orders = sent.distinct("id", within="1 day")

@@ -10,7 +10,9 @@ from keyfold.plan.validate import tombstones
 def is_shared(spec: AppSpec, stream: Source) -> bool:
     """Whether a stream is parsed once for all its tables.
 
-    As declared; else if that saves work: two or more tables read it, and its rows have to be parsed.
+    As declared; else if that saves work: two or more tables read it, and its rows have to be parsed. A stream
+    whose event time a table compares with that of another stream is read directly: each log advances at its
+    own pace, and sources are read batch by batch in step.
     """
     asked = declared(stream)
     return _gains(spec, stream) if asked is None else asked
@@ -28,5 +30,7 @@ def _gains(spec: AppSpec, stream: Source) -> bool:
     readers = [table for table in spec.tables if stream in tree.queried_sources(spec, table)]
     if any(table.latency is not None for table in readers):
         # A log has rows when their batch is done.
+        return False
+    if stream.time is not None and any(len(tree.queried_sources(spec, table)) > 1 for table in readers):
         return False
     return len(readers) > 1 and formats.is_parsed(stream.connector.kind, stream.connector.format)

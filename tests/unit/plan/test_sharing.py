@@ -71,15 +71,50 @@ def test_what_need_not_be_parsed_is_read_directly() -> None:
         assert shared(declared(source, "one", "two", shared=True))
 
 
-def test_a_table_that_follows_another_as_of_event_time_reads_its_stream_too() -> None:
+def two_streams(time: str | None, **options: Any) -> tuple[kf.App, Any, Any]:
+    """Two streams of text, each of which has two tables of its own."""
     app = kf.App("shop")
     source = kf.files("data", format="json")
-    rows = app.stream("rows", source, schema="k string, at timestamp", time="at")
-    other = app.stream("other", source, schema="k string, at timestamp", time="at")
+    found = []
+    for name in ("rows", "other"):
+        stream = app.stream(name, source, schema="k string, at timestamp", time=time, **options)
+        for table in (f"{name}_one", f"{name}_two"):
+            stream.by("k").table(table, n="count(*)")
+        found.append(stream)
+    return app, *found
+
+
+def shared_streams_of(app: kf.App) -> list[bool]:
+    spec = app.spec()
+    return [sharing.is_shared(spec, stream) for stream in spec.streams]
+
+
+def test_streams_whose_event_times_meet_in_a_table_are_read_in_step() -> None:
+    assert shared_streams_of(two_streams("at")[0]) == [True, True]
+    joined, rows, other = two_streams("at")
+    rows.join(other, on="k", within="1 minute").by("k").table("both", n="count(*)")
+    assert shared_streams_of(joined) == [False, False]
+    united, rows, other = two_streams("at")
+    rows.union(other).by("k").table("both", n="count(*)")
+    assert shared_streams_of(united) == [False, False]
+    asked, rows, other = two_streams("at", shared=True)
+    rows.union(other).by("k").table("both", n="count(*)")
+    assert shared_streams_of(asked) == [True, True]
+    # Without event time no row is late, however far one stream is ahead.
+    timeless, rows, other = two_streams(None)
+    rows.union(other).by("k").table("both", n="count(*)")
+    assert shared_streams_of(timeless) == [True, True]
+
+
+def test_a_table_that_follows_another_as_of_event_time_reads_its_stream_too() -> None:
+    app, rows, other = two_streams("at")
     names = rows.by("k").latest().table("names", at="at")
     other.enrich(names, on="k", as_of="event").by("k").table("both", n="count(*)")
-    spec = app.spec()
-    assert [sharing.is_shared(spec, stream) for stream in spec.streams] == [True, False]
+    assert shared_streams_of(app) == [False, False]
+    arrival, rows, other = two_streams("at")
+    names = rows.by("k").latest().table("names", at="at")
+    other.enrich(names, on="k").by("k").table("both", n="count(*)")
+    assert shared_streams_of(arrival) == [True, True]
 
 
 def test_the_choice_of_the_first_start_stays(tmp_path: Path) -> None:
