@@ -1,4 +1,4 @@
-"""Runs an app on a home until a fault point of one of its batches, where this process and its JVM are killed."""
+"""Runs an app on a home up to a fault point of a batch, where this process and its JVM are killed."""
 
 from __future__ import annotations
 
