@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import errno
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from keyfold.errors import QueryFailed
+from keyfold.errors import QueryFailed, RunError
 from keyfold.fault_points import FaultPoint, handled_by
+from tests.conftest import missing
 from tests.storage.home_contract import POINTS, HomeContract, expected, rows, shop, write
 
 pytestmark = pytest.mark.jvm
@@ -40,3 +44,57 @@ class TestLocalHome(HomeContract):
         with shop(tmp_path / "in", reader=False).start(spark=spark, home=root) as handle:
             handle.drain()
             assert rows(handle, "sums", "region", "n", "ids") == expected(len(steps))
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own, in memory, which can be filled."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(place)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if mounted.returncode:
+        missing(f"a disk of its own: {mounted.stderr.strip()}")
+    yield place
+    # Spark keeps state stores, and with them some files, open for a while.
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def fill(ballast: Path) -> None:
+    """Takes all space that is left."""
+    with ballast.open("wb", buffering=0) as file:
+        for size in (1 << 20, 1 << 12):
+            with suppress(OSError):
+                while True:
+                    file.write(bytes(size))
+
+
+@pytest.mark.timeout(600)
+def test_a_disk_that_is_really_full_stops_the_app_which_goes_on_once_there_is_space(
+    spark: Any, small_disk: Path, tmp_path: Path
+) -> None:
+    steps = ("begun", "written", "published", "done")
+    ballast = small_disk / "ballast"
+    for number, step in enumerate(steps):
+        write(tmp_path / "in", number)
+
+        def full(point: FaultPoint, facts: dict[str, Any], step: str = step) -> None:
+            if POINTS[step](point, facts) and not ballast.exists():
+                fill(ballast)
+
+        app = shop(tmp_path / "in", reader=False)
+        with (
+            handled_by(full),
+            pytest.raises(RunError, match=r"(?i)no space left"),
+            app.start(spark=spark, home=small_disk / "home") as handle,
+        ):
+            handle.drain()
+        ballast.unlink()
+    with shop(tmp_path / "in", reader=False).start(spark=spark, home=small_disk / "home") as handle:
+        handle.drain()
+        assert rows(handle, "sums", "region", "n", "ids") == expected(len(steps))
+        assert rows(handle, "hours", "region", "n") == [(r, n) for r, n, _ in expected(len(steps))]

@@ -296,6 +296,17 @@ def test_a_disk_that_is_full_for_a_moment_costs_nothing(home: AppHome) -> None:
     lease.release()
 
 
+def test_a_lease_that_is_released_on_a_full_disk_can_be_taken_again(home: AppHome) -> None:
+    lease = Lease(home).take()
+    with handled_by(failing):
+        lease.release()
+    again = Lease(home).take()
+    assert again.epoch == 2
+    with pytest.raises(HomeLocked, match="this process already runs shop"):
+        Lease(home).take()
+    again.release()
+
+
 def test_a_home_whose_lease_cannot_be_written_is_unusable(home: AppHome) -> None:
     with handled_by(failing), pytest.raises(HomeUnusable, match="No space left on device"):
         Lease(home).take()

@@ -33,6 +33,8 @@ _RELIED_ON: Final = 2 / 3
 
 # Queries outlive a handle that nobody keeps, and so must the lease.
 _HELD: set[Lease] = set()
+# Leases, by directory and epoch, that this process released when it could not write that down.
+_RELEASED_UNWRITTEN: set[tuple[str, int]] = set()
 
 
 class Lease:
@@ -73,7 +75,7 @@ class Lease:
 
     def _try(self) -> bool:
         self._lost, last = None, self._files.newest()
-        if last is not None and not self._takeover.is_over(last):
+        if last is not None and not self._was_released_here(last) and not self._takeover.is_over(last):
             return False
         now = _clock()
         record = self._first_record(1 if last is None else last.epoch + 1)
@@ -86,6 +88,12 @@ class Lease:
             time.sleep(last.seconds_or(self._seconds))
             self._renew()
         return self._lost is None
+
+    def _was_released_here(self, last: LeaseFile) -> bool:
+        """Whether the last holder was this process, which released the lease on a disk that was full."""
+        place = (self._home.storage.uri("lease"), last.epoch)
+        record = last.record
+        return place in _RELEASED_UNWRITTEN and record is not None and record.python == identity(os.getpid())
 
     def _came_back(self, last: LeaseFile) -> bool:
         """Whether the last holder renewed its lease while this process began the next epoch."""
@@ -193,9 +201,11 @@ class Lease:
         with self._changing:
             if self._record is not None and not self._released.is_set():
                 self._released.set()
-                # A home that can't be written any more is taken over when this process is gone.
-                with suppress(OSError):
+                try:
                     self._files.write(replace(self._record, released=True))
+                except OSError:
+                    # Other processes take the home over once this one is gone.
+                    _RELEASED_UNWRITTEN.add((self._home.storage.uri("lease"), self._record.epoch))
             _HELD.discard(self)
 
 
