@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from keyfold.plan import formats, tree
-from keyfold.plan.nodes import AppSpec, Source
+from keyfold.plan.nodes import AppSpec, Source, TableSpec
 from keyfold.plan.validate import tombstones
 
 
@@ -31,6 +31,13 @@ def _gains(spec: AppSpec, stream: Source) -> bool:
     if any(table.latency is not None for table in readers):
         # A log has rows when their batch is done.
         return False
-    if stream.time is not None and any(len(tree.queried_sources(spec, table)) > 1 for table in readers):
+    if stream.time is not None and any(_has_other_times(spec, stream, table) for table in readers):
         return False
     return len(readers) > 1 and formats.is_parsed(stream.connector.kind, stream.connector.format)
+
+
+def _has_other_times(spec: AppSpec, stream: Source, table: TableSpec) -> bool:
+    """Whether a table reads another stream with event time beside this one."""
+    return any(
+        other.time is not None and other.name != stream.name for other in tree.queried_sources(spec, table)
+    )
