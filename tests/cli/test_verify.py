@@ -61,3 +61,18 @@ def test_a_view_that_was_altered_is_found_key_by_key_and_repaired(
     assert (sums["equal"], sums["repaired"], best["repaired"]) == (False, True, True)
     assert [row["n"] for row in cli("rows", "shop.sums", "--json").json] == [3, 3, 3]
     assert [row["x"] for row in cli("rows", "shop.best", "--json").json] == [0.1, 1.1, 2.1]
+    with closing(sqlite3.connect(tmp_path / ".keyfold" / "shop" / "views.db")) as view, view:
+        view.execute("UPDATE sums SET n = 7 WHERE k = 'a'")
+    assert cli("rebuild", "shop.py").code == 2
+    assert cli("rebuild", "shop.py", "sums", "--view", "--partial").code == 2
+    again = cli("rebuild", "shop.py", "sums", "minutes", "--view", "--json")
+    assert again.code == 0, again.err
+    assert (again.json["what"], again.json["keys"]) == ("rebuild", {"sums": 3, "minutes": 9})
+    assert [row["n"] for row in cli("rows", "shop.sums", "--json").json] == [3, 3, 3]
+    assert len(cli("rows", "shop.minutes", "--json").json) == 9
+    anew = cli("rebuild", "shop.py", "sums", "--json")
+    assert anew.code == 0, anew.err
+    assert anew.json["effects"] == {"sums": ["rows of orders from its log"]}
+    assert [row["n"] for row in cli("rows", "shop.sums", "--json").json] == [3, 3, 3]
+    assert cli("run", "shop.py", "--drain").code == 0
+    assert [row["n"] for row in cli("rows", "shop.sums", "--json").json] == [3, 3, 3]

@@ -22,6 +22,7 @@ from keyfold.cli.commands import (
     migrate,
     pattern,
     plan,
+    rebuild,
     rejected,
     rescale,
     reset,
@@ -97,6 +98,7 @@ state.app.command("delete")(state_put.delete)
 app.add_typer(state.app, name="state")
 app.command("plan")(plan.command)
 app.command("migrate")(migrate.command)
+app.command("rebuild")(rebuild.command)
 app.command("rescale")(rescale.command)
 app.command("forget")(forget.command)
 app.command("receipt")(forget.receipt)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from keyfold.plan.nodes import Connector, Node, Source, Union
+from keyfold.plan.nodes import Connector
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,3 @@ class InitialState:
 
 
 Initial: TypeAlias = InitialRows | InitialState
-
-
-def with_source(node: Node, source: Source) -> Node:
-    """The node on another source of the same name."""
-    if isinstance(node, Source):
-        return source if node.name == source.name else node
-    if isinstance(node, Union):
-        return replace(node, inputs=tuple(with_source(one, source) for one in node.inputs))
-    inner = [one.name for one in fields(node) if one.name in ("input", "left", "right")]
-    changed: dict[str, Any] = {name: with_source(getattr(node, name), source) for name in inner}
-    return replace(node, **changed)

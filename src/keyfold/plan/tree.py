@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields, replace
+from typing import Any
 
 from keyfold.plan.nodes import (
     AppSpec,
@@ -93,3 +95,14 @@ def name_of(node: Node) -> str:
     """The name of a stream; a derived stream has the names of its sources."""
     names = (n.name if isinstance(n, Source) else n.table for n in walk(node) if isinstance(n, LEAVES))
     return "+".join(dict.fromkeys(names))
+
+
+def with_source(node: Node, source: Source) -> Node:
+    """The node on another source of the same name."""
+    if isinstance(node, Source):
+        return source if node.name == source.name else node
+    if isinstance(node, Union):
+        return replace(node, inputs=tuple(with_source(one, source) for one in node.inputs))
+    inner = [one.name for one in fields(node) if one.name in ("input", "left", "right")]
+    changed: dict[str, Any] = {name: with_source(getattr(node, name), source) for name in inner}
+    return replace(node, **changed)

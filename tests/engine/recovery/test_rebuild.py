@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -9,12 +11,16 @@ from typing import Any
 import pytest
 
 import keyfold as kf
+from keyfold.engine.rebuild import plan_rebuild
 from keyfold.engine.savepoint import unfinished
 from keyfold.engine.savepoint.migrate import Migrated, migrate
+from keyfold.engine.storage import audit
 from keyfold.engine.storage.known_since import KnownSince
 from keyfold.engine.storage.layout import AppHome
+from keyfold.errors import BadOption
 from keyfold.fault_points import FaultPoint
-from keyfold.testing import drive
+from keyfold.testing import drive, shared_session
+from keyfold.views.stores import open_store
 from tests.engine.recovery.test_migrate import (
     NEW,
     OLD,
@@ -76,3 +82,76 @@ def test_another_filter_and_window_are_rebuilt_from_recorded_rows(tmp_path: Path
         check(d, OLD)
         d.push("orders", NEW)
         check(d, OLD + NEW)
+
+
+SCHEMA = "customer string, region string, amount int, t timestamp"
+
+
+def written(directory: Path, name: str, found: list[dict[str, Any]]) -> Path:
+    directory.mkdir(exist_ok=True)
+    (directory / name).write_text("".join(json.dumps(row) + "\n" for row in found))
+    return directory
+
+
+def of_files(live: Path, where: str = "amount >= 0", initial: Any = None) -> kf.App:
+    made = kf.App("shop")
+    orders = made.stream("orders", kf.files(live), SCHEMA, time="t")
+    kept = orders.where(where).by("customer")
+    kept.table("totals", n="count(*)", total="sum(amount)", initial=initial)
+    made.stream("fixed", kf.rows([{"id": 1}, {"id": 2}]), "id int").by("id").table("ids", n="count(*)")
+    return made
+
+
+def rebuilt(new: kf.App, home: Path, feeds: Path, *tables: str, **options: Any) -> dict[str, Any]:
+    plan = planned(new, home, feeds)
+    compiled = {one.spec.name: one for one in plan.tables}
+    options = {"origin": None, "partial": False, **options}
+    changes = [plan_rebuild(plan.spec, plan.stored, compiled[t], plan.place, **options) for t in tables]
+    pairs = [Migrated(compiled[change.table], change) for change in changes]
+    return migrate(plan.spark, plan.place, pairs, "why not", lambda _: None, plan.rebuild, "rebuild")
+
+
+def totals(place: AppHome) -> list[tuple[Any, ...]]:
+    with closing(open_store(place.views, read_only=True)) as store:
+        return sorted((row["customer"], row["n"], row["total"]) for row in store.scan("totals"))
+
+
+def test_a_table_is_rebuilt_from_its_source_and_its_initial_files_while_it_is_read(tmp_path: Path) -> None:
+    home, place = tmp_path / "home", AppHome(tmp_path / "home" / "shop")
+    live, history = tmp_path / "live", kf.files(written(tmp_path / "old", "a.json", OLD[:6]))
+    written(live, "1.json", OLD[6:])
+    before = of_files(live, initial=history)
+    with before.start(home=home, spark=shared_session()) as handle:
+        handle.drain()
+        written(live, "2.json", NEW[:6])
+        handle.drain()
+    whole = OLD + NEW[:6]
+    assert totals(place) == of(grouped(whole, "customer"), len, sum)
+    new, large = of_files(live, "amount > 3", history), [row for row in whole if row["amount"] > 3]
+    with killing(FaultPoint.MIGRATION_READY), pytest.raises(Killed):
+        rebuilt(new, home, tmp_path / "f1", "totals", "ids")
+    # Beside the old table nothing is seen of the new one.
+    assert totals(place) == of(grouped(whole, "customer"), len, sum)
+    # The first time it is reached is when the initial files are in place, beside.
+    with killing(FaultPoint.MIGRATION_RECORDED, 2), pytest.raises(Killed):
+        rebuilt(new, home, tmp_path / "f2", "totals", "ids")
+    assert totals(place) == of(grouped(whole, "customer"), len, sum)
+    with new.start(home=home, spark=shared_session()) as handle:
+        handle.drain()
+        assert totals(place) == of(grouped(large, "customer"), len, sum)
+        written(live, "3.json", NEW[6:])
+        handle.drain()
+        more = [row for row in OLD + NEW if row["amount"] > 3]
+        assert totals(place) == of(grouped(more, "customer"), len, sum)
+        assert [row["n"] for row in handle.table("ids").rows()] == [1, 1]
+    done = [one["what"] for one in audit.entries(place.storage)]
+    assert done == ["initial", "savepoint", "rebuild"]
+    (live / "1.json").unlink()
+    with pytest.raises(BadOption, match=r"shop\.totals can't be rebuilt whole") as refused:
+        rebuilt(new, home, tmp_path / "f3", "totals")
+    assert "orders: 1 of 3 files are gone" in str(refused.value.given)
+    with pytest.raises(BadOption, match="which is no longer declared"):
+        rebuilt(of_files(live), home, tmp_path / "f4", "totals")
+    rebuilt(new, home, tmp_path / "f5", "totals", partial=True)
+    rest = [row for row in OLD[:6] + NEW if row["amount"] > 3]
+    assert totals(place) == of(grouped(rest, "customer"), len, sum)

@@ -26,7 +26,7 @@ from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption, HomeUnusable
 from keyfold.plan import tree
 from keyfold.plan.describe.phrases import initial_words
-from keyfold.plan.initial import InitialRows, with_source
+from keyfold.plan.initial import InitialRows
 from keyfold.plan.nodes import Source, TableSpec
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def folded(
     facts = initial_files.facts(spark, files)
     if stream.name not in read:
         initial_files.refuse_overlap(spark, stream, facts.files)
-    alone = replace(table, input=with_source(table.input, files), initial=None)
+    alone = replace(table, input=tree.with_source(table.input, files), initial=None)
     beside.run(start, spark, place, shared.spec, alone, [files])
     record = _record(spark, place, table, initial, files, facts)
     _go_on_with_stream(place, table, shared)

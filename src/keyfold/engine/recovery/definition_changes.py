@@ -36,6 +36,10 @@ class TableChange:
     was: str | None = None
     rebuilt: str | None = None
     """Since when its streams have recorded rows, if it is to be rebuilt from them."""
+    sources: frozenset[str] = frozenset()
+    """The streams that a rebuild reads from their sources; the others are read from their logs."""
+    whole: bool = False
+    """Whether a rebuild has every row of the past."""
 
 
 def readers_of(spec: AppSpec, stored: Mapping[str, Any], table: str) -> Readers:

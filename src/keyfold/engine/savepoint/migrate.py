@@ -44,8 +44,9 @@ def migrate(
     why: str | None,
     tell: Tell,
     rebuild: Rebuild | None = None,
+    what: str = "migrate",
 ) -> dict[str, Any]:
-    """Migrates tables of a stopped app; returns the entry for the audit log.
+    """Migrates tables of a stopped app; returns the entry for the audit log, of which `what` is the name.
 
     What the app is now becomes a savepoint before anything is changed, which the entry names as `undo`.
     `rebuild` makes a table anew from recorded rows, beside the old one; see `engine/rebuild.py`.
@@ -61,7 +62,7 @@ def migrate(
                     recorded.append(_prepared(spark, place, stored, one, now, batches, tell))
                 else:
                     assert rebuild is not None
-                    tell(f"rebuilding {one.change.table} from recorded rows")
+                    tell(f"rebuilding {one.change.table}")
                     recorded.append(rebuild(one.compiled, one.change))
         except BaseException:
             place.storage.delete(migrating.WORK)
@@ -70,10 +71,10 @@ def migrate(
         reached(FaultPoint.MIGRATION_READY)
         names = ", ".join(batches)
         undo = captured(
-            place, f"{now:%Y%m%dT%H%M%S.%f}-before-migrate", (), f"before the migration of {names}", silent
+            place, f"{now:%Y%m%dT%H%M%S.%f}-before-{what}", (), f"before {what} of {names}", silent
         )
         entry = audit.entry(
-            "migrate",
+            what,
             why,
             tables=list(batches),
             batches=batches,

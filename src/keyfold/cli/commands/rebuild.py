@@ -1,0 +1,140 @@
+"""`keyfold rebuild APP.py TABLE...`: makes tables anew from their rows, or views from logs and state."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from keyfold.cli.options import AppFile, Home, Json
+from keyfold.cli.removal_dialog import Why
+
+if TYPE_CHECKING:
+    from keyfold.cli.app_loader import Loaded
+    from keyfold.engine.rebuild import Origin
+
+
+class From(StrEnum):
+    """Where the rows of a rebuilt table come from."""
+
+    RECORDED = "recorded"
+    SOURCE = "source"
+
+
+def command(
+    app: AppFile,
+    tables: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TABLE]...", help="Tables; with --view all by default.", show_default=False),
+    ] = None,
+    view: Annotated[
+        bool, typer.Option("--view", help="Only the views, from what logs and state have.")
+    ] = False,
+    origin: Annotated[
+        From | None,
+        typer.Option("--from", help="Where rows are read. Default: logs that keep them.", show_default=False),
+    ] = None,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Also if rows of the past are gone: what they gave is lost.")
+    ] = False,
+    why: Why = None,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Make tables anew from the rows of their streams, beside the old ones.
+
+    The app must be stopped; tables can be read all the time. The new table takes the place of the old one
+    when it has read all rows, after a savepoint. If it fails or is killed before, nothing is changed. With
+    --view state stays as it is, and only the views are made again.
+
+    Example: keyfold rebuild shop.py totals --why "two days were read with a wrong rate"
+    """
+    from keyfold.cli import output
+    from keyfold.cli.app_loader import load
+    from keyfold.errors import BadOption
+
+    if not view and not tables:
+        raise BadOption("rebuild needs the names of tables", given=app, hint="keyfold rebuild APP.py TABLE")
+    if view and (origin is not None or partial):
+        raise BadOption(
+            "--view reads logs and state, and no rows of streams", hint="leave --from and --partial out"
+        )
+    with output.only_results():
+        loaded = load(app)
+        if view:
+            entry = _views(loaded, tables or [], why, home)
+        else:
+            entry = _tables(loaded, tables or [], origin, partial, why, home)
+    if json:
+        output.json_document({"app": loaded.app.name, **entry})
+        return
+    keys = entry["keys"].items()
+    output.table(("table", "rows"), ((name, f"{count:,}") for name, count in keys), right=("rows",))
+    if not view:
+        print(f"to undo it: keyfold savepoint restore {entry['undo']}")
+
+
+def _tables(
+    loaded: Loaded, wanted: list[str], origin: From | None, partial: bool, why: str | None, home: str | None
+) -> dict[str, Any]:
+    from keyfold.cli import output
+    from keyfold.cli.app_plan import planned
+    from keyfold.engine.rebuild import plan_rebuild
+    from keyfold.engine.savepoint.capture import chosen
+    from keyfold.engine.savepoint.migrate import Migrated, migrate
+
+    with planned(loaded, home) as found:
+        names = chosen(found.spec.name, [one.spec.name for one in found.tables], wanted)
+        some = [one for one in found.tables if one.spec.name in names]
+        asked: Origin | None = None if origin is None else origin.value
+        changes = [
+            plan_rebuild(found.spec, found.stored, one, found.place, origin=asked, partial=partial)
+            for one in some
+        ]
+        for change in changes:
+            output.say(f"{change.table}: {'; '.join(change.effects)}")
+        pairs = [Migrated(one, change) for one, change in zip(some, changes, strict=True)]
+        return migrate(found.spark, found.place, pairs, why, output.say, found.rebuild, "rebuild")
+
+
+def _views(loaded: Loaded, wanted: list[str], why: str | None, home: str | None) -> dict[str, Any]:
+    from pathlib import Path
+    from tempfile import TemporaryDirectory
+
+    from keyfold.cli import output
+    from keyfold.cli.app_check import empty_feeds
+    from keyfold.cli.app_home import opened_place
+    from keyfold.cli.app_loader import for_workers
+    from keyfold.cli.spark_session import own_spark
+    from keyfold.engine.compile.table import compile_app
+    from keyfold.engine.recovery import definition_check, view_rebuild
+    from keyfold.engine.savepoint import unfinished
+    from keyfold.engine.savepoint.capture import chosen
+    from keyfold.engine.storage import audit
+    from keyfold.views.sqlite.store import SqliteStore
+
+    for_workers(loaded)
+    spec = loaded.app.spec()
+    names = chosen(spec.name, [table.name for table in spec.tables], wanted)
+    keys, batches = {}, {}
+    with opened_place(spec.name, home) as place, own_spark(home) as spark, unfinished.held(place):
+        with TemporaryDirectory(prefix="keyfold-rebuild-") as directory:
+            compiled = compile_app(spark, spec, empty_feeds(spec, Path(directory)), place)
+        store = SqliteStore(place.views, read_only=False)
+        try:
+            for one in (one for one in compiled if one.spec.name in names):
+                definition_check.check(spec, place.read_plan(), one, place)
+                batch = place.table(one.spec.name).committed()
+                if batch is None or (one.rebuilt is None and not wanted):
+                    why_not = "has no state yet" if batch is None else "has rows that are not in its state"
+                    output.say(f"{one.name} {why_not}: its view stays as it is")
+                    continue
+                output.say(f"rebuilding the view of {one.name}")
+                view_rebuild.rebuild(spark, store, one, place, batch)
+                keys[one.spec.name], batches[one.spec.name] = store.count(one.spec.name), batch
+        finally:
+            store.close()
+        entry = audit.entry("rebuild", why, views=list(keys), batches=batches, keys=keys)
+        audit.append(place.storage, entry)
+    return entry
