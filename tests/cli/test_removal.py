@@ -218,3 +218,32 @@ def test_a_view_that_is_damaged_says_what_to_do(tmp_path: Path, cli: Cli) -> Non
     assert "cannot read the views: file is not a database" in said.err
     assert "move views.db, views.db-wal and views.db-shm away" in said.err
     assert cli("status", "--home", tmp_path).code == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["forget", "shop.totals", "--yes", "-5"],
+        ["state", "delete", "shop.totals", "-5"],
+        ["state", "put", "{file}", "totals", "-5", "n_count=1"],
+        ["verify", "{file}"],
+    ],
+)
+def test_a_running_app_is_refused_before_spark_starts(tmp_path: Path, cli: Cli, words: list[str]) -> None:
+    """A negative number is a key here, and no option."""
+    file = tmp_path / "shop.py"
+    file.write_text(
+        "import keyfold as kf\napp = kf.App('shop')\n"
+        "app.stream('rows', kf.rows([]), schema='k int').by('k').table('totals', n='count(*)')\n"
+    )
+    place = AppHome(tmp_path / "home" / "shop")
+    place.path.mkdir(parents=True)
+    place.write_plan({"tables": {"totals": {}}})
+    lease = Lease(place).take()
+    try:
+        result = cli(*(word.format(file=file) for word in words), "--home", tmp_path / "home")
+    finally:
+        lease.release()
+    assert result.code == 1
+    assert f"process {os.getpid()} runs shop" in result.err
+    assert "starting Spark" not in result.err

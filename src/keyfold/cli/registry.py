@@ -37,6 +37,7 @@ from keyfold.cli.commands import (
     status,
     verify,
 )
+from keyfold.cli.key_command import KeyCommand
 
 app = typer.Typer(
     name="keyfold",
@@ -71,7 +72,7 @@ app.command("init")(init.command)
 app.command("run")(run.command)
 app.command("standby")(standby.command)
 app.add_typer(dev.app, name="dev")
-app.command("get", cls=get.KeyCommand)(get.command)
+app.command("get", cls=KeyCommand)(get.command)
 app.command("rows")(rows.command)
 app.command("demo")(demo.command)
 app.command("status")(status.command)
@@ -92,15 +93,15 @@ app.add_typer(savepoint.app, name="savepoint")
 app.add_typer(audit.app, name="audit")
 state.app.command("read")(state_read.read)
 state.app.command("diff")(state_read.diff)
-state.app.command("history")(state_read.history)
-state.app.command("put")(state_put.put)
-state.app.command("delete")(state_put.delete)
+state.app.command("history", cls=KeyCommand)(state_read.history)
+state.app.command("put", cls=KeyCommand)(state_put.put)
+state.app.command("delete", cls=KeyCommand)(state_put.delete)
 app.add_typer(state.app, name="state")
 app.command("plan")(plan.command)
 app.command("migrate")(migrate.command)
 app.command("rebuild")(rebuild.command)
 app.command("rescale")(rescale.command)
-app.command("forget")(forget.command)
+app.command("forget", cls=KeyCommand)(forget.command)
 app.command("receipt")(forget.receipt)
 app.command("verify")(verify.command)
 app.command("reset")(reset.command)

@@ -38,7 +38,7 @@ def command(
     with found(name, home) as (place, table):
         if not yes:
             ask(f"forget {', '.join(key)} of {place.path.name}.{table} for good, in savepoints too?")
-        with own_spark(home) as spark:
+        with own_spark(home, stopped=place) as spark:
             receipt = forget(spark, place, table, key, why, output.say)
     if json:
         output.json_document(receipt)

@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from typing import Annotated, Any, Final
+from typing import Annotated
 
 import typer
-from typer.core import TyperCommand
 
 from keyfold.cli.main import NoSuchKey
 from keyfold.cli.options import AtLeast, Home, Json, TableName, Wait, bound
-
-_NEGATIVE: Final = re.compile(r"-(?:[0-9.]+(?:e[+-]?[0-9]+)?|inf(?:inity)?)", re.IGNORECASE)
-_MARK: Final = "\0"
-
-
-class KeyCommand(TyperCommand):
-    """Parses negative numbers as parts of a key, not as options."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        for index, word in enumerate(args):
-            value_of_option = index > 0 and args[index - 1].startswith("--") and args[index - 1] != "--json"
-            if _NEGATIVE.fullmatch(word) and not value_of_option:
-                args[index] = _MARK + word
-        return super().parse_args(ctx, args)
 
 
 def command(
@@ -47,7 +31,7 @@ def command(
     from keyfold.cli.home_reader import opened
     from keyfold.cli.known_columns import say_known_since
 
-    parts = [part.removeprefix(_MARK) for part in key or ()]
+    parts = key or []
     with opened(name, home) as (_, table):
         row = table.get(*parts, at_least=bound(at_least, wait), wait=wait)
         if row is None:

@@ -63,7 +63,7 @@ def command(
             return
         assert partitions is not None
         require_possible(place, table, partitions)
-        with own_spark(home) as spark:
+        with own_spark(home, stopped=place) as spark:
             entry = rescale(spark, place, table, partitions, why, output.say)
     if json:
         output.json_document({"app": place.path.name, **entry})

@@ -41,7 +41,7 @@ def delete(name: TableName, key: KeyValues, why: Why = None, home: Home = None, 
 
     with (
         found(name, home) as (place, table),
-        own_spark(home) as spark,
+        own_spark(home, stopped=place) as spark,
         key_surgery.begun(spark, place, table, key, why, output.say, silent) as surgery,
     ):
         entry = key_surgery.delete(surgery)
@@ -82,7 +82,7 @@ def put(
         for_workers(loaded)
         spec = loaded.app.spec()
         chosen(spec.name, [one.name for one in spec.tables], [table])
-        with opened_place(spec.name, home) as place, own_spark(home) as spark:
+        with opened_place(spec.name, home) as place, own_spark(home, stopped=place) as spark:
             compiled = _compiled(spark, spec, table, place)
             key, columns = _split(words, len(next(t for t in spec.tables if t.name == table).keys))
             with key_surgery.begun(spark, place, table, key, why, output.say, silent) as surgery:

@@ -65,7 +65,11 @@ def _verified(
     from keyfold.views.sqlite.store import SqliteStore
 
     wanted = chosen(spec.name, [table.name for table in spec.tables], tables)
-    with opened_place(spec.name, home) as place, own_spark(home) as spark, unfinished.held(place):
+    with (
+        opened_place(spec.name, home) as place,
+        own_spark(home, stopped=place) as spark,
+        unfinished.held(place),
+    ):
         view = SqliteStore(place.views, read_only=False)
         try:
             with TemporaryDirectory(prefix="keyfold-verify-") as directory:
