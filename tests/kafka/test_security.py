@@ -1,9 +1,12 @@
-"""TLS, client certificates, PLAIN and SCRAM, for Spark's client and Python's; no secret in any file."""
+"""TLS, client certificates, PLAIN, SCRAM, OAuth, for Spark's client and Python's; no secret in any file."""
 
 from __future__ import annotations
 
 import json
 import logging
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,16 +14,20 @@ from typing import Any
 import pytest
 
 import keyfold as kf
+from keyfold.engine.jvm import jars
 from keyfold.engine.kafka import client, connector
 from keyfold.engine.kafka.broker import Broker
 from keyfold.engine.kafka.producer import ExactlyOnce
 from keyfold.errors import KeyfoldError, RunError
 from keyfold.settings import load
+from tests.kafka import token_server
 from tests.kafka.certificates import write_certificates
 from tests.kafka.cluster import FAST, Cluster
 
 SECRET = "pl4nted-s3cret"
 LOGIN = "org.apache.kafka.common.security"
+OAUTH = f"{LOGIN}.oauthbearer"
+ALLOWED = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +38,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def secured(place: Path) -> Iterator[Broker]:
+def tokens() -> Iterator[token_server.TokenServer]:
+    with token_server.serving("me", SECRET) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def secured(place: Path, tokens: token_server.TokenServer) -> Iterator[Broker]:
     """A broker with a listener for client certificates, and one for logins; both with TLS."""
     properties = {
         "ssl.keystore.type": "PEM",
@@ -39,7 +52,13 @@ def secured(place: Path) -> Iterator[Broker]:
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(place / "ca.pem"),
         "listener.name.certified.ssl.client.auth": "required",
-        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,OAUTHBEARER",
+        "listener.name.login.oauthbearer.sasl.jaas.config": f"{OAUTH}.OAuthBearerLoginModule required;",
+        "listener.name.login.oauthbearer.sasl.server.callback.handler.class": (
+            f"{OAUTH}.OAuthBearerValidatorCallbackHandler"
+        ),
+        "sasl.oauthbearer.jwks.endpoint.url": tokens.url,
+        "sasl.oauthbearer.expected.audience": token_server.AUDIENCE,
         "listener.name.login.scram-sha-256.sasl.jaas.config": f"{LOGIN}.scram.ScramLoginModule required;",
         "listener.name.login.plain.sasl.jaas.config": (
             f'{LOGIN}.plain.PlainLoginModule required user_me="{SECRET}";'
@@ -51,7 +70,7 @@ def secured(place: Path) -> Iterator[Broker]:
         listeners={"CERTIFIED": "SSL", "LOGIN": "SASL_SSL"},
         properties=properties,
         users={"me": SECRET},
-        java_options=FAST,
+        java_options=(*FAST, f"-D{ALLOWED}={tokens.url}"),
     ) as broker:
         cluster = Cluster(broker.address)
         cluster.create("orders")
@@ -93,6 +112,85 @@ def test_both_clients_log_in(spark: Any, secured: Broker, place: Path, way: str)
     writer = ExactlyOnce("orders", client.for_python(source), lambda: False, f"login {way}")
     assert writer.ready(20) is None
     writer.write(1, lambda: [(b"k", b"c", [])])
+
+
+def oauth(place: Path, tokens: token_server.TokenServer, secret: str = SECRET) -> dict[str, str]:
+    return {
+        "security.protocol": "SASL_SSL",
+        "ssl.ca.location": str(place / "ca.pem"),
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.token.endpoint.url": tokens.url,
+        "sasl.oauthbearer.client.id": "me",
+        "sasl.oauthbearer.client.secret": secret,
+    }
+
+
+APP = """
+import keyfold as kf
+
+app = kf.App("oauth")
+orders = app.stream("orders", kf.kafka("{address}", topic="orders", format="text"))
+totals = orders.where("value = 'a'").by("value").table("totals", n="count(*)")
+totals.to(kf.kafka("{address}", topic="oauth-totals"))
+"""
+
+
+@pytest.mark.jvm
+def test_an_app_logs_in_with_oauth_and_shows_no_secret(
+    secured: Broker, place: Path, tokens: token_server.TokenServer, tmp_path: Path
+) -> None:
+    Cluster(secured.address).create("oauth-totals")
+    app, home = tmp_path / "shop.py", tmp_path / "home"
+    app.write_text(APP.format(address=secured.address_of("LOGIN")))
+    on_class_path = jars.fetched("the connector", jars.listed(connector.JARS), load())
+    spark = {
+        "spark.driver.extraClassPath": ":".join(map(str, on_class_path)),
+        # Kafka's Java client asks for tokens only where a system property allows it.
+        "spark.driver.extraJavaOptions": f"-D{ALLOWED}={tokens.url}",
+    }
+    outputs = []
+    for secret in (SECRET, f"{SECRET}-wrong"):
+        given = {"KEYFOLD_KAFKA": oauth(place, tokens, secret), "KEYFOLD_SPARK": spark}
+        done = subprocess.run(
+            [sys.executable, "-m", "keyfold", "run", str(app), "--home", str(home), "--drain"],
+            env={**os.environ, **{name: json.dumps(value) for name, value in given.items()}},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        outputs += [done.stdout, done.stderr]
+        assert done.returncode == (0 if secret == SECRET else 1), done.stderr
+    [message] = Cluster(secured.address).consume("oauth-totals")
+    assert json.loads(message.value())["n"] == 1
+    assert tokens.issued >= 2, "both clients asked for tokens"
+    assert [text for text in outputs if SECRET in text] == []
+    files = [file for file in home.rglob("*") if file.is_file()]
+    assert any(file.name == "app.json" for file in files)
+    assert [file for file in files if SECRET.encode() in file.read_bytes()] == []
+
+
+@pytest.mark.jvm
+def test_oauth_with_two_copies_of_the_connector_is_refused_with_what_to_do(
+    spark: Any, secured: Broker, place: Path, tokens: token_server.TokenServer, tmp_path: Path
+) -> None:
+    app = kf.App("twice")
+    source = kf.kafka(secured.address_of("LOGIN"), topic="orders", format="text")
+    app.stream("orders", source).by("value").table("totals", n="count(*)")
+    with pytest.raises(RunError, match=r"(?s)OAuth needs.*extraClassPath.*spark-sql-kafka") as error:
+        app.start(spark=spark, home=tmp_path, kafka=oauth(place, tokens))
+    assert SECRET not in str(error.value)
+
+
+def test_a_sink_s_login_that_oauth_refuses_is_an_error_without_the_secret(
+    secured: Broker, place: Path, tokens: token_server.TokenServer
+) -> None:
+    source = kf.kafka(secured.address_of("LOGIN"), topic="orders")
+    with client.using(oauth(place, tokens, f"{SECRET}-wrong")):
+        writer = ExactlyOnce("orders", client.for_python(source), lambda: False, "refused by OAuth")
+    with pytest.raises(RunError) as error:
+        writer.ready(5)
+    assert SECRET not in str(error.value)
 
 
 def test_a_login_that_is_refused_is_an_error_without_the_password(secured: Broker, place: Path) -> None:

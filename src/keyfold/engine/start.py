@@ -99,6 +99,7 @@ def start(
         with process.reporting_java_end(spec.name):
             lease.holds_jvm(jvm_pid(own.sparkContext._gateway))
             if kafka_connector.read(spec, feeds or {}):
+                kafka_connector.check_login(own, spec, wanted)
                 kafka_connector.load(own, wanted)
             with client.using(wanted.kafka):
                 begin(start, own, spec, place, feeds or {}, tell, views=wanted.views == "sqlite")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from keyfold.engine.jvm import jars
+from keyfold.engine.kafka import client
 from keyfold.errors import RunError
 from keyfold.plan.nodes import AppSpec
 from keyfold.settings import Settings
@@ -42,6 +43,35 @@ def use(spark: Any) -> None:
             + ", ".join(jar.module for jar in jars.listed(JARS)),
         )
     spark._jvm.java.lang.Thread.currentThread().setContextClassLoader(_class_loader(spark))
+
+
+def check_login(spark: Any, spec: AppSpec, settings: Settings) -> None:
+    """Refuses OAuth where Spark's driver and its tasks, in one JVM, have the connector twice.
+
+    Java knows one factory of OAuth's logins for the whole JVM, that of the copy which came first; logins of
+    the other one then fail, after a minute of retries in each task.
+    """
+    with client.using(settings.kafka):
+        found = [client.for_spark(s.connector) for s in spec.streams if s.connector.kind == "kafka"]
+    oauth = any(options.get("kafka.sasl.mechanism", "").upper() == "OAUTHBEARER" for options in found)
+    if not oauth or not spark.sparkContext.master.startswith("local") or _shared(spark):
+        return
+    paths = ":".join(str(jar) for jar in jars.fetched("Kafka's connector", jars.listed(JARS), settings))
+    raise RunError(
+        "OAuth needs Kafka's connector on the class path of Spark's driver, where the master is local",
+        app=spec.name,
+        given=f"master={spark.sparkContext.master}, sasl.mechanism=OAUTHBEARER",
+        hint=f"""start with KEYFOLD_SPARK='{{"spark.driver.extraClassPath": "{paths}"}}'""",
+    )
+
+
+def _shared(spark: Any) -> bool:
+    """Whether the connector is on the class path of the whole JVM."""
+    try:
+        spark._jvm.java.lang.ClassLoader.getSystemClassLoader().loadClass(_SOURCE)
+    except Exception:
+        return False
+    return True
 
 
 def condition(settings: Settings) -> str:
