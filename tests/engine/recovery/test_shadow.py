@@ -11,10 +11,15 @@ import pytest
 
 import keyfold as kf
 from keyfold.cli import shadow_report
+from keyfold.engine.log.compaction import Compaction
+from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.shadow.run import Shadow
+from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.lease import Lease
 from keyfold.errors import BadOption, QueryFailed
 from keyfold.testing import drive
 from tests.engine.recovery.test_migrate import planned, rows
+from tests.process.test_process import Total
 
 pytestmark = pytest.mark.jvm
 
@@ -180,3 +185,25 @@ def _shadows(*found: Shadow) -> shadow_report.Shadows:
     made = shadow_report.Shadows()
     made.done += found
     return made
+
+
+def test_merged_batches_and_processors_run_again_too(tmp_path: Path) -> None:
+    made = kf.App("shop")
+    plain = made.stream("plain", kf.rows([]), "k string, n bigint", history="7 days")
+    plain.by("k").table("sums", n="sum(n)")
+    plain.by("k").process("totals", Total, output="k string, total bigint, _op string")
+    with drive(made, home=tmp_path / "home") as d:
+        for number in range(15):
+            d.push("plain", [{"k": "abc"[number % 3], "n": number}])
+    place = AppHome(tmp_path / "home" / "shop")
+    lease = Lease(place).take()
+    assert list(Compaction(TableLog(place.stream_home("plain").log_files), lease).run())
+    lease.release()
+    with pytest.raises(BadOption) as error:
+        shadowed(made, tmp_path / "home", tmp_path / "14", 14, "sums")
+    # Spark retains the last states; before them only the first row will do.
+    assert "--shadow 10, or fewer; or all of them, --shadow 15" in str(error.value)
+    for number in (15, 2):
+        found = shadowed(made, tmp_path / "home", tmp_path / str(number), number, "sums", "totals")
+        assert [one.rows.rows for one in found] == [[], []]
+        assert [one.rows.compared for one in found] == [min(number, 3)] * 2

@@ -180,16 +180,17 @@ class _Search:
             )
 
     def _refuse_old_state(self, states: Sequence[int], known: Mapping[int, Positions]) -> None:
-        most = 0
+        hints = []
         if states:
             read = known[min(states)]
             most = max(sum(m.batch > read[s] for m in found) for s, found in self.recorded.items())
+            hints += [f"--shadow {most}, or fewer"] if most else []
+        if all(upto < 0 for upto in self.pruned.values()):
+            hints.append(f"or all of them, --shadow {max(map(len, self.recorded.values()))}")
         raise BadOption(
             f"the state that {self.compiled.name} had before these batches is no longer there",
-            given=f"its batches {min(states)} to {max(states)} are retained"
-            if states
-            else "none is retained",
-            hint=f"--shadow {most}, or fewer" if most else "let the app run first",
+            given=f"states of batches {min(states)} to {max(states)} are" if states else "none is retained",
+            hint="; ".join(hints) or _LET_RUN,
         )
 
 
