@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from keyfold.engine.recovery import table_removal
 from keyfold.engine.savepoint import forgetting, receipts, unfinished
 from keyfold.engine.savepoint.erasure_staging import Erased, ErasureStaging
+from keyfold.engine.savepoint.failure import failed
 from keyfold.engine.savepoint.key_erasure import key_of, require_no_join
 from keyfold.engine.savepoint.savepoints import Savepoints
 from keyfold.engine.savepoint.state_reading import state_of
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome
-from keyfold.errors import BadOption, KeyfoldError, RunError
+from keyfold.errors import BadOption, KeyfoldError
 from keyfold.fault_points import FaultPoint, reached
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def forget(
         except BaseException as error:
             place.storage.delete(forgetting.STAGE)
             if isinstance(error, Exception) and not isinstance(error, KeyfoldError):
-                raise _failed(place, table, error) from error
+                raise failed(f"the key can't be erased from {place.path.name}.{table}", error) from error
             raise
         receipt, entry = _receipt(work, erased, readers, why)
         batch = erased["home"].batch
@@ -65,16 +66,6 @@ def forget(
         reached(FaultPoint.FORGET_RECORDED)
         forgetting.finish(place)
         return receipt
-
-
-def _failed(place: AppHome, table: str, error: Exception) -> RunError:
-    from keyfold.engine.spark_errors import plain
-
-    return RunError(
-        f"the key can't be erased from {place.path.name}.{table}; nothing was changed",
-        given=plain(str(error)).splitlines()[0][:300],
-        hint="spark.log has more",
-    )
 
 
 def source_columns(place: AppHome, table: str, values: Sequence[str]) -> dict[str, str] | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from keyfold.engine.recovery.state_parts import StatePart
 from keyfold.engine.savepoint import rewriting, unfinished
 from keyfold.engine.savepoint.capture import Progress, captured
+from keyfold.engine.savepoint.failure import failed
 from keyfold.engine.savepoint.join_state import require_rewritable
 from keyfold.engine.savepoint.key_changes import KeyChanges, Row
 from keyfold.engine.savepoint.key_erasure import KeyErasure, TableKey, key_of
@@ -19,7 +20,7 @@ from keyfold.engine.savepoint.rewriting import Rewritten, Transform
 from keyfold.engine.savepoint.state_reading import StateOf, state_of
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome
-from keyfold.errors import KeyfoldError, QueryError, RunError
+from keyfold.errors import KeyfoldError, QueryError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,7 +85,7 @@ class Surgery:
         except BaseException as error:
             rewriting.discard(self.place)
             if isinstance(error, Exception) and not isinstance(error, KeyfoldError):
-                raise self._failed(what, error) from error
+                raise failed(f"{what} of {self.place.path.name}.{self.table} failed", error) from error
             raise
         entry = audit.entry(
             what,
@@ -98,15 +99,6 @@ class Surgery:
         )
         rewriting.switch(self.place, entry, [self.table])
         return entry
-
-    def _failed(self, what: str, error: Exception) -> RunError:
-        from keyfold.engine.spark_errors import plain
-
-        return RunError(
-            f"{what} of {self.place.path.name}.{self.table} failed; nothing was changed",
-            given=plain(str(error)).splitlines()[0][:300],
-            hint="spark.log has more",
-        )
 
 
 @contextmanager

@@ -13,11 +13,12 @@ from keyfold.engine.recovery import definition_check
 from keyfold.engine.recovery.definition_changes import TableChange
 from keyfold.engine.savepoint import migrated_state, migrated_view, migrating, unfinished
 from keyfold.engine.savepoint.capture import captured, silent
+from keyfold.engine.savepoint.failure import failed
 from keyfold.engine.savepoint.followed import require_followed
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.known_since import KnownSince
 from keyfold.engine.storage.layout import AppHome
-from keyfold.errors import BadOption
+from keyfold.errors import BadOption, KeyfoldError
 from keyfold.fault_points import FaultPoint, reached
 
 if TYPE_CHECKING:
@@ -64,8 +65,10 @@ def migrate(
                     assert rebuild is not None
                     tell(f"rebuilding {one.change.table}")
                     recorded.append(rebuild(one.compiled, one.change))
-        except BaseException:
+        except BaseException as error:
             place.storage.delete(migrating.WORK)
+            if isinstance(error, Exception) and not isinstance(error, KeyfoldError):
+                raise failed(f"the migration of {place.path.name} failed", error) from error
             raise
         tell("making a savepoint")
         reached(FaultPoint.MIGRATION_READY)

@@ -10,6 +10,7 @@ from keyfold.engine.recovery import state_digest
 from keyfold.engine.recovery.state_digest import FamilyDigest
 from keyfold.engine.savepoint import rescaling, unfinished
 from keyfold.engine.savepoint.checkpoint_copy import copied_checkpoint
+from keyfold.engine.savepoint.failure import failed
 from keyfold.engine.savepoint.join_state import require_rewritable
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome
@@ -45,7 +46,7 @@ def rescale(
         except BaseException as error:
             place.storage.delete(rescaling.WORK)
             if isinstance(error, Exception) and not isinstance(error, RunError):
-                raise _failed(place, table, error) from error
+                raise failed(f"Spark can't change the number of partitions of {name}", error) from error
             raise
         facts = {"tables": [table], "batches": {table: batch}, "partitions": [before, partitions]}
         entry = audit.entry("rescale", why, **facts, rows=sum(one.rows for one in new))
@@ -105,13 +106,3 @@ def _compare(place: AppHome, table: str, old: list[FamilyDigest], new: list[Fami
             given="\n".join(f"{one.family}: {one.rows} rows, checksum {one.checksum}" for one in changed),
             hint="keep the number of partitions; this is a defect, please report it",
         )
-
-
-def _failed(place: AppHome, table: str, error: Exception) -> RunError:
-    from keyfold.engine.spark_errors import plain
-
-    return RunError(
-        f"Spark can't change the number of partitions of {place.path.name}.{table}; nothing was changed",
-        given=plain(str(error)).splitlines()[0][:300],
-        hint="spark.log has more",
-    )
