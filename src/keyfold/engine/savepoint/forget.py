@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.recovery import table_removal
-from keyfold.engine.savepoint import forgetting, receipts, unfinished
+from keyfold.engine.savepoint import forgetting, leftovers, receipts, unfinished
 from keyfold.engine.savepoint.erasure_staging import Erased, ErasureStaging
 from keyfold.engine.savepoint.failure import failed
 from keyfold.engine.savepoint.key_erasure import key_of, require_no_join
@@ -53,7 +53,7 @@ def forget(
                     hint=f"keyfold state read {place.path.name}.{table} shows what its state has",
                 )
         except BaseException as error:
-            place.storage.delete(forgetting.STAGE)
+            leftovers.discard(place, forgetting.STAGE)
             if isinstance(error, Exception) and not isinstance(error, KeyfoldError):
                 raise failed(f"the key can't be erased from {place.path.name}.{table}", error) from error
             raise

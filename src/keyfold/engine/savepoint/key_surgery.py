@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.recovery.state_parts import StatePart
-from keyfold.engine.savepoint import rewriting, unfinished
+from keyfold.engine.savepoint import leftovers, rewriting, unfinished
 from keyfold.engine.savepoint.capture import Progress, captured
 from keyfold.engine.savepoint.failure import failed
 from keyfold.engine.savepoint.join_state import require_rewritable
@@ -83,7 +83,7 @@ class Surgery:
                 self.place.storage.below(f"{rewriting.work(self.table)}/log"), rows_now(made)
             )
         except BaseException as error:
-            rewriting.discard(self.place)
+            leftovers.discard(self.place, rewriting.WORK)
             if isinstance(error, Exception) and not isinstance(error, KeyfoldError):
                 raise failed(f"{what} of {self.place.path.name}.{self.table} failed", error) from error
             raise

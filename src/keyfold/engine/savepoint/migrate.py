@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.recovery import definition_check
 from keyfold.engine.recovery.definition_changes import TableChange
-from keyfold.engine.savepoint import migrated_state, migrated_view, migrating, unfinished
+from keyfold.engine.savepoint import leftovers, migrated_state, migrated_view, migrating, unfinished
 from keyfold.engine.savepoint.capture import captured, silent
 from keyfold.engine.savepoint.failure import failed
 from keyfold.engine.savepoint.followed import require_followed
@@ -66,7 +66,7 @@ def migrate(
                     tell(f"rebuilding {one.change.table}")
                     recorded.append(rebuild(one.compiled, one.change))
         except BaseException as error:
-            place.storage.delete(migrating.WORK)
+            leftovers.discard(place, migrating.WORK)
             if isinstance(error, Exception) and not isinstance(error, KeyfoldError):
                 raise failed(f"the migration of {place.path.name} failed", error) from error
             raise

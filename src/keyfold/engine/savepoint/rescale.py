@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.recovery import state_digest
 from keyfold.engine.recovery.state_digest import FamilyDigest
-from keyfold.engine.savepoint import rescaling, unfinished
+from keyfold.engine.savepoint import leftovers, rescaling, unfinished
 from keyfold.engine.savepoint.checkpoint_copy import copied_checkpoint
 from keyfold.engine.savepoint.failure import failed
 from keyfold.engine.savepoint.join_state import require_rewritable
@@ -44,7 +44,7 @@ def rescale(
             new = state_digest.digest(spark, copy.storage, batch + 1)
             _compare(place, table, old, new)
         except BaseException as error:
-            place.storage.delete(rescaling.WORK)
+            leftovers.discard(place, rescaling.WORK)
             if isinstance(error, Exception) and not isinstance(error, RunError):
                 raise failed(f"Spark can't change the number of partitions of {name}", error) from error
             raise

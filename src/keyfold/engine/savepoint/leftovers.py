@@ -1,0 +1,17 @@
+"""Removes what a command that was interrupted or failed has written beside the files of a home."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from keyfold.engine.storage.layout import AppHome
+
+
+def discard(place: AppHome, directory: str) -> None:
+    """Removes a directory that nothing depends on, as far as that is possible now.
+
+    Tasks of Spark that are not told yet may still write into it. What is left goes with the next command, and
+    must not take the place of the error, or of the Ctrl-C, that led here.
+    """
+    with suppress(OSError):
+        place.storage.delete(directory)
