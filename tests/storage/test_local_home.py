@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 
 from keyfold.errors import QueryFailed, RunError
 from keyfold.fault_points import FaultPoint, handled_by
-from tests.conftest import missing
+from tests.disks import small_disk
 from tests.storage.home_contract import POINTS, HomeContract, expected, rows, shop, write
 
 pytestmark = pytest.mark.jvm
@@ -47,21 +46,10 @@ class TestLocalHome(HomeContract):
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own, in memory, which can be filled."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(place)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if mounted.returncode:
-        missing(f"a disk of its own: {mounted.stderr.strip()}")
-    yield place
-    # Spark keeps state stores, and with them some files, open for a while.
-    subprocess.run(["umount", "--lazy", str(place)], check=True)
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A small disk of its own."""
+    with small_disk(tmp_path / "disk", "64m") as place:
+        yield place
 
 
 def fill(ballast: Path) -> None:
@@ -74,11 +62,12 @@ def fill(ballast: Path) -> None:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.mount
 def test_a_disk_that_is_really_full_stops_the_app_which_goes_on_once_there_is_space(
-    spark: Any, small_disk: Path, tmp_path: Path
+    spark: Any, disk: Path, tmp_path: Path
 ) -> None:
     steps = ("begun", "written", "published", "done")
-    ballast = small_disk / "ballast"
+    ballast = disk / "ballast"
     for number, step in enumerate(steps):
         write(tmp_path / "in", number)
 
@@ -90,11 +79,11 @@ def test_a_disk_that_is_really_full_stops_the_app_which_goes_on_once_there_is_sp
         with (
             handled_by(full),
             pytest.raises(RunError, match=r"(?i)no space left"),
-            app.start(spark=spark, home=small_disk / "home") as handle,
+            app.start(spark=spark, home=disk / "home") as handle,
         ):
             handle.drain()
         ballast.unlink()
-    with shop(tmp_path / "in", reader=False).start(spark=spark, home=small_disk / "home") as handle:
+    with shop(tmp_path / "in", reader=False).start(spark=spark, home=disk / "home") as handle:
         handle.drain()
         assert rows(handle, "sums", "region", "n", "ids") == expected(len(steps))
         assert rows(handle, "hours", "region", "n") == [(r, n) for r, n, _ in expected(len(steps))]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,10 +13,10 @@ from keyfold.engine.savepoint.savepoints import Savepoints
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import KeyfoldError
 from keyfold.testing import drive
-from tests.conftest import missing
+from tests.disks import small_disk
 from tests.engine.recovery.test_rewrite_kills import Act, app, files, migrated, of_state, rescaled
 
-pytestmark = pytest.mark.jvm
+pytestmark = [pytest.mark.jvm, pytest.mark.mount]
 
 COMMANDS: dict[str, Act] = {
     "savepoint create": lambda home: create.create(AppHome(home / "shop"), "first"),
@@ -29,15 +28,8 @@ COMMANDS: dict[str, Act] = {
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A small disk of its own."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mounted = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(place)]
-    if subprocess.run(mounted, capture_output=True, check=False).returncode:
-        missing("the right to mount a tmpfs")
-    try:
+    with small_disk(tmp_path / "disk", "4m") as place:
         yield place
-    finally:
-        subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
 def filled(disk: Path, left: int) -> Path:
