@@ -74,3 +74,18 @@ def test_lookups_count_too(tmp_path):
     orders = app.stream("orders", kf.rows([{"k": "a"}]), schema="k string")
     orders.enrich(names, on="k").by("name").table("totals", n="count(*)")
     assert not short_run.drains_little(app.spec())
+
+
+def test_what_tables_begin_with_counts_too(tmp_path):
+    large = sized(tmp_path / "old.csv", short_run.MOST_BYTES + 1)
+    small = sized(tmp_path / "new.csv", 1)
+
+    def begun_with(initial):
+        app = kf.App("shop")
+        orders = app.stream("orders", kf.rows([{"k": "a"}]), schema="k string")
+        orders.by("k").table("totals", n="count(*)", initial=initial)
+        return app.spec()
+
+    assert short_run.drains_little(begun_with(kf.files(str(small), format="csv")))
+    assert not short_run.drains_little(begun_with(kf.files(str(large), format="csv")))
+    assert not short_run.drains_little(begun_with(kf.savepoint("before")))

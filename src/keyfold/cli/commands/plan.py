@@ -34,7 +34,9 @@ def command(
             show_default=False,
         ),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=0, help="With --shadow: show so many rows.")] = 20,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=0, help="With --shadow: show so many rows.")
+    ] = 20,
     home: Home = None,
     json: Json = False,
 ) -> None:

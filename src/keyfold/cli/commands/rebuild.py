@@ -33,7 +33,12 @@ def command(
     ] = False,
     origin: Annotated[
         From | None,
-        typer.Option("--from", help="Where rows are read. Default: logs that keep them.", show_default=False),
+        typer.Option(
+            "--from",
+            metavar="recorded|source",
+            help="Where rows are read. Default: logs that keep them.",
+            show_default=False,
+        ),
     ] = None,
     partial: Annotated[
         bool, typer.Option("--partial", help="Also if rows of the past are gone: what they gave is lost.")

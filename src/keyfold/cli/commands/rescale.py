@@ -26,7 +26,11 @@ def command(
     cores: Annotated[
         int | None,
         typer.Option(
-            "--cores", min=1, help="For --plan. Default: those of this machine.", show_default=False
+            "--cores",
+            metavar="N",
+            min=1,
+            help="For --plan. Default: those of this machine.",
+            show_default=False,
         ),
     ] = None,
     why: Why = None,

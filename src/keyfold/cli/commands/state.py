@@ -25,7 +25,9 @@ def _group() -> None:
 @app.command()
 def size(
     name: TableName,
-    keys: Annotated[int, typer.Option("--keys", min=0, help="How many of the largest keys to show.")] = 10,
+    keys: Annotated[
+        int, typer.Option("--keys", metavar="N", min=0, help="How many of the largest keys to show.")
+    ] = 10,
     partitions: Annotated[
         list[int] | None,
         typer.Option(

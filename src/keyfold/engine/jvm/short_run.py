@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from keyfold.plan import tree
+from keyfold.plan.initial import InitialState
 from keyfold.plan.nodes import AppSpec, Connector
 
 FIRST_TIER: Final = "-XX:TieredStopAtLevel=1"
@@ -24,6 +25,11 @@ def drains_little(spec: AppSpec) -> bool:
     """Whether all input of an app is in a few small local files, or in its declaration."""
     connectors = [stream.connector for stream in spec.streams]
     connectors += [lookup.connector for lookup in tree.app_lookups(spec)]
+    for table in spec.tables:
+        if isinstance(table.initial, InitialState):
+            return False
+        if table.initial is not None:
+            connectors.append(table.initial.connector)
     return all(map(_bounded, connectors)) and is_small(one.path for one in connectors if one.path)
 
 
