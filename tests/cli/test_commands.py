@@ -98,8 +98,8 @@ def test_status_tells_a_stopped_app_from_a_running_one(tmp_path: Path, cli: Cli)
     since = {"mean": AT.isoformat(), "top": {"at": AT.isoformat(), "batch": 1234}}
     place.write_plan({"tables": {"totals": {"since": since}}})
     said = cli("status", "--home", tmp_path).out
-    assert "totals.mean knows of rows since 2026-01-01T12:00:00Z\n" in said
-    assert "totals.top knows of rows since 2026-01-01T12:00:00Z, those after batch 1,234\n" in said
+    assert "totals.mean covers rows since 2026-01-01T12:00:00Z\n" in said
+    assert "totals.top covers rows since 2026-01-01T12:00:00Z, after batch 1,234\n" in said
     (status,) = cli("status", "--home", tmp_path, "--json").json
     assert status["tables"]["totals"]["since"] == {
         "mean": {"at": AT.isoformat(), "batch": None},

@@ -1,4 +1,4 @@
-"""Columns that a migration added: commands that show them say since when they know of rows."""
+"""Columns that a migration added: commands that show them say since when they cover rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from keyfold.engine.storage.layout import AppHome
 from tests.cli.conftest import AT, ROWS, TOTALS, Cli, make_app
 
-SAID = "revenue knows of rows since 2026-01-01T12:00:00Z, those after batch 7"
+SAID = "revenue covers rows since 2026-01-01T12:00:00Z, after batch 7"
 
 
 def migrated(home: Path) -> None:
@@ -29,11 +29,9 @@ def test_rows_and_get_say_it_beside_the_rows(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_describe_says_it_of_the_app_in_a_home(cli: Cli, shop: Path, tmp_path: Path) -> None:
-    assert "knows of rows" not in cli("describe", shop, "--home", tmp_path / "none").out
+    assert "covers rows" not in cli("describe", shop, "--home", tmp_path / "none").out
     migrated(tmp_path / "home")
     assert f"totals.{SAID}" in cli("describe", shop, "--home", tmp_path / "home").out
     document = cli("describe", shop, "--home", tmp_path / "home", "--json").json
     assert document["since"] == {"totals": {"revenue": {"at": AT.isoformat(), "batch": 7}}}
-    assert (
-        "knows of rows" not in cli("describe", shop, "--format", "mermaid", "--home", tmp_path / "home").out
-    )
+    assert "covers rows" not in cli("describe", shop, "--format", "mermaid", "--home", tmp_path / "home").out

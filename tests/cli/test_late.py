@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -175,6 +176,10 @@ class TestReplay:
     def test_an_app_that_runs_folds_them_within_seconds(self, cli: Cli, place: AppHome) -> None:
         lease = Lease(place).take()
         try:
+            refused = cli("late", "replay", "per_hour", *home(place), "--batch", 3)
+            assert refused.code == 1, "another command may be about to erase them"
+            assert not (place.table("per_hour").path / "side").exists()
+            lease.holds_jvm(os.getpid())
             found = cli("late", "replay", "per_hour", *home(place), "--batch", 3)
             assert found.out == "2 late rows replayed, folded within seconds\n"
         finally:

@@ -22,6 +22,15 @@ orders.by("k").tumbling("1 minute").table("minutes", n="count(*)")
 orders.by("k").tumbling("1 minute").table("finals", n="count(*)", emit="final", history="1 day")
 orders.by("k").top(1, by="x desc").table("best", x="x")
 """
+PATTERN = """
+import keyfold as kf
+
+app = kf.App("cards")
+rows = kf.rows([{"k": "a", "x": 1}, {"k": "b", "x": 1}, {"k": "a", "x": 2}])
+pair = kf.step("one", "x = 1") >> kf.step("two", "x = 2")
+by = app.stream("orders", rows, schema="k string, x int").by("k")
+by.pattern("seen", pair, within="1 hour", order="arrival", history="1 day")
+"""
 
 
 def test_a_view_that_was_altered_is_found_key_by_key_and_repaired(
@@ -76,3 +85,20 @@ def test_a_view_that_was_altered_is_found_key_by_key_and_repaired(
     assert [row["n"] for row in cli("rows", "shop.sums", "--json").json] == [3, 3, 3]
     assert cli("run", "shop.py", "--drain").code == 0
     assert [row["n"] for row in cli("rows", "shop.sums", "--json").json] == [3, 3, 3]
+
+
+def test_the_view_of_a_pattern_is_rebuilt_from_a_log_that_has_all_matches(
+    tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "cards.py", PATTERN)
+    assert cli("run", "cards.py", "--drain").code == 0
+    before = cli("rows", "cards.seen", "--json").json
+    assert [row["k"] for row in before] == ["a"]
+    with closing(sqlite3.connect(tmp_path / ".keyfold" / "cards" / "views.db")) as view, view:
+        view.execute("DELETE FROM seen")
+    assert cli("rows", "cards.seen", "--json").json == []
+    again = cli("rebuild", "cards.py", "seen", "--view", "--json")
+    assert again.code == 0, again.err
+    assert again.json["keys"] == {"seen": 1}
+    assert cli("rows", "cards.seen", "--json").json == before

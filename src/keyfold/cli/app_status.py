@@ -67,7 +67,7 @@ def status(place: AppHome) -> dict[str, Any]:
 
 
 def _recorded(plan: Mapping[str, Any] | None, table: str) -> dict[str, Any]:
-    """Since when added columns know of rows, and what the table began with, if not with its stream."""
+    """Since when added columns cover rows, and what the table began with, if not with its stream."""
     since = {name: one.document() for name, one in known_since(plan, table).items()}
     began = (((plan or {}).get("tables") or {}).get(table) or {}).get("initial")
     return {**({"since": since} if since else {}), **({"initial": began} if began else {})}

@@ -1,4 +1,4 @@
-"""Since when columns that a migration added know of rows, for commands that show them."""
+"""Since when columns that a migration added cover rows, for commands that show them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from keyfold.cli.home_reader import home_of
 def columns_known_since(
     app: str, tables: Sequence[str], home: str | None
 ) -> dict[str, dict[str, dict[str, Any]]]:
-    """By table and column, since when columns know of rows, as far as the home records it."""
+    """By table and column, since when columns cover rows, as far as the home records it."""
     from keyfold.engine.storage.known_since import known_since
     from keyfold.engine.storage.layout import AppHome
 

@@ -107,9 +107,9 @@ def show(status: dict[str, Any]) -> None:
 
 
 def known_since(column: str, since: dict[str, Any]) -> str:
-    """Since when a column knows of rows."""
-    after = "" if since["batch"] is None else f", those after batch {since['batch']:,}"
-    return f"{column} knows of rows since {formatting.moment(since['at'])}{after}"
+    """Since when a column covers rows."""
+    after = "" if since["batch"] is None else f", after batch {since['batch']:,}"
+    return f"{column} covers rows since {formatting.moment(since['at'])}{after}"
 
 
 def initial_words(began: Mapping[str, Any]) -> str:

@@ -68,7 +68,7 @@ def _chosen(found: AppPlan, tables: Sequence[str]) -> list[TableChange]:
 
     if not found.stored:
         raise BadOption(
-            f"app {found.spec.name} has not run in this home, so that nothing is recorded",
+            f"app {found.spec.name} has not run in this home, so nothing is recorded",
             given=found.place.shown,
             hint="keyfold run APP.py, or another home: --home DIR",
         )
@@ -116,7 +116,7 @@ def report(shadows: Shadows | None) -> None:
     for table, why in shadows.refused.items():
         print(f"{table}: not run: {why}")
     if not shadows.done and not shadows.refused:
-        print("no table has changed, so that none was run; --table TABLE runs one all the same")
+        print("no table has changed, so none was run; --table TABLE runs one anyway")
 
 
 def _report(one: Shadow) -> None:

@@ -32,7 +32,7 @@ class LiveTable(TableReader):
 
     @property
     def since(self) -> dict[str, KnownSince]:
-        """Since which batch and time columns that a migration added know of rows; others know of all."""
+        """Since which batch and time columns that a migration added cover rows; others cover all."""
         return known_since(self._plan(), self.table)
 
     def _reach(self, at_least: int | None, wait: Wait) -> None:

@@ -25,6 +25,7 @@ from keyfold.engine.storage.known_since import KnownSince
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption
 from keyfold.plan import formats, tree
+from keyfold.plan.initial import InitialState
 from keyfold.plan.nodes import AppSpec, Source
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ def rebuild(
         read.append(replace(stream, shared=not direct, history_ms=None if direct else stream.history_ms))
         table_spec = replace(table_spec, input=tree.with_source(table_spec.input, read[-1]))
     beside.run(start, spark, place, spec, table_spec, read, feeds=inputs)
-    if change.whole:
+    if change.whole or change.sources:
+        # Of what a source no longer has, the time is not known; the audit log has what was lost.
         return beside.prepared(place, table, {})
     assert change.rebuilt is not None
     began = KnownSince(datetime.fromisoformat(change.rebuilt), None).document()
@@ -128,6 +130,9 @@ def _refuse(
         why, hint = "its home is not on a local disk", f"keyfold reset {name}"
     elif began is not None and spec_of.initial is None:
         why, hint = f"it began with {began}, which is no longer declared", "put initial= back for the rebuild"
+    elif isinstance(spec_of.initial, InitialState):
+        why = f"it began with the state of savepoint {spec_of.initial.savepoint}, not with rows"
+        hint = f"keyfold reset {name}, after which it begins with that savepoint again"
     if why is not None:
         raise BadOption(f"{name} can't be rebuilt: {why}; nothing was changed", where=spec_of.site, hint=hint)
     for stream in tree.sources(spec_of.input):

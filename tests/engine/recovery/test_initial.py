@@ -79,7 +79,7 @@ def test_a_table_begins_with_files_and_goes_on_with_its_stream(tmp_path: Path) -
         assert shown(d) == recount(OLD + NEW)
         rejected = d.rejected("totals")
         assert [json.loads(row["raw"])["t"][17:19] for row in rejected] == ["35", "36", "37", "38", "39"]
-        assert "is in the initial rows of the table, which reach up to" in rejected[0]["reason"]
+        assert "where the initial rows of the table end" in rejected[0]["reason"]
         d.crash()
         assert shown(d) == recount(OLD + NEW)
     found = entry(tmp_path / "home")

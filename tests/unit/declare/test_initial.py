@@ -77,6 +77,13 @@ def test_tables_that_have_more_than_one_stream_are_refused_with_the_reason() -> 
         first.by("id").table("fast", n="count(*)", latency="realtime", initial=history())
 
 
+def test_a_stream_whose_messages_delete_rows_cannot_begin_with_files() -> None:
+    topic = kf.kafka("localhost:9092", topic="orders", metadata=["key"], tombstones="delete")
+    stream = kf.App("shop").stream("orders", topic, schema="id string")
+    with pytest.raises(kf.BadOption, match="messages of stream orders delete rows"):
+        stream.by("kafka_key").latest().table("known", id="id", initial=history())
+
+
 def test_until_needs_event_time() -> None:
     by = orders(kf.App("shop"), time=None).by("id")
     by.table("whole", n="count(*)", initial=history())

@@ -17,7 +17,7 @@ def command(
 ) -> None:
     """Print what an app declares, without starting anything.
 
-    And since when columns that keyfold migrate added know of rows, if the app has run in the home.
+    Also prints since when columns that keyfold migrate added cover rows, if the app has run in the home.
 
     Example: keyfold describe shop.py --format mermaid
     """

@@ -116,16 +116,16 @@ def replay(name: TableName, batch: Batches = None, home: Home = None, json: Json
     from keyfold.cli import output
     from keyfold.cli.home_reader import late_table, reached
     from keyfold.engine.batch import late_replay
-    from keyfold.engine.storage.lease import is_held
+    from keyfold.engine.savepoint import unfinished
+    from keyfold.engine.storage.lease import is_held_by_app
     from keyfold.plan import durations
 
-    with late_table(name, home) as (place, table):
-        keep = _keep(place, table)
+    with late_table(name, home) as (place, table), unfinished.held_or_running(place):
+        runs, keep = is_held_by_app(place), _keep(place, table)
         upto, watermark = reached(place, table)
         done = late_replay.replay(
             place.table(table), durations.millis(keep, "keep"), watermark, batch or None, upto
         )
-        runs = is_held(place)
     if json:
         document = {"table": f"{place.path.name}.{table}", **vars(done), "running": runs}
         output.json_document(document)

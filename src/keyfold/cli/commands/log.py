@@ -140,11 +140,16 @@ def prune(name: TableName, older_than: OlderThan = None, home: Home = None, json
     from datetime import timedelta
 
     from keyfold.cli import formatting, output
+    from keyfold.cli.removal_dialog import found
     from keyfold.engine.log import retention
+    from keyfold.engine.log.table_log import TableLog
+    from keyfold.engine.recovery.table_removal import home_of
+    from keyfold.engine.savepoint import unfinished
     from keyfold.plan import durations
 
     age = None if older_than is None else timedelta(milliseconds=durations.millis(older_than, "older-than"))
-    with _log(name, home) as log:
+    with found(name, home) as (place, known), unfinished.held_or_running(place):
+        log = TableLog(home_of(place, known).log_files)
         batches, size = retention.prune_side_outputs(log, age)
     if json:
         output.json_document({"batches": batches, "bytes": size})

@@ -35,7 +35,8 @@ def command(
         ),
     ] = None,
     limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=0, help="With --shadow: show so many rows.")
+        int,
+        typer.Option("--limit", metavar="N", min=0, help="With --shadow: at most this many differing rows."),
     ] = 20,
     home: Home = None,
     json: Json = False,

@@ -1,4 +1,4 @@
-"""`keyfold rebuild APP.py TABLE...`: makes tables anew from their rows, or views from logs and state."""
+"""`keyfold rebuild APP.py TABLE...`: rebuilds tables from their rows, or views from logs and state."""
 
 from __future__ import annotations
 
@@ -11,8 +11,13 @@ from keyfold.cli.options import AppFile, Home, Json
 from keyfold.cli.removal_dialog import Why
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from keyfold.cli.app_loader import Loaded
+    from keyfold.engine.compile.compiled import Compiled
     from keyfold.engine.rebuild import Origin
+    from keyfold.engine.storage.layout import AppHome
+    from keyfold.plan.nodes import AppSpec
 
 
 class From(StrEnum):
@@ -36,18 +41,19 @@ def command(
         typer.Option(
             "--from",
             metavar="recorded|source",
-            help="Where rows are read. Default: logs that keep them.",
+            help="Read rows from logs or from sources. Default: a log that has all rows or keeps history.",
             show_default=False,
         ),
     ] = None,
     partial: Annotated[
-        bool, typer.Option("--partial", help="Also if rows of the past are gone: what they gave is lost.")
+        bool,
+        typer.Option("--partial", help="Rebuild even if past rows are gone; what they gave is lost."),
     ] = False,
     why: Why = None,
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Make tables anew from the rows of their streams, beside the old ones.
+    """Rebuild tables from the rows of their streams, next to the old tables.
 
     The app must be stopped; tables can be read all the time. The new table takes the place of the old one
     when it has read all rows, after a savepoint. If it fails or is killed before, nothing is changed. With
@@ -113,7 +119,7 @@ def _views(loaded: Loaded, wanted: list[str], why: str | None, home: str | None)
     from keyfold.cli.app_loader import for_workers
     from keyfold.cli.spark_session import own_spark
     from keyfold.engine.compile.table import compile_app
-    from keyfold.engine.recovery import definition_check, view_rebuild
+    from keyfold.engine.recovery import view_rebuild
     from keyfold.engine.savepoint import unfinished
     from keyfold.engine.savepoint.capture import chosen
     from keyfold.engine.storage import audit
@@ -128,13 +134,9 @@ def _views(loaded: Loaded, wanted: list[str], why: str | None, home: str | None)
             compiled = compile_app(spark, spec, empty_feeds(spec, Path(directory)), place)
         store = SqliteStore(place.views, read_only=False)
         try:
-            for one in (one for one in compiled if one.spec.name in names):
-                definition_check.check(spec, place.read_plan(), one, place)
+            for one in _possible(spec, place, compiled, names, strict=bool(wanted)):
                 batch = place.table(one.spec.name).committed()
-                if batch is None or (one.rebuilt is None and not wanted):
-                    why_not = "has no state yet" if batch is None else "has rows that are not in its state"
-                    output.say(f"{one.name} {why_not}: its view stays as it is")
-                    continue
+                assert batch is not None
                 output.say(f"rebuilding the view of {one.name}")
                 view_rebuild.rebuild(spark, store, one, place, batch)
                 keys[one.spec.name], batches[one.spec.name] = store.count(one.spec.name), batch
@@ -143,3 +145,30 @@ def _views(loaded: Loaded, wanted: list[str], why: str | None, home: str | None)
         entry = audit.entry("rebuild", why, views=list(keys), batches=batches, keys=keys)
         audit.append(place.storage, entry)
     return entry
+
+
+def _possible(
+    spec: AppSpec, place: AppHome, tables: list[Compiled], names: Sequence[str], *, strict: bool
+) -> list[Compiled]:
+    """The tables whose views can be rebuilt, all checked before any is; `strict`: refuses the others."""
+    from keyfold.cli import output
+    from keyfold.engine.recovery import definition_check, view_rebuild
+    from keyfold.errors import BadOption
+
+    found = []
+    for one in (one for one in tables if one.spec.name in names):
+        definition_check.check(spec, place.read_plan(), one, place)
+        batch = place.table(one.spec.name).committed()
+        if batch is None:
+            output.say(f"{one.name} has no state yet: its view stays as it is")
+        elif view_rebuild.can_rebuild(one, place, batch):
+            found.append(one)
+        elif not strict:
+            output.say(f"{one.name} has rows that are not in its state: its view stays as it is")
+        else:
+            raise BadOption(
+                f"the view of {one.name} can't be rebuilt; nothing was changed",
+                given="its state does not have its rows, and its log no longer has all changes",
+                hint=f"keyfold rebuild APP.py {one.spec.name} makes the table anew from its events",
+            )
+    return found

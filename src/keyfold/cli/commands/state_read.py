@@ -40,7 +40,7 @@ Key = Annotated[
         show_default=False,
     ),
 ]
-Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="At most so many.")]
+Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="At most this many rows.")]
 
 
 def read(

@@ -151,6 +151,8 @@ def change_of(
         return found
     effect = f"rebuilt from rows that its streams have recorded since {since:%Y-%m-%d %H:%M:%S} UTC"
     lost = "; what was folded from earlier rows is lost"
+    if old.get("initial") is not None and compiled.spec.initial is None:
+        lost += ", and its initial rows too, unless you put initial= back"
     return TableChange(name, "migratable", (*found.effects, effect + lost), rebuilt=since.isoformat())
 
 

@@ -81,12 +81,20 @@ def follows(log: TableLog, checkpoint: SparkCheckpoint, at: int, state: int) -> 
     return totals(log).upto <= at and whole and all(map(checkpoint.resizes, unpublished))
 
 
+def can_rebuild(compiled: Compiled, place: AppHome, batch: int) -> bool:
+    """Whether the state of a batch has a table's rows, or the log has all of its changes."""
+    home = place.table(compiled.spec.name)
+    return compiled.rebuilt is not None or follows(TableLog(home.log_files), home.spark, -1, batch)
+
+
 def rebuild(spark: SparkSession, store: ViewStore, compiled: Compiled, place: AppHome, batch: int) -> None:
     """Replaces a view by what the log has and, for the rest, the state of a batch."""
     spec = compiled.spec
     home = place.table(spec.name)
     log = TableLog(home.log_files)
-    batches = chain(_logged(log, compiled, batch), from_state(spark, compiled, home, batch))
+    batches = _logged(log, compiled, batch)
+    if compiled.rebuilt is not None or not follows(log, home.spark, -1, batch):
+        batches = chain(batches, from_state(spark, compiled, home, batch))
     manifest, watermark = log.find(batch), home.spark.watermark(batch)
     now = Position(batch, datetime.now(UTC) if manifest is None else manifest.at, watermark)
     if closes(spec.window) and spec.keep_ms is None:

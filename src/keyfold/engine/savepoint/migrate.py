@@ -68,7 +68,7 @@ def migrate(
         except BaseException as error:
             leftovers.discard(place, migrating.WORK)
             if isinstance(error, Exception) and not isinstance(error, KeyfoldError):
-                raise failed(f"the migration of {place.path.name} failed", error) from error
+                raise failed(f"{what} of {place.path.name} failed", error) from error
             raise
         tell("making a savepoint")
         reached(FaultPoint.MIGRATION_READY)

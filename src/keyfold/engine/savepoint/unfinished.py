@@ -60,7 +60,8 @@ def held(place: AppHome) -> Iterator[Lease]:
 def held_or_running(place: AppHome) -> Iterator[None]:
     """The home for what a running app does not mind, and other commands would: a change of its savepoints.
 
-    A restore or an erasure that was interrupted needs its savepoints, and is finished first.
+    Also of side outputs. A restore that was interrupted still needs its savepoints, and an erasure has not
+    seen side outputs that come after it: both are finished first.
     """
     if is_held_by_app(place):
         yield

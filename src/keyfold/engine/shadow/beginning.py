@@ -101,7 +101,9 @@ class _Search:
             s: found[-min(number, len(found))].batch - 1 if found else self.pruned[s]
             for s, found in self.recorded.items()
         }
-        whole = all(start[s] <= self.pruned[s] < 0 or not self.recorded[s] for s in start)
+        began = ((self.stored.get("tables") or {}).get(self.compiled.spec.name) or {}).get("initial")
+        reaches = all(start[s] <= self.pruned[s] < 0 or not self.recorded[s] for s in start)
+        whole = reaches and began is None
         change = _by_state(self.place, self.stored, self.compiled, self.change)
         states = [b for b in known if change is not None and self.home.spark.keeps_state(b)]
         before = [b for b, read in known.items() if all(read[s] <= start[s] for s in start)]
@@ -172,7 +174,7 @@ class _Search:
         if number > most:
             streams = ", ".join(self.recorded)
             raise BadOption(
-                f"{most:,} batches of {streams}, which {self.compiled.name} reads, are recorded",
+                f"only {most:,} recorded batches of {streams}, which {self.compiled.name} reads, are there",
                 given=f"--shadow {number}",
                 hint=f"--shadow {most}; history= of the stream keeps more"
                 if most

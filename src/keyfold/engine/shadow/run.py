@@ -83,7 +83,7 @@ def _copy_of_views(place: AppHome, table: str) -> Iterator[tuple[ViewStore | Non
     if not place.views.exists():
         if place.table(table).committed() is not None:
             raise BadOption(
-                f"the view of {place.path.name}.{table} is not there, so that no rows can be compared",
+                f"the view of {place.path.name}.{table} is not there, so no rows can be compared",
                 given=place.views,
                 hint="start the app with views, which builds it",
             )
@@ -111,7 +111,7 @@ def _run(
     inputs = {one.name: feeds / one.name for one in streams if one.connector.kind in ("rows", "kafka")}
     for one in inputs.values():
         one.mkdir(parents=True, exist_ok=True)
-    alone = replace(compiled.spec, sinks=(), history_topic=None, partitions=None, was=None)
+    alone = replace(compiled.spec, sinks=(), history_topic=None, partitions=None, was=None, initial=None)
     spec = replace(shared.spec, tables=(alone,), streams=tuple(streams))
     api, read = kernel(spark), begin.after
     with start(

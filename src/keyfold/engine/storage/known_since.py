@@ -1,4 +1,4 @@
-"""Since when the columns of a table know of rows: those that a migration added know of none before it."""
+"""Since when the columns of a table cover rows: those that a migration added cover none before it."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from keyfold.errors import BadOption
 from keyfold.plan.initial import Initial, InitialRows, InitialState
 from keyfold.plan.nodes import Connector, TableSpec
 from keyfold.plan.tree import reads, sources
-from keyfold.plan.validate import arguments
+from keyfold.plan.validate import arguments, tombstones
 from keyfold.plan.validate.table_options import refuse_aggregate
 
 _HINT: Final = 'kf.files("history/*.parquet", format="parquet"), or kf.savepoint("name", app="old")'
@@ -64,6 +64,8 @@ def check_initial(spec: TableSpec, where: object = None) -> None:
     if len(found) != 1:
         names = ", ".join(source.name for source in found)
         _refuse(f"it reads several streams ({names}), and the files are those of one", spec, where)
+    if tombstones.deletes(found[0]):
+        _refuse(f"messages of stream {found[0].name} delete rows, which rows of files can't", spec, where)
     if spec.latency is not None:
         _refuse("latency='realtime' reads a topic alone; add latency once the table has begun", spec, where)
     if isinstance(spec.initial, InitialRows) and spec.initial.until is not None and found[0].time is None:

@@ -98,7 +98,7 @@ def check_sink(sink: Connector, spec: TableSpec, where: object = None) -> None:
         why = "a transaction would show a change when its batch is committed, seconds later"
         _refuse("a sink with exactly_once delivery", why, where, f"{_AT_ONCE} is a sink")
     if sink.format != "json" or sink.kafka.key_format is not None:
-        why = "its tasks write JSON, with the keys that are usual for it"
+        why = "tasks write JSON, with keys in the default format"
         _refuse("another format of a sink", why, where, "leave format and key_format of the sink out")
 
 

@@ -27,7 +27,7 @@ def check_stream(stream: Source, where: object) -> None:
         why = "can't have an event time: a message without a value has none, and the topic's order counts"
         _refuse(why, where, "leave time= out")
     if stream.shared or stream.history_ms is not None:
-        why = "can't have a log of its own: it would have to be read to know which row a key had"
+        why = "can't have a log of its own: a log of rows does not record deletions"
         _refuse(
             why, where, "leave shared= and history= out, and give the table of its latest rows a history="
         )

@@ -159,4 +159,10 @@ class QuickLinesSuite extends munit.FunSuite {
       assert(!QuickColumns.canRead(columns.add("other", DataType.fromDDL(kind)), Map.empty), kind)
     assert(!QuickColumns.canRead(new StructType, Map.empty))
   }
+
+  test("a line of white space is left to Spark, which drops it; of other delimiters it is a row of nulls") {
+    assert(!new Csv('\t').isQuick("\t" * 8))
+    assert(new Csv('\t').isQuick("a" + "\t" * 8))
+    assert(new Csv(',').isQuick("," * 8))
+  }
 }

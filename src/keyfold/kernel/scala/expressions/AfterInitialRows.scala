@@ -26,6 +26,6 @@ case class AfterInitialRows(child: Expression, until: Long) extends UnaryExpress
 
 object AfterInitialRows {
   def reason(time: Long, until: Long): String =
-    s"event time ${text(time)} is in the initial rows of the table, which reach up to ${text(until)}"
+    s"event time ${text(time)} is before ${text(until)}, where the initial rows of the table end"
   private def text(micros: Long): String = Instant.EPOCH.plus(micros, ChronoUnit.MICROS).toString
 }

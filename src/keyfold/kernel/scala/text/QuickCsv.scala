@@ -26,15 +26,18 @@ final class QuickCsv(schema: StructType, raw: String, delimiter: Byte) {
     columns.begin()
     val count = columns.length
     var column = 0
+    // A line of nothing but delimiters, which Spark leaves out if these are white space.
+    var blank = delimiter <= ' '
     while (column < count) {
       if (!readValue()) return null
+      blank &= until == from
       // An empty value is null.
       if (until > from && !columns.set(column, text, from, until)) return null
       column += 1
       if (column < count && (at == end || text(at) != delimiter)) return null
       at += 1
     }
-    if (at != end + 1 || !isUtf8) null else columns.row
+    if (blank || at != end + 1 || !isUtf8) null else columns.row
   }
 
   private def isUtf8: Boolean = ascii || UTF8String.fromBytes(text, 0, end).isValid
