@@ -56,7 +56,10 @@ def command(
     from keyfold.cli.app_loader import load
     from keyfold.cli.app_plan import a_line_each, planned
     from keyfold.cli.shadow_report import as_json, report, run
+    from keyfold.errors import BadOption
 
+    if table and shadow is None:
+        raise BadOption("--table is an option of --shadow", given=" ".join(table), hint="--shadow 20")
     with output.only_results(), planned(load(app), home) as found:
         name, place, changes = found.spec.name, found.place.shown, found.changes
         shadows = None if shadow is None else run(found, shadow, table or [], limit)
