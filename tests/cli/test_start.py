@@ -105,9 +105,8 @@ class Cached:
             timeout=400,
             check=False,
         )
-        first = min(
-            self.where.glob("classes-*.log"), key=lambda path: int(path.stem.removeprefix("classes-"))
-        )
+        # Java has ended before the archive is written. The numbers of processes are used again.
+        first = min(self.where.glob("classes-*.log"), key=lambda path: path.stat().st_mtime_ns)
         return Result(done.returncode, done.stdout, done.stderr), first.read_text()
 
     def writers(self) -> list[psutil.Process]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from keyfold.errors import BadOption, did_you_mean
+from keyfold.masking import secret
 
 _LISTING: Final = (
     "basePath", "ignoreCorruptFiles", "ignoreInvalidPartitionPaths", "ignoreMissingFiles",
@@ -50,11 +51,14 @@ def options_of(format: str) -> tuple[str, ...]:
 
 
 def check(format: str, given: Iterable[str], where: object = None) -> None:
-    """Refuses an option that files of a format do not have; those with a dot are Hadoop's and go there."""
+    """Refuses an option that files of a format do not have.
+
+    Those with a dot are Hadoop's, and credentials are the file system's: they go there.
+    """
     known = options_of(format)
     spelt = {name.lower() for name in known}
     for name in given:
-        if "." in name or name.lower() in spelt:
+        if "." in name or name.lower() in spelt or secret(name):
             continue
         other = next((kind for kind, names in _OF_FORMAT.items() if _has(names, name)), None)
         hint = did_you_mean(name, known, "the options are those of Spark's reader")

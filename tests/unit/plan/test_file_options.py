@@ -24,10 +24,16 @@ def test_an_option_that_files_do_not_have_is_refused(format: str, option: str, s
     assert said in str(error.value)
 
 
-def test_options_are_taken_in_any_case_and_those_of_hadoop_as_they_are() -> None:
-    options: dict[str, object] = {"MULTILINE": True, "maxfilespertrigger": 1, "fs.s3a.endpoint": "x"}
+def test_options_are_taken_in_any_case_and_those_of_file_systems_as_they_are() -> None:
+    options: dict[str, object] = {
+        "MULTILINE": True,
+        "maxfilespertrigger": 1,
+        "fs.s3a.endpoint": "x",
+        "api_key": "y",
+    }
     assert dict(kf.files("data", **options).options) == {
         "MULTILINE": "true",
         "maxfilespertrigger": "1",
         "fs.s3a.endpoint": "x",
+        "api_key": "y",
     }
