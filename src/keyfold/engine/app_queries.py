@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from keyfold.engine import session
 from keyfold.engine.batch.hook import BatchHook, TableHook
@@ -27,32 +27,38 @@ from keyfold.engine.query_start import micro_batches, restarting, settings_of
 from keyfold.engine.realtime import start as realtime
 from keyfold.engine.recovery.history_topic import history_follower
 from keyfold.engine.recovery.query_failure import of_table
+from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease
 from keyfold.plan import tree
 from keyfold.plan.nodes import TableSpec
 from keyfold.settings import Settings
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 class AppQueries:
     """The queries of one app, started one by one and put into its handle.
 
-    `stored`: the plan of earlier starts. `partitions`: of each table's state.
+    `stored`: the plan of earlier starts. `partitions`: of each table's state. The handle is not kept
+    here, since its hooks keep this object.
     """
 
     def __init__(
         self,
-        handle: Handle,
         shared: SharedStreams,
+        spark: SparkSession,
+        place: AppHome,
         lease: Lease,
         settings: Settings,
         stored: dict[str, Any] | None,
         partitions: Mapping[str, int],
     ) -> None:
-        self.handle, self.spec, self.spark, self.place = handle, handle.spec, handle.spark, handle.home
+        self.spec, self.spark, self.place = shared.spec, spark, place
         self.shared, self.lease, self.settings = shared, lease, settings
         self.stored, self.partitions = stored, partitions
 
-    def start_stream(self, stream: CompiledStream) -> None:
+    def start_stream(self, handle: Handle, stream: CompiledStream) -> None:
         """Starts the query that records a stream in its log."""
         name, kernel = stream.spec.name, session.kernel(self.spark)
         home = self.place.stream_home(name)
@@ -67,12 +73,12 @@ class AppQueries:
             followers=[TablesThatRead(kernel, home.log_url)],
             prune=lambda: self._prune(log, writer, stream.spec.history_ms, self.shared.uses_of(name)),
         )
-        self.handle.hooks[name] = hook
+        handle.hooks[name] = hook
         begin = partial(micro_batches, self.spark, stream.name, stream.rows, hook, {}, self.spec.every_ms)
         with of_table(self.spec.name, name, home):
-            self.handle.queries[name] = restarting(stream.name, [stream.spec], hook, begin)
+            handle.queries[name] = restarting(stream.name, [stream.spec], hook, begin)
 
-    def start_table(self, table: Compiled, changelog: bool) -> None:
+    def start_table(self, handle: Handle, table: Compiled, changelog: bool) -> None:
         """Starts the query of a table, and what follows its log. `changelog`: keep all changes."""
         name = table.spec.name
         home = self.place.table(name)
@@ -80,7 +86,7 @@ class AppQueries:
         log, kernel = TableLog(home.log_files), session.kernel(self.spark)
         writer = LogWriter(kernel, log, name, self.lease)
         writer.sweep()
-        followers = self._followers(table, log)
+        followers = self._followers(handle, table, log)
         uses = readers.readers(self.spec, name)
         read = bool(followers or uses or changelog)
         hook = (RealTimeHook if table.realtime else TableHook)(
@@ -96,20 +102,20 @@ class AppQueries:
             ),
             clocks=table.clocks,
         )
-        self.handle.hooks[name] = hook
+        handle.hooks[name] = hook
         for follower in followers:
-            self.handle.followers.append(follower)
+            handle.followers.append(follower)
             follower.start()
         settings = settings_of(self.spec, table, self.partitions[name])
         with of_table(self.spec.name, name, home):
             if isinstance(hook, RealTimeHook):
-                self.handle.queries[name] = realtime.start(self.spark, self.spec, table, hook, settings)
+                handle.queries[name] = realtime.start(self.spark, self.spec, table, hook, settings)
                 return
             realtime.forget_first_batch(self.stored, name, home)
             every, read_by = self._every(table.spec), tree.sources(table.spec.input)
             begin = partial(micro_batches, self.spark, table.name, table.changes, hook, settings, every)
             python = table.spec.process is not None
-            self.handle.queries[name] = restarting(table.name, read_by, hook, begin, python=python)
+            handle.queries[name] = restarting(table.name, read_by, hook, begin, python=python)
 
     def _every(self, table: TableSpec) -> int | None:
         """The time between batches of a table; one that reads logs of streams alone keeps their pace."""
@@ -131,15 +137,15 @@ class AppQueries:
         history = None if history_ms is None else timedelta(milliseconds=history_ms)
         retention.prune(log, read_upto, history, writer.newest)
 
-    def _followers(self, table: Compiled, log: TableLog) -> list[Follower]:
+    def _followers(self, handle: Handle, table: Compiled, log: TableLog) -> list[Follower]:
         """The view and the sinks of a table."""
         found: list[Follower] = []
         if self.settings.views != "none":
-            found.append(ViewFollower(log, self.handle.store, table.view))
+            found.append(ViewFollower(log, handle.store, table.view))
         newest = log.newest()
         for number, connector in enumerate(() if table.realtime else table.spec.sinks):
             home, begin = self.place.table(table.spec.name), -1 if newest is None else newest
             found.append(sink_follower(self.spark, home, table, number, connector, begin))
         if table.spec.history_topic is not None:
-            found.append(history_follower(self.spark, table, self.place, self.handle.store))
+            found.append(history_follower(self.spark, table, self.place, handle.store))
         return found

@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.batch import late_replay
@@ -60,7 +61,10 @@ class Handle:
         self._lookups = lookups
         self._lease: Lease | None = lease
         self._failures = Failures(spec.name, home, self.queries, self.hooks, self.followers)
-        self._monitor = Monitor(spec.name, home, self._failures.documents, lookups.status, self._batch_limits)
+        # What the handle keeps must not keep the handle: Python would free a stopped app, and what it has in
+        # Java's memory, only when its collector comes to it.
+        limits = partial(_batch_limits, spec, feeds, spark)
+        self._monitor = Monitor(spec.name, home, self._failures.documents, lookups.status, limits)
         self._idle: IdleWatermarks | None = None
         self._requests: Requests | None = None
 
@@ -164,12 +168,6 @@ class Handle:
         self._lookups.watch()
         self._requests = Requests(self.home.local / "requests", self.savepoint)
 
-    def _batch_limits(self) -> dict[str, dict[str, int]]:
-        """How much of each stream of files a batch reads at most."""
-        own = (s for s in self.spec.streams if s.name not in self.feeds)
-        found = ((stream.name, batch_limit(stream.connector, self.spark.conf)) for stream in own)
-        return {name: limit for name, limit in found if limit is not None}
-
     def refresh(self, lookup: str) -> dict[str, Any]:
         """Reloads a lookup now, for the next batches; returns its status.
 
@@ -206,6 +204,7 @@ class Handle:
             self._idle.close()
         if self._requests is not None:
             self._requests.close()
+            self._requests = None
         self._lookups.close()
         for hook in self.hooks.values():
             hook.stopping.set()
@@ -225,6 +224,13 @@ class Handle:
             self._failures.stopped = True
         if self._failures.java_ended() and not self._failures.raised:
             self._failures.raise_first()
+
+
+def _batch_limits(spec: AppSpec, feeds: Collection[str], spark: SparkSession) -> dict[str, dict[str, int]]:
+    """How much of each stream of files a batch reads at most."""
+    own = (stream for stream in spec.streams if stream.name not in feeds)
+    found = ((stream.name, batch_limit(stream.connector, spark.conf)) for stream in own)
+    return {name: limit for name, limit in found if limit is not None}
 
 
 def _failed(query: StreamingQuery) -> bool:

@@ -151,11 +151,13 @@ class _Start:
             tell("views")
             self._aligned(tables, store)
             tell("queries")
-            queries = AppQueries(handle, self.shared, self.lease, self.settings, self.stored, self.partitions)
+            queries = AppQueries(
+                self.shared, self.spark, self.place, self.lease, self.settings, self.stored, self.partitions
+            )
             for stream in () if recorded else self.streams.values():
-                queries.start_stream(stream)
+                queries.start_stream(handle, stream)
             for table in tables:
-                queries.start_table(table, changelog)
+                queries.start_table(handle, table, changelog)
             if not recorded:
                 handle._started()
         except BaseException:
