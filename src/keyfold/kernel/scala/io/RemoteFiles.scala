@@ -51,12 +51,12 @@ class RemoteFiles(session: SparkSession, root: String) {
   def download(name: String, target: String): Boolean =
     opened(path(name))(Files.copy(_, Paths.get(target), StandardCopyOption.REPLACE_EXISTING)).isDefined
 
-  /** Reads a file, if it exists. S3 refuses the rest of one that is replaced meanwhile: it is read again. */
-  private def opened[A](file: Path, attempts: Int = 3)(read: InputStream => A): Option[A] =
+  /** Reads a file, if it exists; again if it is replaced meanwhile, whose rest S3 and HDFS refuse. */
+  private def opened[A](file: Path, attempts: Int = 5)(read: InputStream => A): Option[A] =
     try Some(Using.resource(system.open(file))(read))
     catch {
       case _: FileNotFoundException => None
-      case _: IOException if uploads && attempts > 1 => opened(file, attempts - 1)(read)
+      case _: IOException if attempts > 1 => opened(file, attempts - 1)(read)
     }
 
   /** The names in a directory as JSON, without hidden ones; none if there is no such directory. */
