@@ -199,9 +199,11 @@ def test_merged_batches_and_processors_run_again_too(tmp_path: Path) -> None:
     lease = Lease(place).take()
     assert list(Compaction(TableLog(place.stream_home("plain").log_files), lease).run())
     lease.release()
+    # Spark removes older states than the last ten at some time; before those only the first row will do.
+    for batch in range(4):
+        place.table("sums").spark.commit_file(batch).delete()
     with pytest.raises(BadOption) as error:
         shadowed(made, tmp_path / "home", tmp_path / "14", 14, "sums")
-    # Spark retains the last states; before them only the first row will do.
     assert "--shadow 10, or fewer; or all of them, --shadow 15" in str(error.value)
     for number in (15, 2):
         found = shadowed(made, tmp_path / "home", tmp_path / str(number), number, "sums", "totals")
