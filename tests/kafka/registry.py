@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote
+
+from tests.kafka.json_server import JsonHandler, answering
 
 
 class Registry:
@@ -69,7 +69,9 @@ def serving() -> Iterator[Registry]:
     """A registry that answers on loopback."""
     registry = Registry()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(JsonHandler):
+        content_type = "application/vnd.schemaregistry.v1+json"
+
         def do_GET(self) -> None:
             found = registry.answer(self.path)
             missing = {"error_code": 40403, "message": "Schema not found"}
@@ -80,24 +82,5 @@ def serving() -> Iterator[Registry]:
             _, subject, _ = self.path.partition("?")[0].strip("/").split("/")
             self.send(*registry.accept(unquote(subject), posted))
 
-        def send(self, status: int, answer: dict[str, Any]) -> None:
-            body = json.dumps(answer).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    registry.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with answering(Handler) as registry.url:
         yield registry
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
+
+from tests.kafka.json_server import JsonHandler, answering
 
 AUDIENCE = "kafka"
 
@@ -56,7 +56,7 @@ def serving(client: str, secret: str) -> Iterator[TokenServer]:
     """A server that answers on loopback."""
     tokens = TokenServer(client, secret)
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(JsonHandler):
         def do_GET(self) -> None:
             self.send(200, tokens.keys())
 
@@ -65,24 +65,5 @@ def serving(client: str, secret: str) -> Iterator[TokenServer]:
             found = tokens.token(self.headers.get("Authorization", ""))
             self.send(200 if found else 401, found or {"error": "invalid_client"})
 
-        def send(self, status: int, answer: dict[str, Any]) -> None:
-            body = json.dumps(answer).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    tokens.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with answering(Handler) as tokens.url:
         yield tokens
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

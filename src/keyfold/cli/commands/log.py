@@ -14,6 +14,7 @@ from keyfold.cli.tail import Newest
 if TYPE_CHECKING:
     from keyfold.engine.log.manifest import Manifest
     from keyfold.engine.log.table_log import TableLog
+    from keyfold.engine.storage.layout import AppHome
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -47,7 +48,7 @@ def show(name: TableName, limit: Newest = None, home: Home = None, json: Json = 
     from keyfold.cli import formatting, output
     from keyfold.engine.log import retention
 
-    with _log(name, home) as log:
+    with _opened(name, home) as (_, log):
         found = list(_lines(log))
         shown = found if limit is None else found[len(found) - min(limit, len(found)) :]
         known = retention.totals(log)
@@ -115,7 +116,7 @@ def verify(name: TableName, home: Home = None, json: Json = False) -> None:
     from keyfold.cli import formatting, output
     from keyfold.engine.log import retention
 
-    with _log(name, home) as log:
+    with _opened(name, home) as (_, log):
         gone, files, size = retention.totals(log).upto, 0, 0
         for manifests in _lines(log):
             there = (p for m in manifests for p in m.parts if p.kind != "change" or m.batch > gone)
@@ -140,16 +141,12 @@ def prune(name: TableName, older_than: OlderThan = None, home: Home = None, json
     from datetime import timedelta
 
     from keyfold.cli import formatting, output
-    from keyfold.cli.removal_dialog import found
     from keyfold.engine.log import retention
-    from keyfold.engine.log.table_log import TableLog
-    from keyfold.engine.recovery.table_removal import home_of
     from keyfold.engine.savepoint import unfinished
     from keyfold.plan import durations
 
     age = None if older_than is None else timedelta(milliseconds=durations.millis(older_than, "older-than"))
-    with found(name, home) as (place, known), unfinished.held_or_running(place):
-        log = TableLog(home_of(place, known).log_files)
+    with _opened(name, home) as (place, log), unfinished.held_or_running(place):
         batches, size = retention.prune_side_outputs(log, age)
     if json:
         output.json_document({"batches": batches, "bytes": size})
@@ -169,15 +166,12 @@ def compact(name: TableName, home: Home = None, json: Json = False) -> None:
     from dataclasses import asdict
 
     from keyfold.cli import formatting, output
-    from keyfold.cli.removal_dialog import found
     from keyfold.engine.log.compaction import Compaction, Size
-    from keyfold.engine.log.table_log import TableLog
-    from keyfold.engine.recovery.table_removal import home_of
     from keyfold.engine.savepoint import unfinished
 
     batches, before, after = 0, Size(), Size()
-    with found(name, home) as (place, known), unfinished.held(place) as lease:
-        for merge in Compaction(TableLog(home_of(place, known).log_files), lease).run():
+    with _opened(name, home) as (place, log), unfinished.held(place) as lease:
+        for merge in Compaction(log, lease).run():
             output.say(f"batches {merge.of} merged")
             batches, before, after = batches + merge.batches, before + merge.before, after + merge.after
     if json:
@@ -191,10 +185,11 @@ def compact(name: TableName, home: Home = None, json: Json = False) -> None:
 
 
 @contextmanager
-def _log(name: str, home: str | None) -> Iterator[TableLog]:
+def _opened(name: str, home: str | None) -> Iterator[tuple[AppHome, TableLog]]:
+    """The log of a table or a stream, and the home of its app."""
     from keyfold.cli.removal_dialog import found
     from keyfold.engine.log.table_log import TableLog
     from keyfold.engine.recovery.table_removal import home_of
 
     with found(name, home) as (place, known):
-        yield TableLog(home_of(place, known).log_files)
+        yield place, TableLog(home_of(place, known).log_files)

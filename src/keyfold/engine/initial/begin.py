@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from keyfold.engine.beside import Start
 from keyfold.engine.initial import rows, state
 from keyfold.engine.log import shared_streams
-from keyfold.engine.savepoint import migrating
+from keyfold.engine.savepoint import leftovers, migrating
 from keyfold.engine.sources import initial_files, inline_rows
 from keyfold.engine.startup_phases import Tell
 from keyfold.engine.storage import audit
@@ -41,10 +41,10 @@ def begin(
     `views`: whether the app has views in SQLite.
     """
     for table in spec.tables:
-        stored = place.read_plan() or {}
         if table.initial is None or _is_renamed(table, place):
             continue
         if place.table(table.name).begun() is not None:
+            stored = place.read_plan() or {}
             _require_same(table, (stored.get("tables") or {}).get(table.name) or {})
             continue
         _require_local(table, place)
@@ -83,7 +83,7 @@ def _begin(
         made["streams"] = {stream.name: {"shared": stream.name in shared.chosen}}
         reached(FaultPoint.INITIAL_READY, table=table.name)
     except Exception:
-        place.storage.delete(migrating.WORK)
+        leftovers.discard(place, migrating.WORK)
         raise
     entry = audit.entry("initial", None, tables=[table.name], **made["entry"]["initial"])
     place.storage.put(migrating.INTENT, json.dumps({"tables": [made], "audit": entry}).encode())

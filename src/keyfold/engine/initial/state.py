@@ -7,7 +7,6 @@ is in the state, and what comes after it is read.
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict
@@ -25,6 +24,7 @@ from keyfold.engine.savepoint.manifest import Savepoint
 from keyfold.engine.savepoint.savepoints import FILES, VIEW, Savepoints
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.spark_checkpoint import new_metadata
 from keyfold.errors import QueryError, SavepointUnusable, choice, did_you_mean
 from keyfold.plan import tree
 from keyfold.plan.describe.as_json import connector_dict
@@ -177,6 +177,5 @@ def _copy(storage: Storage, savepoint: Savepoint, name: str, target: AppHome, ta
 
     in_parallel(files, sent)
     flush_directories(target.storage, moved.values())
-    # Two queries with one id stop each other where they share a session.
-    target.table(table).spark.metadata.put(json.dumps({"id": str(uuid.uuid4())}).encode())
+    target.table(table).spark.metadata.put(new_metadata())
     target.table(table).spark.relocate()

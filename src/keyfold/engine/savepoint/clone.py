@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
 from typing import Final
 
 from keyfold.engine.savepoint import verify
@@ -14,6 +13,7 @@ from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.files import replace_file
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease
+from keyfold.engine.storage.spark_checkpoint import new_metadata
 from keyfold.errors import BadOption
 
 INTENT: Final = "cloning.json"
@@ -33,9 +33,8 @@ def clone(source: AppHome, name: str, target: AppHome, progress: Progress) -> Sa
         _copy(storage.below(FILES), target.storage, savepoint)
         _copy_view(storage, savepoint, target)
         for file in savepoint.files:
-            # Two queries with one id stop each other where they share a session.
             if file.path.endswith("/checkpoint/metadata"):
-                target.storage.put(file.path, json.dumps({"id": str(uuid.uuid4())}).encode())
+                target.storage.put(file.path, new_metadata())
         for table in savepoint.tables:
             forget_sinks(target, table)
         _put_plan(storage, target)

@@ -176,9 +176,7 @@ class _Search:
             raise BadOption(
                 f"only {most:,} recorded batches of {streams}, which {self.compiled.name} reads, are there",
                 given=f"--shadow {number}",
-                hint=f"--shadow {most}; history= of the stream keeps more"
-                if most
-                else "let the app run first",
+                hint=f"--shadow {most}; history= of the stream keeps more" if most else _LET_RUN,
             )
 
     def _refuse_old_state(self, states: Sequence[int], known: Mapping[int, Positions]) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
@@ -21,6 +19,7 @@ from keyfold.engine.savepoint.capture import in_parallel
 from keyfold.engine.shadow.beginning import Beginning, Positions
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.spark_checkpoint import new_metadata
 from keyfold.views.changes import as_changes
 from keyfold.views.contract import ViewStore
 from keyfold.views.stores import open_store
@@ -86,8 +85,7 @@ class CopiedHome:
         ]
         wanted = [name for name in files if _as_of(name, batch, state=mapping is None)]
         _copy(source.storage, target.storage, wanted)
-        # Two queries with one id stop each other where they share a session.
-        target.storage.put("checkpoint/metadata", json.dumps({"id": str(uuid.uuid4())}).encode())
+        target.spark.metadata.put(new_metadata())
         target.spark.relocate()
         if mapping is not None:
             migrated_state.write_state(spark, compiled, old, mapping, source, target, batch)

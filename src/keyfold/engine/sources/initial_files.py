@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from keyfold.engine.internal_columns import RAW, TIME, visible
+from keyfold.engine.internal_columns import TIME, visible
 from keyfold.engine.sources import reader
 from keyfold.engine.sources.connectors import absolute
 from keyfold.engine.sources.formats import format_of, with_defaults
@@ -39,7 +39,6 @@ class FileFacts:
     rows: int
     left_out: int
     """Rows at or after `until`."""
-    malformed: int
     first: int | None
     last: int | None
     checksum: str
@@ -73,18 +72,15 @@ def facts(spark: SparkSession, source: Source) -> FileFacts:
     late: Any = F.lit(False)
     if source.until is not None:
         late = F.coalesce(F.col(TIME) >= F.lit(source.until), F.lit(False))
-    malformed = F.col(RAW).isNotNull() if RAW in frame.columns else F.lit(False)
     marked = timed.select(
         time.alias("time"),
         late.alias("late"),
-        malformed.alias("malformed"),
         F.xxhash64(F.to_json(F.struct(*(F.col(f"`{name}`") for name in names)))).alias("hash"),
     )
     kept = F.when(~F.col("late"), F.lit(1))
     found = marked.agg(
         F.count(kept).alias("rows"),
         F.count_if("late").alias("left_out"),
-        F.count_if("malformed").alias("malformed"),
         F.min(F.when(kept.isNotNull(), F.col("time"))).alias("first"),
         F.max(F.when(kept.isNotNull(), F.col("time"))).alias("last"),
         F.sum(F.when(kept.isNotNull(), F.col("hash").cast("decimal(38,0)"))).alias("checksum"),
@@ -94,7 +90,6 @@ def facts(spark: SparkSession, source: Source) -> FileFacts:
         files,
         found["rows"],
         found["left_out"],
-        found["malformed"],
         found["first"],
         found["last"],
         f"{int(found['checksum'] or 0) % 2**64:016x}",

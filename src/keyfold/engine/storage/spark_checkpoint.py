@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,6 +14,11 @@ from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.stored_file import StoredFile
 
 _PARTITIONS: Final = "spark.sql.shuffle.partitions"
+
+
+def new_metadata() -> bytes:
+    """The metadata of a copy: two queries with one id stop each other where they share a session."""
+    return json.dumps({"id": str(uuid.uuid4())}).encode()
 
 
 @dataclass(frozen=True)
