@@ -105,7 +105,9 @@ def test_a_run_whose_java_is_killed_says_so_and_status_says_failed(tmp_path: Pat
         closed(running.process.stdout)
     assert ended.code == 1
     assert "Java ended: killed by signal 9 (SIGKILL)\n  where: rated\n" in ended.err
-    assert len(ended.err.splitlines()) == 5, ended.err
+    # A busy machine is slow enough for a batch to be told of before Java is killed.
+    told = [line for line in ended.err.splitlines() if not line.startswith("keyfold: totals: batch ")]
+    assert len(told) == 5, ended.err
     assert ended.json["error"]["kind"] == "JavaEnded"
 
     [status] = cli("status", "--home", tmp_path / ".keyfold", "--json").json

@@ -1,9 +1,6 @@
 package org.apache.spark.sql.keyfold.physical
 
-import java.util.{HashMap => JavaMap}
-
 import scala.collection.mutable.ArrayBuffer
-import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
@@ -24,77 +21,73 @@ class PartialMerger(fold: AggregateFold, layout: PartialLayout, limit: Long) {
   private val sideOutput = layout.sideOutput
   private val merge = PartialMerger.mergeInPlace(fold, layout)
   private val joined = new JoinedRow
-  private val merged = new JavaMap[UnsafeRow, UnsafeRow]
-  // By key, what `merged` cannot hand out by itself: rows that stay alone and, where a key has several
-  // groups, the merged rows too, which are updated in place.
-  private val others = new JavaMap[UnsafeRow, ArrayBuffer[UnsafeRow]]
-  private var bytes = 0L
+  private val width = layout.input.length
+  private val merged = new RowMap(width)
+  /** Side outputs, and rows that stay by themselves. */
+  private val (unkeyed, alone) = (new ArrayBuffer[UnsafeRow], new ArrayBuffer[UnsafeRow])
+  private var bytesAlone = 0L
 
   def apply(
       rows: Iterator[InternalRow],
       sort: Iterator[InternalRow] => Iterator[InternalRow]): Iterator[InternalRow] = {
-    val unkeyed = new ArrayBuffer[InternalRow]
-    while (rows.hasNext && bytes <= limit) {
+    while (rows.hasNext && merged.bytes + bytesAlone <= limit) {
       val row = rows.next().asInstanceOf[UnsafeRow]
-      val key = keyOf(row)
-      if (key.anyNull) {
-        unkeyed += row.copy()
-        bytes += row.getSizeInBytes
-      } else if (row.isNullAt(sideOutput)) add(groupOf(row), row)
-      else keep(row, row.copy())
+      val group = groupOf(row)
+      if (hasNullKey(group)) keep(row, unkeyed)
+      else if (row.isNullAt(sideOutput)) add(group, row)
+      else keep(row, alone)
     }
-    if (rows.hasNext) sort(unkeyed.iterator ++ unordered ++ rows) else unkeyed.iterator ++ ordered
+    if (rows.hasNext) sort(unkeyed.iterator ++ mergedRows ++ alone ++ rows) else unkeyed.iterator ++ ordered
+  }
+
+  private def hasNullKey(group: UnsafeRow): Boolean = {
+    var i = 0
+    while (i < layout.keyCount) { if (group.isNullAt(i)) return true; i += 1 }
+    false
   }
 
   private def add(group: UnsafeRow, row: UnsafeRow): Unit = {
     val known = merged.get(group)
-    if (known == null) {
-      val first = row.copy()
-      bytes += first.getSizeInBytes + group.getSizeInBytes + PartialMerger.EntryOverhead
-      merged.put(group.copy(), first)
-      if (!groupIsKey) keep(row, first)
-    } else try merge.into(known, joined(known, row)) catch {
-      case _: RowError => keep(row, row.copy())
-    }
+    if (known == null) merged.add(group, row)
+    else try merge.into(known, joined(known, row)) catch { case _: RowError => keep(row, alone) }
   }
 
-  private def keep(row: UnsafeRow, copy: UnsafeRow): Unit = {
-    val key = keyOf(row)
-    var rows = others.get(key)
-    if (rows == null) {
-      rows = new ArrayBuffer[UnsafeRow](4)
-      others.put(key.copy(), rows)
-    }
-    bytes += row.getSizeInBytes + PartialMerger.EntryOverhead
-    rows += copy
+  private def keep(row: UnsafeRow, rows: ArrayBuffer[UnsafeRow]): Unit = {
+    rows += row.copy()
+    bytesAlone += row.getSizeInBytes + KeyGrouping.RowOverhead
   }
 
-  private def unordered: Iterator[InternalRow] = {
-    val alone = others.values().iterator().asScala.flatMap(_.iterator)
-    if (groupIsKey) merged.values().iterator().asScala ++ alone else alone
-  }
+  private def mergedRows: Iterator[UnsafeRow] =
+    merged.records.iterator.map(merged.value(_, new UnsafeRow(width)))
 
   /** In the order of the keys' bytes, as far as eight bytes behind their common prefix tell keys apart. */
-  private def ordered: Iterator[InternalRow] = {
-    val keys = (if (groupIsKey) merged else others).keySet().toArray(new Array[UnsafeRow](0))
-    val size = if (keys.isEmpty) 0 else keys(0).getSizeInBytes
-    val common = keys.foldLeft(size)((n, key) => KeyBytes.commonPrefix(keys(0), key, n))
-    val order = SparkRadixSort.sort(keys.length, i => KeyBytes.eightBytes(keys(i), common))
-    Iterator.range(0, keys.length).flatMap { n => rowsOf(keys(order.position(n))) }
+  private def ordered: Iterator[InternalRow] =
+    if (groupIsKey && alone.isEmpty) byKey
+    else {
+      val all = (mergedRows ++ alone).toArray
+      new AdjacentRows(layout.keys, layout.input)(all, commonPrefix(all.iterator.map(keyOf(_))))
+    }
+
+  /** Where each key has one row. */
+  private def byKey: Iterator[UnsafeRow] = {
+    val records = merged.records
+    val (key, row) = (new UnsafeRow(layout.keyCount), new UnsafeRow(width))
+    val common = commonPrefix(records.iterator.map(merged.key(_, key)))
+    val order =
+      SparkRadixSort.sort(records.length, i => KeyBytes.eightBytes(merged.key(records(i), key), common))
+    Iterator.range(0, records.length).map(n => merged.value(records(order.position(n)), row))
   }
 
-  private def rowsOf(key: UnsafeRow): Iterator[InternalRow] =
-    if (!groupIsKey) others.get(key).iterator
+  /** How many bytes all keys begin with. */
+  private def commonPrefix(keys: Iterator[UnsafeRow]): Int =
+    if (keys.isEmpty) 0
     else {
-      val one = Iterator.single(merged.get(key))
-      if (others.isEmpty || !others.containsKey(key)) one else one ++ others.get(key).iterator
+      val first = keys.next().copy()
+      keys.foldLeft(first.getSizeInBytes)((n, key) => KeyBytes.commonPrefix(first, key, n))
     }
 }
 
 object PartialMerger {
-  /** Bytes that a map entry takes on the heap besides its rows: objects, headers, references. */
-  private val EntryOverhead = 160
-
   /** The fold's merge, on pairs of rows of the layout; it writes into the state columns of the first. */
   private def mergeInPlace(fold: AggregateFold, layout: PartialLayout): UserExpression = {
     val right = layout.copy(input = layout.input.map(_.newInstance()))

@@ -1,8 +1,5 @@
 package org.apache.spark.sql.keyfold.rows
 
-import java.util.{HashMap, Iterator => JavaIterator}
-import java.util.Map.Entry
-
 import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.InternalRow
@@ -33,9 +30,6 @@ object PartialAggregation {
    * alone.
    */
   val MaxRowsInObjects: Int = 1 << 20
-  /** What an entry of a map and its two rows take beside their fields, and a field that is an object. */
-  val EntryBytes: Int = 120
-  val FieldBytes: Int = 24
 }
 
 class PartialAggregator(step: PartialAggregation, partition: Int, rows: Iterator[InternalRow])
@@ -51,34 +45,33 @@ class PartialAggregator(step: PartialAggregation, partition: Int, rows: Iterator
     UnsafeProjection.create(columns :+ BoundReference(columns.length, SideOutput.schema, nullable = true))
   private val joined = new JoinedRow
 
-  private val states = new HashMap[UnsafeRow, InternalRow]
+  private val states: PartialStates =
+    if (fold.flat) new FlatStates(step.keys.length, step.fold.state.length)
+    else new ObjectStates(types.length, fold.stored)
   /** Rows to be sent before any other: side outputs, and rows that travel by themselves. */
   private val first = new ArrayBuffer[InternalRow]
   /** The states that are being sent. */
-  private var draining: JavaIterator[Entry[UnsafeRow, InternalRow]] = _
+  private var draining: () => InternalRow = _
   private var aggregating = step.entries > 0
   /** How many rows have been folded into the map. */
   private var folded = 0L
-  /** About how many bytes the map holds. */
-  private var held = 0L
+  /** About how many bytes of rows the states that hold objects have taken in. */
+  private var grown = 0L
   private val most = step.mostBytes.min(SparkTaskMemory.heap / 8)
-  private val perState = PartialAggregation.EntryBytes + PartialAggregation.FieldBytes * types.length
 
   override protected def advance(): InternalRow = {
     while (true) {
       if (first.nonEmpty) return first.remove(first.length - 1)
       if (draining != null) {
-        if (draining.hasNext) {
-          val entry = draining.next()
-          return partial(joined(entry.getKey, fold.stored(entry.getValue)))
-        }
+        val state = draining()
+        if (state != null) return partial(state)
         draining = null
         states.clear()
         folded = 0
-        held = 0
+        grown = 0
       }
       if (!rows.hasNext) {
-        if (states.isEmpty) return if (counted.hasNext) nullKey(counted.next()) else null
+        if (states.size == 0) return if (counted.hasNext) nullKey(counted.next()) else null
         drain()
       }
       else if (aggregating) fill()
@@ -98,28 +91,27 @@ class PartialAggregator(step: PartialAggregation, partition: Int, rows: Iterator
         val known = states.get(key)
         if (known != null) { fold.update(known, row); grow(row); folded += 1 }
         else if (isText(row, key)) {
-          states.put(key.copy(), folding(row))
+          states.add(key, folding(row))
           folded += 1
-          held += perState + key.getSizeInBytes
           grow(row)
           if (states.size >= step.entries) full()
         }
         if (folded == PartialAggregation.Sample && states.size > folded * 0.98) giveWay()
         else if (!fold.flat && folded >= PartialAggregation.MaxRowsInObjects) full()
-        else if (held >= most && draining == null) full()
+        else if (grown + states.bytes >= most && draining == null) full()
       }
     } catch { case e: RowError => emit(row, admission.reject(row, e)) }
   }
 
   /** States that hold objects may keep all of a row. */
-  private def grow(row: InternalRow): Unit = if (!fold.flat) held += (row match {
-    case unsafe: UnsafeRow => unsafe.getSizeInBytes + PartialAggregation.FieldBytes
-    case _ => PartialAggregation.EntryBytes
+  private def grow(row: InternalRow): Unit = if (!fold.flat) grown += (row match {
+    case unsafe: UnsafeRow => unsafe.getSizeInBytes + ObjectStates.FieldBytes
+    case _ => ObjectStates.EntryBytes
   })
 
   private def full(): Unit = if (folded < 2L * states.size) giveWay() else drain()
   private def giveWay(): Unit = { aggregating = false; drain() }
-  private def drain(): Unit = draining = states.entrySet().iterator()
+  private def drain(): Unit = draining = states.drained()
 
   private def folding(row: InternalRow): InternalRow = { val b = fold.zero(); fold.update(b, row); b }
 
