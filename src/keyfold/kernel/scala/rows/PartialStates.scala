@@ -40,7 +40,8 @@ private[rows] final class FlatStates(keyWidth: Int, width: Int) extends PartialS
 }
 
 /** States that hold objects, such as sets and sketches. */
-private[rows] final class ObjectStates(fields: Int, stored: InternalRow => InternalRow) extends PartialStates {
+private[rows] final class ObjectStates(fields: Int, stored: InternalRow => InternalRow)
+    extends PartialStates {
   private val map = new HashMap[UnsafeRow, InternalRow]
   private val joined = new JoinedRow
   private var held = 0L
