@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar
 from keyfold.engine.log.manifest import LAYOUT
 from keyfold.engine.recovery import table_removal
 from keyfold.engine.recovery.state_digest import FamilyDigest
+from keyfold.engine.savepoint import deletion
 from keyfold.engine.savepoint.manifest import SavedFile, SavedTable, Savepoint
 from keyfold.engine.savepoint.savepoints import FILES, VIEW, Savepoints
 from keyfold.engine.storage import audit
@@ -60,6 +61,7 @@ class Capture:
         self._view: SavedFile | None = None
         if name in self._savepoints.names():
             raise taken(place.path.name, name)
+        deletion.require_none(place, name)
         # What an interrupted command left; others may be in the making, as savepoints are also imported.
         self.abandon()
 

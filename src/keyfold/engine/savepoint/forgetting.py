@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from keyfold.engine.savepoint.capture import flush_directories
+from keyfold.engine.savepoint.manifest import FILE as MANIFEST
 from keyfold.engine.savepoint.receipts import DIRECTORY
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome
@@ -34,13 +35,18 @@ def finish(place: AppHome) -> None:
     except FileNotFoundError:
         storage.delete(STAGE)
         return
+    names = [file.name for file in storage.files(FILES)]
+    manifests = [name for name in names if name.endswith(f"/{MANIFEST}")]
+    # A savepoint without a manifest is none, so that nobody reads a mixture of the old one and the new.
+    for name in manifests:
+        storage.delete(name)
     for name in intent["deleted"]:
         storage.delete(name)
-    names = [file.name for file in storage.files(FILES)]
-    for name in names:
-        storage.delete(name, durable=False)
-        storage.copy(f"{FILES}/{name}", name)
-    flush_directories(storage, names)
+    for some in ([name for name in names if name not in manifests], manifests):
+        for name in some:
+            storage.delete(name, durable=False)
+            storage.copy(f"{FILES}/{name}", name)
+        flush_directories(storage, some)
     reached(FaultPoint.FORGET_SWITCHED)
     table = intent["table"]
     place.table(table).spark.relocate()
