@@ -76,7 +76,8 @@ def _extend(storage: Storage, added: Sequence[Mapping[str, Any]]) -> None:
     before = _read(storage)
     lines = before.splitlines()
     known = len(lines)
-    for one in added:
+    # An entry may have been left, and be added by whoever finishes what it says.
+    for one in {one["id"]: one for one in added}.values():
         if one["id"].encode() not in before:
             last = _hash(lines[-1]) if lines else _BEGINNING
             lines.append(json.dumps({**one, "previous": last}, ensure_ascii=False).encode())
