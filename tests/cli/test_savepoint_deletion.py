@@ -111,7 +111,7 @@ def test_a_kill_beside_a_running_app_leaves_the_savepoint_or_is_finished(tmp_pat
         return names, place.storage.list("savepoints"), whats
 
     old = seen(AppHome(tmp_path / "home" / "shop"))
-    new = ([], [], ["savepoint", "savepoint delete"])
+    new: tuple[Any, ...] = ([], [], ["savepoint", "savepoint delete"])
     shutil.copytree(tmp_path / "home", tmp_path / "done")
     with steps() as counted, running(AppHome(tmp_path / "done" / "shop")):
         delete(AppHome(tmp_path / "done" / "shop"))
@@ -198,7 +198,8 @@ def test_who_reads_a_savepoint_while_a_key_is_erased_from_it_fails(tmp_path: Pat
         changed = f"{forgetting.FILES}/savepoints/first/savepoint.json"
         place.storage.put(changed, place.storage.read(changed).replace(b'"why": null', b'"why": "x"'))
         entry = audit.entry("forget", None)
-        intent = {"table": "totals", "values": [], "batch": None, "deleted": [], "receipt": {"id": "x"}}
+        intent: dict[str, Any] = {"table": "totals", "key": {}, "batch": None, "deleted": []}
+        intent["receipt"] = {"id": "x"}
         place.storage.put(forgetting.INTENT, json.dumps({**intent, "entry": entry}).encode())
         # The first file of the savepoint is in place, and the manifest is not.
         with pytest.raises(Killed), steps(3):

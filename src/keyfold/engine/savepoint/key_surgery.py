@@ -91,7 +91,7 @@ class Surgery:
             what,
             self.why,
             tables=[self.table],
-            key=dict(zip(self.key.names, self.key.values, strict=True)),
+            key=self.key.columns,
             batches={self.table: self.batch},
             changes=published,
             undo=undo,

@@ -6,7 +6,7 @@ It is certain from then on: if the command is killed, the next command or start 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from datetime import datetime
 from typing import Any, Final
@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from keyfold.engine.log.retention import forget_changes
 from keyfold.engine.log.table_log import TableLog
+from keyfold.engine.savepoint import table_names
 from keyfold.engine.savepoint.capture import copy_files
 from keyfold.engine.savepoint.checkpoint_copy import copied_checkpoint
 from keyfold.engine.storage import audit
@@ -46,7 +47,8 @@ def finish(place: AppHome) -> None:
     plan = place.read_plan() or {"tables": {}}
     for one in recorded["tables"]:
         plan["tables"].pop(one["was"], None)
-        plan["tables"][one["table"]] = one["entry"]
+        before = plan["tables"].get(one["table"]) or {}
+        plan["tables"][one["table"]] = _entry(one, before, recorded["audit"]["at"])
         plan["streams"] = {**one.get("streams", {}), **plan.get("streams", {})}
     place.write_plan(plan)
     reached(FaultPoint.MIGRATION_PLAN_DONE)
@@ -56,6 +58,14 @@ def finish(place: AppHome) -> None:
     audit.append(place.storage, recorded["audit"])
     place.storage.delete(INTENT)
     place.storage.delete(WORK)
+
+
+def _entry(one: dict[str, Any], before: Mapping[str, Any], at: str) -> dict[str, Any]:
+    """What app.json has of a table from now on; one that was made anew keeps its earlier names."""
+    if one["was"] is not None:
+        return table_names.renamed(one["entry"], one["was"], at)
+    kept = {part: before[part] for part in (table_names.RENAMED,) if part in before}
+    return {**kept, **one["entry"]}
 
 
 def _switch(place: AppHome, one: dict[str, Any]) -> None:
