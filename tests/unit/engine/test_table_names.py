@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from keyfold.engine.savepoint.key_erasure import TableKey
+from keyfold.engine.savepoint.savepoint_erasure import key_then
 from keyfold.engine.savepoint.table_names import renamed, then_called
 
 
@@ -40,3 +42,28 @@ def test_another_table_that_took_the_old_name_is_another_table() -> None:
 def test_without_definitions_nothing_is_known() -> None:
     assert then_called(None, "totals", None) is None
     assert then_called(None, "totals", plan(totals={})) == "totals"
+
+
+def key(**columns: str) -> TableKey:
+    return TableKey(tuple(columns), tuple(columns.values()), tuple(columns))
+
+
+def test_a_key_of_today_is_found_by_the_columns_that_it_had_then() -> None:
+    now = {"area": "region", "day": "day"}
+    whole, first = key(area="eu", day="1"), TableKey(("area",), ("eu",), ("area", "day"))
+    same = key_then(whole, now, {"day": "day", "area": "region"})
+    assert same is not None
+    assert (same.columns, same.declared) == ({"area": "eu", "day": "1"}, ("day", "area"))
+    renamed_column = key_then(first, now, {"region": "region"})
+    assert renamed_column is not None
+    assert (renamed_column.columns, renamed_column.is_whole) == ({"region": "eu"}, True)
+    longer = key_then(whole, now, {"area": "region", "hour": "hour", "day": "day"})
+    assert longer is not None
+    assert (longer.columns, longer.is_whole) == ({"area": "eu", "day": "1"}, False)
+    # What was added since is computed from what was there.
+    shorter = key_then(whole, now, {"day": "day"})
+    assert shorter is not None
+    assert (shorter.columns, shorter.is_whole) == ({"day": "1"}, True)
+    assert key_then(first, now, {"day": "day"}) is None
+    assert key_then(whole, now, {"day": "day", "hour": "hour"}) is None
+    assert key_then(whole, now, {}) is whole, "nothing is known of then"

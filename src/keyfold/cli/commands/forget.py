@@ -42,10 +42,10 @@ def command(
     from keyfold.engine.savepoint.key_erasure import key_of
 
     with found(name, home) as (place, table):
-        whole, shown = key_of(place, table, key, some=True).is_whole, f"{place.path.name}.{table}"
+        shown = f"{place.path.name}.{table}"
         if not yes:
             require_terminal()
-            if whole:
+            if key_of(place, table, key, some=True).is_whole:
                 ask(f"forget {', '.join(key)} of {shown} for good, in savepoints too?")
 
         def confirm(keys: int) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from keyfold.engine.savepoint.manifest import FILE, Savepoint
 from keyfold.engine.savepoint.savepoints import Savepoints
-from keyfold.engine.storage import audit
+from keyfold.engine.storage import audit, intents
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import NameTaken, SavepointUnusable
 from keyfold.fault_points import FaultPoint, reached
@@ -92,9 +92,8 @@ def finish(place: AppHome) -> None:
 
 def _finish(place: AppHome, name: str, audited: Callable[[dict[str, Any]], None]) -> None:
     storage, intent = place.storage, f"{INTENT}/{_name(name)}"
-    try:
-        entry = json.loads(storage.read(intent))
-    except FileNotFoundError:
+    entry = intents.recorded(storage, intent)
+    if entry is None:
         return  # somebody else has finished it
     own = Savepoints(place).storage(name)
     # By now the name may be that of another savepoint, which is none of this command's.

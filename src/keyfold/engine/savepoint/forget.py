@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from keyfold.engine.savepoint.savepoint_erasure import SavepointErasure
 from keyfold.engine.savepoint.savepoints import Savepoints
 from keyfold.engine.savepoint.source_columns import others_with_the_key, source_columns
 from keyfold.engine.savepoint.state_reading import state_of
-from keyfold.engine.storage import audit
+from keyfold.engine.storage import audit, intents
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption, KeyfoldError
 from keyfold.fault_points import FaultPoint, reached
@@ -81,7 +80,7 @@ def forget(
         intent = {"table": table, "key": key.columns, "batch": home.batch, "deleted": work.deleted}
         reached(FaultPoint.FORGET_STAGED)
         document = {**intent, "receipt": receipt, "entry": entry}
-        place.storage.put(forgetting.INTENT, json.dumps(document, ensure_ascii=False).encode())
+        intents.record(place.storage, forgetting.INTENT, document)
         reached(FaultPoint.FORGET_RECORDED)
         forgetting.finish(place)
         return receipt

@@ -17,7 +17,7 @@ from keyfold.engine.savepoint.capture import flush_directories
 from keyfold.engine.savepoint.key_rows import rows_of_key
 from keyfold.engine.savepoint.manifest import FILE as MANIFEST
 from keyfold.engine.savepoint.receipts import DIRECTORY
-from keyfold.engine.storage import audit
+from keyfold.engine.storage import audit, intents
 from keyfold.engine.storage.layout import AppHome
 from keyfold.fault_points import FaultPoint, reached
 from keyfold.views.stores import open_store
@@ -31,9 +31,8 @@ FILES: Final = f"{STAGE}/files"
 def finish(place: AppHome) -> None:
     """Carries out a recorded erasure, if need be again, or removes what was not recorded."""
     storage = place.storage
-    try:
-        intent = json.loads(storage.read(INTENT))
-    except FileNotFoundError:
+    intent = intents.recorded(storage, INTENT)
+    if intent is None:
         storage.delete(STAGE)
         return
     names = [file.name for file in storage.files(FILES)]

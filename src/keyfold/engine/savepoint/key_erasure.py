@@ -91,6 +91,13 @@ def require_no_join(table: str, parts: Sequence[StatePart]) -> None:
         )
 
 
+def kernel_column(found: Any) -> Column:
+    """A column that the kernel has made, for PySpark."""
+    from pyspark.sql.classic.column import Column as Classic
+
+    return Classic(found)
+
+
 class KeyErasure:
     """Removes a key from all rows of a state; `upstream`: also from operators that feed the table.
 
@@ -170,18 +177,13 @@ class KeyErasure:
             return None
         left = F.filter(decoded[array], lambda e: ~self._key.same(e[nested] if nested else e, schema))
         fields = [(left if name == array else decoded[name]).alias(name) for name in value.names]
-        return self._column(session.kernel(self._spark).bytesOfRow(F.struct(*fields)._jc))
+        return kernel_column(session.kernel(self._spark).bytesOfRow(F.struct(*fields)._jc))
 
     def _decoded(self, column: str, schema: Any) -> Column:
         from pyspark.sql import functions as F
 
         bytes_: Any = F.col(column)
-        return self._column(session.kernel(self._spark).rowFromBytes(bytes_._jc, schema.json()))
-
-    def _column(self, found: Any) -> Column:
-        from pyspark.sql.classic.column import Column as Classic
-
-        return Classic(found)
+        return kernel_column(session.kernel(self._spark).rowFromBytes(bytes_._jc, schema.json()))
 
     def _schema(self, variable: str, operator: int) -> Any:
         source = self._spark.read.format("statestore").option("path", self._checkpoint)

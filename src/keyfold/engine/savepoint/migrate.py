@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,10 +11,10 @@ from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.recovery import definition_check
 from keyfold.engine.recovery.definition_changes import TableChange
 from keyfold.engine.savepoint import leftovers, migrated_state, migrated_view, migrating, unfinished
-from keyfold.engine.savepoint.capture import captured, silent
+from keyfold.engine.savepoint.capture import captured, name_before, silent
 from keyfold.engine.savepoint.failure import failed
 from keyfold.engine.savepoint.followed import require_followed
-from keyfold.engine.storage import audit
+from keyfold.engine.storage import audit, intents
 from keyfold.engine.storage.known_since import KnownSince
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption, KeyfoldError
@@ -73,9 +72,7 @@ def migrate(
         tell("making a savepoint")
         reached(FaultPoint.MIGRATION_READY)
         names = ", ".join(batches)
-        undo = captured(
-            place, f"{now:%Y%m%dT%H%M%S.%f}-before-{what}", (), f"before {what} of {names}", silent
-        )
+        undo = captured(place, name_before(what), (), f"before {what} of {names}", silent)
         entry = audit.entry(
             what,
             why,
@@ -85,7 +82,7 @@ def migrate(
             effects={one.change.table: list(one.change.effects) for one in tables},
             undo=undo.name,
         )
-        place.storage.put(migrating.INTENT, json.dumps({"tables": recorded, "audit": entry}).encode())
+        intents.record(place.storage, migrating.INTENT, {"tables": recorded, "audit": entry})
         reached(FaultPoint.MIGRATION_RECORDED)
         tell("switching")
         migrating.finish(place)

@@ -5,7 +5,6 @@ It is certain from then on: if the command is killed, the next command or start 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from datetime import datetime
@@ -18,7 +17,7 @@ from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.savepoint import table_names
 from keyfold.engine.savepoint.capture import copy_files
 from keyfold.engine.savepoint.checkpoint_copy import copied_checkpoint
-from keyfold.engine.storage import audit
+from keyfold.engine.storage import audit, intents
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.errors import HomeUnusable
 from keyfold.fault_points import FaultPoint, reached
@@ -37,9 +36,8 @@ def work(place: AppHome, table: str) -> TableHome:
 
 def finish(place: AppHome) -> None:
     """Carries out a recorded migration, if need be again, or removes what was not recorded."""
-    try:
-        recorded = json.loads(place.storage.read(INTENT))
-    except FileNotFoundError:
+    recorded = intents.recorded(place.storage, INTENT)
+    if recorded is None:
         place.storage.delete(WORK)
         return
     for one in recorded["tables"]:

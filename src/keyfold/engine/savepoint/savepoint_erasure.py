@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,17 +42,35 @@ class SavepointErasure:
                 return None
             other = None if table == self.work.table else table
             declared = declared_key(home, table)
-            columns = tuple(declared) or self.work.key.declared
-            if not set(self.work.key.names) <= set(columns):
-                why = f"the key of {table} was {', '.join(columns)}, so that its rows are of other keys too"
+            key = key_then(self.work.key, declared_key(place, self.work.table), declared)
+            if key is None:
+                why = f"{table}, whose key was {', '.join(declared)}: these values say nothing about that"
                 return Erased(not_searched=[why], table=other)
-            key = TableKey(self.work.key.names, self.work.key.values, columns)
             # Between a migration and the next start, only the table's old name is declared.
             source = source_columns(home, table, key) if declared else self.work.source
             mine = replace(self.work, table=table, key=key, source=source)
             found = _Saved(mine, savepoint).erase(home, views)
             found.table = other
             return found
+
+
+def key_then(key: TableKey, now: Mapping[str, str], then: Mapping[str, str]) -> TableKey | None:
+    """A key of today by the columns that the table's key had then; None if it says too little of them.
+
+    Columns are the same if they have one name or one expression, since a migration may rename them. A key
+    that had fewer columns is found by those; one that had more, as all keys that have these values.
+    """
+    if not then:
+        return key
+    expressions = {expression: name for name, expression in then.items()}
+    found = {
+        name if name in then else expressions[now[name]]: value
+        for name, value in key.columns.items()
+        if name in then or now.get(name) in expressions
+    }
+    if set(found) != set(then) and len(found) < len(key.names):
+        return None
+    return TableKey(tuple(found), tuple(found.values()), tuple(then))
 
 
 @dataclass(frozen=True)
