@@ -19,6 +19,7 @@ from keyfold.engine.log.side_outputs import rejected
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.savepoint import rescale, unfinished
 from keyfold.engine.savepoint.forget import forget
+from keyfold.engine.savepoint.key_erasure import key_of
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption
 from keyfold.fault_points import FaultPoint, handled_by
@@ -182,6 +183,7 @@ def test_keys_that_begin_so_are_forgotten_also_where_the_table_had_its_old_name(
     assert main(["savepoint", "create", "then", "--home", str(tmp_path)]) == 0
     new = visits("stays", was="visits")
     migrated(planned(new, tmp_path, tmp_path / "feeds"))
+    assert key_of(place, "stays", ["ada-l", "1"]).names == ("person", "x"), "before the next start too"
     with drive(new, home=tmp_path) as d:
         d.push("rows", [{"person": "ada-l", "x": 9, "t": at(9)}])
     stays = {name for name in traces(tmp_path, "ada-l") if name.startswith("shop/feeds/")}

@@ -19,6 +19,7 @@ from keyfold.engine.storage.known_since import KnownSince
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption, KeyfoldError
 from keyfold.fault_points import FaultPoint, reached
+from keyfold.plan.describe.phrases import expr_words
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,11 +60,13 @@ def migrate(
             recorded = []
             for one in tables:
                 if one.change.rebuilt is None:
-                    recorded.append(_prepared(spark, place, stored, one, now, batches, tell))
+                    made = _prepared(spark, place, stored, one, now, batches, tell)
                 else:
                     assert rebuild is not None
                     tell(f"rebuilding {one.change.table}")
-                    recorded.append(rebuild(one.compiled, one.change))
+                    made = rebuild(one.compiled, one.change)
+                key = {name: expr_words(expression) for name, expression in one.compiled.spec.keys}
+                recorded.append({**made, "key": key})
         except BaseException as error:
             leftovers.discard(place, migrating.WORK)
             if isinstance(error, Exception) and not isinstance(error, KeyfoldError):

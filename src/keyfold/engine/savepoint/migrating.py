@@ -48,6 +48,7 @@ def finish(place: AppHome) -> None:
         before = plan["tables"].get(one["table"]) or {}
         plan["tables"][one["table"]] = _entry(one, before, recorded["audit"]["at"])
         plan["streams"] = {**one.get("streams", {}), **plan.get("streams", {})}
+        _declare(plan, one)
     place.write_plan(plan)
     reached(FaultPoint.MIGRATION_PLAN_DONE)
     for one in recorded["tables"]:
@@ -64,6 +65,13 @@ def _entry(one: dict[str, Any], before: Mapping[str, Any], at: str) -> dict[str,
         return table_names.renamed(one["entry"], one["was"], at)
     kept = {part: before[part] for part in (table_names.RENAMED,) if part in before}
     return {**kept, **one["entry"]}
+
+
+def _declare(plan: dict[str, Any], one: dict[str, Any]) -> None:
+    """The table's name and key as commands look them up; all else is declared anew by the next start."""
+    for table in (plan.get("declared") or {}).get("tables", ()):
+        if table["name"] in (one["was"], one["table"]) and "key" in one:
+            table |= {"name": one["table"], "key": one["key"]}
 
 
 def _switch(place: AppHome, one: dict[str, Any]) -> None:

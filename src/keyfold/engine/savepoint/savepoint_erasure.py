@@ -46,7 +46,6 @@ class SavepointErasure:
             if key is None:
                 why = f"{table}, whose key was {', '.join(declared)}: these values say nothing about that"
                 return Erased(not_searched=[why], table=other)
-            # Between a migration and the next start, only the table's old name is declared.
             source = source_columns(home, table, key) if declared else self.work.source
             mine = replace(self.work, table=table, key=key, source=source)
             found = _Saved(mine, savepoint).erase(home, views)
