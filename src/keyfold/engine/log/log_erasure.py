@@ -92,9 +92,10 @@ class LogErasure:
         return _File(stays, len(content), f"crc32:{zlib.crc32(content):08x}")
 
     def _mine(self, table: pa.Table, kind: str) -> Iterator[bool]:
+        needed = set(self.columns) if kind == "change" else {"raw"}
+        if not needed <= set(table.column_names):
+            return iter([False] * table.num_rows)
         if kind == "change":
-            if not set(self.columns) <= set(table.column_names):
-                return iter([False] * table.num_rows)
             names = dict.fromkeys([*self.columns, *(n for n in self.key if n in table.column_names)])
             return (self._is_mine(row) for row in table.select(list(names)).to_pylist())
         texts = table.select([n for n in ("raw", "stream") if n in table.column_names]).to_pylist()
