@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -17,7 +18,7 @@ from keyfold.engine.savepoint.manifest import FILE, Savepoint
 from keyfold.engine.savepoint.savepoints import Savepoints
 from keyfold.engine.storage import audit, intents
 from keyfold.engine.storage.layout import AppHome
-from keyfold.errors import NameTaken, SavepointUnusable
+from keyfold.errors import NameTaken, QueryError, SavepointUnusable
 from keyfold.fault_points import FaultPoint, reached
 
 INTENT: Final = "deleting"
@@ -33,27 +34,31 @@ class Deletion:
 
     def delete(self, name: str) -> None:
         """Deletes one savepoint, or raises `QueryError` not_found; it may be damaged."""
-        place, savepoints = self.place, Savepoints(self.place)
-        if _name(name) not in place.storage.list(INTENT):
-            manifest = savepoints.manifest(name)
-            entry = self._entry("savepoint delete", name, manifest)
-            self._record(name, entry)
-        _finish(place, name, self._audit)
+        if _name(name) not in self.place.storage.list(INTENT):
+            self._record("savepoint delete", name)
+        _finish(self.place, name, self._audit)
 
     def prune(self, keep: int, older_than: timedelta | None) -> list[Savepoint]:
         """Deletes all but the newest `keep`, as far as they are older; returns what was deleted."""
-        savepoints = Savepoints(self.place)
-        found = savepoints.all()
+        found = Savepoints(self.place).all()
         limit = None if older_than is None else datetime.now(UTC) - older_than
         old = [one for one in found[: max(0, len(found) - keep)] if limit is None or one.at < limit]
         for one in old:
-            self._record(one.name, self._entry("savepoint prune", one.name, savepoints.manifest(one.name)))
+            with suppress(QueryError):  # somebody else has deleted it by now
+                self._record("savepoint prune", one.name)
             _finish(self.place, one.name, self._audit)
         return old
 
-    def _record(self, name: str, entry: dict[str, Any]) -> None:
+    def _record(self, what: str, name: str) -> None:
+        savepoints, intent = Savepoints(self.place), f"{INTENT}/{_name(name)}"
+        entry = self._entry(what, name, savepoints.manifest(name))
         # Of two who delete it at once, one is recorded, and both finish that.
-        self.place.storage.put_new(f"{INTENT}/{_name(name)}", json.dumps(entry).encode())
+        if self.place.storage.put_new(intent, json.dumps(entry).encode()):
+            try:
+                savepoints.manifest(name)
+            except QueryError:  # the other one has finished, and is in the audit log
+                self.place.storage.delete(intent)
+                raise
         reached(FaultPoint.DELETION_RECORDED, name=name)
 
     def _entry(self, what: str, name: str, manifest: bytes) -> dict[str, Any]:
