@@ -19,7 +19,7 @@ from keyfold.engine.savepoint.savepoints import Savepoints
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease
-from keyfold.errors import NameTaken, SavepointUnusable
+from keyfold.errors import NameTaken, QueryError, SavepointUnusable
 from keyfold.fault_points import FaultPoint, handled_by
 from tests.cli.conftest import Cli
 from tests.cli.test_removal import shop_in
@@ -231,3 +231,21 @@ def test_verify_says_that_a_savepoint_is_gone_in_place_of_its_damages(tmp_path: 
     assert verify.damages(found, Savepoints(place).storage("first"), silent)
     with pytest.raises(SavepointUnusable, match=GONE):
         reading.__exit__(None, None, None)
+
+
+def test_of_two_who_delete_a_savepoint_at_once_one_does_and_is_audited(tmp_path: Path) -> None:
+    place = with_savepoint(tmp_path)
+    others: list[FaultPoint] = []
+
+    def other(point: FaultPoint, facts: dict[str, Any]) -> None:
+        # The second one has seen the savepoint, and is about to record its deletion.
+        if point == FaultPoint.STORAGE_WRITTEN and facts["name"] == "deleting/first.json" and not others:
+            others.append(point)
+            Deletion(place, None, held=False).delete("first")
+
+    with running(place), handled_by(other), pytest.raises(QueryError, match="no savepoint first"):
+        Deletion(place, None, held=False).delete("first")
+    with unfinished.held(place):
+        pass
+    assert [one["what"] for one in audit.entries(place.storage)] == ["savepoint", "savepoint delete"]
+    assert place.storage.list("deleting") == []
