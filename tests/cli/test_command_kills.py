@@ -14,6 +14,7 @@ import pytest
 from keyfold.engine.recovery import table_removal
 from keyfold.engine.savepoint import archive, clone, create, restore, unfinished, verify
 from keyfold.engine.savepoint.capture import Capture, silent
+from keyfold.engine.savepoint.deletion import Deletion
 from keyfold.engine.savepoint.savepoints import Savepoints
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome, app_home
@@ -46,14 +47,13 @@ def reset(home: Path) -> None:
 
 
 def delete(home: Path) -> None:
-    with unfinished.held_or_running(shop(home)):
-        if "first" in Savepoints(shop(home)).names():
-            Savepoints(shop(home)).delete("first")
+    with unfinished.held_or_running(shop(home)) as held:
+        Deletion(shop(home), None, held).delete("first")
 
 
 def prune(home: Path) -> None:
-    with unfinished.held_or_running(shop(home)):
-        Savepoints(shop(home)).prune(1, timedelta(0))
+    with unfinished.held_or_running(shop(home)) as held:
+        Deletion(shop(home), None, held).prune(1, timedelta(0))
 
 
 def put(home: Path) -> None:

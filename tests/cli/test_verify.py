@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 
+from keyfold.views.sqlite import connections
+from keyfold.views.stores import open_store
 from tests.cli.conftest import Cli, write
+from tests.engine.recovery.kills import steps
 
 pytestmark = pytest.mark.jvm
 
@@ -31,6 +38,49 @@ pair = kf.step("one", "x = 1") >> kf.step("two", "x = 2")
 by = app.stream("orders", rows, schema="k string, x int").by("k")
 by.pattern("seen", pair, within="1 hour", order="arrival", history="1 day")
 """
+
+
+def views(directory: Path) -> dict[str, list[Any]]:
+    """The rows of all tables, and their positions."""
+    store = open_store(directory / "views.db", read_only=True)
+    try:
+        return {name: [store.position(name), *map(repr, store.scan(name))] for name in store.tables()}
+    finally:
+        store.close()
+
+
+@contextmanager
+def kept_before_every_statement(file: Path, directory: Path) -> Iterator[list[Path]]:
+    """Copies of a database as it is on disk before each statement that is run on it for writing."""
+    kept: list[Path] = []
+
+    def keep() -> None:
+        kept.append(directory / str(len(kept)))
+        kept[-1].mkdir(parents=True)
+        # By another process: closing the file here would release the locks that this one holds on it.
+        subprocess.run(["cp", *file.parent.glob(f"{file.name}*"), kept[-1]], check=True)
+
+    class Watched(sqlite3.Connection):
+        def execute(self, *given: Any) -> sqlite3.Cursor:
+            keep()
+            return super().execute(*given)
+
+        def executemany(self, *given: Any) -> sqlite3.Cursor:
+            keep()
+            return super().executemany(*given)
+
+        def commit(self) -> None:
+            keep()
+            super().commit()
+
+    connect = sqlite3.connect
+
+    def connected(database: Any, *given: Any, **options: Any) -> sqlite3.Connection:
+        watched = not options.get("uri") and Path(database).resolve() == file
+        return connect(database, *given, **{**options, **({"factory": Watched} if watched else {})})
+
+    with patch.object(connections.sqlite3, "connect", connected):
+        yield kept
 
 
 def test_a_view_that_was_altered_is_found_key_by_key_and_repaired(
@@ -59,8 +109,20 @@ def test_a_view_that_was_altered_is_found_key_by_key_and_repaired(
         view.execute("DELETE FROM sums WHERE k = 'b'")
         view.execute("UPDATE best SET x = 1 WHERE k = 'c'")
     assert cli("verify", "shop.py", "sumz").code == 2
-    wrong = cli("verify", "shop.py", "--repair", "--json")
+    home = tmp_path / ".keyfold" / "shop"
+    old = views(home)
+    with steps() as counted, kept_before_every_statement(home / "views.db", tmp_path / "kept") as kept:
+        wrong = cli("verify", "shop.py", "--repair", "--json")
     assert wrong.code == 0, wrong.err
+    new = views(home)
+    # Each is what a kill would have left at that time: of each table the old rows, or the new ones.
+    left = [views(directory) for directory in kept]
+    assert all(found[table] in (old[table], new[table]) for found in left for table in old)
+    assert left[0] == old
+    assert {"sums", "best"} == {table for table in old if old[table] != new[table]}
+    between = [found for found in left if found not in (old, new)]
+    assert all(found["sums"] == new["sums"] and found["best"] == old["best"] for found in between)
+    assert counted.kinds == [], "nothing but the view is written"
     sums, best = (next(o for o in wrong.json["tables"] if o["table"] == name) for name in ("sums", "best"))
     assert sums["state"]["differences"] == [
         {"key": {"k": "a"}, "problem": "has other values"},

@@ -97,12 +97,18 @@ def carried_out(
 def ask(question: str) -> None:
     """Asks for confirmation on a terminal; without one the command is refused."""
     from keyfold.cli import output
+
+    require_terminal()
+    if not typer.confirm(question, err=True):
+        output.say("nothing was changed")
+        raise typer.Exit(1)
+
+
+def require_terminal() -> None:
+    """Refuses a command that will have to ask for confirmation, where nobody can answer."""
     from keyfold.errors import BadOption
 
     if not sys.stdin.isatty():
         raise BadOption(
             "this can't be undone, and there is no terminal to ask for confirmation", hint="--yes confirms it"
         )
-    if not typer.confirm(question, err=True):
-        output.say("nothing was changed")
-        raise typer.Exit(1)

@@ -31,6 +31,7 @@ from keyfold.engine.recovery import (
 from keyfold.engine.recovery.query_failure import of_table
 from keyfold.engine.recovery.view_rebuild import align
 from keyfold.engine.savepoint import unfinished
+from keyfold.engine.savepoint.table_names import RENAMED
 from keyfold.engine.sources import inline_rows, missing_files
 from keyfold.engine.sources.topic_wait import wait_for_topics
 from keyfold.engine.startup_phases import Tell, brief
@@ -253,8 +254,8 @@ def _merged(stored: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any
 
 
 def _kept(old: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
-    """A table's entry with what is recorded once: when columns were added, and what the table began with."""
+    """A table's entry with what is recorded once: when columns were added, its first rows, its renames."""
     columns = {part.removeprefix("column:") for part in entry["meaning"] if part.startswith("column:")}
     since = {name: at for name, at in (old.get("since") or {}).items() if name in columns}
-    began = {"initial": old["initial"]} if old.get("initial") else {}
+    began = {part: old[part] for part in ("initial", RENAMED) if old.get(part)}
     return {**entry, **({"since": since} if since else {}), **began}

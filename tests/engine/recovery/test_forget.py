@@ -15,12 +15,16 @@ import pytest
 import keyfold as kf
 from keyfold.cli.main import main
 from keyfold.engine.batch import late_replay
+from keyfold.engine.log.side_outputs import rejected
+from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.savepoint import rescale, unfinished
 from keyfold.engine.savepoint.forget import forget
+from keyfold.engine.savepoint.key_erasure import key_of
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption
 from keyfold.fault_points import FaultPoint, handled_by
 from keyfold.testing import Driver, drive, shared_session
+from tests.engine.recovery.test_migrate import migrated, planned
 from tests.engine.recovery.test_resize import at
 
 pytestmark = pytest.mark.jvm
@@ -158,3 +162,92 @@ def test_a_late_row_that_waits_to_be_folded_is_forgotten_too(tmp_path: Path) -> 
         assert d.handle.status()["streams"]["rows"]["batch"] == recorded
     assert found == {("bob-m", at(0), 2), ("bob-m", at(30), 1), ("bob-m", at(50), 1)}
     assert not {name for name in traces(tmp_path, "ada-l") if not name.startswith("shop/feeds/")}
+
+
+def visits(table: str, was: str | None = None) -> kf.App:
+    made = kf.App("shop")
+    rows = made.stream("rows", kf.rows([]), schema=SCHEMA, history="1 day")
+    rows.by("person", "x").table(table, n="count(*)", history="1 day", was=was)
+    return made
+
+
+def test_keys_that_begin_so_are_forgotten_also_where_the_table_had_its_old_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = AppHome(tmp_path / "shop")
+
+    def push(d: Driver) -> None:
+        for person, x in (("ada-l", 1), ("bob-m", 2), ("ada-l", 2), ("ada", 3)):
+            d.push("rows", [{"person": person, "x": x, "t": at(x)}])
+
+    with drive(visits("visits"), home=tmp_path) as d:
+        push(d)
+    assert main(["savepoint", "create", "then", "--home", str(tmp_path)]) == 0
+    new = visits("stays", was="visits")
+    migrated(planned(new, tmp_path, tmp_path / "feeds"))
+    assert key_of(place, "stays", ["ada-l", "1"]).names == ("person", "x"), "before the next start too"
+    with drive(new, home=tmp_path) as d:
+        d.push("rows", [{"person": "ada-l", "x": 9, "t": at(9)}])
+    stays = {name for name in traces(tmp_path, "ada-l") if name.startswith("shop/feeds/")}
+    before = set(traces(tmp_path, "ada-l"))
+    counted: list[int] = []
+
+    def declined(keys: int) -> None:
+        counted.append(keys)
+        raise Killed
+
+    def erase(confirm: Any, *values: str) -> dict[str, Any]:
+        return forget(shared_session(), place, "stays", values, None, lambda _: None, confirm)
+
+    with pytest.raises(BadOption, match=r"the key of shop\.stays is person, x"):
+        erase(None, "ada-l")
+    with pytest.raises(BadOption, match=r"the key of shop\.stays is person, x"):
+        erase(counted.append, "ada-l", "1", "2")
+    with pytest.raises(Killed):
+        erase(declined, "ada-l")
+    assert set(traces(tmp_path, "ada-l")) == before
+    assert not place.storage.list("forgetting")
+    receipt = erase(counted.append, "ada-l")
+    assert counted == [3, 3]
+    assert (receipt["keys"], receipt["columns"], receipt["home"]["keys"]) == (3, ["person"], 3)
+    assert set(traces(tmp_path, "ada-l")) == stays
+    found = receipt["savepoints"]
+    assert {(one["table"], one["keys"], one["view_rows"]) for one in found.values()} == {("visits", 2, 2)}
+    assert len(found) == 2, "the one that the migration made too"
+    with drive(new, home=tmp_path) as d:
+        assert [(row["person"], row["x"], row["n"]) for row in d.rows("stays")] == [
+            ("ada", 3, 1),
+            ("bob-m", 2, 1),
+        ]
+    assert main(["savepoint", "verify", "then", "--home", str(tmp_path)]) == 0
+    capsys.readouterr()
+    assert main(["forget", "shop.stays", "ada", "--home", str(tmp_path)]) == 2, "nobody can confirm it"
+    assert main(["forget", "shop.stays", "ada", "--yes", "--json", "--home", str(tmp_path)]) == 0
+    told = capsys.readouterr()
+    assert "1 key of shop.stays begins so" in told.err
+    assert json.loads(told.out)["keys"] == 1
+    assert main(["savepoint", "restore", "then", "--yes", "--home", str(tmp_path)]) == 0
+    with drive(visits("visits"), home=tmp_path) as d:
+        d.push("rows", [{"person": "bob-m", "x": 2, "t": at(9)}])
+        rows = {(row["person"], row["x"]): row["n"] for row in d.rows("visits")}
+    assert rows == {("bob-m", 2): 2, ("ada-l", 9): 1}, "the input since then is read again"
+
+
+def test_a_short_key_erases_its_own_lines_of_csv_and_no_others(tmp_path: Path) -> None:
+    lines = ["id,name,x", "1,ada,5", "2,bob,1", "1,ada,oops", "2,1,oops", "3,cyd,1,1", "4,1x,11", "5,eve"]
+    (tmp_path / "live").mkdir()
+    (tmp_path / "live" / "a.csv").write_text("\n".join(lines) + "\n")
+    made = kf.App("shop")
+    users = made.stream("users", kf.files(tmp_path / "live", format="csv"), "id int, name string, x int")
+    users.by("id").table("totals", total="sum(x)")
+    home, place = tmp_path / "home", AppHome(tmp_path / "home" / "shop")
+    with made.start(home=home, spark=shared_session()) as handle:
+        handle.drain()
+    log = TableLog(place.table("totals").log_files)
+    before = sorted(row["raw"] for row in rejected(log))
+    assert before == ["1,ada,oops", "2,1,oops", "3,cyd,1,1", "5,eve"]
+    receipt = forget(shared_session(), place, "totals", ["1"], None, lambda _: None)
+    assert receipt["home"]["log"]["rejected"] == 2
+    assert receipt["home"]["found_by_word"] == 1, "a line with a value too many"
+    log = TableLog(place.table("totals").log_files)
+    assert sorted(row["raw"] for row in rejected(log)) == ["2,1,oops", "5,eve"]

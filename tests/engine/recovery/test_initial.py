@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 
 import keyfold as kf
+from keyfold.engine.savepoint import unfinished
+from keyfold.engine.savepoint.deletion import Deletion
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption, StateMismatch
-from keyfold.fault_points import FaultPoint
+from keyfold.fault_points import FaultPoint, handled_by
 from keyfold.testing import drive, shared_session
 from tests.engine.recovery.test_migrate import Killed, killing
 
@@ -337,3 +339,12 @@ def test_a_table_goes_on_with_the_state_of_a_savepoint(tmp_path: Path) -> None:
     refused("another definition", moved("third", live, "tens", state, path="other"))
     refused("has another source", moved("third", written(tmp_path / "else", NEW), "tens", state))
     refused("log of its own here", moved("third", live, "tens", state, shared=True))
+
+    # Its files are copied, and its view is not.
+    def deleted(point: FaultPoint, facts: dict[str, Any]) -> None:
+        if point == FaultPoint.STORAGE_NAMED and str(facts["name"]).endswith("metadata"):
+            with unfinished.held_or_running(AppHome(home / "old")) as held:
+                Deletion(AppHome(home / "old"), None, held).delete("then")
+
+    with handled_by(deleted):
+        refused("was deleted or changed while it was read", moved("third", live, "tens", state))

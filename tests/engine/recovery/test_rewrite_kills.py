@@ -12,6 +12,7 @@ import pytest
 
 import keyfold as kf
 from keyfold.cli.app_plan import compiled_plan
+from keyfold.cli.commands import state_put
 from keyfold.engine import session
 from keyfold.engine.savepoint import forget, key_surgery, rescale, unfinished
 from keyfold.engine.savepoint.capture import silent
@@ -49,6 +50,14 @@ def deleted(home: Path) -> None:
         key_surgery.delete(surgery)
 
 
+def put(home: Path) -> None:
+    spark, place = session.users_session(shared_session(), load()), AppHome(home / "shop")
+    compiled = state_put._compiled(spark, app().spec(), "totals", place)
+    given = (spark, place, "totals", ["a"], None, lambda _: None, silent)
+    with key_surgery.begun(*given) as surgery:
+        key_surgery.put(surgery, compiled, {"n_count": "7"})
+
+
 def migrated(home: Path) -> None:
     spark, place = session.users_session(shared_session(), load()), AppHome(home / "shop")
     with tempfile.TemporaryDirectory() as feeds:
@@ -64,6 +73,7 @@ def forgotten(home: Path) -> None:
 COMMANDS: dict[str, tuple[Act, FaultPoint, FaultPoint]] = {
     "rescale": (rescaled, FaultPoint.RESCALE_READY, FaultPoint.RESCALE_RECORDED),
     "state delete": (deleted, FaultPoint.REWRITE_READY, FaultPoint.REWRITE_RECORDED),
+    "state put": (put, FaultPoint.REWRITE_READY, FaultPoint.REWRITE_RECORDED),
     "migrate": (migrated, FaultPoint.MIGRATION_READY, FaultPoint.MIGRATION_RECORDED),
     "forget": (forgotten, FaultPoint.FORGET_STAGED, FaultPoint.FORGET_RECORDED),
 }

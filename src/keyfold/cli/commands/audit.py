@@ -13,7 +13,7 @@ app = typer.Typer(rich_markup_mode=None)
 def _group() -> None:
     """List and verify the audit log of an app.
 
-    It records drops, resets, savepoints, restores and other operations on the app's state.
+    It records drops, resets, savepoints, their deletion, restores and other operations on the app's state.
 
     Example: keyfold audit list
     """
@@ -34,7 +34,7 @@ def list_(app: AppName = None, home: Home = None, json: Json = False) -> None:
     if json:
         output.json_document(found)
         return
-    columns = ("at", "user", "what", "tables", "batches", "why")
+    columns = ("at", "user", "what", "savepoint", "tables", "batches", "why")
     output.table(columns, ([_cell(one.get(name)) for name in columns] for one in found))
 
 

@@ -15,7 +15,11 @@ def command(
     name: TableName,
     key: Annotated[
         list[str],
-        typer.Argument(metavar="KEY...", help="A value for each column of the key.", show_default=False),
+        typer.Argument(
+            metavar="KEY...",
+            help="A value for each column of the key; of the first ones, for all keys that begin so.",
+            show_default=False,
+        ),
     ],
     why: Why = None,
     yes: Yes = False,
@@ -26,24 +30,35 @@ def command(
 
     The app must be stopped. There is no undo. Tables that read this one correct themselves at the next start.
     Prints a receipt of what was erased where, which is also kept in the app's home, in receipts/; it does not
-    say what the key was. Sources outside the home are not touched.
+    say what the key was. Sources outside the home are not touched. With values of the first columns of a key
+    it erases all keys that begin so, and says how many these are before it asks for confirmation.
 
     Example: keyfold forget shop.customers 4711 --why "request of 17 November" --yes
     """
     from keyfold.cli import output
-    from keyfold.cli.removal_dialog import ask, found
+    from keyfold.cli.removal_dialog import ask, found, require_terminal
     from keyfold.cli.spark_session import own_spark
     from keyfold.engine.savepoint.forget import forget
+    from keyfold.engine.savepoint.key_erasure import key_of
 
     with found(name, home) as (place, table):
+        shown = f"{place.path.name}.{table}"
         if not yes:
-            ask(f"forget {', '.join(key)} of {place.path.name}.{table} for good, in savepoints too?")
+            require_terminal()
+            if key_of(place, table, key, some=True).is_whole:
+                ask(f"forget {', '.join(key)} of {shown} for good, in savepoints too?")
+
+        def confirm(keys: int) -> None:
+            output.say(f"{keys:,} key{'s' * (keys != 1)} of {shown} begin{'s' * (keys == 1)} so")
+            if not yes:
+                ask("forget all of them for good, in savepoints too?")
+
         with own_spark(home, stopped=place) as spark:
-            receipt = forget(spark, place, table, key, why, output.say)
+            receipt = forget(spark, place, table, key, why, output.say, confirm)
     if json:
         output.json_document(receipt)
         return
-    output.table(("where", "state", "view", "log", "streams"), _lines(receipt))
+    output.table(("where", "keys", "state", "view", "log", "streams"), _lines(receipt))
     for note in receipt["notes"]:
         output.say(note)
     print(f"receipt {receipt['id']}, in receipts/ of the app's home")
@@ -51,7 +66,9 @@ def command(
 
 def _lines(receipt: dict[str, Any]) -> Any:
     for where, one in (("home", receipt["home"]), *receipt["savepoints"].items()):
-        yield where, one["state_rows"], one["view_rows"], one["log"], one["streams"]
+        table = f" ({one['table']})" if "table" in one else ""
+        rows = (one["state_rows"], one["view_rows"], one["log"], one["streams"])
+        yield f"{where}{table}", one["keys"], *rows
 
 
 def receipt(

@@ -9,6 +9,7 @@ import typer
 
 from keyfold.cli.commands.savepoint import Name
 from keyfold.cli.options import AppName, Home, Json
+from keyfold.cli.removal_dialog import Why
 
 
 def verify(
@@ -35,12 +36,12 @@ def verify(
 
     with opened_place(app, home) as place:
         savepoints = Savepoints(place)
-        found = savepoints.find(name)
-        with dialog.progress() as told:
-            damages = verification.damages(found, savepoints.storage(name), told)
-        states = None
-        if state and not damages:
-            states, damages = dialog.read_back(place, found, home)
+        with savepoints.reading(name) as found:
+            with dialog.progress() as told:
+                damages = verification.damages(found, savepoints.storage(name), told)
+            states = None
+            if state and not damages:
+                states, damages = dialog.read_back(place, found, home)
         if json:
             documents = [{"path": one.path, "problem": one.problem} for one in damages]
             rows = None if states is None else {table: read for table, (read, _) in states.items()}
@@ -94,10 +95,11 @@ def prune(
         ),
     ] = None,
     app: AppName = None,
+    why: Why = None,
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Delete old savepoints.
+    """Delete old savepoints. The audit log has a line for each.
 
     Example: keyfold savepoint prune --keep 5 --older-than "30 days"
     """
@@ -106,33 +108,33 @@ def prune(
     from keyfold.cli import savepoint_dialog as dialog
     from keyfold.cli.app_home import opened_place
     from keyfold.engine.savepoint import unfinished
-    from keyfold.engine.savepoint.savepoints import Savepoints
+    from keyfold.engine.savepoint.deletion import Deletion
     from keyfold.plan import durations
 
     age = None if older_than is None else timedelta(milliseconds=durations.millis(older_than, "older-than"))
     with opened_place(app, home) as place:
-        with unfinished.held_or_running(place):
-            found = Savepoints(place).prune(keep, age)
+        with unfinished.held_or_running(place) as held:
+            found = Deletion(place, why, held).prune(keep, age)
         dialog.deleted([one.name for one in found], json)
 
 
-def delete(name: Name, app: AppName = None, home: Home = None, json: Json = False) -> None:
-    """Delete a savepoint.
+def delete(name: Name, app: AppName = None, why: Why = None, home: Home = None, json: Json = False) -> None:
+    """Delete a savepoint, also while the app runs. The audit log says who did.
+
+    A command that is reading the savepoint, or a start, then ends with an error, and changes nothing.
 
     Example: keyfold savepoint delete before-upgrade
     """
     from keyfold.cli import savepoint_dialog as dialog
     from keyfold.cli.app_home import opened_place
     from keyfold.engine.savepoint import unfinished
-    from keyfold.engine.savepoint.savepoints import Savepoints
+    from keyfold.engine.savepoint.deletion import Deletion
+    from keyfold.engine.savepoint.savepoints import checked_name
 
     with opened_place(app, home) as place:
-        savepoints = Savepoints(place)
-        savepoints.storage(name)
-        with unfinished.held_or_running(place):
-            if name not in savepoints.names():
-                savepoints.find(name)
-            savepoints.delete(name)
+        checked_name(name)
+        with unfinished.held_or_running(place) as held:
+            Deletion(place, why, held).delete(name)
         dialog.deleted([name], json)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from keyfold.engine.log import shared_streams
 from keyfold.engine.savepoint import leftovers, migrating
 from keyfold.engine.sources import initial_files, inline_rows
 from keyfold.engine.startup_phases import Tell
-from keyfold.engine.storage import audit
+from keyfold.engine.storage import audit, intents
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption, StateMismatch
 from keyfold.fault_points import FaultPoint, reached
@@ -86,7 +85,7 @@ def _begin(
         leftovers.discard(place, migrating.WORK)
         raise
     entry = audit.entry("initial", None, tables=[table.name], **made["entry"]["initial"])
-    place.storage.put(migrating.INTENT, json.dumps({"tables": [made], "audit": entry}).encode())
+    intents.record(place.storage, migrating.INTENT, {"tables": [made], "audit": entry})
     reached(FaultPoint.MIGRATION_RECORDED)
     migrating.finish(place)
 

@@ -50,11 +50,22 @@ def taken(
     `read`: the directories that are read in place of streams' sources.
     """
     home = place.path.parent if initial.home is None else Path(initial.home).resolve()
-    origin, name = AppHome(home / (initial.app or table.app)), initial.table or table.name
-    savepoint, storage = (
-        Savepoints(origin).find(initial.savepoint),
-        Savepoints(origin).storage(initial.savepoint),
-    )
+    origin = AppHome(home / (initial.app or table.app))
+    with Savepoints(origin).reading(initial.savepoint) as savepoint:
+        return _taken(spark, place, shared, table, initial, read, savepoint, origin)
+
+
+def _taken(
+    spark: SparkSession,
+    place: AppHome,
+    shared: SharedStreams,
+    table: TableSpec,
+    initial: InitialState,
+    read: Mapping[str, str | Path],
+    savepoint: Savepoint,
+    origin: AppHome,
+) -> dict[str, Any]:
+    storage, name = Savepoints(origin).storage(savepoint.name), initial.table or table.name
     verify.require_usable(savepoint)
     _require_table(savepoint, name)
     plan = json.loads(storage.read(f"{FILES}/app.json"))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.internal_columns import OP, visible
@@ -71,7 +72,22 @@ def is_value(value: Any, wanted: str) -> bool:
         return str(value).lower() == wanted.lower()
     if isinstance(value, datetime):
         return _moment(value, wanted)
-    return str(value) == wanted
+    return str(value) == wanted or (isinstance(value, int | float | Decimal) and _is_number(value, wanted))
+
+
+def _is_number(value: float | Decimal, wanted: str) -> bool:
+    """Whether a number is the one that a text means, which may have fewer decimals: 7.50 is 7.5."""
+    try:
+        return Decimal(str(value)) == Decimal(wanted)
+    except InvalidOperation:
+        return False
+
+
+def as_text(value: Any) -> str:
+    """A value of a key as text that is the same wherever it is kept: in state, view or log."""
+    if isinstance(value, datetime):
+        return (value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)).isoformat()
+    return format(value.normalize(), "f") if isinstance(value, Decimal) else str(value)
 
 
 def _moment(value: datetime, wanted: str) -> bool:

@@ -6,15 +6,15 @@ Nothing is written over: the new content of each file is handed to whoever puts 
 from __future__ import annotations
 
 import json
-import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from keyfold.engine.log.key_history import is_value
+from keyfold.engine.log.key_history import as_text, is_value
 from keyfold.engine.log.manifest import LAYOUT, Manifest, Part, Reason
+from keyfold.engine.log.row_text import Found, Texts
 from keyfold.engine.log.table_log import ROWS_AT_ONCE, TableLog
 
 if TYPE_CHECKING:
@@ -32,6 +32,11 @@ class LogErasure:
     columns: Mapping[str, str]
     source: Mapping[str, str]
     put: Put
+    texts: Texts = field(default_factory=Texts)
+    key: Sequence[str] = ()
+    """The columns of the whole key; `columns` may be some of them."""
+    keys: set[tuple[str, ...]] = field(default_factory=set)
+    """The keys of erased changes."""
     erased: Counter[str] = field(default_factory=Counter)
     """How many rows of each kind."""
     by_word: int = 0
@@ -87,15 +92,25 @@ class LogErasure:
         return _File(stays, len(content), f"crc32:{zlib.crc32(content):08x}")
 
     def _mine(self, table: pa.Table, kind: str) -> Iterator[bool]:
+        needed = set(self.columns) if kind == "change" else {"raw"}
+        if not needed <= set(table.column_names):
+            return iter([False] * table.num_rows)
         if kind == "change":
-            if not set(self.columns) <= set(table.column_names):
-                return iter([False] * table.num_rows)
-            rows = table.select(list(self.columns)).to_pylist()
-            return (all(is_value(row[n], v) for n, v in self.columns.items()) for row in rows)
-        texts = table.column("raw").to_pylist() if "raw" in table.column_names else [None] * table.num_rows
-        found = [match(text, self.source) for text in texts]
+            names = dict.fromkeys([*self.columns, *(n for n in self.key if n in table.column_names)])
+            return (self._is_mine(row) for row in table.select(list(names)).to_pylist())
+        texts = table.select([n for n in ("raw", "stream") if n in table.column_names]).to_pylist()
+        found = [self._found(row) for row in texts]
         self.by_word += found.count("word")
         return (one is not None for one in found)
+
+    def _is_mine(self, row: Mapping[str, Any]) -> bool:
+        mine = all(is_value(row[name], value) for name, value in self.columns.items())
+        if mine and self.key:
+            self.keys.add(tuple(as_text(row.get(name)) for name in self.key))
+        return mine
+
+    def _found(self, row: Mapping[str, Any]) -> Found | None:
+        return self.texts.match(row.get("raw"), row.get("stream"), self.source)
 
     def _manifest(self, manifest: Manifest, rewritten: Mapping[str, _File]) -> Manifest:
         if not any(part.path in rewritten for part in manifest.parts):
@@ -128,23 +143,3 @@ class _File:
         rows = sum(self.stays[first : first + part.rows])
         start = None if part.first is None else sum(self.stays[:first])
         return replace(part, rows=rows, bytes=self.bytes, checksum=self.checksum, first=start)
-
-
-def match(text: str | None, columns: Mapping[str, str]) -> Literal["column", "word"] | None:
-    """How the text of a row has these values: by column where it is JSON, else as whole words.
-
-    A word ends where a value of CSV, or of a JSON that was cut, would end: `7` is none of `7.5` or `a-7`.
-    """
-    if text is None:
-        return None
-    try:
-        row = json.loads(text)
-    except ValueError:
-        row = None
-    if isinstance(row, dict):
-        given: dict[str, Any] = {str(name).lower(): value for name, value in row.items()}
-        found = all(is_value(given.get(name.lower()), value) for name, value in columns.items())
-        return "column" if found else None
-    ends = r"[^\s,;|=:\"'{}\[\]()]"
-    words = (rf"(?<!{ends}){re.escape(value)}(?!{ends})" for value in columns.values())
-    return "word" if all(re.search(word, text) for word in words) else None

@@ -8,12 +8,11 @@ next command or start finishes it before anything else. `audit.jsonl` has a line
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Final, Literal
 
-from keyfold.engine.storage import audit
+from keyfold.engine.storage import audit, intents
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.engine.storage.stored_file import StoredFile
 from keyfold.errors import HomeUnusable, KeyfoldError
@@ -63,7 +62,7 @@ def remove(place: AppHome, what: What, names: Iterable[str], why: str | None = N
     """Removes tables; returns the audit entry. The caller holds the home, and has nothing left to finish."""
     entry = _entry(place, what, list(names), why)
     reached(FaultPoint.REMOVAL_REQUESTED)
-    place.storage.put(INTENT, json.dumps(entry).encode())
+    intents.record(place.storage, INTENT, entry)
     reached(FaultPoint.REMOVAL_RECORDED)
     return {**entry, "view": finish(place)}
 
@@ -73,9 +72,8 @@ def finish(place: AppHome) -> str | None:
 
     Returns why the view could not be removed; that is no error, since a damaged view is of no use.
     """
-    try:
-        entry = json.loads(place.storage.read(INTENT))
-    except FileNotFoundError:
+    entry = intents.recorded(place.storage, INTENT)
+    if entry is None:
         return None
     audit.append(place.storage, entry)
     reached(FaultPoint.REMOVAL_AUDITED)

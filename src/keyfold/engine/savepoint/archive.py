@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import IO
 
 from keyfold import private
+from keyfold.engine.savepoint import deletion, verify
 from keyfold.engine.savepoint import manifest as manifests
-from keyfold.engine.savepoint import verify
 from keyfold.engine.savepoint.capture import Progress, flush_directories, taken
 from keyfold.engine.savepoint.manifest import FILE, SavedFile, Savepoint
 from keyfold.engine.savepoint.savepoints import FILES, Savepoints, checked_name
+from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.files import rename_durably, temporary_beside
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption, SavepointUnusable
@@ -26,28 +27,33 @@ from keyfold.errors import BadOption, SavepointUnusable
 
 def export(place: AppHome, name: str, target: Path, progress: Progress) -> Savepoint:
     """Writes a savepoint into one file, which must not exist."""
-    savepoint, storage = Savepoints(place).find(name), Savepoints(place).storage(name)
     if target.exists():
         raise BadOption("the file already exists", given=target, hint="another name")
     if not target.parent.is_dir():
         raise BadOption(
             f"{target.parent} is not a directory", given=target, hint="create it, or another path"
         )
-    verify.require_whole(savepoint, storage, progress)
     temporary = temporary_beside(target)
     try:
-        with private.opened(temporary, "wb") as out, tarfile.open(fileobj=out, mode="w") as tar:
-            content = savepoint.encode()
-            tar.addfile(_member(FILE, len(content)), io.BytesIO(content))
-            members = _members(savepoint)
-            for number, (member, file) in enumerate(members.items(), 1):
-                with storage.fetched(member) as path, path.open("rb") as source:
-                    tar.addfile(_member(member, file.bytes), source)
-                progress("written", number, len(members))
+        with Savepoints(place).reading(name) as savepoint:
+            storage = Savepoints(place).storage(name)
+            verify.require_whole(savepoint, storage, progress)
+            _write(temporary, savepoint, storage, progress)
         rename_durably(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
     return savepoint
+
+
+def _write(file: Path, savepoint: Savepoint, storage: Storage, progress: Progress) -> None:
+    with private.opened(file, "wb") as out, tarfile.open(fileobj=out, mode="w") as tar:
+        content = savepoint.encode()
+        tar.addfile(_member(FILE, len(content)), io.BytesIO(content))
+        members = _members(savepoint)
+        for number, (member, saved) in enumerate(members.items(), 1):
+            with storage.fetched(member) as path, path.open("rb") as source:
+                tar.addfile(_member(member, saved.bytes), source)
+            progress("written", number, len(members))
 
 
 def read(source: Path) -> Savepoint:
@@ -65,6 +71,7 @@ def put(source: Path, place: AppHome, name: str | None, progress: Progress) -> S
         savepoints = Savepoints(place)
         if savepoint.name in savepoints.names():
             raise taken(savepoint.app, savepoint.name)
+        deletion.require_none(place, savepoint.name)
         # What an interrupted import left; others may be in the making, as the app may run.
         place.storage.delete(f"savepoints/{savepoint.name}")
         members = _members(savepoint)

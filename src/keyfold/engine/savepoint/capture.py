@@ -19,9 +19,10 @@ from typing import Any, Final, TypeVar
 from keyfold.engine.log.manifest import LAYOUT
 from keyfold.engine.recovery import table_removal
 from keyfold.engine.recovery.state_digest import FamilyDigest
+from keyfold.engine.savepoint import deletion
 from keyfold.engine.savepoint.manifest import SavedFile, SavedTable, Savepoint
 from keyfold.engine.savepoint.savepoints import FILES, VIEW, Savepoints
-from keyfold.engine.storage import audit
+from keyfold.engine.storage import audit, intents
 from keyfold.engine.storage.contract import FileFacts, Storage
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import NameTaken, QueryError, choice, did_you_mean
@@ -60,6 +61,7 @@ class Capture:
         self._view: SavedFile | None = None
         if name in self._savepoints.names():
             raise taken(place.path.name, name)
+        deletion.require_none(place, name)
         # What an interrupted command left; others may be in the making, as savepoints are also imported.
         self.abandon()
 
@@ -127,7 +129,7 @@ class Capture:
         entry = audit.entry(
             "savepoint", self._why, savepoint=self._name, tables=list(batches), batches=batches
         )
-        self._place.storage.put(INTENT, json.dumps(entry).encode())
+        intents.record(self._place.storage, INTENT, entry)
         added = self._savepoints.add(found)
         reached(FaultPoint.SAVEPOINT_ADDED, name=self._name)
         if not added:
@@ -152,9 +154,8 @@ class Capture:
 
 def finish(place: AppHome) -> None:
     """Writes the line of the audit log for a savepoint that `saving.json` announces, if it has come to be."""
-    try:
-        entry = json.loads(place.storage.read(INTENT))
-    except FileNotFoundError:
+    entry = intents.recorded(place.storage, INTENT)
+    if entry is None:
         return
     if entry["savepoint"] in Savepoints(place).names():
         audit.append(place.storage, entry)
@@ -235,6 +236,11 @@ def captured(
     except BaseException:
         capture.abandon()
         raise
+
+
+def name_before(what: str) -> str:
+    """A name, by the time, for the savepoint of what a command is about to replace."""
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%S.%f}-before-{what.replace(' ', '-')}"
 
 
 def chosen(app: str, known: list[str], wanted: Sequence[str]) -> list[str]:

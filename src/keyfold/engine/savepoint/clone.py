@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Final
+from typing import Any, Final
 
 from keyfold.engine.savepoint import verify
 from keyfold.engine.savepoint.capture import Progress, flush_directories, forget_sinks, in_parallel
@@ -21,26 +21,34 @@ INTENT: Final = "cloning.json"
 
 def clone(source: AppHome, name: str, target: AppHome, progress: Progress) -> Savepoint:
     """Makes the app of `target`, which must not exist, from a savepoint of another."""
-    savepoint, storage = Savepoints(source).find(name), Savepoints(source).storage(name)
-    verify.require_usable(savepoint)
+    storage = Savepoints(source).storage(name)
     _require_new(target)
-    verify.require_whole(savepoint, storage, progress)
-    lease = Lease(target).take()
+    lease = None
     try:
-        discard_unfinished(target)
-        _require_new(target)
-        target.storage.put(INTENT, json.dumps({"savepoint": name, "of": source.path.name}).encode())
-        _copy(storage.below(FILES), target.storage, savepoint)
-        _copy_view(storage, savepoint, target)
+        with Savepoints(source).reading(name) as savepoint:
+            verify.require_usable(savepoint)
+            verify.require_whole(savepoint, storage, progress)
+            lease = Lease(target).take()
+            discard_unfinished(target)
+            _require_new(target)
+            target.storage.put(INTENT, json.dumps({"savepoint": name, "of": source.path.name}).encode())
+            _copy(storage.below(FILES), target.storage, savepoint)
+            _copy_view(storage, savepoint, target)
+            plan = json.loads(storage.read(f"{FILES}/app.json"))
         for file in savepoint.files:
             if file.path.endswith("/checkpoint/metadata"):
                 target.storage.put(file.path, new_metadata())
         for table in savepoint.tables:
             forget_sinks(target, table)
-        _put_plan(storage, target)
+        _put_plan(plan, target)
         target.storage.delete(INTENT)
+    except Exception:
+        if lease is not None:
+            discard_unfinished(target)
+        raise
     finally:
-        lease.release()
+        if lease is not None:
+            lease.release()
     return savepoint
 
 
@@ -79,9 +87,8 @@ def _copy_view(storage: Storage, savepoint: Savepoint, target: AppHome) -> None:
             replace_file(target.views, copy.read_bytes())
 
 
-def _put_plan(storage: Storage, target: AppHome) -> None:
+def _put_plan(plan: dict[str, Any], target: AppHome) -> None:
     """The definitions under the new app's name."""
-    plan = json.loads(storage.read(f"{FILES}/app.json"))
     plan["app"] = target.path.name
     if isinstance(plan.get("declared"), dict):
         plan["declared"]["name"] = target.path.name

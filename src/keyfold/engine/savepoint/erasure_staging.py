@@ -1,30 +1,26 @@
-"""Writes the files of a home, and of its savepoints, without a key, beside those that have it."""
+"""Writes the files of a home, or of a savepoint of it, without a key, beside those that have it."""
 
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keyfold.engine.log import key_history
-from keyfold.engine.log.log_erasure import LogErasure, match
+from keyfold.engine.log import row_text
+from keyfold.engine.log.key_history import as_text
+from keyfold.engine.log.log_erasure import LogErasure
 from keyfold.engine.log.readers import Use, read_upto
+from keyfold.engine.log.row_text import StreamText, Texts
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.recovery import state_digest, table_removal
 from keyfold.engine.recovery.state_digest import FamilyDigest
 from keyfold.engine.savepoint import rewriting
 from keyfold.engine.savepoint.checkpoint_copy import copied_checkpoint
-from keyfold.engine.savepoint.forgetting import FILES, erase_from_view
+from keyfold.engine.savepoint.forgetting import FILES
 from keyfold.engine.savepoint.key_changes import KeyChanges
 from keyfold.engine.savepoint.key_erasure import KeyErasure, TableKey
-from keyfold.engine.savepoint.manifest import FILE, SavedFile, Savepoint
-from keyfold.engine.savepoint.savepoints import FILES as SAVED
-from keyfold.engine.savepoint.savepoints import VIEW, Savepoints
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption
 
@@ -47,6 +43,10 @@ class Erased:
     not_searched: list[str] = field(default_factory=list)
     left: tuple[FamilyDigest, ...] = ()
     """What the state has afterwards."""
+    keys: set[tuple[str, ...]] = field(default_factory=set)
+    """The keys that state, view and log had, as text."""
+    table: str | None = None
+    """The table's name there, if that is another one."""
 
     @property
     def anything(self) -> bool:
@@ -57,8 +57,9 @@ class Erased:
         """For the receipt."""
         side = {"log": self.log, "streams": self.streams, "replayed_rows": self.replayed}
         side["found_by_word"] = self.by_word
-        rows = {"state_rows": self.state, "view_rows": self.view, **side}
-        return {**rows, "not_searched": self.not_searched}
+        rows = {"keys": len(self.keys), "state_rows": self.state, "view_rows": self.view, **side}
+        named = {} if self.table is None else {"table": self.table}
+        return {**named, **rows, "not_searched": self.not_searched}
 
 
 @dataclass(frozen=True)
@@ -71,27 +72,36 @@ class ErasureStaging:
     key: TableKey
     source: Mapping[str, str] | None
     """The key's values by the columns of its streams; None if the key is computed from them."""
-    told: bool
-    """Whether tables or sinks follow the table, who must learn of the deletion."""
     deleted: list[str]
-
-    @property
-    def _columns(self) -> dict[str, str]:
-        return dict(zip(self.key.names, self.key.values, strict=True))
 
     @property
     def _in_text(self) -> Mapping[str, str]:
         """What to look for in rows that are kept as text."""
-        return self.source or self._columns
+        return self.source or self.key.columns
+
+    def is_followed(self, home: AppHome) -> bool:
+        """Whether tables or sinks follow the table, who must learn of the deletion."""
+        sinks = home.storage.list(f"tables/{self.table}/sinks")
+        return bool(sinks or table_removal.readers(home, self.table))
 
     def erase(self, home: AppHome, prefix: str, views: Path) -> Erased:
         """Stages the files of a home, or of a savepoint below `prefix`, without the key."""
+        found = self._erased(home, prefix, views)
+        if self.key.is_whole:
+            found.keys = {self.key.values} if found.anything else set()
+        return found
+
+    def _erased(self, home: AppHome, prefix: str, views: Path) -> Erased:
         found = Erased()
         batch = home.table(self.table).committed()
         if batch is not None:
             rewriting.require_stopped_between_batches(home, self.table)
             self._require_read(home)
-        self._log(home.table(self.table).log_files, f"{prefix}tables/{self.table}/log", found.log, found)
+        plan = home.read_plan()
+        streams = ((plan or {}).get("tables", {}).get(self.table) or {}).get("streams") or [None]
+        texts = Texts(row_text.of_plan(plan), streams[0] if len(streams) == 1 else None)
+        name = f"{prefix}tables/{self.table}/log"
+        self._log(home.table(self.table).log_files, name, texts, found.log, found)
         self._streams(home, prefix, found)
         self._replayed(home, prefix, found)
         if batch is None:
@@ -100,7 +110,8 @@ class ErasureStaging:
         found.view, found.batch = len(changes.rows), batch + 1
         self._state(prefix, batch, found)
         target = self.place.storage.below(f"{FILES}/{prefix}tables/{self.table}/log")
-        changes.publish(target, (), told=self.told)
+        changes.publish(target, (), told=self.is_followed(home))
+        found.keys |= {tuple(as_text(row[name]) for name in self.key.declared) for row in changes.rows}
         return found
 
     def _require_read(self, home: AppHome) -> None:
@@ -118,15 +129,15 @@ class ErasureStaging:
                         hint="start the app, let it read the rest, and stop it (keyfold run APP.py --drain)",
                     )
 
-    def _log(self, files: Any, name: str, erased: dict[str, int], found: Erased) -> None:
+    def _log(self, files: Any, name: str, texts: Texts, erased: dict[str, int], found: Erased) -> None:
         def put(file: str, content: bytes) -> None:
             self.place.storage.put(f"{FILES}/{name}/{file}", content)
 
-        columns = self._columns
-        run = LogErasure(TableLog(files), columns, self._in_text, put)
+        run = LogErasure(TableLog(files), self.key.columns, self._in_text, put, texts, self.key.declared)
         run.run()
         erased.update(run.erased)
         found.by_word += run.by_word
+        found.keys |= run.keys
 
     def _streams(self, home: AppHome, prefix: str, found: Erased) -> None:
         plan = (home.read_plan() or {}).get("tables", {}).get(self.table, {})
@@ -137,7 +148,8 @@ class ErasureStaging:
                 continue
             mine = replace(self, key=TableKey(tuple(self.source), tuple(self.source.values())))
             erased: dict[str, int] = {}
-            mine._log(home.stream_home(name).log_files, f"{prefix}streams/{name}/log", erased, found)
+            texts = Texts(row_text.of_plan(home.read_plan()), name)
+            mine._log(home.stream_home(name).log_files, f"{prefix}streams/{name}/log", texts, erased, found)
             if erased:
                 found.streams[name] = erased
 
@@ -146,7 +158,10 @@ class ErasureStaging:
         directory = f"tables/{self.table}/side"
         for file in home.storage.files(directory):
             lines = home.storage.read(f"{directory}/{file.name}").decode().split("\n")[:-1]
-            stays = [line for line in lines if match(json.loads(line)["raw"], self._in_text) is None]
+            # Late rows are kept as JSON, whatever the stream's format is.
+            stays = [
+                line for line in lines if StreamText().match(json.loads(line)["raw"], self._in_text) is None
+            ]
             if len(stays) < len(lines):
                 found.replayed += len(lines) - len(stays)
                 text = "".join(f"{line}\n" for line in stays)
@@ -159,6 +174,8 @@ class ErasureStaging:
         files = [file.name for file in storage.files(source)]
         copy = copied_checkpoint(storage, source, target, files)
         erasure = KeyErasure(self.spark, copy.storage.uri(), batch, self.key, upstream=True)
+        if not self.key.is_whole:
+            found.keys |= erasure.keys()
         before = state_digest.digest(self.spark, copy.storage, batch)
         written = rewriting.rewrite(self.spark, copy, batch, erasure)
         for name in files:
@@ -172,70 +189,3 @@ class ErasureStaging:
         found.left = tuple(after)
         copy.relocate(self.place.table(self.table).checkpoint_url)
         self.deleted.append(source)
-
-    def erase_savepoint(self, name: str) -> Erased:
-        """Stages a savepoint without the key: its files, its view, and the manifest that lists them."""
-        savepoints, storage = Savepoints(self.place), self.place.storage
-        savepoint, prefix = savepoints.find(name), f"savepoints/{name}/{SAVED}/"
-        with _home_in(self.place, name) as (home, views):
-            if self._is_told(home):
-                return Erased(
-                    not_searched=["the deletion, with the key, for readers that a restore brings back"]
-                )
-            if savepoint.view is not None:
-                with savepoints.storage(name).fetched(VIEW) as copy:
-                    shutil.copyfile(copy, views)
-            try:
-                found = self.erase(home, prefix, views)
-            except BadOption as error:
-                raise BadOption(
-                    f"the key can't be erased from savepoint {name}: {error.what}",
-                    given=name,
-                    hint=f"keyfold savepoint delete {name}",
-                ) from None
-            if savepoint.view is not None and found.batch is not None:
-                erase_from_view(views, self.table, list(self.key.values), found.batch)
-                storage.send(views, f"{FILES}/savepoints/{name}/{VIEW}")
-        self.deleted.append(f"savepoints/{name}/reading")
-        manifest = self._manifest(savepoint, prefix, found)
-        storage.put(f"{FILES}/savepoints/{name}/{FILE}", manifest.encode())
-        return found
-
-    def _is_told(self, home: AppHome) -> bool:
-        """Whether all that a home still has of the key is its deletion, in the last batch of the log."""
-        log = TableLog(home.table(self.table).log_files)
-        found = list(key_history.history(log, self.key.values))
-        last = [change for change in found if change["batch"] == log.newest()]
-        return bool(found) and found == last and all(change["op"] == "delete" for change in found)
-
-    def _manifest(self, savepoint: Savepoint, prefix: str, found: Erased) -> Savepoint:
-        storage, staged = self.place.storage, f"{FILES}/{prefix}"
-        gone = [name.removeprefix(prefix) for name in self.deleted if name.startswith(prefix)]
-        files = {
-            file.path: file
-            for file in savepoint.files
-            if not any(file.path.startswith(f"{directory}/") for directory in gone)
-        }
-        for file in storage.files(staged.rstrip("/")):
-            files[file.name] = SavedFile(file.name, file.bytes, storage.sha256(f"{staged}{file.name}"))
-        view = savepoint.view
-        if view is not None and found.batch is not None:
-            name = f"{FILES}/savepoints/{savepoint.name}/{VIEW}"
-            view = SavedFile(VIEW, storage.size(name), storage.sha256(name))
-        tables = dict(savepoint.tables)
-        if found.batch is not None:
-            saved = tables[self.table]
-            left = None if saved.state is None else found.left
-            tables[self.table] = replace(saved, batch=found.batch, state=left)
-        return replace(
-            savepoint, files=tuple(files[name] for name in sorted(files)), view=view, tables=tables
-        )
-
-
-@contextmanager
-def _home_in(place: AppHome, savepoint: str) -> Iterator[tuple[AppHome, Path]]:
-    """A savepoint's files as the home that they were, and a place for a copy of its view."""
-    files = f"savepoints/{savepoint}/{SAVED}"
-    with tempfile.TemporaryDirectory(prefix="keyfold-forget-") as directory:
-        remote = None if place.remote is None else place.remote.below(files)
-        yield AppHome(place.path if remote else place.path / files, remote), Path(directory) / VIEW

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +10,11 @@ from keyfold.engine.savepoint import forgetting, leftovers, receipts, unfinished
 from keyfold.engine.savepoint.erasure_staging import Erased, ErasureStaging
 from keyfold.engine.savepoint.failure import failed
 from keyfold.engine.savepoint.key_erasure import key_of, require_no_join
+from keyfold.engine.savepoint.savepoint_erasure import SavepointErasure
 from keyfold.engine.savepoint.savepoints import Savepoints
+from keyfold.engine.savepoint.source_columns import others_with_the_key, source_columns
 from keyfold.engine.savepoint.state_reading import state_of
-from keyfold.engine.storage import audit
+from keyfold.engine.storage import audit, intents
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption, KeyfoldError
 from keyfold.fault_points import FaultPoint, reached
@@ -23,30 +24,41 @@ if TYPE_CHECKING:
 
 Tell = Callable[[str], None]
 
+Confirm = Callable[[int], None]
+"""Told how many keys begin with the given values; raises if they should stay."""
+
 
 def forget(
-    spark: SparkSession, place: AppHome, table: str, values: Sequence[str], why: str | None, tell: Tell
+    spark: SparkSession,
+    place: AppHome,
+    table: str,
+    values: Sequence[str],
+    why: str | None,
+    tell: Tell,
+    confirm: Confirm | None = None,
 ) -> dict[str, Any]:
     """Erases a key from state, view, log, side outputs, recorded streams and savepoints; returns the receipt.
 
     The app must be stopped. Tables that read this one are told, and correct themselves at the next start.
+    With `confirm`, the values may be those of the first columns, for all keys that begin so.
     """
     with unfinished.held(place):
-        key, source = key_of(place, table, values), source_columns(place, table, values)
+        key = key_of(place, table, values, some=confirm is not None)
+        source = source_columns(place, table, key)
         if place.table(table).committed() is not None:
             state = state_of(place, table)
             require_no_join(state.table, state.parts(spark))
         readers = table_removal.readers(place, table)
-        told = bool(readers or place.storage.list(f"tables/{table}/sinks"))
-        work = ErasureStaging(spark, place, table, key, source, told, [])
+        work = ErasureStaging(spark, place, table, key, source, [])
         try:
             tell("erasing the key from state, view and logs, beside the old files")
-            erased = {"home": work.erase(place, "", place.views)}
+            home = work.erase(place, "", place.views)
+            saved: dict[str, Erased] = {}
             for name in Savepoints(place).names():
-                if table in Savepoints(place).find(name).tables:
-                    tell(f"erasing the key from savepoint {name}")
-                    erased[name] = work.erase_savepoint(name)
-            if not any(one.anything for one in erased.values()):
+                if (found := SavepointErasure(work).erase(name)) is not None:
+                    tell(f"the key is erased from a copy of savepoint {name}")
+                    saved[name] = found
+            if not any(one.anything for one in (home, *saved.values())):
                 raise BadOption(
                     f"nothing of {place.path.name}.{table} has this key; nothing was changed",
                     given=", ".join(values),
@@ -57,61 +69,55 @@ def forget(
             if isinstance(error, Exception) and not isinstance(error, KeyfoldError):
                 raise failed(f"the key can't be erased from {place.path.name}.{table}", error) from error
             raise
-        receipt, entry = _receipt(work, erased, readers, why)
-        batch = erased["home"].batch
-        intent = {"table": table, "values": list(values), "batch": batch, "deleted": work.deleted}
+        count = 1 if key.is_whole else len(home.keys.union(*(one.keys for one in saved.values())))
+        if confirm is not None and not key.is_whole:
+            try:
+                confirm(count)
+            except BaseException:
+                leftovers.discard(place, forgetting.STAGE)
+                raise
+        receipt, entry = _receipt(work, home, saved, readers, count, why)
+        intent = {"table": table, "key": key.columns, "batch": home.batch, "deleted": work.deleted}
         reached(FaultPoint.FORGET_STAGED)
         document = {**intent, "receipt": receipt, "entry": entry}
-        place.storage.put(forgetting.INTENT, json.dumps(document, ensure_ascii=False).encode())
+        intents.record(place.storage, forgetting.INTENT, document)
         reached(FaultPoint.FORGET_RECORDED)
         forgetting.finish(place)
         return receipt
 
 
-def source_columns(place: AppHome, table: str, values: Sequence[str]) -> dict[str, str] | None:
-    """The values by the columns of the streams that the key is; None if an expression computes it."""
-    declared = ((place.read_plan() or {}).get("declared") or {}).get("tables", ())
-    key: dict[str, str] = next((one["key"] for one in declared if one["name"] == table), {})
-    columns = [str(expression).strip("`") for expression in key.values()]
-    if not all(column.isidentifier() for column in columns):
-        return None
-    return dict(zip(columns, values, strict=False))
-
-
-def others_with_the_key(place: AppHome, table: str) -> list[str]:
-    """Other tables of the app that are keyed by one of the same expressions, and may have the same person."""
-    declared = ((place.read_plan() or {}).get("declared") or {}).get("tables", ())
-    keys = {one["name"]: {str(each).strip("`") for each in one["key"].values()} for one in declared}
-    mine = keys.pop(table, set())
-    return sorted(name for name, key in keys.items() if key & mine)
-
-
 def _receipt(
-    work: ErasureStaging, erased: Mapping[str, Erased], readers: list[str], why: str | None
+    work: ErasureStaging,
+    home: Erased,
+    saved: Mapping[str, Erased],
+    readers: list[str],
+    count: int,
+    why: str | None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The receipt, and the entry for the audit log; neither says what the key was."""
     place = work.place
     key = receipts.of_key(place.storage, work.key.names, work.key.values)
-    entry = audit.entry("forget", why, tables=[work.table], key=key)
+    entry = audit.entry("forget", why, tables=[work.table], key=key, keys=count)
     notes = ["sources outside the home, such as topics and files, are not erased"]
     if others := others_with_the_key(place, work.table):
         notes.append(
             f"other tables with a key of the same column may have it too: {', '.join(others)}; "
             "forget it there as well"
         )
-    if work.told:
+    if work.is_followed(place):
         notes.append(
-            f"the deletion itself, with the key, is in batch {erased['home'].batch} of the log for those who "
+            f"the deletion itself, with the key, is in batch {home.batch} of the log for those who "
             "follow it; forget again when they have read it"
         )
-    words = sum(one.by_word for one in erased.values())
+    words = sum(one.by_word for one in (home, *saved.values()))
     if words:
         notes.append(
-            f"{words} rejected or late rows without columns, such as lines of CSV, were erased because they "
-            "have the key as a word; some may be of other keys"
+            f"{words} rejected or late rows whose columns can't be told apart were erased because they have "
+            "the key as a word; some may be of other keys"
         )
-    named = dict(zip(work.key.names, work.key.values, strict=True))
-    lines = sum(one.get("key") == named for one in audit.entries(place.storage))
+    named = work.key.columns.items()
+    keys = [one["key"] for one in audit.entries(place.storage) if isinstance(one.get("key"), dict)]
+    lines = sum(named <= one.items() for one in keys)
     if lines:
         notes.append(f"{lines} lines of the audit log name the key, from state put or state delete")
     receipt = {
@@ -122,8 +128,10 @@ def _receipt(
         "app": place.path.name,
         "table": work.table,
         "key": key,
-        "home": erased["home"].document(),
-        "savepoints": {name: one.document() for name, one in erased.items() if name != "home"},
+        "columns": list(work.key.names),
+        "keys": count,
+        "home": home.document(),
+        "savepoints": {name: one.document() for name, one in saved.items()},
         "corrected_at_next_start": readers,
         "notes": notes,
     }

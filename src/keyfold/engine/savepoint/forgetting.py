@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 from keyfold.engine.savepoint.capture import flush_directories
+from keyfold.engine.savepoint.key_rows import rows_of_key
+from keyfold.engine.savepoint.manifest import FILE as MANIFEST
 from keyfold.engine.savepoint.receipts import DIRECTORY
-from keyfold.engine.storage import audit
+from keyfold.engine.storage import audit, intents
 from keyfold.engine.storage.layout import AppHome
 from keyfold.fault_points import FaultPoint, reached
-from keyfold.views.keys import narrowed
 from keyfold.views.stores import open_store
 
 INTENT: Final = "forgetting.json"
@@ -29,23 +31,27 @@ FILES: Final = f"{STAGE}/files"
 def finish(place: AppHome) -> None:
     """Carries out a recorded erasure, if need be again, or removes what was not recorded."""
     storage = place.storage
-    try:
-        intent = json.loads(storage.read(INTENT))
-    except FileNotFoundError:
+    intent = intents.recorded(storage, INTENT)
+    if intent is None:
         storage.delete(STAGE)
         return
+    names = [file.name for file in storage.files(FILES)]
+    manifests = [name for name in names if name.endswith(f"/{MANIFEST}")]
+    # A savepoint without a manifest is none, so that nobody reads a mixture of the old one and the new.
+    for name in manifests:
+        storage.delete(name)
     for name in intent["deleted"]:
         storage.delete(name)
-    names = [file.name for file in storage.files(FILES)]
-    for name in names:
-        storage.delete(name, durable=False)
-        storage.copy(f"{FILES}/{name}", name)
-    flush_directories(storage, names)
+    for some in ([name for name in names if name not in manifests], manifests):
+        for name in some:
+            storage.delete(name, durable=False)
+            storage.copy(f"{FILES}/{name}", name)
+        flush_directories(storage, some)
     reached(FaultPoint.FORGET_SWITCHED)
     table = intent["table"]
     place.table(table).spark.relocate()
     if intent["batch"] is not None and place.views.exists():
-        erase_from_view(place.views, table, intent["values"], intent["batch"])
+        erase_from_view(place.views, table, intent["key"], intent["batch"])
     receipt = intent["receipt"]
     storage.put(
         f"{DIRECTORY}/{receipt['id']}.json", json.dumps(receipt, ensure_ascii=False, indent=1).encode()
@@ -55,14 +61,14 @@ def finish(place: AppHome) -> None:
     storage.delete(STAGE)
 
 
-def erase_from_view(views: Path, table: str, values: list[str], batch: int) -> int:
+def erase_from_view(views: Path, table: str, key: Mapping[str, str], batch: int) -> int:
     """Deletes the rows of a key from a view, as a batch, and what SQLite has left of them in the file."""
     store, rows = open_store(views, read_only=False), 0
     try:
         position = store.position(table)
         if position is not None and position.batch < batch:
             schema = store.schema(table)
-            found = list(store.scan(table, narrowed(schema, None, values)))
+            found = rows_of_key(store, table, key)
             rows = len(found)
             at = position.at if isinstance(position.at, datetime) else datetime.fromisoformat(position.at)
             with store.batch(table, batch, at, position.watermark) as view:

@@ -14,10 +14,10 @@ from keyfold.engine.log.manifest import KINDS, Manifest, Part
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.recovery import table_removal
 from keyfold.engine.savepoint.key_erasure import TableKey
+from keyfold.engine.savepoint.key_rows import rows_of_key
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption
-from keyfold.views.keys import narrowed
 from keyfold.views.stores import open_store
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class KeyChanges:
                 )
             self.schema = store.schema(self._table)
             names = [column.name for column in (*self.schema.keys, *self.schema.columns)]
-            found = store.scan(self._table, narrowed(self.schema, None, list(key.values)))
+            found = rows_of_key(store, self._table, key.columns)
             self.rows = [{name: row[name] for name in names} for row in found]
         finally:
             if store is not None:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.engine import session
+from keyfold.engine.log.key_history import as_text
 from keyfold.engine.recovery import state_parts
 from keyfold.engine.recovery.state_parts import StatePart
+from keyfold.engine.recovery.state_rows import arrow_batches
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption
 
@@ -23,10 +25,22 @@ _ARRAYS: Final = ("keys", "rows")
 
 @dataclass(frozen=True)
 class TableKey:
-    """A key of a table: its declared columns, and a value for each as text."""
+    """A key of a table: columns of it, and a value for each as text; or all keys that have these values."""
 
     names: tuple[str, ...]
     values: tuple[str, ...]
+    declared: tuple[str, ...] = ()
+    """All columns of the table's key, in order."""
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The values by column."""
+        return dict(zip(self.names, self.values, strict=True))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is one key: it has a value for each column."""
+        return len(self.names) >= len(self.declared)
 
     def same(self, row: Column, schema: Any) -> Column:
         """Whether a struct of the key's columns, and perhaps others, has these values."""
@@ -38,23 +52,32 @@ class TableKey:
         return found
 
 
-def key_of(place: AppHome, table: str, values: Sequence[str]) -> TableKey:
-    """The key of a table that these values are, one for each column that it was declared with."""
+def declared_key(place: AppHome, table: str) -> dict[str, str]:
+    """The expressions of a table's key by column, as the app declares them; empty if that is not known."""
     declared = ((place.read_plan() or {}).get("declared") or {}).get("tables", ())
-    names = next((tuple(one["key"]) for one in declared if one["name"] == table), None)
-    if names is None:
+    return next((dict(one["key"]) for one in declared if one["name"] == table), {})
+
+
+def key_of(place: AppHome, table: str, values: Sequence[str], *, some: bool = False) -> TableKey:
+    """The key of a table that these values are, one for each column that it was declared with.
+
+    `some`: or all keys whose first columns have these values.
+    """
+    names = tuple(declared_key(place, table))
+    if not names:
         raise BadOption(
             f"app.json does not say what the key of {place.path.name}.{table} is",
             given=table,
             hint="start the app once with this version of keyfold",
         )
-    if len(values) != len(names):
+    if not values or len(values) > len(names) or (len(values) < len(names) and not some):
+        more = ", or for the first ones, for all keys that begin so" if some and len(names) > 1 else ""
         raise BadOption(
             f"the key of {place.path.name}.{table} is {', '.join(names)}",
             given=", ".join(values) or "nothing",
-            hint="a value for each; windows of the key go with it",
+            hint=f"a value for each{more}; windows of the key go with it",
         )
-    return TableKey(names, tuple(values))
+    return TableKey(names[: len(values)], tuple(values), names)
 
 
 def require_no_join(table: str, parts: Sequence[StatePart]) -> None:
@@ -66,6 +89,13 @@ def require_no_join(table: str, parts: Sequence[StatePart]) -> None:
             given=table,
             hint="keyfold reset TABLE, after which it starts from the first row",
         )
+
+
+def kernel_column(found: Any) -> Column:
+    """A column that the kernel has made, for PySpark."""
+    from pyspark.sql.classic.column import Column as Classic
+
+    return Classic(found)
 
 
 class KeyErasure:
@@ -98,6 +128,21 @@ class KeyErasure:
             return rows
         self.unreached.append(f"operator {operator}, by {', '.join(schema.names)}")
         return rows
+
+    def keys(self) -> set[tuple[str, ...]]:
+        """The keys of the table's own state that are about to go, as text."""
+        from pyspark.sql import functions as F
+
+        found: set[tuple[str, ...]] = set()
+        for part in self._parts:
+            frame = state_parts.rows(self._spark, self._checkpoint, self._batch, part).frame
+            if part.operator == 0 and set(self._key.declared) <= set(frame.columns):
+                columns = [F.col(f"`{name}`") for name in self._key.declared]
+                mine = frame.select(*columns).distinct()
+                mine = mine.where(self._key.same(F.struct(*columns), mine.schema))
+                for batch in arrow_batches(mine):
+                    found |= {tuple(map(as_text, row.values())) for row in batch.to_pylist()}
+        return found
 
     def _without(self, rows: DataFrame, variable: str, operator: int) -> DataFrame:
         """The rows without those of a map's entries that are of the key, or that hold it among others."""
@@ -132,18 +177,13 @@ class KeyErasure:
             return None
         left = F.filter(decoded[array], lambda e: ~self._key.same(e[nested] if nested else e, schema))
         fields = [(left if name == array else decoded[name]).alias(name) for name in value.names]
-        return self._column(session.kernel(self._spark).bytesOfRow(F.struct(*fields)._jc))
+        return kernel_column(session.kernel(self._spark).bytesOfRow(F.struct(*fields)._jc))
 
     def _decoded(self, column: str, schema: Any) -> Column:
         from pyspark.sql import functions as F
 
         bytes_: Any = F.col(column)
-        return self._column(session.kernel(self._spark).rowFromBytes(bytes_._jc, schema.json()))
-
-    def _column(self, found: Any) -> Column:
-        from pyspark.sql.classic.column import Column as Classic
-
-        return Classic(found)
+        return kernel_column(session.kernel(self._spark).rowFromBytes(bytes_._jc, schema.json()))
 
     def _schema(self, variable: str, operator: int) -> Any:
         source = self._spark.read.format("statestore").option("path", self._checkpoint)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.recovery.state_parts import StatePart
 from keyfold.engine.savepoint import leftovers, rewriting, unfinished
-from keyfold.engine.savepoint.capture import Progress, captured
+from keyfold.engine.savepoint.capture import Progress, captured, name_before
 from keyfold.engine.savepoint.failure import failed
 from keyfold.engine.savepoint.join_state import require_rewritable
 from keyfold.engine.savepoint.key_changes import KeyChanges, Row
@@ -74,7 +73,7 @@ class Surgery:
         """Makes the new state beside the old one, publishes what it changes, and switches."""
         changes = KeyChanges(self.place, self.table, self.batch, self.key)
         self.tell("making a savepoint")
-        undo = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%f}-before-{what.replace(' ', '-')}"
+        undo = name_before(what)
         captured(self.place, undo, (), f"before {what} of {self.table}", self.progress)
         try:
             self.tell("writing the state anew, beside the old one")
@@ -91,7 +90,7 @@ class Surgery:
             what,
             self.why,
             tables=[self.table],
-            key=dict(zip(self.key.names, self.key.values, strict=True)),
+            key=self.key.columns,
             batches={self.table: self.batch},
             changes=published,
             undo=undo,

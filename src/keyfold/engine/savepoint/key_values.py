@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from keyfold.engine import session
 from keyfold.engine.recovery.state_parts import MAIN
 from keyfold.engine.recovery.state_rows import arrow_batches
-from keyfold.engine.savepoint.key_erasure import TableKey
+from keyfold.engine.savepoint.key_erasure import TableKey, kernel_column
 from keyfold.errors import BadOption, did_you_mean
 
 if TYPE_CHECKING:
@@ -68,9 +68,9 @@ class KeyValues:
         schema = rows.schema["partition_key"].dataType
         own = (F.col("column_family_name") == MAIN) & self._key.same(F.col("partition_key"), schema)
         kernel, bytes_ = session.kernel(self._spark), F.col("value_bytes")
-        decoded = _column(kernel.rowFromBytes(bytes_._jc, self._value.json()))
+        decoded = kernel_column(kernel.rowFromBytes(bytes_._jc, self._value.json()))
         fields = [self._field(decoded, field).alias(field.name) for field in self._value.fields]
-        changed = _column(kernel.bytesOfRow(F.struct(*fields)._jc))
+        changed = kernel_column(kernel.bytesOfRow(F.struct(*fields)._jc))
         return rows.withColumn("value_bytes", F.when(own, changed).otherwise(bytes_))
 
     def _field(self, decoded: Column, field: Any) -> Column:
@@ -99,9 +99,3 @@ class KeyValues:
     def _state(self, checkpoint: str, batch: int) -> DataFrame:
         source = self._spark.read.format("statestore").option("path", checkpoint)
         return source.option("batchId", batch).option("stateVarName", MAIN).load()
-
-
-def _column(found: Any) -> Column:
-    from pyspark.sql.classic.column import Column as Classic
-
-    return Classic(found)

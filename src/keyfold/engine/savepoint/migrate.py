@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,14 +11,15 @@ from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.recovery import definition_check
 from keyfold.engine.recovery.definition_changes import TableChange
 from keyfold.engine.savepoint import leftovers, migrated_state, migrated_view, migrating, unfinished
-from keyfold.engine.savepoint.capture import captured, silent
+from keyfold.engine.savepoint.capture import captured, name_before, silent
 from keyfold.engine.savepoint.failure import failed
 from keyfold.engine.savepoint.followed import require_followed
-from keyfold.engine.storage import audit
+from keyfold.engine.storage import audit, intents
 from keyfold.engine.storage.known_since import KnownSince
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption, KeyfoldError
 from keyfold.fault_points import FaultPoint, reached
+from keyfold.plan.describe.phrases import expr_words
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,11 +60,13 @@ def migrate(
             recorded = []
             for one in tables:
                 if one.change.rebuilt is None:
-                    recorded.append(_prepared(spark, place, stored, one, now, batches, tell))
+                    made = _prepared(spark, place, stored, one, now, batches, tell)
                 else:
                     assert rebuild is not None
                     tell(f"rebuilding {one.change.table}")
-                    recorded.append(rebuild(one.compiled, one.change))
+                    made = rebuild(one.compiled, one.change)
+                key = {name: expr_words(expression) for name, expression in one.compiled.spec.keys}
+                recorded.append({**made, "key": key})
         except BaseException as error:
             leftovers.discard(place, migrating.WORK)
             if isinstance(error, Exception) and not isinstance(error, KeyfoldError):
@@ -73,9 +75,7 @@ def migrate(
         tell("making a savepoint")
         reached(FaultPoint.MIGRATION_READY)
         names = ", ".join(batches)
-        undo = captured(
-            place, f"{now:%Y%m%dT%H%M%S.%f}-before-{what}", (), f"before {what} of {names}", silent
-        )
+        undo = captured(place, name_before(what), (), f"before {what} of {names}", silent)
         entry = audit.entry(
             what,
             why,
@@ -85,7 +85,7 @@ def migrate(
             effects={one.change.table: list(one.change.effects) for one in tables},
             undo=undo.name,
         )
-        place.storage.put(migrating.INTENT, json.dumps({"tables": recorded, "audit": entry}).encode())
+        intents.record(place.storage, migrating.INTENT, {"tables": recorded, "audit": entry})
         reached(FaultPoint.MIGRATION_RECORDED)
         tell("switching")
         migrating.finish(place)

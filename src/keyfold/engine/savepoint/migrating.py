@@ -5,8 +5,7 @@ It is certain from then on: if the command is killed, the next command or start 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from datetime import datetime
 from typing import Any, Final
@@ -15,9 +14,10 @@ import pyarrow as pa
 
 from keyfold.engine.log.retention import forget_changes
 from keyfold.engine.log.table_log import TableLog
+from keyfold.engine.savepoint import table_names
 from keyfold.engine.savepoint.capture import copy_files
 from keyfold.engine.savepoint.checkpoint_copy import copied_checkpoint
-from keyfold.engine.storage import audit
+from keyfold.engine.storage import audit, intents
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.errors import HomeUnusable
 from keyfold.fault_points import FaultPoint, reached
@@ -36,9 +36,8 @@ def work(place: AppHome, table: str) -> TableHome:
 
 def finish(place: AppHome) -> None:
     """Carries out a recorded migration, if need be again, or removes what was not recorded."""
-    try:
-        recorded = json.loads(place.storage.read(INTENT))
-    except FileNotFoundError:
+    recorded = intents.recorded(place.storage, INTENT)
+    if recorded is None:
         place.storage.delete(WORK)
         return
     for one in recorded["tables"]:
@@ -46,8 +45,10 @@ def finish(place: AppHome) -> None:
     plan = place.read_plan() or {"tables": {}}
     for one in recorded["tables"]:
         plan["tables"].pop(one["was"], None)
-        plan["tables"][one["table"]] = one["entry"]
+        before = plan["tables"].get(one["table"]) or {}
+        plan["tables"][one["table"]] = _entry(one, before, recorded["audit"]["at"])
         plan["streams"] = {**one.get("streams", {}), **plan.get("streams", {})}
+        _declare(plan, one)
     place.write_plan(plan)
     reached(FaultPoint.MIGRATION_PLAN_DONE)
     for one in recorded["tables"]:
@@ -56,6 +57,21 @@ def finish(place: AppHome) -> None:
     audit.append(place.storage, recorded["audit"])
     place.storage.delete(INTENT)
     place.storage.delete(WORK)
+
+
+def _entry(one: dict[str, Any], before: Mapping[str, Any], at: str) -> dict[str, Any]:
+    """What app.json has of a table from now on; one that was made anew keeps its earlier names."""
+    if one["was"] is not None:
+        return table_names.renamed(one["entry"], one["was"], at)
+    kept = {part: before[part] for part in (table_names.RENAMED,) if part in before}
+    return {**kept, **one["entry"]}
+
+
+def _declare(plan: dict[str, Any], one: dict[str, Any]) -> None:
+    """The table's name and key as commands look them up; all else is declared anew by the next start."""
+    for table in (plan.get("declared") or {}).get("tables", ()):
+        if table["name"] in (one["was"], one["table"]) and "key" in one:
+            table |= {"name": one["table"], "key": one["key"]}
 
 
 def _switch(place: AppHome, one: dict[str, Any]) -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.recovery import state_digest
 from keyfold.engine.recovery.state_digest import FamilyDigest
-from keyfold.engine.savepoint import leftovers, rescaling, unfinished
-from keyfold.engine.savepoint.checkpoint_copy import copied_checkpoint
+from keyfold.engine.savepoint import leftovers, rescaling, rewriting, unfinished
+from keyfold.engine.savepoint.checkpoint_copy import working_copy
 from keyfold.engine.savepoint.failure import failed
 from keyfold.engine.savepoint.join_state import require_rewritable
-from keyfold.engine.storage import audit
+from keyfold.engine.storage import audit, intents
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
 from keyfold.errors import BadOption, HomeUnusable, RunError
@@ -34,7 +33,7 @@ def rescale(
         name = f"{place.path.name}.{table}"
         require_rewritable(spark, name, place.table(table).spark, batch)
         tell("copying the checkpoint")
-        copy = _copied(place, table)
+        copy = working_copy(place, table, rescaling.work(table))
         try:
             tell("reading the state")
             old = state_digest.digest(spark, copy.storage, batch)
@@ -51,7 +50,7 @@ def rescale(
         facts = {"tables": [table], "batches": {table: batch}, "partitions": [before, partitions]}
         entry = audit.entry("rescale", why, **facts, rows=sum(one.rows for one in new))
         reached(FaultPoint.RESCALE_READY, table=table)
-        place.storage.put(rescaling.INTENT, json.dumps(entry).encode())
+        intents.record(place.storage, rescaling.INTENT, entry)
         reached(FaultPoint.RESCALE_RECORDED, table=table)
         rescaling.finish(place)
         return entry
@@ -61,13 +60,7 @@ def require_possible(place: AppHome, table: str, partitions: int) -> tuple[int, 
     """Refuses what can't be done; returns the number of partitions now, and the committed batch."""
     name = f"{place.path.name}.{table}"
     now, committed = require_state(place, table)
-    begun = place.table(table).begun()
-    if begun != committed:
-        raise BadOption(
-            f"batch {begun} of {name} is not finished",
-            given=f"{partitions} partitions",
-            hint="start the app, let it finish the batch, and stop it (keyfold run APP.py --drain)",
-        )
+    rewriting.require_stopped_between_batches(place, table)
     if partitions == now:
         raise BadOption(f"{name} has {now} partitions", given=partitions, hint="another number")
     return now, committed
@@ -84,12 +77,6 @@ def require_state(place: AppHome, table: str) -> tuple[int, int]:
             hint="declare partitions=N, which its first start takes",
         )
     return now, committed
-
-
-def _copied(place: AppHome, table: str) -> SparkCheckpoint:
-    """The checkpoint under second names, to which Spark can add files."""
-    source, target = f"tables/{table}/checkpoint", f"{rescaling.work(table)}/checkpoint"
-    return copied_checkpoint(place.storage, source, target)
 
 
 def _resize(spark: SparkSession, copy: SparkCheckpoint, partitions: int) -> None:

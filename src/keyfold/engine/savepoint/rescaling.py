@@ -5,11 +5,10 @@ It is certain from then on: if the command is killed, the next command or start 
 
 from __future__ import annotations
 
-import json
 from typing import Final
 
 from keyfold.engine.savepoint.checkpoint_copy import copied_checkpoint
-from keyfold.engine.storage import audit
+from keyfold.engine.storage import audit, intents
 from keyfold.engine.storage.layout import AppHome
 from keyfold.fault_points import FaultPoint, reached
 
@@ -24,9 +23,8 @@ def work(table: str) -> str:
 
 def finish(place: AppHome) -> None:
     """Carries out a recorded switch, if need be again, or removes what was not recorded."""
-    try:
-        entry = json.loads(place.storage.read(INTENT))
-    except FileNotFoundError:
+    entry = intents.recorded(place.storage, INTENT)
+    if entry is None:
         place.storage.delete(WORK)
         return
     (table,) = entry["tables"]

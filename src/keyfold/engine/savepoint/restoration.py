@@ -14,7 +14,7 @@ from keyfold.engine.recovery import table_removal
 from keyfold.engine.savepoint.capture import copy_files, forget_sinks
 from keyfold.engine.savepoint.manifest import SavedFile, Savepoint
 from keyfold.engine.savepoint.savepoints import FILES, VIEW, Savepoints
-from keyfold.engine.storage import audit
+from keyfold.engine.storage import audit, intents
 from keyfold.engine.storage.files import replace_file
 from keyfold.engine.storage.layout import AppHome
 from keyfold.fault_points import FaultPoint, reached
@@ -24,9 +24,8 @@ INTENT: Final = "restoring.json"
 
 def finish(place: AppHome) -> None:
     """Carries out a recorded restore, if need be again from its start; the caller holds the home."""
-    try:
-        entry = json.loads(place.storage.read(INTENT))
-    except FileNotFoundError:
+    entry = intents.recorded(place.storage, INTENT)
+    if entry is None:
         return
     savepoint = Savepoints(place).find(entry["savepoint"])
     for table in entry["removed"]:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Any
 
 from keyfold.engine.recovery import table_removal
 from keyfold.engine.savepoint import restoration, unfinished, verify
-from keyfold.engine.savepoint.capture import Progress, captured
+from keyfold.engine.savepoint.capture import Progress, captured, name_before
 from keyfold.engine.savepoint.manifest import Savepoint
 from keyfold.engine.savepoint.savepoints import Savepoints
-from keyfold.engine.storage import audit
+from keyfold.engine.storage import audit, intents
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption, KeyfoldError, SavepointUnusable, choice
 from keyfold.fault_points import FaultPoint, reached
@@ -36,7 +34,7 @@ def restore(
         undo = _saved(place, name, progress)
         entry = _entry(place, savepoint, wanted, savepoint.whole and not tables, why, undo)
         reached(FaultPoint.RESTORE_REQUESTED)
-        place.storage.put(restoration.INTENT, json.dumps(entry).encode())
+        intents.record(place.storage, restoration.INTENT, entry)
         reached(FaultPoint.RESTORE_RECORDED)
         restoration.finish(place)
         return entry
@@ -46,8 +44,7 @@ def _saved(place: AppHome, name: str, progress: Progress) -> str | None:
     """Makes a savepoint of what the restore is about to replace, if there is anything."""
     if "app.json" not in place.storage.list():
         return None
-    undo = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%f}-before-restore"
-    return captured(place, undo, (), f"before the restore of {name}", progress).name
+    return captured(place, name_before("restore"), (), f"before the restore of {name}", progress).name
 
 
 def _require_app(place: AppHome, savepoint: Savepoint) -> None:

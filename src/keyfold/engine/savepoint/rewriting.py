@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 from keyfold.engine import session
 from keyfold.engine.recovery.state_digest import of_rows, stored
 from keyfold.engine.savepoint.capture import copy_files
-from keyfold.engine.savepoint.checkpoint_copy import copied_checkpoint
+from keyfold.engine.savepoint.checkpoint_copy import copied_checkpoint, working_copy
 from keyfold.engine.savepoint.view_following import bring_up_view
-from keyfold.engine.storage import audit
+from keyfold.engine.storage import audit, intents
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
 from keyfold.errors import BadOption, HomeUnusable
@@ -67,15 +67,8 @@ def require_stopped_between_batches(place: AppHome, table: str) -> int:
 def rewritten(spark: SparkSession, place: AppHome, table: str, transform: Transform) -> Rewritten:
     """Makes a copy of a table's checkpoint whose last batch has another state; the caller holds the home."""
     batch = require_stopped_between_batches(place, table)
-    copy = copied(place, table)
+    copy = working_copy(place, table, work(table))
     return Rewritten(copy, batch, rewrite(spark, copy, batch, transform))
-
-
-def copied(place: AppHome, table: str) -> SparkCheckpoint:
-    """A table's checkpoint under second names, to which Spark can add files."""
-    source, target = f"tables/{table}/checkpoint", f"{work(table)}/checkpoint"
-    place.storage.delete(work(table))
-    return copied_checkpoint(place.storage, source, target)
 
 
 def rewrite(spark: SparkSession, checkpoint: SparkCheckpoint, batch: int, transform: Transform) -> int:
@@ -120,7 +113,7 @@ def switch(
     """
     reached(FaultPoint.REWRITE_READY, tables=tables)
     document = {"entry": entry, "tables": list(tables), "plan": plan}
-    place.storage.put(INTENT, json.dumps(document, ensure_ascii=False).encode())
+    intents.record(place.storage, INTENT, document)
     reached(FaultPoint.REWRITE_RECORDED, tables=tables)
     finish(place)
 
@@ -128,9 +121,8 @@ def switch(
 def finish(place: AppHome) -> None:
     """Carries out a recorded switch, if need be again, or removes what was not recorded."""
     storage = place.storage
-    try:
-        intent = json.loads(storage.read(INTENT))
-    except FileNotFoundError:
+    intent = intents.recorded(storage, INTENT)
+    if intent is None:
         discard(place)
         return
     for table in intent["tables"]:

@@ -1,9 +1,10 @@
-"""The savepoints of an app: which there are, where their files are, and how they go."""
+"""The savepoints of an app: which there are, where their files are, and how they are read."""
 
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from keyfold.engine.savepoint import manifest as manifests
@@ -11,7 +12,7 @@ from keyfold.engine.savepoint.manifest import FILE, Savepoint
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.stored_file import StoredFile
-from keyfold.errors import BadName, QueryError, choice, did_you_mean
+from keyfold.errors import BadName, KeyfoldError, QueryError, SavepointUnusable, choice, did_you_mean
 
 FILES: Final = "files"
 """The directory of a savepoint that mirrors the app's home."""
@@ -52,9 +53,12 @@ class Savepoints:
 
     def find(self, name: str) -> Savepoint:
         """A savepoint, or `QueryError` not_found."""
-        file = StoredFile(self.storage(name), FILE)
+        return manifests.decode(self.manifest(name), StoredFile(self.storage(name), FILE))
+
+    def manifest(self, name: str) -> bytes:
+        """The manifest of a savepoint, which may be damaged, or `QueryError` not_found."""
         try:
-            content = file.read_bytes()
+            return self.storage(name).read(FILE)
         except FileNotFoundError:
             known = self.names()
             raise QueryError(
@@ -63,17 +67,41 @@ class Savepoints:
                 given=name,
                 hint=did_you_mean(name, known, choice(known) if known else "there are none"),
             ) from None
-        return manifests.decode(content, file)
+
+    @contextmanager
+    def reading(self, name: str) -> Iterator[Savepoint]:
+        """A savepoint to be read; an error at the end if it was deleted, or erased a key of, meanwhile.
+
+        Both take the manifest away before they touch any other file: while that stays the same, so do they.
+        Whoever reads it must not rely on what was read before the end.
+        """
+        content = self.manifest(name)
+        try:
+            yield manifests.decode(content, StoredFile(self.storage(name), FILE))
+        except (OSError, KeyfoldError) as error:
+            if not self._is_still(name, content):
+                raise self._gone(name) from error
+            raise
+        if not self._is_still(name, content):
+            raise self._gone(name)
+
+    def _is_still(self, name: str, manifest: bytes) -> bool:
+        try:
+            return self.storage(name).read(FILE) == manifest
+        except FileNotFoundError:
+            return False
+
+    def _gone(self, name: str) -> SavepointUnusable:
+        return SavepointUnusable(
+            f"savepoint {name} of {self.app} was deleted or changed while it was read; nothing was changed "
+            "by this command",
+            given=name,
+            hint="keyfold savepoint list shows those that there are; if it is there, repeat the command",
+        )
 
     def add(self, savepoint: Savepoint) -> bool:
         """Completes a savepoint whose files are in place; False if there is one of that name."""
         return self.storage(savepoint.name).put_new(FILE, savepoint.encode())
-
-    def delete(self, name: str) -> None:
-        """Deletes a savepoint; what an interruption leaves is no savepoint, and `sweep` removes it."""
-        storage = self.storage(name)
-        storage.delete(FILE)
-        self._storage.delete(f"savepoints/{name}")
 
     def sweep(self) -> None:
         """Removes what interrupted commands left, while nobody else makes a savepoint."""
@@ -81,12 +109,3 @@ class Savepoints:
         for name in self._storage.list("savepoints"):
             if name not in complete:
                 self._storage.delete(f"savepoints/{name}")
-
-    def prune(self, keep: int, older_than: timedelta | None) -> list[Savepoint]:
-        """Deletes all but the newest `keep`, as far as they are older; returns what was deleted."""
-        found = self.all()
-        limit = None if older_than is None else datetime.now(UTC) - older_than
-        old = [one for one in found[: max(0, len(found) - keep)] if limit is None or one.at < limit]
-        for one in old:
-            self.delete(one.name)
-        return old

@@ -11,12 +11,14 @@ from keyfold.engine.recovery import table_removal
 from keyfold.engine.savepoint import (
     capture,
     clone,
+    deletion,
     forgetting,
     migrating,
     rescaling,
     restoration,
     rewriting,
 )
+from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease, is_held_by_app
 
@@ -29,6 +31,8 @@ _LEFT: Final[tuple[tuple[Callable[[AppHome], Any], frozenset[str]], ...]] = (
     (migrating.finish, frozenset({migrating.INTENT, migrating.WORK})),
     (forgetting.finish, frozenset({forgetting.INTENT, forgetting.STAGE})),
     (restoration.finish, frozenset({restoration.INTENT})),
+    (deletion.finish, frozenset({deletion.INTENT})),
+    (lambda place: audit.settle(place.storage), frozenset({audit.LEFT})),
 )
 """Who sees to what an interrupted command leaves in an app's home, in this order."""
 
@@ -57,14 +61,14 @@ def held(place: AppHome) -> Iterator[Lease]:
 
 
 @contextmanager
-def held_or_running(place: AppHome) -> Iterator[None]:
+def held_or_running(place: AppHome) -> Iterator[bool]:
     """The home for what a running app does not mind, and other commands would: a change of its savepoints.
 
     Also of side outputs. A restore that was interrupted still needs its savepoints, and an erasure has not
-    seen side outputs that come after it: both are finished first.
+    seen side outputs that come after it: both are finished first. Yields whether this process holds the home.
     """
     if is_held_by_app(place):
-        yield
+        yield False
         return
     with held(place):
-        yield
+        yield True

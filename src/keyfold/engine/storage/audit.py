@@ -1,6 +1,7 @@
 """The audit log of an app: who did what to its state, and when, a line each in `audit.jsonl`.
 
-Each line has the hash of the line before it, so that one which was changed or removed later shows.
+Each line has the hash of the line before it, so that one which was changed or removed later shows. Who does
+not hold the home leaves an entry in a file of its own, and the holder adds it to the chain.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import hashlib
 import json
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -18,6 +20,8 @@ from typing import Any, Final
 from keyfold.engine.storage.contract import Storage
 
 _FILE: Final = "audit.jsonl"
+LEFT: Final = "audit"
+"""The directory of entries that are not in the chain yet."""
 _BEGINNING: Final = "0" * 64
 
 
@@ -51,19 +55,56 @@ def user() -> str:
 
 def append(storage: Storage, added: Mapping[str, Any]) -> None:
     """Adds an entry, unless an earlier attempt did. The caller holds the home."""
+    left = _left(storage)
+    _extend(storage, [*left, added])
+    _taken(storage, left)
+
+
+def leave(storage: Storage, added: Mapping[str, Any]) -> None:
+    """Leaves an entry for the process that holds the home, or the next one: two writers would lose lines."""
+    storage.put_new(f"{LEFT}/{added['id']}.json", json.dumps(added, ensure_ascii=False).encode())
+
+
+def settle(storage: Storage) -> None:
+    """Adds to the chain what others have left. The caller holds the home."""
+    left = _left(storage)
+    _extend(storage, left)
+    _taken(storage, left)
+
+
+def _extend(storage: Storage, added: Sequence[Mapping[str, Any]]) -> None:
     before = _read(storage)
     lines = before.splitlines()
-    if added["id"].encode() in before:
-        return
-    last = _hash(lines[-1]) if lines else _BEGINNING
-    line = json.dumps({**added, "previous": last}, ensure_ascii=False)
-    storage.put(_FILE, b"".join(one + b"\n" for one in lines) + line.encode() + b"\n")
+    known = len(lines)
+    # An entry may have been left, and be added by whoever finishes what it says.
+    for one in {one["id"]: one for one in added}.values():
+        if one["id"].encode() not in before:
+            last = _hash(lines[-1]) if lines else _BEGINNING
+            lines.append(json.dumps({**one, "previous": last}, ensure_ascii=False).encode())
+    if len(lines) > known:
+        storage.put(_FILE, b"".join(line + b"\n" for line in lines))
+
+
+def _taken(storage: Storage, left: Sequence[Mapping[str, Any]]) -> None:
+    for one in left:
+        storage.delete(f"{LEFT}/{one['id']}.json")
+
+
+def _left(storage: Storage) -> list[dict[str, Any]]:
+    """The entries that others have left, oldest first."""
+    found = []
+    for name in storage.list(LEFT):
+        with suppress(FileNotFoundError):  # the holder of the home has added it to the chain
+            found.append(_parsed(storage.read(f"{LEFT}/{name}")))
+    return sorted((one for one in found if one is not None), key=lambda one: str(one["at"]))
 
 
 def entries(storage: Storage) -> list[dict[str, Any]]:
-    """The entries that can be read, oldest first."""
-    found = (_parsed(line) for line in _read(storage).splitlines())
-    return [one for one in found if one is not None]
+    """The entries that can be read, oldest first; last those that are not in the chain yet."""
+    left = _left(storage)  # first, since it may become part of the chain meanwhile
+    found = [one for line in _read(storage).splitlines() if (one := _parsed(line)) is not None]
+    known = {one.get("id") for one in found}
+    return [*found, *(one for one in left if one["id"] not in known)]
 
 
 def breaks(storage: Storage) -> list[Break]:

@@ -1,0 +1,115 @@
+"""Deletes savepoints, each recorded in `deleting/<name>.json` before, and in the audit log afterwards.
+
+It is certain from then on: if the command is killed, the next command or start finishes it. The manifest goes
+before all other files, by which those who read the savepoint notice (`Savepoints.reading`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from keyfold.engine.savepoint.manifest import FILE, Savepoint
+from keyfold.engine.savepoint.savepoints import Savepoints
+from keyfold.engine.storage import audit, intents
+from keyfold.engine.storage.layout import AppHome
+from keyfold.errors import NameTaken, QueryError, SavepointUnusable
+from keyfold.fault_points import FaultPoint, reached
+
+INTENT: Final = "deleting"
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """Somebody who deletes savepoints; `held`: and holds the home, which a running app does otherwise."""
+
+    place: AppHome
+    why: str | None
+    held: bool
+
+    def delete(self, name: str) -> None:
+        """Deletes one savepoint, or raises `QueryError` not_found; it may be damaged."""
+        if _name(name) not in self.place.storage.list(INTENT):
+            self._record("savepoint delete", name)
+        _finish(self.place, name, self._audit)
+
+    def prune(self, keep: int, older_than: timedelta | None) -> list[Savepoint]:
+        """Deletes all but the newest `keep`, as far as they are older; returns what was deleted."""
+        found = Savepoints(self.place).all()
+        limit = None if older_than is None else datetime.now(UTC) - older_than
+        old = [one for one in found[: max(0, len(found) - keep)] if limit is None or one.at < limit]
+        for one in old:
+            with suppress(QueryError):  # somebody else has deleted it by now
+                self._record("savepoint prune", one.name)
+            _finish(self.place, one.name, self._audit)
+        return old
+
+    def _record(self, what: str, name: str) -> None:
+        savepoints, intent = Savepoints(self.place), f"{INTENT}/{_name(name)}"
+        entry = self._entry(what, name, savepoints.manifest(name))
+        # Of two who delete it at once, one is recorded, and both finish that.
+        if self.place.storage.put_new(intent, json.dumps(entry).encode()):
+            try:
+                savepoints.manifest(name)
+            except QueryError:  # the other one has finished, and is in the audit log
+                self.place.storage.delete(intent)
+                raise
+        reached(FaultPoint.DELETION_RECORDED, name=name)
+
+    def _entry(self, what: str, name: str, manifest: bytes) -> dict[str, Any]:
+        try:
+            tables = Savepoints(self.place).find(name).tables
+        except SavepointUnusable:
+            tables = {}
+        return audit.entry(
+            what,
+            self.why,
+            savepoint=name,
+            tables=list(tables),
+            batches={table: saved.batch for table, saved in tables.items()},
+            manifest=hashlib.sha256(manifest).hexdigest(),
+        )
+
+    def _audit(self, entry: dict[str, Any]) -> None:
+        (audit.append if self.held else audit.leave)(self.place.storage, entry)
+
+
+def require_none(place: AppHome, name: str) -> None:
+    """Refuses a new savepoint whose name is that of one that is being deleted, as the new files would be."""
+    if _name(name) in place.storage.list(INTENT):
+        raise NameTaken(
+            f"savepoint {name} of app {place.path.name} is being deleted",
+            given=name,
+            hint=f"another name; or finish that first: keyfold savepoint delete {name}",
+        )
+
+
+def finish(place: AppHome) -> None:
+    """Carries out recorded deletions, if need be again; the caller holds the home."""
+    for file in place.storage.list(INTENT):
+        _finish(place, file.removesuffix(".json"), lambda entry: audit.append(place.storage, entry))
+
+
+def _finish(place: AppHome, name: str, audited: Callable[[dict[str, Any]], None]) -> None:
+    storage, intent = place.storage, f"{INTENT}/{_name(name)}"
+    entry = intents.recorded(storage, intent)
+    if entry is None:
+        return  # somebody else has finished it
+    own = Savepoints(place).storage(name)
+    # By now the name may be that of another savepoint, which is none of this command's.
+    if FILE in own.list() and own.sha256(FILE) == entry["manifest"]:
+        own.delete(FILE)
+    reached(FaultPoint.DELETION_DONE, name=name)
+    if FILE not in own.list():
+        storage.delete(f"savepoints/{name}")
+    audited(entry)
+    storage.delete(intent)
+
+
+def _name(savepoint: str) -> str:
+    return f"{savepoint}.json"

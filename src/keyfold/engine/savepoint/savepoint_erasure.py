@@ -1,0 +1,147 @@
+"""Writes a savepoint of a home without a key, also where its table had another name, or other key columns."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from keyfold.engine.log import key_history
+from keyfold.engine.log.table_log import TableLog
+from keyfold.engine.savepoint.erasure_staging import Erased, ErasureStaging
+from keyfold.engine.savepoint.forgetting import FILES, erase_from_view
+from keyfold.engine.savepoint.key_erasure import TableKey, declared_key
+from keyfold.engine.savepoint.manifest import FILE, SavedFile, Savepoint
+from keyfold.engine.savepoint.savepoints import FILES as SAVED
+from keyfold.engine.savepoint.savepoints import VIEW, Savepoints
+from keyfold.engine.savepoint.source_columns import source_columns
+from keyfold.engine.savepoint.table_names import then_called
+from keyfold.engine.storage.layout import AppHome
+from keyfold.errors import BadOption
+
+
+@dataclass(frozen=True)
+class SavepointErasure:
+    """The erasure of a key, as it is staged for the home, from the savepoints of that."""
+
+    work: ErasureStaging
+
+    def erase(self, name: str) -> Erased | None:
+        """Stages a savepoint without the key: its files, its view, and the manifest that lists them.
+
+        None if the savepoint does not have the table.
+        """
+        place = self.work.place
+        savepoint = Savepoints(place).find(name)
+        with _home_in(place, name) as (home, views):
+            table = then_called(place.read_plan(), self.work.table, home.read_plan())
+            if table is None or table not in savepoint.tables:
+                return None
+            other = None if table == self.work.table else table
+            declared = declared_key(home, table)
+            key = key_then(self.work.key, declared_key(place, self.work.table), declared)
+            if key is None:
+                why = f"{table}, whose key was {', '.join(declared)}: these values say nothing about that"
+                return Erased(not_searched=[why], table=other)
+            source = source_columns(home, table, key) if declared else self.work.source
+            mine = replace(self.work, table=table, key=key, source=source)
+            found = _Saved(mine, savepoint).erase(home, views)
+            found.table = other
+            return found
+
+
+def key_then(key: TableKey, now: Mapping[str, str], then: Mapping[str, str]) -> TableKey | None:
+    """A key of today by the columns that the table's key had then; None if it says too little of them.
+
+    Columns are the same if they have one name or one expression, since a migration may rename them. A key
+    that had fewer columns is found by those; one that had more, as all keys that have these values.
+    """
+    if not then:
+        return key
+    expressions = {expression: name for name, expression in then.items()}
+    found = {
+        name if name in then else expressions[now[name]]: value
+        for name, value in key.columns.items()
+        if name in then or now.get(name) in expressions
+    }
+    if set(found) != set(then) and len(found) < len(key.names):
+        return None
+    return TableKey(tuple(found), tuple(found.values()), tuple(then))
+
+
+@dataclass(frozen=True)
+class _Saved:
+    """One savepoint, and the table's name and key in it."""
+
+    work: ErasureStaging
+    savepoint: Savepoint
+
+    def erase(self, home: AppHome, views: Path) -> Erased:
+        name, storage = self.savepoint.name, self.work.place.storage
+        prefix = f"savepoints/{name}/{SAVED}/"
+        if self._is_told(home):
+            return Erased(not_searched=["the deletion, with the key, for readers that a restore brings back"])
+        if self.savepoint.view is not None:
+            with Savepoints(self.work.place).storage(name).fetched(VIEW) as copy:
+                shutil.copyfile(copy, views)
+        try:
+            found = self.work.erase(home, prefix, views)
+        except BadOption as error:
+            raise BadOption(
+                f"the key can't be erased from savepoint {name}: {error.what}",
+                given=name,
+                hint=f"keyfold savepoint delete {name}",
+            ) from None
+        if self.savepoint.view is not None and found.batch is not None:
+            erase_from_view(views, self.work.table, self.work.key.columns, found.batch)
+            storage.send(views, f"{FILES}/savepoints/{name}/{VIEW}")
+        self.work.deleted.append(f"savepoints/{name}/reading")
+        manifest = self._manifest(prefix, found)
+        storage.put(f"{FILES}/savepoints/{name}/{FILE}", manifest.encode())
+        return found
+
+    def _is_told(self, home: AppHome) -> bool:
+        """Whether all that a home still has of the key is its deletion, in the last batch of the log."""
+        key = self.work.key
+        if key.names != key.declared[: len(key.names)]:
+            return False
+        log = TableLog(home.table(self.work.table).log_files)
+        found = list(key_history.history(log, key.values))
+        last = [change for change in found if change["batch"] == log.newest()]
+        return bool(found) and found == last and all(change["op"] == "delete" for change in found)
+
+    def _manifest(self, prefix: str, found: Erased) -> Savepoint:
+        savepoint, table = self.savepoint, self.work.table
+        storage, staged = self.work.place.storage, f"{FILES}/{prefix}"
+        gone = [name.removeprefix(prefix) for name in self.work.deleted if name.startswith(prefix)]
+        files = {
+            file.path: file
+            for file in savepoint.files
+            if not any(file.path.startswith(f"{directory}/") for directory in gone)
+        }
+        for file in storage.files(staged.rstrip("/")):
+            files[file.name] = SavedFile(file.name, file.bytes, storage.sha256(f"{staged}{file.name}"))
+        view = savepoint.view
+        if view is not None and found.batch is not None:
+            name = f"{FILES}/savepoints/{savepoint.name}/{VIEW}"
+            view = SavedFile(VIEW, storage.size(name), storage.sha256(name))
+        tables = dict(savepoint.tables)
+        if found.batch is not None:
+            saved = tables[table]
+            left = None if saved.state is None else found.left
+            tables[table] = replace(saved, batch=found.batch, state=left)
+        return replace(
+            savepoint, files=tuple(files[name] for name in sorted(files)), view=view, tables=tables
+        )
+
+
+@contextmanager
+def _home_in(place: AppHome, savepoint: str) -> Iterator[tuple[AppHome, Path]]:
+    """A savepoint's files as the home that they were, and a place for a copy of its view."""
+    files = f"savepoints/{savepoint}/{SAVED}"
+    with tempfile.TemporaryDirectory(prefix="keyfold-forget-") as directory:
+        remote = None if place.remote is None else place.remote.below(files)
+        yield AppHome(place.path if remote else place.path / files, remote), Path(directory) / VIEW

@@ -1,0 +1,23 @@
+"""Where else a key may be: in the columns of the streams that it is, and in other tables of the app."""
+
+from __future__ import annotations
+
+from keyfold.engine.savepoint.key_erasure import TableKey, declared_key
+from keyfold.engine.storage.layout import AppHome
+
+
+def source_columns(place: AppHome, table: str, key: TableKey) -> dict[str, str] | None:
+    """The values by the columns of the streams that the key is; None if an expression computes it."""
+    expressions = declared_key(place, table)
+    columns = {name: str(expressions.get(name, "")).strip("`") for name in key.names}
+    if not all(column.isidentifier() for column in columns.values()):
+        return None
+    return {columns[name]: value for name, value in key.columns.items()}
+
+
+def others_with_the_key(place: AppHome, table: str) -> list[str]:
+    """Other tables of the app that are keyed by one of the same expressions, and may have the same person."""
+    declared = ((place.read_plan() or {}).get("declared") or {}).get("tables", ())
+    keys = {one["name"]: {str(each).strip("`") for each in one["key"].values()} for one in declared}
+    mine = keys.pop(table, set())
+    return sorted(name for name, key in keys.items() if key & mine)
