@@ -238,7 +238,7 @@ def test_state_lives_on() -> None:
         assert rows(d) == {"a": 10, "b": 1}
 
 
-def test_initial_rows_are_there_at_the_first_start_and_never_again(tmp_path: Path) -> None:
+def test_initial_state_is_there_at_the_first_start_and_never_again(tmp_path: Path) -> None:
     asked = []
 
     def initial(spark: Any) -> Any:
@@ -261,7 +261,7 @@ def test_initial_rows_are_there_at_the_first_start_and_never_again(tmp_path: Pat
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (lambda spark: spark.range(1), "key k is string in the stream, missing in the initial rows"),
+        (lambda spark: spark.range(1), "key k is string in the stream, missing in the initial state"),
         (
             lambda spark: spark.createDataFrame([(1, 1)], "k long, start long"),
             "k is string in the stream, bigint",
@@ -269,7 +269,7 @@ def test_initial_rows_are_there_at_the_first_start_and_never_again(tmp_path: Pat
         (lambda spark: 7, "must return a DataFrame"),
     ],
 )
-def test_initial_rows_that_do_not_fit_are_refused(given: Any, said: str) -> None:
+def test_initial_state_that_does_not_fit_is_refused(given: Any, said: str) -> None:
     with pytest.raises(BadOption, match=said), drive(totals(initial=given)):
         pass
 

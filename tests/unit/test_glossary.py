@@ -21,6 +21,8 @@ FORBIDDEN = {
     r"\brooms\b": "packages, modules, directories",
     r"\bfloors\b|\bevery floor\b": "layers",
     r"\bhouses?\b": "package, module",
+    r"\bseams?\b": "boundary (of initial rows), interface",
+    r"\b(?:begin|begins|began|begun) with (?:(?:a|its|the) )?history\b": "initial rows",
 }
 TEXTS = [
     *sorted((ROOT / "docs").rglob("*.md")),

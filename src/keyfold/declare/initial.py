@@ -15,13 +15,13 @@ from keyfold.plan.validate.initial import initial_rows
 def initial(source: Connector, *, until: str | datetime | None = None) -> InitialRows:
     """Files that a table begins with: `table(..., initial=kf.initial(kf.files(...), until=...))`.
 
-    >>> history = kf.initial(kf.files("history", format="parquet"), until="2026-01-01T00:00:00Z")
+    >>> archive = kf.initial(kf.files("archive", format="parquet"), until="2026-01-01T00:00:00Z")
 
-    Rows of the files count up to `until`, rows of the stream from then on. Without `until` that is right
-    after the newest row of the files, as with `initial=kf.files(...)`.
+    `until` is the boundary, an event time: rows of the files count before it, rows of the stream from then
+    on. By default it is right after the newest row of the files, as with `initial=kf.files(...)`.
     """
     site = call_site()
-    advice = 'kf.files("history/*.parquet", format="parquet")'
+    advice = 'kf.files("archive/*.parquet", format="parquet")'
     checked = arguments.instance(source, Connector, "initial takes files", advice, site)
     return initial_rows(checked, until, site)
 

@@ -11,10 +11,10 @@ from keyfold.plan.nodes import Connector
 
 @dataclass(frozen=True)
 class InitialRows:
-    """Rows that a table begins with, before those of its stream: files, up to a time.
+    """Rows that a table begins with, before those of its stream: files, up to a boundary.
 
-    Rows of the files have event times before `until`, rows of the stream do not; None is right after the
-    newest row of the files.
+    Initial rows have event times before `until`, rows of the stream do not; None is right after the newest
+    row of the files.
     """
 
     connector: Connector

@@ -90,7 +90,7 @@ class Source:
     `future_ms` is how far ahead of the clock a row's event time may be; None is no bound. `history_ms` is how
     long recorded rows stay readable. `shared`: whether the stream has a log of its own, which its tables
     read; None keeps what earlier starts recorded, and at first is as `sharing.is_shared` says. `until`: of a
-    table's initial files, the time from which on their rows are left out.
+    table's initial files, the boundary from which on their rows are left out.
     """
 
     name: str
@@ -262,7 +262,7 @@ class TopSpec:
 
 @dataclass(frozen=True)
 class ProcessSpec:
-    """A user's PySpark `StatefulProcessor`, its output schema in DDL, and its initial rows."""
+    """A user's PySpark `StatefulProcessor`, its output schema in DDL, and its initial state."""
 
     processor: Callable[[], Any]
     output: str

@@ -104,7 +104,7 @@ def recorded_inputs(table: TableSpec) -> bool:
 
 
 def _advice(file: str, app: str, changes: list[TableChange], recorded: list[str]) -> list[str]:
-    """What to do next, a line for each kind that there is. `recorded`: tables that can begin with history."""
+    """What to do next, a line for each kind that there is. `recorded`: tables whose rows are recorded."""
     found = []
     if any(change.kind == "migratable" for change in changes):
         found.append(f"keyfold migrate {file} makes a savepoint, then changes what is migratable")

@@ -168,10 +168,10 @@ def _initial(context: Context, process: ProcessSpec, rows: DataFrame, where: str
     for key in keys:
         if theirs.get(key) != mine[key]:
             raise BadOption(
-                f"key {key} is {mine[key]} in the stream, {theirs.get(key, 'missing')} in the initial rows",
+                f"key {key} is {mine[key]} in the stream, {theirs.get(key, 'missing')} in the initial state",
                 where=where,
                 given=", ".join(f"{n} {t}" for n, t in theirs.items()),
-                hint=f"give the initial rows a column {key} {mine[key]}",
+                hint=f"give the initial state a column {key} {mine[key]}",
             )
     return found.groupBy(*(f"`{k}`" for k in keys))
 

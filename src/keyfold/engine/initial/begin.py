@@ -52,7 +52,7 @@ def begin(
 
 
 def begins(stored: Mapping[str, Any] | None) -> dict[str, int]:
-    """The time from which on each table that began with other rows takes those of its stream."""
+    """The boundary of each table that began with initial rows: from then on it takes those of its stream."""
     tables = ((stored or {}).get("tables") or {}).items()
     found = {name: (entry.get("initial") or {}).get("until") for name, entry in tables}
     return {name: initial_files.micros(until) for name, until in found.items() if until is not None}

@@ -1,7 +1,8 @@
 """A table that begins with files: it runs alone on them, until it has read them all, and then has its stream.
 
-How far the files were read is forgotten, and the stream is read from where it begins. Between the two is a
-time: initial rows are before it, and rows of the stream before it are rejected, so that none is folded twice.
+How far the files were read is forgotten, and the stream is read from where it begins. Between the two is
+the boundary, an event time: initial rows are before it, and rows of the stream that are before it are
+rejected, so that none is folded twice.
 What the files have is counted beside the query that folds them, and recorded.
 """
 

@@ -1,7 +1,7 @@
 """A table that begins with the state of a table in a savepoint, and goes on from the savepoint's position.
 
-Both must have one definition and read one source, so that the position is the seam: what was read before it
-is in the state, and what comes after it is read.
+Both must have one definition and read one source, so that the position is the boundary: rows
+before it are in the state, rows after it are read.
 """
 
 from __future__ import annotations

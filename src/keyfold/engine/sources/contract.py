@@ -1,4 +1,4 @@
-"""What a source and a format must do: the seams that a new connector plugs into."""
+"""What a source and a format must do: the interfaces that a new connector implements."""
 
 from __future__ import annotations
 

@@ -33,16 +33,16 @@ FileVersion = tuple[str, int, int]
 
 @dataclass(frozen=True)
 class FileFacts:
-    """What initial files have. `rows` are those before `until`; times are in microseconds."""
+    """What initial files have. `rows` are those before the boundary; times are in microseconds."""
 
     files: tuple[FileVersion, ...]
     rows: int
     left_out: int
-    """Rows at or after `until`."""
+    """Rows from the boundary on."""
     first: int | None
     last: int | None
     checksum: str
-    """The sum of hashes of all rows before `until`, in any order."""
+    """The sum of hashes of all rows before the boundary, in any order."""
 
 
 def source_of(spark: SparkSession, stream: Source, live: DataFrame, initial: InitialRows) -> Source:

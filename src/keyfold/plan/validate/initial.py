@@ -12,7 +12,7 @@ from keyfold.plan.tree import reads, sources
 from keyfold.plan.validate import arguments, tombstones
 from keyfold.plan.validate.table_options import refuse_aggregate
 
-_HINT: Final = 'kf.files("history/*.parquet", format="parquet"), or kf.savepoint("name", app="old")'
+_HINT: Final = 'kf.files("archive/*.parquet", format="parquet"), or kf.savepoint("name", app="old")'
 
 
 def initial_option(value: object, where: object = None) -> Initial | None:
@@ -25,7 +25,7 @@ def initial_option(value: object, where: object = None) -> Initial | None:
 
 
 def initial_rows(source: Connector, until: object, where: object = None) -> InitialRows:
-    """Files, and the time up to which their rows count."""
+    """Files, and the boundary up to which their rows count."""
     if source.kind != "files":
         raise BadOption(
             "initial rows are those of files: a source that never ends has no last row",
