@@ -310,6 +310,15 @@ def test_status_tells_how_old_the_figures_are_and_who_no_longer_writes_them(tmp_
             process.kill()
 
 
+def test_status_warns_of_partial_matches_that_a_limit_dropped(tmp_path: Path, cli: Cli) -> None:
+    app_with(tmp_path, {"pairs": {**TABLE, "dropped_partials": 900}, "totals": TABLE})
+    shown = cli("status", "--home", tmp_path).out
+    header, pairs, totals = (line.split() for line in shown.splitlines()[1:4])
+    assert (header[-1], pairs[-1], totals[-1]) == ("dropped_partials", "900", "-")
+    assert shown.count("WARNING") == 1
+    assert "pairs has dropped 900 partial matches beyond limit=, so matches may be missing" in shown
+
+
 @pytest.mark.parametrize("width", [80, 120, 200])
 def test_status_of_many_tables_is_a_line_for_each(
     tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, width: int

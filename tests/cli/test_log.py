@@ -48,6 +48,13 @@ def test_batches_are_listed_with_their_rows_files_and_sizes(cli: Cli, log: Table
     assert newest["removed_upto"] == -1
 
 
+def test_partial_matches_that_a_limit_dropped_are_listed_if_there_are_any(cli: Cli, log: TableLog) -> None:
+    publish(log, 12, counts={"dropped_partial": 900})
+    header, _, *rows = cli("log", "show", "shop.totals", *home(log)).out.splitlines()
+    at = header.split().index("dropped_partial")
+    assert [row.split()[at] for row in rows] == ["0", "0", "900"]
+
+
 def test_what_was_removed_is_said(cli: Cli, log: TableLog) -> None:
     (log.storage.root / "totals.json").write_text('{"layout": 1, "upto": 7, "counts": {"change": 12345}}')
     shown = cli("log", "show", "totals", *home(log))

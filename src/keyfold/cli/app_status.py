@@ -163,9 +163,7 @@ def _notes(status: dict[str, Any]) -> Iterator[str]:
         where = f"{status['app']}.{failure['table']}" if failure["table"] else status["app"]
         first, *rest = failure["text"].splitlines()
         yield "\n".join([f"{where} failed at {formatting.moment(failure['at'])}: {first}", *rest])
-    for name, found in (*status["streams"].items(), *status["tables"].items()):
-        if found.get("rejecting"):
-            yield log_lines.rejecting(f"{status['app']}.{name}", found["rejecting"])
+    yield from log_lines.warnings(status)
     for name, table in status["tables"].items():
         for column, since in table.get("since", {}).items():
             yield log_lines.known_since(f"{name}.{column}", since)

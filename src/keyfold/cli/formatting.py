@@ -9,6 +9,8 @@ from typing import Any, Final
 from keyfold.cli.json_values import plain
 
 NONE: Final = "-"
+SOMETIMES: Final = ("duplicates", "dropped_partials")
+"""Counts of a table's status that are shown only if there are any."""
 _BARS: Final = "▁▂▃▄▅▆▇█"
 _PLAIN_BARS: Final = "_.-=+*#@"
 
@@ -96,6 +98,5 @@ def status_row(name: str, table: dict[str, Any]) -> dict[str, str]:
         "behind": span(table.get("lag_seconds")),
         "late": count(table.get("late")),
         "rejected": count(table.get("rejected")),
-        # Only for tables that drop duplicates.
-        **({"duplicates": count(table["duplicates"])} if table.get("duplicates") else {}),
+        **{name: count(table[name]) for name in SOMETIMES if table.get(name)},
     }

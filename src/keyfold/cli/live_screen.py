@@ -35,7 +35,7 @@ _SHOWN: Final = (
     "rejected",
 )
 # Shown only if a table has them.
-_SOMETIMES: Final = ("duplicates", "done")
+_SOMETIMES: Final = (*formatting.SOMETIMES, "done")
 
 
 class Screen:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.cli import formatting, output
@@ -55,11 +55,27 @@ def rejecting(table: str, found: dict[str, Any]) -> str:
     )
 
 
-def warn(status: dict[str, Any]) -> bool:
-    """Warns of tables that rejected nearly all rows of a batch; whether the run rejected every row."""
+def dropping(table: str, partials: int) -> str:
+    """The warning that a pattern's limit has dropped partial matches."""
+    return (
+        f"WARNING: {table} has dropped {partials:,} partial {'match' if partials == 1 else 'matches'} beyond "
+        "limit=, so matches may be missing: make the pattern narrower, or the limit higher"
+    )
+
+
+def warnings(status: dict[str, Any]) -> Iterator[str]:
+    """Warnings of tables that rejected nearly all rows of a batch, or dropped partial matches."""
     for name, found in (*status["streams"].items(), *status["tables"].items()):
         if found.get("rejecting"):
-            output.say(rejecting(f"{status['app']}.{name}", found["rejecting"]))
+            yield rejecting(f"{status['app']}.{name}", found["rejecting"])
+        if found.get("dropped_partials"):
+            yield dropping(f"{status['app']}.{name}", found["dropped_partials"])
+
+
+def warn(status: dict[str, Any]) -> bool:
+    """Says these warnings; whether the run rejected every row."""
+    for line in warnings(status):
+        output.say(line)
     # Tables that read logs have no rows if those have none; what a stream records, tables may reject.
     busy = _busy(status["tables"]) or _busy(status["streams"])
     return bool(busy) and all(found.get("all_rejected") for found in busy)
@@ -84,18 +100,21 @@ def line(name: str, table: dict[str, Any]) -> str:
     """The status of a table as one log line."""
     row = formatting.status_row(name, table)
     done = f", {table['done']:.0%} done" if table["done"] is not None and table["done"] < 1 else ""
-    duplicates = f", {row['duplicates']} duplicates" if "duplicates" in row else ""
+    dropped = "".join(
+        f", {row[name]} {name.replace('_', ' ')}" for name in formatting.SOMETIMES if name in row
+    )
     watermark = f", watermark {row['watermark']}" if table["watermark"] else ""
     return (
         f"{name}: batch {row['batch']} in {row['took']}, {row['rows/s']} rows/s, {row['keys']} keys, "
-        f"state {row['state']}{watermark}, {row['late']} late, {row['rejected']} rejected{duplicates}{done}"
+        f"state {row['state']}{watermark}, {row['late']} late, {row['rejected']} rejected{dropped}{done}"
     )
 
 
 def show(status: dict[str, Any]) -> None:
     """The final status of a run, as a table on stdout."""
-    duplicates = any(table.get("duplicates") for table in status["tables"].values())
-    columns = ("table", "batch", "rows", "keys", "late", "rejected", *(["duplicates"] if duplicates else []))
+    tables = status["tables"].values()
+    sometimes = [name for name in formatting.SOMETIMES if any(table.get(name) for table in tables)]
+    columns = ("table", "batch", "rows", "keys", "late", "rejected", *sometimes)
     rows = []
     for name, table in status["tables"].items():
         found = [table.get(column) for column in columns[1:]]

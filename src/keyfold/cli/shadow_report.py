@@ -153,7 +153,8 @@ def _report_side_outputs(one: Shadow) -> None:
     before, after = one.side_outputs.before, one.side_outputs.after
     for kind, number in after.items():
         if number or before[kind]:
-            print(f"{kind} rows: {before[kind]:,} before, {number:,} now")
+            what = "dropped partial matches" if kind == "dropped_partial" else f"{kind} rows"
+            print(f"{what}: {before[kind]:,} before, {number:,} now")
     for reason in one.side_outputs.reasons[:5]:
         print(f"  {reason.rows:,} now: {reason.example}")
 

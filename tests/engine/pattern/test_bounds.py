@@ -204,7 +204,7 @@ def test_a_match_that_waits_for_an_earlier_one_outlives_a_crash_and_is_bounded()
         assert found("found") == {"k": [[10, 60, 200, 90, 500]]}
         # A third thing to keep: what began first goes, and no longer keeps the second from being given.
         assert found("limited") == {"k": [[60, 200], [90, 500]]}
-        assert d.handle.status()["tables"]["limited"]["duplicates"] == 1
+        assert d.handle.status()["tables"]["limited"]["dropped_partials"] == 1
         d.restart()
         d.advance("rows", ZERO + timedelta(seconds=9.5))
         assert "silent" not in found("limited")

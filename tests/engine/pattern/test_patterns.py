@@ -365,8 +365,9 @@ def test_a_thousand_overlapping_partial_matches_keep_each_row_once_and_no_more_t
         assert len(state(d, "limited").rows) == 100
         assert len(state(d, "pairs").rows) <= 64
         status = d.handle.status()["tables"]
-        assert status["waiting"]["duplicates"] == 0
-        assert status["limited"]["duplicates"] == 900
+        assert status["waiting"]["dropped_partials"] == 0
+        assert status["limited"]["dropped_partials"] == 900
+        assert status["limited"]["duplicates"] == 0
         d.push("rows", events("k", "b@1002"))
         d.advance("rows", ZERO + 1004 * SECOND)
         assert len(d.rows("waiting")) == 1000

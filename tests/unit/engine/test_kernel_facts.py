@@ -7,7 +7,7 @@ from pathlib import Path
 
 from keyfold.engine.compile import enrich
 from keyfold.engine.log import side_outputs
-from keyfold.engine.log.manifest import KINDS
+from keyfold.engine.log.manifest import COUNTED, KINDS
 
 SOURCE = Path(__file__).resolve().parents[3] / "src" / "keyfold"
 
@@ -26,6 +26,11 @@ def test_a_side_output_has_the_same_fields_in_both() -> None:
 def test_a_log_has_the_same_kinds_of_rows_in_both() -> None:
     (kinds,) = re.findall(r"val SideKinds[^=]*= Seq\((.*?)\)", scala("LogWriter.scala"))
     assert {"change", *re.findall(r'"(\w+)"', kinds)} == set(KINDS)
+
+
+def test_a_log_has_the_same_counts_in_both() -> None:
+    (counts,) = re.findall(r'"counts" -> Map\((.*?)\)\.asJava', scala("LogWriter.scala"), re.DOTALL)
+    assert re.findall(r'"(\w+)" ->', counts) == list(COUNTED)
 
 
 def test_the_kind_of_a_reason_is_the_same_in_both() -> None:

@@ -38,7 +38,7 @@ def changed(log: TableLog, batch: int, at: datetime | None = None) -> Manifest:
 class TestManifest:
     def test_it_is_read_back_as_it_was_written(self) -> None:
         part = Part("data/7-ab/part-change.parquet", "change", 2, 100, "crc32:00000000")
-        counts = {"change": 2, "late": 0, "rejected": 3, "duplicate": 0}
+        counts = {"change": 2, "late": 0, "rejected": 3, "duplicate": 0, "dropped_partial": 7}
         reasons = (Reason("key ... is null", 3, "key 1 is null"),)
         made = Manifest(7, 2, NOW, NOW - timedelta(hours=1), counts, (part,), reasons, ({"logOffset": 3},))
         assert manifests.decode(made.encode(), "7.json") == made
@@ -102,7 +102,9 @@ class TestRetention:
         assert prune(log, read_upto=3) == 3
         assert log.batches() == [4, 5]
         assert sorted(path.name for path in (log.storage.root / "data").iterdir()) == ["4-test", "5-test"]
-        assert totals(log) == Totals(3, {"change": 4, "late": 0, "rejected": 0, "duplicate": 0})
+        assert totals(log) == Totals(
+            3, {"change": 4, "late": 0, "rejected": 0, "duplicate": 0, "dropped_partial": 0}
+        )
         assert counted(log)["change"] == 6
         assert prune(log, read_upto=5) == 3, "the newest stay whoever has read them"
 

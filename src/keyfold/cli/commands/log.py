@@ -56,7 +56,9 @@ def show(name: TableName, limit: Newest = None, home: Home = None, json: Json = 
     if json:
         output.json_document({"removed_upto": known.upto, "removed": dict(known.counts), "batches": batches})
         return
-    columns = ("batch", "at", "change", "late", "rejected", "duplicate", "files", "size")
+    # Of patterns alone, and seldom: their partial matches beyond `limit`.
+    dropped = ("dropped_partial",) if any(row["dropped_partial"] for row in batches) else ()
+    columns = ("batch", "at", "change", "late", "rejected", "duplicate", *dropped, "files", "size")
     output.table(columns, (_cells(row, columns) for row in batches), right=columns[2:])
     if len(shown) < len(found):
         output.say(f"the newest {len(shown):,} of {len(found):,} batches; omit --limit for all")

@@ -27,9 +27,10 @@ def command(
 ) -> None:
     """Show the status of the apps of a home and of their tables.
 
-    Rows and rows/s are of the last run; batch, keys, late, rejected and duplicate rows are of all runs. A
-    running app writes its status every second; its age is shown, and an app that no longer writes it is not
-    responding. Narrow terminals show fewer columns; --json has all of them.
+    Rows and rows/s are of the last run; batch, keys, late, rejected and duplicate rows, and partial matches
+    that a pattern's limit dropped, are of all runs. A running app writes its status every second; its age is
+    shown, and an app that no longer writes it is not responding. Narrow terminals show fewer columns; --json
+    has all of them.
 
     Example: keyfold status shop
     """

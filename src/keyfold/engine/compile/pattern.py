@@ -47,7 +47,6 @@ def declare(context: Context, declaration: Any, spec: TableSpec, pattern: Patter
             pattern.timeouts,
             pattern.limit,
             -1 if spec.ttl_ms is None else spec.ttl_ms,
-            f"partial matches beyond limit {pattern.limit}",
         )
     context.meaning["pattern"] = meaning(pattern)
 

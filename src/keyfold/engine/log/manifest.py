@@ -21,6 +21,8 @@ LAYOUT: Final = 1
 
 Kind = Literal["change", "late", "rejected", "duplicate"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+COUNTED: Final = (*KINDS, "dropped_partial")
+"""What a manifest counts: rows by kind, and the partial matches that a pattern's limit has dropped."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ def of_document(found: Mapping[str, Any]) -> Manifest:
         epoch=int(found["epoch"]),
         at=datetime.fromisoformat(found["at"]),
         watermark=None if found["watermark"] is None else datetime.fromisoformat(found["watermark"]),
-        counts={kind: int(found["counts"].get(kind, 0)) for kind in KINDS},
+        counts={kind: int(found["counts"].get(kind, 0)) for kind in COUNTED},
         parts=tuple(Part(**part) for part in found["parts"]),
         reasons=tuple(Reason(**reason) for reason in found["reasons"]),
         offsets=tuple(found["offsets"]),

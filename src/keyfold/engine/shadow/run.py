@@ -35,7 +35,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class SideOutputs:
-    """How many rows of the batches were not folded, before and now, and why now."""
+    """How many rows were not folded and partial matches dropped, before and now, and why rows now."""
 
     before: Mapping[str, int]
     after: Mapping[str, int]
@@ -144,7 +144,7 @@ def _counts(manifests: list[Manifest]) -> dict[str, int]:
     sums: Counter[str] = Counter()
     for manifest in manifests:
         sums.update(manifest.counts)
-    return {kind: sums[kind] for kind in ("rejected", "late", "duplicate")}
+    return {kind: sums[kind] for kind in ("rejected", "late", "duplicate", "dropped_partial")}
 
 
 def _reasons(manifests: list[Manifest]) -> Iterator[Reason]:

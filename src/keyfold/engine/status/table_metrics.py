@@ -59,6 +59,7 @@ class TableMonitor(QueryMonitor):
             "rejecting": self._rejecting,
             "all_rejected": self._all_rejected(),
             "duplicates": self._hook.counts["duplicate"],
+            "dropped_partials": self._hook.counts["dropped_partial"],
         }
 
     def _counted(self, count: bool) -> int | None:

@@ -158,7 +158,7 @@ class MatcherSuite extends munit.FunSuite {
 
   test("beyond the limit the partial matches that started first are dropped and counted") {
     val run = new MatcherRun(settings(pair(Contiguity.Relaxed), limit = 2)).rows("a a a a")
-    assertEquals(run.matcher.dropped, 2L)
+    assertEquals(run.matcher.droppedPartials, 2L)
     assertEquals(run.rows("b").matches, Seq("a3 b5", "a4 b5"))
   }
 
@@ -166,7 +166,7 @@ class MatcherSuite extends munit.FunSuite {
     val twice = automaton("abc")(
       Seq(to(1, Contiguity.Any), to(2, Contiguity.Any)), Seq(to(2)), Seq(to(Accept)))
     val run = new MatcherRun(settings(twice, limit = 2)).rows("a b b")
-    assertEquals(run.matcher.dropped, 3L)
+    assertEquals(run.matcher.droppedPartials, 3L)
     assertEquals(run.rows("c").matches, Nil)
   }
 

@@ -3,6 +3,7 @@ package org.apache.spark.sql.keyfold.rows
 import org.apache.spark.SparkException
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.keyfold.log.SideOutputCounts
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -75,6 +76,16 @@ class SideOutputSuite extends munit.FunSuite {
     assertEquals(SideOutput.count(partial), 40L)
     assert(!SideOutput.isPartialCount(sent(SideOutput.duplicates("distinct id", 40))))
     assert(!SideOutput.isPartialCount(sent(SideOutput.duplicate("distinct id", "{}"))))
+  }
+
+  test("dropped partial matches are counted under a name of their own") {
+    val counts = new SideOutputCounts
+    counts.addDroppedPartials(sent(SideOutput.droppedPartials(40)))
+    counts.addDuplicates(sent(SideOutput.duplicates("distinct id", 2)))
+    counts.add(counts.result)
+    assertEquals((counts.result.droppedPartial, counts.result.duplicate), (80L, 4L))
+    val side = sent(SideOutput.droppedPartials(1))
+    assert(SideOutput.isDroppedPartial(side) && !SideOutput.isDuplicate(side))
   }
 
   test("a rejected file has its reason once, and the rows of each part") {

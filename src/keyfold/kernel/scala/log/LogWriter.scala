@@ -22,7 +22,7 @@ case class WrittenBatch(parts: Seq[Part], counts: RowCounts) {
         .asJava
     }.asJava,
     "counts" -> Map("change" -> counts.change, "late" -> counts.late, "rejected" -> counts.rejected,
-      "duplicate" -> counts.duplicate).asJava,
+      "duplicate" -> counts.duplicate, "dropped_partial" -> counts.droppedPartial).asJava,
     "reasons" -> counts.reasons.map { r =>
       Map("kind" -> r.kind, "rows" -> r.rows, "example" -> r.example).asJava
     }.asJava).asJava
@@ -128,6 +128,8 @@ class TaskLog(
     } else if (SideOutput.isDuplicate(side)) {
       counts.addDuplicates(side)
       if (keepSideOutputs && SideOutput.hasRaw(side)) duplicate.add(sideOf(side))
+    } else if (SideOutput.isDroppedPartial(side)) {
+      counts.addDroppedPartials(side)
     } else if (SideOutput.isFile(side)) {
       if (keepSideOutputs) files += RowBuffer.bytes(sideOf(side))
     } else {

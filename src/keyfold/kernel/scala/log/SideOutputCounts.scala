@@ -8,13 +8,17 @@ import org.apache.spark.sql.keyfold.rows.{RejectionKind, SideOutput}
 /** How many rows were rejected for reasons of one kind, and one of these reasons. */
 case class RejectionReason(kind: String, rows: Long, example: String)
 
-/** How many rows of each kind a batch, or a task, has; every one is counted, whether it is kept or not. */
+/**
+ * How many rows of each kind a batch, or a task, has; every one is counted, whether it is kept or not.
+ * Partial matches that were dropped are counted too, though they are no rows.
+ */
 case class RowCounts(
-    change: Long, late: Long, rejected: Long, duplicate: Long, reasons: Seq[RejectionReason])
+    change: Long, late: Long, rejected: Long, duplicate: Long, droppedPartial: Long,
+    reasons: Seq[RejectionReason])
 
 /** Counts changes and side outputs. */
 class SideOutputCounts {
-  private var change, late, rejected, duplicate = 0L
+  private var change, late, rejected, duplicate, droppedPartial = 0L
   private val reasons = mutable.LinkedHashMap.empty[String, RejectionReason]
 
   def addChange(): Unit = change += 1
@@ -22,6 +26,8 @@ class SideOutputCounts {
   def addLate(): Unit = late += 1
 
   def addDuplicates(side: InternalRow): Unit = duplicate += SideOutput.count(side)
+
+  def addDroppedPartials(side: InternalRow): Unit = droppedPartial += SideOutput.count(side)
 
   def addRejected(side: InternalRow): Unit = {
     val rows = SideOutput.rejectedRows(side)
@@ -41,6 +47,7 @@ class SideOutputCounts {
     late += other.late
     rejected += other.rejected
     duplicate += other.duplicate
+    droppedPartial += other.droppedPartial
     other.reasons.foreach(addReason)
   }
 
@@ -49,7 +56,8 @@ class SideOutputCounts {
     case None => if (reasons.size < SideOutputCounts.MaxReasons) reasons(more.kind) = more
   }
 
-  def result: RowCounts = RowCounts(change, late, rejected, duplicate, reasons.values.toSeq)
+  def result: RowCounts =
+    RowCounts(change, late, rejected, duplicate, droppedPartial, reasons.values.toSeq)
 }
 
 object SideOutputCounts {

@@ -13,7 +13,7 @@ class Matcher(settings: MatchSettings, predicate: MatchPredicate, listener: Matc
   val partials = new PartialMatches(matched, settings.within)
   private val resolver = new MatchResolver(settings, matched, partials, listener)
   /** How many partial matches were dropped because of `limit`. */
-  var dropped = 0L
+  var droppedPartials = 0L
   private val advances = new RowAdvances(automaton, matched, listener)
   private var lengthAfterSweep = 0
 
@@ -169,7 +169,7 @@ class Matcher(settings: MatchSettings, predicate: MatchPredicate, listener: Matc
       val bound = if (startRows(excess - 1) == first) first + 1 else first
       val before = length
       resolver.discardPartials(_ < bound, "more than limit")
-      dropped += before - length
+      droppedPartials += before - length
       resolver.resolve(Array.empty, time, emit)
     }
   }

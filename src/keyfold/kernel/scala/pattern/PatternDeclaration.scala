@@ -53,15 +53,14 @@ class PatternDeclaration(
       eventOrder: Boolean,
       timeouts: Boolean,
       limit: Int,
-      ttl: Long,
-      limitLabel: String): Unit = {
+      ttl: Long): Unit = {
     def micros(ms: Long) = Some(ms * 1000).filter(_ >= 0)
     if (ttl >= 0) returned.foreach { case (name, e) =>
       StorableTypes.require(e.dataType, s"returns $name", ", as matches with a ttl are")
     }
     val matching = MatchSettings(automaton, Automaton.bits(ofRow.map(_._2)), micros(within),
       SkipStrategy(skip, step), timeouts, limit, ordered = eventOrder || !hasEventTime)
-    settings = PatternSettings(matching, conditions, eventOrder, micros(ttl), limitLabel, trace)
+    settings = PatternSettings(matching, conditions, eventOrder, micros(ttl), trace)
   }
 
   /** Turns on the trace for `keyfold pattern explain`; returns the lines that tasks add to. */

@@ -159,8 +159,8 @@ class PatternProcessor(
     }
 
     def store(): Unit = {
-      if (matcher.dropped > 0)
-        out += sideOutputRow(SideOutput.duplicates(settings.limitLabel, matcher.dropped))
+      if (matcher.droppedPartials > 0)
+        out += sideOutputRow(SideOutput.droppedPartials(matcher.droppedPartials))
       if (shownMatches.isEmpty && matcher.partials.isEmpty) { if (stored != null) state.removeKey(key) }
       else {
         val tick = timer.nextTick(matcher, shownMatches.iterator.map(shownMatch.expiresAt), registered)

@@ -29,6 +29,8 @@ object SideOutput {
   val Replayed: UTF8String = UTF8String.fromString("replayed")
   /** Rows that a `step` has dropped: their `count`, or one row with `raw`. */
   val Duplicate: UTF8String = UTF8String.fromString("duplicate")
+  /** Partial matches that a pattern's `limit` has dropped: their `count`. */
+  val DroppedPartial: UTF8String = UTF8String.fromString("dropped_partial")
   /**
    * A file that is rejected as a whole: `file`, `stream`, the `count` of its rows in one partition, and
    * from one of those `reason` and `raw`.
@@ -67,6 +69,7 @@ object SideOutput {
   def isReplayed(side: InternalRow): Boolean = kind(side) == Replayed
   def isLate(side: InternalRow): Boolean = kind(side) == Late
   def isDuplicate(side: InternalRow): Boolean = kind(side) == Duplicate
+  def isDroppedPartial(side: InternalRow): Boolean = kind(side) == DroppedPartial
   def isFile(side: InternalRow): Boolean = kind(side) == File
   /** A rejected row, and not a count of them. */
   def isRejectedRow(side: InternalRow): Boolean = kind(side) == Rejected && side.isNullAt(countAt)
@@ -167,6 +170,12 @@ object SideOutput {
     val side = create(Duplicate)
     side.update(stepAt, step)
     side.update(rawAt, raw)
+    side.update(countAt, count)
+    side
+  }
+
+  def droppedPartials(count: Long): InternalRow = {
+    val side = create(DroppedPartial)
     side.update(countAt, count)
     side
   }
