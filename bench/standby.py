@@ -94,6 +94,6 @@ def _read(place: AppHome) -> int:
     if committed is None or _batch(place) < committed:
         return 0
     # The first line says the version; the others are a file each.
-    entries = (home.spark.log_entries(log) for log in home.spark.source_logs())
+    entries = (home.spark.sources.entries(log) for log in home.spark.sources.directories())
     read = (entry.read_text().splitlines()[1:] for found in entries for entry in found.values())
     return sum(len(lines) for lines in read)

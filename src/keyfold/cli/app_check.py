@@ -77,7 +77,7 @@ def _finding(
 ) -> Finding:
     from keyfold.engine.compile.table import build
     from keyfold.engine.jvm import process
-    from keyfold.engine.recovery import damage, definition_check
+    from keyfold.engine.recovery import damage, definition, definition_check
 
     table = analysis.spec
     found = Finding(table.name)
@@ -86,7 +86,7 @@ def _finding(
         found = Finding(
             table.name,
             state="differs" if _has_state(table.name, stored, place) else "new",
-            fingerprint=definition_check.fingerprint(definition_check.meaning_of(compiled)),
+            fingerprint=definition.fingerprint(definition.meaning_of(compiled)),
             keys=tuple((column.name, str(column.type)) for column in compiled.view.keys),
             columns=tuple((column.name, str(column.type)) for column in compiled.view.columns),
         )

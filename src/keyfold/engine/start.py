@@ -23,6 +23,7 @@ from keyfold.engine.realtime import start as realtime
 from keyfold.engine.recovery import (
     bootstrap,
     damage,
+    definition,
     definition_check,
     lost_messages,
     remote_home,
@@ -210,7 +211,7 @@ class _Start:
         for stream in self.streams.values():
             self._skip_missing_files(stream, self.place.stream_home(stream.spec.name))
         bootstrap.prepare(self.spark, self.shared, tables, self.place, store)
-        plan = definition_check.plan_of(self.shared, tables, self.partitions, self.streams)
+        plan = definition.plan_of(self.shared, tables, self.partitions, self.streams)
         self.place.write_plan(_merged(self.stored, plan))
 
     def _skip_missing_files(self, compiled: Compiled | CompiledStream, home: TableHome) -> None:

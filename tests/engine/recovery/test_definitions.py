@@ -12,7 +12,7 @@ import pytest
 import keyfold as kf
 from keyfold.engine import session
 from keyfold.engine.compile.table import compile_app
-from keyfold.engine.recovery import definition_check
+from keyfold.engine.recovery import definition
 from keyfold.errors import StateMismatch
 from keyfold.settings import load
 from keyfold.testing import drive, shared_session
@@ -37,7 +37,7 @@ def fingerprint(tmp_path: Path) -> Callable[..., str]:
         spec = app_with(declare, schema, **options).spec()
         own = session.users_session(shared_session(), load())
         (table,) = compile_app(own, spec, {"orders": tmp_path})
-        return definition_check.fingerprint(definition_check.meaning_of(table))
+        return definition.fingerprint(definition.meaning_of(table))
 
     return of
 

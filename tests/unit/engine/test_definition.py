@@ -7,7 +7,7 @@ from typing import Any, cast
 import keyfold as kf
 from keyfold.engine.compile import pattern as compile_pattern
 from keyfold.engine.compile.table import Compiled
-from keyfold.engine.recovery import definition_check
+from keyfold.engine.recovery import definition
 from keyfold.plan.nodes import TableSpec
 
 SCHEMA = "card int, kind string, at timestamp, seen timestamp"
@@ -24,19 +24,17 @@ def pattern(steps: kf.Pattern = A >> B, time: str | None = "at", **options: Any)
 
 def meaning(spec: TableSpec) -> dict[str, str]:
     """Without what the kernel tells."""
-    return definition_check.meaning_of(
-        Compiled(spec, cast(Any, None), {}, "null", cast(Any, None), True, None)
-    )
+    return definition.meaning_of(Compiled(spec, cast(Any, None), {}, "null", cast(Any, None), True, None))
 
 
 def test_differences_show_times_as_lengths_and_not_in_milliseconds() -> None:
     def ttl(length: str | None) -> dict[str, str]:
         return meaning(cards().by("card").table("t", n="count(*)", ttl=length).spec)
 
-    assert definition_check.differences(ttl("30 days"), ttl("90 minutes")) == [
+    assert definition.differences(ttl("30 days"), ttl("90 minutes")) == [
         "ttl: 30 days on disk, 1 hour 30 minutes now"
     ]
-    assert definition_check.differences(ttl(None), ttl("500 ms"))[0] == "ttl: nothing on disk, 500 ms now"
+    assert definition.differences(ttl(None), ttl("500 ms"))[0] == "ttl: nothing on disk, 500 ms now"
 
 
 def test_the_limit_of_a_pattern_may_change() -> None:
@@ -50,7 +48,7 @@ def test_where_the_function_of_an_until_stands_is_no_part_of_a_pattern() -> None
     other = kf.step("a", "kind = 'a'", times="+", until=lambda: None)
     text, same = (compile_pattern.meaning(cast(Any, pattern(steps >> B).pattern)) for steps in (one, other))
     assert text == same == "a+ until ... >> b, within 1 hour, skip past_last"
-    assert "test_definition_check.py" in repr(one)
+    assert "test_definition.py" in repr(one)
 
 
 def test_what_a_pattern_does_is_a_part_of_it() -> None:

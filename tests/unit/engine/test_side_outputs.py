@@ -12,7 +12,7 @@ import pytest
 
 from keyfold.engine.log import side_outputs
 from keyfold.engine.log.table_log import TableLog
-from keyfold.engine.recovery import definition_check
+from keyfold.engine.recovery import definition, definition_check
 from keyfold.engine.sources import json_rows
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.errors import HomeUnusable
@@ -79,13 +79,13 @@ def test_python_values_are_spelt_for_sparks_json_reader() -> None:
 def test_what_differs_between_two_definitions_is_said_part_by_part() -> None:
     old = {"column:n": "count(1)", "ttl": "5 ms"}
     new = {"column:n": "count(id)", "key:k": "k"}
-    assert definition_check.differences(old, new) == [
+    assert definition.differences(old, new) == [
         "column n: count(1) on disk, count(id) now",
         "ttl: 5 ms on disk, nothing now",
         "key k: nothing on disk, k now",
     ]
-    assert definition_check.fingerprint(old) != definition_check.fingerprint(new)
-    assert definition_check.fingerprint(old) == definition_check.fingerprint(dict(reversed(old.items())))
+    assert definition.fingerprint(old) != definition.fingerprint(new)
+    assert definition.fingerprint(old) == definition.fingerprint(dict(reversed(old.items())))
 
 
 @pytest.mark.parametrize(

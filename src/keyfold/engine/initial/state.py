@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from keyfold.engine import beside
 from keyfold.engine.compile.table import compile_app
 from keyfold.engine.log.shared_streams import SharedStreams
-from keyfold.engine.recovery.definition_check import differences, meaning_of
+from keyfold.engine.recovery.definition import differences, meaning_of
 from keyfold.engine.savepoint import verify
 from keyfold.engine.savepoint.capture import flush_directories, in_parallel, silent
 from keyfold.engine.savepoint.manifest import Savepoint

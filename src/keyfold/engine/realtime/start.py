@@ -74,7 +74,7 @@ def forget_first_batch(stored: Mapping[str, Any] | None, table: str, home: Table
     declared = ((stored or {}).get("declared") or {}).get("tables") or []
     fast = any(entry["name"] == table and entry.get("latency") is not None for entry in declared)
     begun = home.begun() is not None or home.committed() is not None
-    if fast and not begun and TableLog(home.log_files).newest() is None and home.spark.has_state():
+    if fast and not begun and TableLog(home.log_files).newest() is None and home.spark.state.exist():
         home.storage.delete("checkpoint/state")
 
 

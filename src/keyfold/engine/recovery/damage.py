@@ -79,8 +79,8 @@ def in_logs(checkpoint: SparkCheckpoint, *, stateful: bool = True) -> Damage | N
             return Damage(file, _MISSING)
         if not is_whole(file):
             return Damage(file, _CUT)
-    if stateful and committed is not None and not checkpoint.has_state():
-        return Damage(checkpoint.state, _MISSING)
+    if stateful and committed is not None and not checkpoint.state.exist():
+        return Damage(checkpoint.state.directory, _MISSING)
     return None
 
 
@@ -105,17 +105,17 @@ def found_in(home: TableHome, text: str, trace: str, jvm: Any, *, stateful: bool
     found = logs or _in_state_metadata(checkpoint) or _in_state_schema(checkpoint, trace)
     if found is None and in_state:
         # Spark names a missing file, but not one that it can't decompress.
-        found = next(_broken(checkpoint, jvm), Damage(checkpoint.state, "can't be loaded"))
+        found = next(_broken(checkpoint, jvm), Damage(checkpoint.state.directory, "can't be loaded"))
     return found
 
 
 def _in_state_metadata(checkpoint: SparkCheckpoint) -> Damage | None:
-    broken = (file for file in checkpoint.state_metadata() if not is_whole(file))
+    broken = (file for file in checkpoint.state.metadata() if not is_whole(file))
     return next((Damage(file, _CUT) for file in broken), None)
 
 
 def _in_state_schema(checkpoint: SparkCheckpoint, trace: str) -> Damage | None:
-    schemas = checkpoint.state_schemas() if "StateSchema" in trace else []
+    schemas = checkpoint.state.schemas() if "StateSchema" in trace else []
     return next((Damage(file, _CUT) for file in schemas), None)
 
 
@@ -123,7 +123,7 @@ def _broken(checkpoint: SparkCheckpoint, jvm: Any) -> Iterator[Damage]:
     """State files that can't be decompressed, newest first; the JVM tries, since it wrote them."""
     if checkpoint.state_codec() != "lz4":
         return
-    for file in checkpoint.state_changelogs():
+    for file in checkpoint.state.changelogs():
         with suppress(Exception), file.storage.fetched(file.path) as path:
             if path.stat().st_size == 0:
                 yield Damage(file, _CUT)

@@ -1,12 +1,9 @@
-"""Whether a definition fits the state on disk: each start records its definition, and the next compares."""
+"""Whether a definition fits the state on disk: a start compares it with what the one before recorded."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final, NoReturn
 
@@ -14,112 +11,16 @@ from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.compile.stream import CompiledStream
 from keyfold.engine.log.manifest import LAYOUT, other_layout
 from keyfold.engine.log.retention import totals
-from keyfold.engine.log.shared_streams import SharedStreams
 from keyfold.engine.log.table_log import TableLog
+from keyfold.engine.recovery.definition import differences, meaning_of
 from keyfold.engine.recovery.definition_changes import TableChange, compared, readers_of, renamed
 from keyfold.engine.sources import file_names
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.errors import HomeUnusable, StateMismatch
 from keyfold.kernel.build import spark_version
-from keyfold.plan import durations, nodes, tree
-from keyfold.plan.describe import phrases
-from keyfold.plan.describe import text as describe
+from keyfold.plan import nodes, tree
 
 _MIGRATE: Final = "keyfold plan APP.py shows what keyfold migrate APP.py would do"
-
-
-def plan_of(
-    shared: SharedStreams,
-    compiled: Iterable[Compiled],
-    partitions: dict[str, int],
-    streams: Mapping[str, CompiledStream],
-) -> dict[str, Any]:
-    """The content of app.json: the declaration as the user wrote it, and what it means to Spark."""
-    spec = shared.spec
-    tables = {
-        c.spec.name: {**entry_of(c), "shared": shared.of(c.spec), "partitions": partitions[c.spec.name]}
-        for c in compiled
-    }
-    return {
-        "layout": LAYOUT,
-        "spark": spark_version(),
-        "app": spec.name,
-        "declared": describe.to_dict(spec),
-        "streams": {s.name: _stream(s.name in shared.chosen, streams.get(s.name)) for s in spec.streams},
-        "tables": tables,
-    }
-
-
-def entry_of(compiled: Compiled) -> dict[str, Any]:
-    """What is recorded of a table, as far as its own definition tells."""
-    meaning = meaning_of(compiled)
-    return {
-        "fingerprint": fingerprint(meaning),
-        "meaning": meaning,
-        "streams": [s.name for s in tree.sources(compiled.spec.input)],
-        "tables": list(dict.fromkeys(node.table for node in tree.reads(compiled.spec.input))),
-        "directories": compiled.files.directories(),
-        "state": json.loads(compiled.state_schema),
-        "layout": dict(compiled.layout),
-    }
-
-
-def _stream(shared: bool, compiled: CompiledStream | None) -> dict[str, Any]:
-    """Whether a stream is shared and, if its log is written, what it has."""
-    if compiled is None:
-        return {"shared": shared}
-    return {
-        "shared": shared,
-        "history": compiled.spec.history_ms,
-        "columns": compiled.columns,
-        "directories": compiled.files.directories(),
-    }
-
-
-def meaning_of(compiled: Compiled) -> dict[str, str]:
-    """The parts that state depends on, each as text that does not depend on spelling."""
-    spec = compiled.spec
-    # TTL, windows and patterns measure event time and folds order rows by it; other tables ignore it.
-    timed = (
-        spec.ttl_ms is not None
-        or spec.window is not None
-        or spec.pattern is not None
-        or any(isinstance(c, nodes.FoldSpec) for _, c in spec.columns)
-    )
-    times = {f"time:{s.name}": f"{s.time or 'arrival'}" for s in tree.sources(spec.input) if timed}
-    ttl = {} if spec.ttl_ms is None else {"ttl": f"{spec.ttl_ms} ms"}
-    read = {f"from:{number}": _reading(node) for number, node in enumerate(tree.reads(spec.input))}
-    # The length of `idle` may change; whether there is one may not, since it adds a source.
-    idle = {} if spec.idle_ms is None else {"idle": "yes"}
-    return {**compiled.meaning, **ttl, **times, **read, **_window(spec), **idle}
-
-
-def _reading(node: nodes.Changes | nodes.Enrich) -> str:
-    """How another table is read."""
-    if isinstance(node, nodes.Changes):
-        return f"{node.table} changes" + (" with previous" if node.previous else "")
-    spans = {"wait": node.wait_ms, "keep": node.keep_ms}
-    parts = [f"{name} {durations.text(ms)}" for name, ms in spans.items() if ms is not None]
-    followed = ["on update"] if node.on_update else []
-    return ", ".join(
-        [f"{node.table} on {' and '.join(node.on)}", node.how, f"as of {node.as_of}", *followed, *parts]
-    )
-
-
-def _window(spec: nodes.TableSpec) -> dict[str, str]:
-    if spec.window is None:
-        return {}
-    # A gap that is an expression is in the kernel's part of the meaning.
-    kind = phrases.window_words(replace(spec.window, gap=None if spec.window.gap is None else "by row"))
-    found = {"window": kind, "emit": spec.emit}
-    if spec.keep_ms is not None:
-        # Timers are set for when kept windows expire.
-        found["keep"] = durations.text(spec.keep_ms)
-    return found
-
-
-def fingerprint(meaning: dict[str, str]) -> str:
-    return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def change_of(
@@ -309,19 +210,3 @@ def _refuse_other_case(app: str, compiled: Compiled, tables: dict[str, Any]) -> 
                 given=name,
                 hint=f"{known}, or another name",
             )
-
-
-def differences(old: dict[str, str], new: dict[str, str]) -> list[str]:
-    """What differs, a line each."""
-    lines = []
-    for part in dict.fromkeys((*old, *new)):
-        before, after = old.get(part), new.get(part)
-        if before != after:
-            lines.append(f"{part.replace(':', ' ')}: {_shown(before)} on disk, {_shown(after)} now")
-    return lines
-
-
-def _shown(text: str | None) -> str:
-    """A part of the meaning for people: milliseconds are shown as a length of time."""
-    length = re.fullmatch(r"(\d+) ms", text or "")
-    return durations.text(int(length[1])) if length else text or "nothing"

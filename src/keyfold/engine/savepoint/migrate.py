@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.compile.compiled import Compiled
-from keyfold.engine.recovery import definition_check
+from keyfold.engine.recovery import definition
 from keyfold.engine.recovery.definition_changes import TableChange
 from keyfold.engine.savepoint import leftovers, migrated_state, migrated_view, migrating, unfinished
 from keyfold.engine.savepoint.capture import captured, name_before, silent
@@ -148,7 +148,7 @@ def _entry(
     old: Mapping[str, Any], compiled: Compiled, change: TableChange, now: KnownSince
 ) -> dict[str, Any]:
     """What app.json records of the table: the new definition, over the inputs that it had."""
-    new = definition_check.entry_of(compiled)
+    new = definition.entry_of(compiled)
     kept = ("fingerprint", "meaning", "state", "layout")
     renames, added = {}, []
     if change.mapping is not None:

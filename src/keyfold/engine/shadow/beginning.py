@@ -13,8 +13,8 @@ from keyfold.engine.log.readers import Use, offset
 from keyfold.engine.log.retention import totals
 from keyfold.engine.log.shared_streams import SharedStreams
 from keyfold.engine.log.table_log import TableLog
+from keyfold.engine.recovery.definition import meaning_of
 from keyfold.engine.recovery.definition_changes import Readers, TableChange, compared
-from keyfold.engine.recovery.definition_check import meaning_of
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.errors import BadOption
 from keyfold.plan import tree

@@ -12,7 +12,7 @@ import pyarrow as pa
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.log.totals import Totals
-from keyfold.engine.recovery import definition_check
+from keyfold.engine.recovery import definition
 from keyfold.engine.recovery.state_rows import from_state
 from keyfold.engine.savepoint import migrated_state, migrated_view
 from keyfold.engine.savepoint.capture import in_parallel
@@ -42,7 +42,7 @@ class CopiedHome:
         entry = {}
         if begin.state is not None:
             old = stored["tables"][begin.change.was or table]
-            new = definition_check.entry_of(compiled)
+            new = definition.entry_of(compiled)
             kept = ("fingerprint", "meaning", "state", "layout")
             entry = {table: {**old, **{part: new[part] for part in kept}}}
             self._copy_checkpoint(spark, compiled, old, begin.state)

@@ -91,11 +91,13 @@ def named(
 
 def read_files(checkpoint: SparkCheckpoint) -> list[tuple[int, ReadFile]]:
     """The files that each source of a table has read or planned, with the source's number."""
-    return [(int(log.name), file) for log in checkpoint.source_logs() for file in _logged(checkpoint, log)]
+    return [
+        (int(log.name), file) for log in checkpoint.sources.directories() for file in _logged(checkpoint, log)
+    ]
 
 
 def _logged(checkpoint: SparkCheckpoint, log: StoredFile) -> Iterator[ReadFile]:
-    entries = checkpoint.log_entries(log)
+    entries = checkpoint.sources.entries(log)
     # A compacted entry contains all before it.
     first = max((number for number, entry in entries.items() if entry.suffix), default=0)
     for number, entry in sorted(entries.items()):

@@ -47,14 +47,14 @@ def skip(table: str, site: object, files: QueryFiles, home: TableHome, published
             for found in missing
             if found.source == source
         ]
-        home.spark.skip(source, rows)
+        home.spark.sources.skip(source, rows)
 
 
 def rejected(home: TableHome) -> dict[int, list[dict[str, Any]]]:
     """The rejected rows that stand for skipped files, by batch."""
     found = defaultdict(list)
-    for log in home.spark.source_logs():
-        for row in home.spark.skipped(int(log.name)):
+    for log in home.spark.sources.directories():
+        for row in home.spark.sources.skipped(int(log.name)):
             rejection = {"reason": REASON, "raw": row["file"], "stream": row["stream"]}
             found[row["batch"]].append(rejection)
     return dict(found)
@@ -85,7 +85,7 @@ def _planned(checkpoint: SparkCheckpoint, numbers: list[int]) -> list[tuple[int,
 
 
 def _is_new(found: MissingFile, checkpoint: SparkCheckpoint) -> bool:
-    return all(row["name"] != found.file.name for row in checkpoint.skipped(found.source))
+    return all(row["name"] != found.file.name for row in checkpoint.sources.skipped(found.source))
 
 
 def _refuse_published(table: str, site: object, batch: int, missing: list[MissingFile]) -> None:

@@ -47,7 +47,7 @@ class Backlog:
         available = self._available()
         if available is None:
             return None
-        logs = [self._read(log) for log in self._home.spark.source_logs()]
+        logs = [self._read(log) for log in self._home.spark.sources.directories()]
         planned, now = sum(all_ for all_, _ in logs), sum(last for _, last in logs)
         found = [(planned - now, now, max(available, planned)), *map(self._batches, self._uses)]
         for stream in self._upstream:
@@ -84,7 +84,7 @@ class Backlog:
     def _read(self, log: StoredFile) -> tuple[int, int]:
         """The files in a source's log, and those of its newest entry if the running batch wrote it."""
         # A compacted entry contains all before it.
-        entries = self._home.spark.log_entries(log)
+        entries = self._home.spark.sources.entries(log)
         there = set(entries.values())
         self._lines = {entry: n for entry, n in self._lines.items() if entry.parent != log or entry in there}
         compact = max((batch for batch, entry in entries.items() if entry.suffix), default=0)

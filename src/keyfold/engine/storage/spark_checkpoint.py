@@ -1,16 +1,18 @@
-"""Spark's checkpoint of one query: its offset, commit and source logs, and its state metadata."""
+"""Spark's checkpoint of one query: what its offset and commit logs say, and how they are rewritten."""
 
 from __future__ import annotations
 
 import json
 import re
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from keyfold.engine.storage.contract import Storage
+from keyfold.engine.storage.source_logs import SourceLogs
+from keyfold.engine.storage.state_files import StateFiles
 from keyfold.engine.storage.stored_file import StoredFile
 
 _PARTITIONS: Final = "spark.sql.shuffle.partitions"
@@ -33,9 +35,14 @@ class SparkCheckpoint:
         return self._file("metadata")
 
     @property
-    def state(self) -> StoredFile:
-        """The directory of the state stores."""
-        return self._file("state")
+    def sources(self) -> SourceLogs:
+        """What the file sources have read."""
+        return SourceLogs(self.storage)
+
+    @property
+    def state(self) -> StateFiles:
+        """The files of the state stores."""
+        return StateFiles(self.storage)
 
     def offset_file(self, batch: int) -> StoredFile:
         """The offset log's entry for a batch: written when it is planned."""
@@ -80,7 +87,7 @@ class SparkCheckpoint:
 
         After a power cut Spark would otherwise plan the batch again with other rows.
         """
-        logs = map(self.log_entries, self.source_logs())
+        logs = map(self.sources.entries, self.sources.directories())
         newest = [entries[max(entries)] for entries in logs if entries]
         for file in (*newest, self.offset_file(batch)):
             self.storage.flush(file.path)
@@ -143,19 +150,6 @@ class SparkCheckpoint:
         except (OSError, ValueError, LookupError, TypeError):
             return None
 
-    def source_logs(self) -> list[StoredFile]:
-        """The log directory of each file source, in the order of their numbers as text."""
-        return _numbered(self._file("sources"))
-
-    def log_entries(self, log: StoredFile) -> dict[int, StoredFile]:
-        """The entries of a source's log by number; the compacted one where both forms exist."""
-        entries: dict[int, StoredFile] = {}
-        for entry in _numbered(log):
-            number = int(entry.name.partition(".")[0])
-            if number not in entries or entry.suffix:
-                entries[number] = entry
-        return entries
-
     def log_offsets(self, batch: int, numbers: Iterable[int]) -> dict[int, int]:
         """The log entry up to which a batch reads each source; -1 for a source that is no file source.
 
@@ -168,29 +162,9 @@ class SparkCheckpoint:
         return dict(zip(numbers, map(_log_offset, offsets), strict=False))
 
     def missing_log_entries(self, numbers: Iterable[int]) -> list[StoredFile]:
-        """Entries that the source logs should contain, back to each log's newest compaction."""
+        """Entries that the source logs should contain, as far as the newest planned batch has read them."""
         begun = self.begun()
-        missing = []
-        for source, at in ({} if begun is None else self.log_offsets(begun, numbers)).items():
-            log = self._file(f"sources/{source}")
-            entries = self.log_entries(log)
-            number = max([at, *entries])
-            while number >= 0 and not (number in entries and entries[number].suffix):
-                if number not in entries:
-                    missing.append(log / number)
-                number -= 1
-        return missing
-
-    def skipped(self, source: int) -> list[dict[str, Any]]:
-        """The files that a source skips."""
-        try:
-            return list(json.loads(self.storage.read(_skipped(source))))
-        except FileNotFoundError:
-            return []
-
-    def skip(self, source: int, rows: list[dict[str, Any]]) -> None:
-        """Makes a source skip more files, from its next batch on."""
-        self.storage.put(_skipped(source), json.dumps([*self.skipped(source), *rows]).encode())
+        return self.sources.missing({} if begun is None else self.log_offsets(begun, numbers))
 
     def commit_state(self, batch: int, ids: Sequence[str | None]) -> None:
         """Makes the commit of a batch refer to another state of the only operator, by its partitions' ids."""
@@ -223,7 +197,7 @@ class SparkCheckpoint:
         """
         # As Spark writes it: a local path has one slash.
         root = (to or self.storage.uri()).replace("file://", "file:", 1)
-        for file in self.state_metadata():
+        for file in self.state.metadata():
             version, _, text = file.read_text().partition("\n")
             metadata = json.loads(text)
             for store in metadata["stateStoreInfo"]:
@@ -251,24 +225,6 @@ class SparkCheckpoint:
                 if ids and ids[0] and not any(name.startswith(f"{batch + 1}_{ids[0]}") for name in names):
                     return False
         return True
-
-    def has_state(self) -> bool:
-        """Whether the state of any operator is there."""
-        return any(operator.files() for operator in self.state.files())
-
-    def state_metadata(self) -> list[StoredFile]:
-        """The metadata files of the query's stateful operators."""
-        return [file for operator in self.state.files() for file in _numbered(operator / "_metadata/v2")]
-
-    def state_schemas(self) -> list[StoredFile]:
-        """The schema files of the query's stateful operators."""
-        stores = [store for operator in self.state.files() for store in (operator / "_stateSchema").files()]
-        return [file for store in stores for file in store.files()]
-
-    def state_changelogs(self) -> list[StoredFile]:
-        """The changelog files of the state, those of the newest versions first."""
-        found = [file for file in _all_below(self.state) if file.suffix == ".changelog"]
-        return sorted(found, key=lambda file: -int(re.split(r"\D", file.name)[0] or 0))
 
     def _file(self, name: str) -> StoredFile:
         return StoredFile(self.storage, name)
@@ -302,21 +258,6 @@ def _below_checkpoint(path: str) -> str:
     return path[path.rindex("/state/") :]
 
 
-def _numbered(directory: StoredFile) -> list[StoredFile]:
-    return [file for file in directory.files() if file.name[0].isdecimal()]
-
-
-def _all_below(directory: StoredFile) -> Iterator[StoredFile]:
-    """All files at any depth. Only a directory has files in it."""
-    for file in directory.files():
-        below = list(_all_below(file)) if "." not in file.name else []
-        yield from below or [file]
-
-
 def _log_offset(offset: Any) -> int:
     """The entry of its log up to which a file source reads; -1 for a source that is no file source."""
     return int(offset.get("logOffset", -1)) if isinstance(offset, dict) else -1
-
-
-def _skipped(source: int) -> str:
-    return f"sources/{source}/skipped.json"

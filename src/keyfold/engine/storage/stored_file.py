@@ -38,6 +38,10 @@ class StoredFile:
         """The files and directories in a directory, without hidden ones."""
         return [self / name for name in self.storage.list(self.path)]
 
+    def numbered(self) -> list[StoredFile]:
+        """Those of them whose names begin with a number, as the entries of Spark's logs do."""
+        return [file for file in self.files() if file.name[0].isdecimal()]
+
     def exists(self) -> bool:
         """Whether there is such a file or directory."""
         directory, _, name = self.path.rpartition("/")

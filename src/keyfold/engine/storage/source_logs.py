@@ -1,0 +1,59 @@
+"""The logs that Spark keeps of the files that a query's sources have read, and of those they skip."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from keyfold.engine.storage.contract import Storage
+from keyfold.engine.storage.stored_file import StoredFile
+
+
+@dataclass(frozen=True)
+class SourceLogs:
+    """The directory `sources` of a checkpoint: a log for each file source, by its number."""
+
+    storage: Storage
+
+    def directories(self) -> list[StoredFile]:
+        """The log directory of each file source, in the order of their numbers as text."""
+        return StoredFile(self.storage, "sources").numbered()
+
+    def entries(self, log: StoredFile) -> dict[int, StoredFile]:
+        """The entries of a source's log by number; the compacted one where both forms exist."""
+        entries: dict[int, StoredFile] = {}
+        for entry in log.numbered():
+            number = int(entry.name.partition(".")[0])
+            if number not in entries or entry.suffix:
+                entries[number] = entry
+        return entries
+
+    def missing(self, upto: Mapping[int, int]) -> list[StoredFile]:
+        """Entries that the logs should contain up to these, back to each log's newest compaction."""
+        missing = []
+        for source, at in upto.items():
+            log = StoredFile(self.storage, f"sources/{source}")
+            entries = self.entries(log)
+            number = max([at, *entries])
+            while number >= 0 and not (number in entries and entries[number].suffix):
+                if number not in entries:
+                    missing.append(log / number)
+                number -= 1
+        return missing
+
+    def skipped(self, source: int) -> list[dict[str, Any]]:
+        """The files that a source skips."""
+        try:
+            return list(json.loads(self.storage.read(_skipped(source))))
+        except FileNotFoundError:
+            return []
+
+    def skip(self, source: int, rows: list[dict[str, Any]]) -> None:
+        """Makes a source skip more files, from its next batch on."""
+        self.storage.put(_skipped(source), json.dumps([*self.skipped(source), *rows]).encode())
+
+
+def _skipped(source: int) -> str:
+    return f"sources/{source}/skipped.json"

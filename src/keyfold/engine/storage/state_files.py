@@ -1,0 +1,49 @@
+"""The files of a query's state in its checkpoint: metadata, schemas and changelogs of its operators."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from keyfold.engine.storage.contract import Storage
+from keyfold.engine.storage.stored_file import StoredFile
+
+
+@dataclass(frozen=True)
+class StateFiles:
+    """The directory `state` of a checkpoint, with a directory for each stateful operator."""
+
+    storage: Storage
+
+    @property
+    def directory(self) -> StoredFile:
+        return StoredFile(self.storage, "state")
+
+    def exist(self) -> bool:
+        """Whether the state of any operator is there."""
+        return any(operator.files() for operator in self.directory.files())
+
+    def metadata(self) -> list[StoredFile]:
+        """The metadata files of the operators."""
+        return [
+            file for operator in self.directory.files() for file in (operator / "_metadata/v2").numbered()
+        ]
+
+    def schemas(self) -> list[StoredFile]:
+        """The schema files of the operators."""
+        operators = self.directory.files()
+        stores = [store for operator in operators for store in (operator / "_stateSchema").files()]
+        return [file for store in stores for file in store.files()]
+
+    def changelogs(self) -> list[StoredFile]:
+        """The changelog files, those of the newest versions first."""
+        found = [file for file in _all_below(self.directory) if file.suffix == ".changelog"]
+        return sorted(found, key=lambda file: -int(re.split(r"\D", file.name)[0] or 0))
+
+
+def _all_below(directory: StoredFile) -> Iterator[StoredFile]:
+    """All files at any depth. Only a directory has files in it."""
+    for file in directory.files():
+        below = list(_all_below(file)) if "." not in file.name else []
+        yield from below or [file]
