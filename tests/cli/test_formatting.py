@@ -126,7 +126,6 @@ LARGE: dict[str, Any] = {
     "late": 1_234_567,
     "rejected": 7_654_321,
     "duplicates": 55_555,
-    "dropped_partials": 66_666,
 }
 
 
