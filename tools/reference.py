@@ -125,7 +125,9 @@ def _split_examples(text: str) -> tuple[str, list[str]]:
 
 def _argument_name(param: Any) -> str:
     name = str(param.metavar or param.name.upper())
-    return name if param.required or name.startswith("[") else f"[{name}]"
+    if name.endswith("..."):
+        return name if param.required else f"[{name}]"
+    return (name if param.required else f"[{name}]") + ("..." if param.nargs == -1 else "")
 
 
 def _option(param: Any) -> str:

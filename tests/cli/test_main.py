@@ -28,6 +28,14 @@ def test_help_lists_every_command(cli: Cli) -> None:
             assert f" {name} " in found.out
 
 
+@pytest.mark.parametrize("group", [(), ("state",), ("savepoint",), ("late",), ("log",), ("audit",), ("dev",)])
+def test_a_list_of_commands_has_a_whole_sentence_for_each(cli: Cli, group: tuple[str, ...]) -> None:
+    *_, commands = cli(*group, "--help").out.partition("Commands:\n")
+    assert commands
+    assert [line for line in commands.splitlines() if not line.endswith(".")] == []
+    assert "..." not in commands
+
+
 @pytest.mark.parametrize("command", ["run", "get", "rows", "rejected", "describe", "check"])
 def test_help_of_a_command_has_an_example(cli: Cli, command: str) -> None:
     found = cli(command, "--help")

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 def command(app: AppFile, home: Home = None, json: Json = False) -> None:
     """Check an app without running it.
 
-    Validates the declaration, analyzes every expression with Spark, and compares with the state on disk.
-    Writes nothing to the home.
+    Starts Spark to analyze every expression, and compares each table with the state on disk. Processes no
+    rows and writes nothing to the home. Exits with 2 if the declaration is wrong or does not fit the state,
+    and with 1 if files of the home are damaged.
 
     Example: keyfold check shop.py --home /srv/keyfold
     """

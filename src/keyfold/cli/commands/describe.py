@@ -17,7 +17,7 @@ def command(
 ) -> None:
     """Print what an app declares, without starting anything.
 
-    Also prints since when columns that keyfold migrate added cover rows, if the app has run in the home.
+    If keyfold migrate has added columns to a table in this home, also prints since when they cover rows.
 
     Example: keyfold describe shop.py --format mermaid
     """

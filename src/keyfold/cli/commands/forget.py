@@ -26,7 +26,9 @@ def command(
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Erase a key for good: from state, view, log, late and rejected rows, recorded streams and savepoints.
+    """Erase a key for good: from state, view, logs and savepoints.
+
+    The logs have changes, late and rejected rows, and what streams have recorded.
 
     The app must be stopped. There is no undo. Tables that read this one correct themselves at the next start.
     Prints a receipt of what was erased where, which is also kept in the app's home, in receipts/; it does not
@@ -77,9 +79,9 @@ def receipt(
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Check that a receipt is genuine: signed by this home, and not changed since.
+    """Check that a receipt is genuine.
 
-    Exits with 1 if it is not.
+    It must be signed by this home, and not changed since. Exits with 1 if it is not.
 
     Example: keyfold receipt erased.json
     """

@@ -41,14 +41,15 @@ def command(
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Compare an app with the state that its home has, table by table.
+    """Show what a changed app means for the state of its tables.
 
-    A table is the same; or compatible: the change takes effect at the next start; or migratable: keyfold
-    migrate does what is listed; or incompatible: the state can't follow, for the reason that is listed.
-    Writes nothing. Exits with 1 if the app can't start before something is done.
+    For each table: same; compatible, if the change takes effect at the next start; migratable, if keyfold
+    migrate can convert the state; or incompatible, with the reason. Starts Spark, but runs no table and
+    writes nothing to the home. Exits with 1 if a table has to be migrated, renamed or reset before the app
+    can start.
 
-    --shadow N also runs the last N batches that the streams of changed tables have recorded, under the new
-    code and in a temporary directory, and compares the rows with those of the app, which may be running.
+    --shadow N also runs the last N recorded batches of changed tables under the new code, in a temporary
+    directory, and shows which rows come out differently. The app may be running meanwhile.
 
     Example: keyfold plan shop.py --shadow 20
     """

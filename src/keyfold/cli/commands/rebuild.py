@@ -31,7 +31,7 @@ def command(
     app: AppFile,
     tables: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TABLE]...", help="Tables; with --view all by default.", show_default=False),
+        typer.Argument(metavar="TABLE", help="Tables; with --view all by default.", show_default=False),
     ] = None,
     view: Annotated[
         bool, typer.Option("--view", help="Only the views, from what logs and state have.")
@@ -53,7 +53,7 @@ def command(
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Rebuild tables from the rows of their streams, next to the old tables.
+    """Rebuild tables from the rows of their streams.
 
     The app must be stopped; tables can be read all the time. The new table takes the place of the old one
     when it has read all rows, after a savepoint. If it fails or is killed before, nothing is changed. With

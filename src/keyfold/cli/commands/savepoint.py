@@ -17,7 +17,7 @@ app = typer.Typer(rich_markup_mode=None)
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The savepoint's name.", show_default=False)]
 Tables = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[TABLE]...", help="Tables. Default: all of the app.", show_default=False),
+    typer.Argument(metavar="TABLE", help="Tables. Default: all of the app.", show_default=False),
 ]
 
 

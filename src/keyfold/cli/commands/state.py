@@ -50,7 +50,9 @@ def size(
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Show the size of a table's state: by column family, the largest keys, how partitions share it, growth.
+    """Show the size of a table's state, and how fast it grows.
+
+    By column family and by partition, with the largest keys.
 
     Reads the whole state, as of the last committed batch, also while the app runs. Bytes are those of keys
     and values before compression. Growth is that of the rows of the table, and of the state in RocksDB, of

@@ -25,7 +25,9 @@ KeyValues = Annotated[
 
 
 def delete(name: TableName, key: KeyValues, why: Why = None, home: Home = None, json: Json = False) -> None:
-    """Remove a key from a table's state, and its rows from the view and from tables that read it.
+    """Remove a key from a table.
+
+    It is removed from the state, from the view, and from the tables that read this one.
 
     The app must be stopped. A savepoint of it is made first. The new state is written beside the old one and
     read back before it takes its place. Rows of the key that arrive later start it anew; the log keeps its
@@ -63,7 +65,9 @@ def put(
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Give columns of a key's state other values: those that `keyfold state read` shows.
+    """Set columns of a key's state.
+
+    The columns are those that `keyfold state read` shows.
 
     The app must be stopped. A savepoint of it is made first. The row that follows from the new state is
     published, so that the view and tables that read this one have it too. For tables of running aggregates.

@@ -53,7 +53,9 @@ def read(
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Print what a table's state holds, with columns by name; also while the app runs.
+    """Print what a table's state holds, with columns by name.
+
+    Works while the app runs, too.
 
     Windows, kept rows and partial matches are unpacked. What only Spark can interpret, such as the buffer of
     a sketch, is shown as its size.
@@ -98,9 +100,10 @@ def diff(
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Compare two states of a table: which keys were added, removed or changed from A to B.
+    """Compare two states of a table, key by key.
 
-    Exits with 1 if they differ. An app stands for its own table of the same name.
+    Shows which keys were added, removed or changed from A to B, and exits with 1 if there are any. An app
+    stands for its own table of the same name.
 
     Example: keyfold state diff before-upgrade now shop.totals
     """
@@ -155,7 +158,9 @@ def history(
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Print every change of a key that the table's log still has, and since when it has all of them.
+    """Print every change of a key that the table's log still has.
+
+    Also says since which batch the log has all of them.
 
     Example: keyfold state history shop.totals eu
     """

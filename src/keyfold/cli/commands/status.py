@@ -16,7 +16,7 @@ def command(
     app: Annotated[
         str | None,
         typer.Argument(
-            metavar="[APP]",
+            metavar="APP",
             help="One app. Default: all apps of the home.",
             show_default=False,
             autocompletion=complete_app,

@@ -19,7 +19,7 @@ def command(
     app: AppFile,
     tables: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TABLE]...", help="Tables. Default: all of the app.", show_default=False),
+        typer.Argument(metavar="TABLE", help="Tables. Default: all of the app.", show_default=False),
     ] = None,
     repair: Annotated[
         bool, typer.Option("--repair", help="Rebuild views that differ, from the log and the state.")
