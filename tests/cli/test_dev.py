@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from keyfold.engine.jvm.short_run import FIRST_TIER
 from keyfold.engine.polling import wait_until
 from tests.cli.conftest import write
 from tests.cli.test_run import ENVIRONMENT, KEYFOLD
@@ -81,6 +82,7 @@ def test_an_edited_app_starts_again_in_the_same_jvm(dev: Dev) -> None:
     dev.until("keyfold: ready in")
     assert dev.n() == ["2"]
     [java] = dev.java()
+    assert FIRST_TIER in java.cmdline(), "there is little input, for which optimized code comes too late"
 
     write(dev.where / "words.py", 'COUNTED = "sum(v)"\n')
     dev.until("keyfold: ready in", 2)

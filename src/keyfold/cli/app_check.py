@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from keyfold.engine.compile.stream import CompiledStream
     from keyfold.engine.compile.table import Analysis
     from keyfold.engine.storage.layout import AppHome
     from keyfold.plan.nodes import AppSpec
@@ -52,11 +53,13 @@ def findings_of(
     upstream = Upstream(spec, {})
     shared = shared_streams.decided(spec, stored, place)
     analyzed: dict[str, Analysis | Exception] = {}
+    streams: dict[str, CompiledStream] = {}
     for table in spec.tables:
         try:
-            streams = compile_streams(spark, shared, feeds, only=shared.of(table))
-            for stream in streams.values():
+            missing = [name for name in shared.of(table) if name not in streams]
+            for name, stream in compile_streams(spark, shared, feeds, only=missing).items():
                 stream_definition.check(spec.name, stored, stream, place)
+                streams[name] = stream
             recorded = recorded_streams(shared, streams, table, None)
             analyzed[table.name] = analyze(spark, table, feeds, sides, upstream, recorded=recorded)
         except Exception as error:

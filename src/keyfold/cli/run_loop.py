@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import sys
 import time
@@ -50,7 +51,7 @@ def lived(
     from keyfold.engine.jvm import class_archive, process
 
     with Stopping() as stopping, output.warnings_said(), process.ending_java():
-        handle = started(spec, file, home, settings or {}, stopping, loading, drain=drain, standby=standby)
+        handle = started(spec, file, home, settings or {}, stopping, loading, brief=drain, standby=standby)
         try:
             if meanwhile:
                 meanwhile(handle, stopping)
@@ -80,17 +81,20 @@ def started(
     stopping: Stopping,
     loading: Callable[[], None] = lambda: None,
     *,
-    drain: bool = False,
+    brief: bool = False,
     standby: bool = False,
 ) -> Handle:
-    """The app, started, with what the start does shown; `loading` is called while Java comes up."""
+    """The app, started, with what the start does shown; `loading` is called while Java comes up.
+
+    `brief`: the run is short if there is little input, so that Java need not optimize its code.
+    """
     from keyfold.cli.startup_bar import Starting
     from keyfold.engine import session
     from keyfold.engine.jvm import short_run
 
     output.say(f"starting {spec.name} from {file}")
     try:
-        short = drain and short_run.drains_little(spec)
+        short = brief and short_run.drains_little(spec)
         with (
             Starting(output.terminal(), live_terminal()) as tell,
             session.ahead(home, settings, tell, short=short),
@@ -133,10 +137,12 @@ def waited(
     seconds: float | None = None,
     watch: Watch | None = None,
     over: Callable[[], bool] = lambda: False,
+    look: float = math.inf,
 ) -> Ended:
-    """Shows the app until it ends, or is to end, and says why; `over` is asked several times a second."""
+    """Shows the app until it ends, or is to end, and says why; `over` is asked every `look` seconds."""
     deadline = float("inf") if seconds is None else time.monotonic() + seconds
     draining = Draining(handle) if drain else None
+    every, shown = (0.2 if drain else 0.5), 0.0
     with _drawn(stopping), _shown(handle, drain, seconds, watch or {}) as show:
         while True:
             if draining is not None and draining.done():
@@ -146,14 +152,17 @@ def waited(
             left = deadline - time.monotonic()
             if left <= 0:
                 return "time"
-            handle.wait(min(left, 0.2 if drain else 0.5), stopping.asked)
+            handle.wait(min(left, every, look), stopping.asked)
             if stopping.asked.is_set():
                 return "signal"
             if draining is None and not any(query.isActive for query in handle.queries.values()):
                 return "idle"
+            if time.monotonic() < shown + every:
+                continue
             # A failure to draw must not end the run.
             with suppress(KeyfoldError, OSError):
                 show()
+            shown = time.monotonic()
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """Which runs are short: those for which Java's optimizing compiler would cost more than it saves.
 
 It takes half of the CPU time of a start. A run that lasts is much slower without it, so only a run that is
-known to be short goes without: one that drains a few files, or reads a small home.
+known to be short goes without: one that drains a few files, reads a small home, or starts again and again on
+a few files, as `keyfold dev` does.
 """
 
 from __future__ import annotations
