@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import subprocess
 from collections.abc import Mapping
@@ -27,6 +28,18 @@ def fetched(what: str, modules: Mapping[str, str]) -> list[Path]:
 def _fetched(what: str, module: str, digest: str, place: Path) -> Path:
     _, name, version = module.split(":")
     jar = place / f"{name}-{version}.jar"
+    place.mkdir(parents=True, exist_ok=True)
+    # Ivy does not expect another process in its cache.
+    with (place / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _fetch(what, module, jar)
+    with jar.open("rb") as file:
+        assert hashlib.file_digest(file, "sha256").hexdigest().startswith(digest), jar
+    return jar
+
+
+def _fetch(what: str, module: str, jar: Path) -> None:
+    place = jar.parent
     if not jar.is_file():
         ivy = next(SPARK.glob("ivy-*.jar"))
         wanted = ["-dependency", *module.split(":"), "-confs", "default", "-notransitive"]
@@ -35,6 +48,3 @@ def _fetched(what: str, module: str, digest: str, place: Path) -> Path:
         done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
         if done.returncode or not jar.is_file():
             missing(f"{what}, of which Ivy could not fetch {module}: {done.stdout[-500:]}")
-    with jar.open("rb") as file:
-        assert hashlib.file_digest(file, "sha256").hexdigest().startswith(digest), jar
-    return jar

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -21,12 +17,12 @@ from keyfold.engine.savepoint.migrate import Migrated, migrate
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.remote import SparkStorage
 from tests.storage.contract import StorageContract
-from tests.storage.home_contract import FEW, HomeContract, expected, folded, rows, shop, write
+from tests.storage.home_contract import FEW, HomeContract
+from tests.storage.killed_driver import goes_on_as_if_it_had_not
 from tests.storage.lease_contract import LeaseContract
 
 pytestmark = pytest.mark.jvm
 roots = count()
-ROOT = Path(__file__).resolve().parents[2]
 
 
 class TestSparkStorageOnHdfs(StorageContract):
@@ -108,29 +104,9 @@ def test_a_home_on_hdfs_is_migrated_and_goes_back(spark: Any, hdfs: str, tmp_pat
 def test_a_driver_that_is_killed_on_hdfs_goes_on_in_another_process_as_if_it_had_not(
     spark: Any, hdfs: str, tmp_path: Path
 ) -> None:
-    root, files = f"{hdfs}/killed", 5
-    for number in range(files):
-        write(tmp_path / "inbox", number)
-    # Before the manifest, and after it but before Spark's commit; each process with its JVM.
-    for point, batch in (("PARTS_WRITTEN", 1), ("BATCH_PUBLISHED", 3)):
-        command = [
-            sys.executable,
-            "-m",
-            "tests.storage.killed_driver",
-            root,
-            str(tmp_path),
-            point,
-            str(batch),
-        ]
-        environment = {**os.environ, "KEYFOLD_MASTER": "local[2]", "KEYFOLD_DRIVER_MEMORY": "1g"}
-        with (tmp_path / point).open("w") as log:
-            ended = subprocess.run(
-                command, stdout=log, stderr=log, env=environment, cwd=ROOT, timeout=280, check=False
-            )
-        assert ended.returncode == -signal.SIGKILL, (tmp_path / point).read_text()
-    with shop(tmp_path / "inbox").start(spark=spark, home=root, local=tmp_path / "elsewhere") as handle:
-        handle.drain()
-        assert rows(handle, "sums", "region", "n", "ids") == expected(files)
-        assert folded(handle, "sums") == {region: (n, ids) for region, n, ids in expected(files)}
-        assert rows(handle, "whole", "regions", "n") == [(2, 3 * files)]
-        assert rows(handle, "hours", "region", "n") == [("eu", 2 * files), ("us", files)]
+    # As where Hadoop's configuration names the HDFS as default: the input's paths are still of the disk.
+    spark.conf.set("fs.defaultFS", hdfs)
+    try:
+        goes_on_as_if_it_had_not(spark, f"{hdfs}/killed", tmp_path, {"spark.hadoop.fs.defaultFS": hdfs})
+    finally:
+        spark.conf.unset("fs.defaultFS")

@@ -12,8 +12,10 @@ from keyfold.engine import session
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.remote import SparkStorage
 from keyfold.errors import HomeUnusable
+from tests.storage.conftest import s3a_client, s3a_settings
 from tests.storage.contract import StorageContract
 from tests.storage.home_contract import FEW, HomeContract, shop
+from tests.storage.killed_driver import goes_on_as_if_it_had_not
 from tests.storage.lease_contract import LeaseContract
 from tests.storage.lossy import lossy
 
@@ -72,3 +74,12 @@ def test_a_bucket_for_which_there_are_no_credentials_is_refused(spark: Any, s3: 
     finally:
         spark.conf.unset(key)
     assert "check the address, the credentials" in (caught.value.hint or "")
+
+
+@pytest.mark.timeout(600)
+def test_a_driver_that_is_killed_on_s3_goes_on_in_another_process_as_if_it_had_not(
+    spark: Any, s3: str, tmp_path: Path
+) -> None:
+    settings = s3a_settings(spark.conf.get("fs.s3a.endpoint"))
+    own = {f"spark.hadoop.{name}": value for name, value in settings.items()}
+    goes_on_as_if_it_had_not(spark, f"{s3}/killed", tmp_path, {**own, **s3a_client()})

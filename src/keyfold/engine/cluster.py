@@ -17,6 +17,8 @@ EXECUTOR_SECONDS: Final = 60.0
 """How long a start waits for the first executor."""
 FEWEST_PARTITIONS: Final = 16
 """State partitions of a table on a cluster, at least: executors that register later find work too."""
+# Where Spark looks for the share of the heap that executors have beside it, the first that is set.
+_OVERHEAD_FACTORS: Final = ("spark.executor.memoryOverheadFactor", "spark.kubernetes.memoryOverheadFactor")
 
 
 def is_local(master: str | None) -> bool:
@@ -31,25 +33,40 @@ def is_local(master: str | None) -> bool:
 def executor_memory(given: Mapping[str, str], state: str) -> dict[str, str]:
     """Memory of executors beside their heap: Spark's own share of it, and that of the state stores.
 
-    Without it YARN and Kubernetes would end an executor whose state is in use.
+    Without it YARN and Kubernetes would end an executor whose state is in use. For Python apps that Spark
+    starts in a pod, its share on Kubernetes is greater, which it says by a setting.
 
     >>> executor_memory({"spark.executor.memory": "8g"}, "1g")
     {'spark.executor.memoryOverhead': '1843m'}
     """
-    heap = limits.bytes_of(given.get("spark.executor.memory", "1g")) >> 20
-    spark = max(384, heap // 10)
-    return {"spark.executor.memoryOverhead": f"{spark + (limits.bytes_of(state) >> 20)}m"}
+    factor = next((given[name] for name in _OVERHEAD_FACTORS if name in given), "0.10")
+    heap = _mebibytes(given.get("spark.executor.memory", "1g"))
+    least = _mebibytes(given.get("spark.executor.minMemoryOverhead", "384m"))
+    spark = max(least, int(heap * float(factor)))
+    return {"spark.executor.memoryOverhead": f"{spark + _mebibytes(state)}m"}
+
+
+def _mebibytes(text: str) -> int:
+    """An amount of memory as Spark reads it where a number alone means mebibytes.
+
+    >>> _mebibytes("8g"), _mebibytes("8192")
+    (8192, 8192)
+    """
+    return int(text) if text.strip().isdigit() else limits.bytes_of(text) >> 20
 
 
 def partitions(spark: SparkSession) -> int:
     """The number of state partitions of new tables: the cores, or on a cluster twice those of executors.
 
-    It is fixed at a table's first start, so that start waits for executors.
+    It is fixed at a table's first start, so that start waits for executors: for the first, and on YARN and
+    Kubernetes for most of those that were asked for, as long as Spark would wait with the first task.
     """
     context: Any = spark.sparkContext
     if is_local(context.master):
         return int(context.defaultParallelism)
-    if not wait_until(lambda: executors(spark), EXECUTOR_SECONDS, pause=0.1):
+    backend = context._jsc.sc().schedulerBackend()
+    wait_until(lambda: executors(spark) and backend.isReady(), EXECUTOR_SECONDS, pause=0.1)
+    if not executors(spark):
         raise RunError(
             f"no executor has registered within {EXECUTOR_SECONDS:g} s",
             given=context.master,

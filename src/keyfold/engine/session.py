@@ -51,8 +51,11 @@ def own_session(
     if running is not None:
         _discard_ahead()
         return users_session(running, settings)
-    # Python workers must be this Python, with what is installed beside it.
+    # Python workers must be this Python, with what is installed beside it, unless executors have another.
+    # PySpark itself reads only the variable, although in Spark the setting goes first.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if named := settings.spark.get("spark.pyspark.python"):
+        os.environ["PYSPARK_PYTHON"] = named
     wanted = _jvm_up(settings, extra or {}, tell, alone, short)
     from pyspark.sql import SparkSession
 
@@ -108,7 +111,7 @@ def _jvm_up(
     if _jvm_there():
         jar = kernel_jar(settings.kernel_dir, lambda: tell("kernel"))
         _load(jar)
-        return wanted_of(settings, jar, extra)
+        return wanted_of(settings, jar, extra, _submitted())
     launch = _ahead.pop() if _ahead else _launch(settings, extra, tell, place, short)
     from pyspark import SparkContext
 
@@ -128,6 +131,15 @@ def _load(jar: Path) -> None:
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     if loader.getClass().getName() == "org.apache.spark.util.MutableURLClassLoader":
         loader.addURL(jvm.java.io.File(str(jar)).toURI().toURL())
+
+
+def _submitted() -> dict[str, str] | None:
+    """The settings that spark-submit was given; None if PySpark started the JVM itself."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return None
+    from pyspark import SparkConf
+
+    return dict(SparkConf(loadDefaults=True).getAll())
 
 
 def _launch(

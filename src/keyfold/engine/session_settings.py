@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -71,12 +70,17 @@ appender.file.strategy.max = 2
 """
 
 
-def wanted_of(settings: Settings, jar: Path, extra: Mapping[str, str]) -> dict[str, str]:
-    """The settings of a session of keyfold's own; the user's override them, or are added."""
-    own = {**settings.spark, **extra}
-    # With spark-submit the master is the submitted one, unless a setting says otherwise.
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    master = own.get("spark.master") or settings.master or ("" if submitted else "local[*]")
+def wanted_of(
+    settings: Settings, jar: Path, extra: Mapping[str, str], submitted: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The settings of a session of keyfold's own; the user's override them, or are added.
+
+    `submitted`: the settings of spark-submit, if that has started the JVM. They are the user's too.
+    """
+    given = {**settings.spark, **extra}
+    own = {**(submitted or {}), **given}
+    default = "local[*]" if submitted is None else submitted.get("spark.master", "")
+    master = given.get("spark.master") or settings.master or default
     logging = f"-Dlog4j2.configurationFile={log_settings(settings).as_uri()}"
     wanted: dict[str, str] = {
         **STREAMING,
@@ -86,9 +90,9 @@ def wanted_of(settings: Settings, jar: Path, extra: Mapping[str, str]) -> dict[s
         # Executors on other machines must be able to reach the driver.
         **(LOOPBACK if master and cluster.is_local(master) else {}),
         "spark.app.name": "keyfold",
-        "spark.master": master,
         "spark.driver.memory": settings.driver_memory,
         **own,
+        "spark.master": master,
         "spark.jars": ",".join(dict.fromkeys((str(jar), *jars_of(own)))),
         # Of two options for the same thing Java uses the last: the user's.
         JAVA_OPTIONS: f"{logging} {_FULL_HEAP} {own.get(JAVA_OPTIONS, '')}".strip(),

@@ -133,9 +133,7 @@ def build(target: Path) -> Path:
 
 
 def compile_scala(classes: Path) -> None:
-    import pyspark
-
-    jars = Path(pyspark.__file__).parent / "jars"
+    jars = spark_home() / "jars"
     command = [
         java(),
         *COMPILER_OPTIONS,

@@ -56,10 +56,7 @@ def test_other_settings_of_the_user_replace_keyfolds(tmp_path: Path) -> None:
     assert (found["spark.ui.enabled"], found["spark.app.name"]) == ("true", "mine")
 
 
-def test_the_driver_is_on_the_loopback_address_on_a_local_master_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+def test_the_driver_is_on_the_loopback_address_on_a_local_master_alone(tmp_path: Path) -> None:
     host = "spark.driver.host"
     assert wanted(tmp_path, {}).get(host) == "127.0.0.1"
     assert wanted_of(load(home=tmp_path, master="local[3]"), JAR, {}).get(host) == "127.0.0.1"
@@ -71,12 +68,28 @@ def test_the_driver_is_on_the_loopback_address_on_a_local_master_alone(
         assert found["spark.master"] in ("spark://h:7077", "yarn")
 
 
-def test_a_submitted_master_is_respected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
-    found = wanted(tmp_path, {})
-    assert "spark.master" not in found
+def test_a_submitted_master_is_respected(tmp_path: Path) -> None:
+    submitted = {"spark.master": "yarn"}
+    found = wanted_of(load(home=tmp_path), JAR, {}, submitted)
+    assert found["spark.master"] == "yarn"
     assert "spark.driver.host" not in found
-    assert wanted_of(load(home=tmp_path, master="local[2]"), JAR, {})["spark.master"] == "local[2]"
+    assert wanted_of(load(home=tmp_path, master="local[2]"), JAR, {}, submitted)["spark.master"] == "local[2]"
+    assert "spark.master" not in wanted_of(load(home=tmp_path), JAR, {}, {}), "the JVM may have another way"
+
+
+def test_submitted_settings_replace_keyfolds_and_are_replaced_by_those_of_the_app(tmp_path: Path) -> None:
+    overhead, partitions = "spark.executor.memoryOverhead", "spark.sql.shuffle.partitions"
+    submitted = {
+        "spark.master": "spark://h:7077",
+        "spark.jars": "a.jar",
+        "spark.app.name": "shop",
+        partitions: "64",
+        overhead: "5g",
+    }
+    settings = load(home=tmp_path, spark={"spark.app.name": "mine"})
+    found = wanted_of(settings, JAR, {}, submitted)
+    assert found["spark.jars"] == f"{JAR},a.jar"
+    assert (found["spark.app.name"], found[partitions], found[overhead]) == ("mine", "64", "5g")
 
 
 def read(text: str) -> dict[str, str]:
@@ -164,9 +177,8 @@ def test_a_jvm_that_outlives_a_run_has_its_place_outside_of_the_home(
 
 
 def test_the_memory_of_state_is_added_to_that_of_executors_unless_it_is_given(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     bound = "spark.sql.streaming.stateStore.rocksdb.maxMemoryUsageMB"
     overhead = "spark.executor.memoryOverhead"
     settings = load(home=tmp_path, master="yarn", state_memory="2g")
@@ -175,3 +187,6 @@ def test_the_memory_of_state_is_added_to_that_of_executors_unless_it_is_given(
     given = wanted_of(settings, Path("kernel.jar"), {overhead: "5g", bound: "100"})
     assert (given[bound], given[overhead]) == ("100", "5g")
     assert overhead not in wanted_of(load(home=tmp_path), Path("kernel.jar"), {})
+    # A number alone is in mebibytes, and Spark on Kubernetes submits what it takes for Python apps.
+    pod = {"spark.executor.memory": "10000", "spark.kubernetes.memoryOverheadFactor": "0.4"}
+    assert wanted_of(settings, Path("kernel.jar"), {}, pod)[overhead] == f"{2048 + 4000}m"

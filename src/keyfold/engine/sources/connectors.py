@@ -73,7 +73,8 @@ class FedSource:
         schema = full_schema(source) if source.schema else _own_schema(spark, source)
         reader = spark.readStream.format("json").options(columnNameOfCorruptRecord=RAW, timeZone="UTC")
         reader = reader.schema(schema.add(RAW, "string").add(CONTROL, "boolean"))
-        frame = load(reader.option("recursiveFileLookup", "true"), source, str(self.directory))
+        fed = on_disk(self.directory) if isinstance(self.directory, Path) else self.directory
+        frame = load(reader.option("recursiveFileLookup", "true"), source, fed)
         return file_names.named(frame, recursive="false")
 
     def origin(self, source: Source) -> RowOrigin:
@@ -151,11 +152,19 @@ def load(reader: Any, source: Source, path: str | None) -> DataFrame:
 
 
 def absolute(connector: Connector) -> str | None:
-    """The connector's path; relative ones start at Python's directory, which may no longer be the JVM's."""
+    """The connector's path with its scheme, since Hadoop's default file system may be another than the disk.
+
+    Relative ones start at Python's directory, which may no longer be the JVM's.
+    """
     path = connector.path
     if path is None or connector.kind != "files" or ":" in path.partition("/")[0]:
         return path
-    return str(Path.cwd() / path)
+    return on_disk(Path(path))
+
+
+def on_disk(path: Path) -> str:
+    """A path of this machine for Spark, which may contain any character."""
+    return f"file:{Path.cwd() / path}"
 
 
 def _own_schema(spark: SparkSession, source: Source) -> Any:
