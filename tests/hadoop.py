@@ -24,6 +24,12 @@ MINICLUSTER = {
     "org.junit.platform:junit-platform-commons:1.13.3": "02cd66a55df750a1",
     "org.opentest4j:opentest4j:1.3.0": "48e2df636cab6563",
 }
+# What a ResourceManager needs besides.
+RESOURCE_MANAGER = {
+    "org.bouncycastle:bcprov-jdk18on:1.82": "14cde2fdfaa88904",
+    "org.bouncycastle:bcpkix-jdk18on:1.82": "bdc723e20834832a",
+    "org.bouncycastle:bcutil-jdk18on:1.82": "4420691958ad1c0b",
+}
 # Of Spark's jars, what Hadoop's servers need beside their own.
 HADOOP = ("hadoop-client-*", "slf4j-api-*", "log4j-*", "jcl-over-slf4j-*")
 _YARN = "org.apache.hadoop.yarn.server"
@@ -99,7 +105,7 @@ def _java(
 ) -> Iterator[subprocess.Popen[bytes]]:
     """One of Hadoop's servers, which is killed at the end with all that it started."""
     jars = [
-        *fetched("minicluster", MINICLUSTER),
+        *fetched("minicluster", {**MINICLUSTER, **(RESOURCE_MANAGER if conf else {})}),
         *(jar for pattern in HADOOP for jar in SPARK.glob(f"{pattern}.jar")),
     ]
     path = os.pathsep.join(map(str, [*([conf] if conf else []), *jars]))

@@ -63,6 +63,8 @@ def drivers(place: Path, yarn: Yarn, home: str) -> Drivers:
         "spark.yarn.jars": f"local:{SPARK / 'jars'}/*",
         "spark.executor.instances": "2",
         "spark.executor.memory": "500m",
+        "spark.executorEnv.SPARK_LOCAL_IP": "127.0.0.1",
+        "spark.ui.enabled": "false",
     }
     environment = {"HADOOP_CONF_DIR": str(yarn.conf), "KEYFOLD_STATE_MEMORY": "200m"}
     return Drivers(place, APP, home, settings, environment)
@@ -89,12 +91,15 @@ def test_a_driver_in_a_container_that_is_killed_is_started_again_by_yarn(tmp_pat
     container = {
         "KEYFOLD_HOME": found.home,
         "KEYFOLD_LOCAL": ".keyfold",
-        "KEYFOLD_SPARK": json.dumps({"spark.ui.enabled": "false"}),
+        "KEYFOLD_STATE_MEMORY": "200m",
+        "SPARK_LOCAL_IP": "127.0.0.1",
     }
     given = {
         **found.spark,
         **{f"spark.yarn.appMasterEnv.{name}": value for name, value in container.items()},
         "spark.driver.memory": "700m",
+        # The driver's Python is in the container too.
+        "spark.driver.memoryOverhead": "900m",
     }
     settings = [word for name, value in given.items() for word in ("--conf", f"{name}={value}")]
     submit = [str(SPARK / "bin" / "spark-submit"), "--master", "yarn", "--deploy-mode", "cluster"]

@@ -68,6 +68,17 @@ def test_an_hdfs_that_does_not_answer_is_an_error_with_its_address(spark: Any) -
         spark.conf.unset("ipc.client.connect.retry.interval")
 
 
+def test_an_address_without_a_host_is_in_the_default_file_system(spark: Any, hdfs: str) -> None:
+    spark.conf.set("fs.defaultFS", hdfs)
+    try:
+        storage = SparkStorage(session.kernel(spark), spark, "hdfs:///default")
+        assert storage.put_new("f", b"x")
+        assert storage.uri("f") == f"{hdfs}/default/f"
+    finally:
+        spark.conf.unset("fs.defaultFS")
+    assert SparkStorage(session.kernel(spark), spark, f"{hdfs}/default").read("f") == b"x"
+
+
 ROWS = [{"customer": "abc"[i % 3], "region": "xy"[i % 2], "amount": i} for i in range(6)]
 
 

@@ -26,6 +26,7 @@ class SparkStorage:
     def __init__(self, kernel: Any, spark: Any, root: str) -> None:
         self.root, self._prefix = root.rstrip("/"), ""
         self._files = self._call("", lambda: kernel.files(spark._jsparkSession, self.root))
+        self.root = str(self._files.uri())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SparkStorage) and other.root == self.root

@@ -25,14 +25,20 @@ import org.apache.spark.sql.internal.SQLConf
  * store has no rename: an object appears when its upload ends, and `putNew` makes the upload conditional.
  */
 class RemoteFiles(session: SparkSession, root: String) {
-  private val base = new Path(root)
   private val conf = {
     val conf = session.sessionState.newHadoopConf()
     // The manager that Spark takes for the path's file system, not the one that keyfold sets for local disks.
     conf.unset(SQLConf.STREAMING_CHECKPOINT_FILE_MANAGER_CLASS.parent.key)
     conf
   }
-  private val system = base.getFileSystem(conf)
+  private val system = new Path(root).getFileSystem(conf)
+
+  /** The root; with the host of the default file system if it has none, as `hdfs:///path`. */
+  val uri: String = {
+    val qualified = system.makeQualified(new Path(root))
+    if (qualified.toUri.getAuthority == new Path(root).toUri.getAuthority) root else qualified.toString
+  }
+  private val base = new Path(uri)
   private val uploads = system.hasPathCapability(base, RemoteFiles.Conditional)
   if (system.getScheme == "s3a" && !uploads) {
     throw new IOException(s"$root can't be written safely: conditional uploads are turned off " +
