@@ -60,13 +60,15 @@ def jar_name() -> str:
 
 def spark_version() -> str:
     """PySpark's version, read without importing it: a JVM is started meanwhile."""
-    # spark-submit puts a zip of PySpark onto the path, which only the module's loader can read.
-    file = str(module_directory("pyspark") / "version.py")
+    # spark-submit puts a zip of PySpark onto the path, which only the module's loader can read, and only by
+    # the name that is on the path: in a container of YARN that is a link.
+    file = str(_origin("pyspark").with_name("version.py"))
     loader: Any = find_spec("pyspark").loader  # type: ignore[union-attr]
-    text = loader.get_data(file).decode()
-    found = re.search(r"""^__version__[^=]*=\s*["']([^"']+)["']""", text, re.MULTILINE)
-    if found:
-        return found[1]
+    version = re.search(
+        r"""^__version__[^=]*=\s*["']([^"']+)["']""", loader.get_data(file).decode(), re.MULTILINE
+    )
+    if version:
+        return version[1]
     from pyspark import __version__
 
     return __version__
@@ -84,10 +86,14 @@ def spark_home() -> Path:
 
 def module_directory(name: str) -> Path:
     """Where a package is, found without importing it."""
+    return _origin(name).resolve().parent
+
+
+def _origin(name: str) -> Path:
     found = find_spec(name)
     if found is None or found.origin is None:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-    return Path(found.origin).resolve().parent
+    return Path(found.origin)
 
 
 def scala_files() -> list[Path]:
