@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from keyfold.engine.polling import wait_until
+from keyfold.kernel.build import kernel_jar
 from tests.cluster.conftest import SPARK
 from tests.cluster.drivers import Drivers, below, come_to, ended, expected, keyfold, write
 from tests.hadoop import Yarn
@@ -92,6 +93,8 @@ def test_a_driver_in_a_container_that_is_killed_is_started_again_by_yarn(tmp_pat
         "KEYFOLD_HOME": found.home,
         "KEYFOLD_LOCAL": ".keyfold",
         "KEYFOLD_STATE_MEMORY": "200m",
+        # The user's own cache is not known there. A wheel would have the kernel.
+        "KEYFOLD_KERNEL_DIR": str(kernel_jar().parent),
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
     given = {

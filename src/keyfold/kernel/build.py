@@ -140,6 +140,13 @@ def build(target: Path) -> Path:
 
 def compile_scala(classes: Path) -> None:
     jars = spark_home() / "jars"
+    if not jars.is_dir():
+        raise KernelBuildFailed(
+            "the kernel can't be compiled here: there are no jars of Spark",
+            given=str(jars),
+            hint="install keyfold from a wheel, which includes the compiled kernel; or set SPARK_HOME, or "
+            "KEYFOLD_KERNEL_DIR to a directory with the kernel's jar",
+        )
     command = [
         java(),
         *COMPILER_OPTIONS,
