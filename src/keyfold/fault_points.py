@@ -35,7 +35,7 @@ class FaultPoint(StrEnum):
     SAVEPOINT_READ = "savepoint read"  # (name) its checksums are known, and it is about to exist
     SAVEPOINT_ADDED = "savepoint added"  # (name) it exists; the audit log does not say so yet
     DELETION_RECORDED = "deletion recorded"  # (name) of a savepoint; finished by whoever comes next
-    DELETION_DONE = "deletion done"  # (name) the savepoint does not exist; its files do, and no line of audit
+    DELETION_DONE = "deletion done"  # (name) no manifest; files remain, no line of audit yet
     RESTORE_REQUESTED = "restore requested"  # () nothing has been written
     RESTORE_RECORDED = "restore recorded"  # () from here on it is finished by whoever comes next
     RESTORE_TABLE_DONE = "restore table done"  # (table)

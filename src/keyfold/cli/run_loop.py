@@ -139,7 +139,8 @@ def waited(
     over: Callable[[], bool] = lambda: False,
     look: float = math.inf,
 ) -> Ended:
-    """Shows the app until it ends, or is to end, and says why; `over` is asked every `look` seconds."""
+    """Shows the app until it ends, or is to end, and says why; `over` is asked at least every `look`
+    seconds."""
     deadline = float("inf") if seconds is None else time.monotonic() + seconds
     draining = Draining(handle) if drain else None
     every, shown = (0.2 if drain else 0.5), 0.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from keyfold.engine.log.row_text import StreamText, of_plan
@@ -48,6 +50,16 @@ def test_text_of_a_row_has_a_value_by_column_or_as_a_word(
     form: StreamText, text: str | None, found: str | None
 ) -> None:
     assert form.match(text, {"person": "ada"}) == found
+
+
+@pytest.mark.parametrize("value", ["M\u00fcller", 'O"Neil', "a/b", "a\\b"])
+def test_escapes_in_json_that_was_cut_are_read(value: str) -> None:
+    escaped = [json.dumps(value), json.dumps(value).replace("/", r"\/")]
+    for text in escaped:
+        assert JSON.match(f'{{"person": {text}, "amount": x}}', {"person": value}) == "column"
+        assert JSON.match(f'{{"x": 1, "friend": {text}, ', {"person": "else"}) is None
+    assert JSON.match(f'{{"x": 1, "friend": {escaped[0]}, ', {"person": value}) == "word"
+    assert JSON.match('{"person": "ada\\u00', {"person": "ada"}) is None
 
 
 @pytest.mark.parametrize("text", ["7.5,ann", "17,ann", "-7,ann", "2026-01-7,ann", "1.7,ann"])

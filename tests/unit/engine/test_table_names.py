@@ -35,6 +35,9 @@ def test_another_table_that_took_the_old_name_is_another_table() -> None:
     now = plan(sums=renamed({}, "totals", "1"), totals={})
     assert then_called(now, "sums", now) == "sums"
     assert then_called(now, "totals", now) == "totals"
+    # The savepoint is older than the rename, and so than the table that has the name today.
+    assert then_called(now, "sums", plan(totals={})) == "totals"
+    assert then_called(now, "totals", plan(totals={})) is None
     # A name that a table had for a while, and another one has now.
     assert then_called(plan(b=renamed({}, "a", "1")), "b", plan(b=renamed({}, "c", "2"))) is None
 

@@ -17,7 +17,7 @@ def command(
         list[str],
         typer.Argument(
             metavar="KEY...",
-            help="A value for each column of the key; of the first ones, for all keys that begin so.",
+            help="A value for each column of the key, or for the first ones: then all keys that start so.",
             show_default=False,
         ),
     ],
@@ -33,7 +33,7 @@ def command(
     The app must be stopped. There is no undo. Tables that read this one correct themselves at the next start.
     Prints a receipt of what was erased where, which is also kept in the app's home, in receipts/; it does not
     say what the key was. Sources outside the home are not touched. With values of the first columns of a key
-    it erases all keys that begin so, and says how many these are before it asks for confirmation.
+    it erases all keys that start with them, and says how many before it asks for confirmation.
 
     Example: keyfold forget shop.customers 4711 --why "request of 17 November" --yes
     """

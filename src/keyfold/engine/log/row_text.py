@@ -74,8 +74,8 @@ class StreamText:
         for name, value in key.items():
             after = rf'"{re.escape(name)}"\s*:\s*(?:"((?:[^"\\]|\\.)*)(?:"|$)|([^\s,}}\]"]+))'
             given = re.findall(after, text, re.IGNORECASE)
-            same = [self._is(name, one or other, value) for one, other in given]
-            if not (any(same) if given else _has_word(text, value)):
+            same = [self._is(name, _unescaped(one) or other, value) for one, other in given]
+            if not (any(same) if given else _has_word(text, value) or _has_word(text, _escaped(value))):
                 return None
             how.append("column" if given else "word")
         return "word" if "word" in how else "column"
@@ -130,6 +130,18 @@ def of_plan(plan: Mapping[str, Any] | None) -> dict[str, StreamText]:
             columns = {}
         found[str(one["name"]).lower()] = StreamText(source.get("format"), columns, options)
     return found
+
+
+def _unescaped(text: str) -> str:
+    """What a string of JSON means; as it stands if it was cut within an escape."""
+    try:
+        return str(json.loads(f'"{text}"', strict=False))
+    except ValueError:
+        return text
+
+
+def _escaped(value: str) -> str:
+    return json.dumps(value)[1:-1]
 
 
 def _has_word(text: str, value: str) -> bool:

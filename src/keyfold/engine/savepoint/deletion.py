@@ -105,7 +105,8 @@ def _finish(place: AppHome, name: str, audited: Callable[[dict[str, Any]], None]
     if FILE in own.list() and own.sha256(FILE) == entry["manifest"]:
         own.delete(FILE)
     reached(FaultPoint.DELETION_DONE, name=name)
-    if FILE not in own.list():
+    # Asked again: somebody else may have finished, and a new savepoint of this name may have begun.
+    if FILE not in own.list() and intents.recorded(storage, intent) == entry:
         storage.delete(f"savepoints/{name}")
     audited(entry)
     storage.delete(intent)

@@ -159,11 +159,11 @@ class ErasureStaging:
         for file in home.storage.files(directory):
             lines = home.storage.read(f"{directory}/{file.name}").decode().split("\n")[:-1]
             # Late rows are kept as JSON, whatever the stream's format is.
-            stays = [
-                line for line in lines if StreamText().match(json.loads(line)["raw"], self._in_text) is None
-            ]
+            matches = [StreamText().match(json.loads(line)["raw"], self._in_text) for line in lines]
+            stays = [line for line, match in zip(lines, matches, strict=True) if match is None]
             if len(stays) < len(lines):
                 found.replayed += len(lines) - len(stays)
+                found.by_word += matches.count("word")
                 text = "".join(f"{line}\n" for line in stays)
                 self.place.storage.put(f"{FILES}/{prefix}{directory}/{file.name}", text.encode())
 

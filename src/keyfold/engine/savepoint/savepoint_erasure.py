@@ -62,11 +62,13 @@ def key_then(key: TableKey, now: Mapping[str, str], then: Mapping[str, str]) -> 
     if not then:
         return key
     expressions = {expression: name for name, expression in then.items()}
-    found = {
-        name if name in then else expressions[now[name]]: value
-        for name, value in key.columns.items()
-        if name in then or now.get(name) in expressions
-    }
+
+    def column(name: str) -> str | None:
+        # By what it is first: columns may have swapped their names.
+        return expressions.get(now.get(name, "")) or (name if name in then else None)
+
+    named = [(column(name), value) for name, value in key.columns.items()]
+    found = {name: value for name, value in named if name is not None}
     if set(found) != set(then) and len(found) < len(key.names):
         return None
     return TableKey(tuple(found), tuple(found.values()), tuple(then))
@@ -109,9 +111,9 @@ class _Saved:
         if key.names != key.declared[: len(key.names)]:
             return False
         log = TableLog(home.table(self.work.table).log_files)
+        newest = log.newest()
         found = list(key_history.history(log, key.values))
-        last = [change for change in found if change["batch"] == log.newest()]
-        return bool(found) and found == last and all(change["op"] == "delete" for change in found)
+        return bool(found) and all(one["batch"] == newest and one["op"] == "delete" for one in found)
 
     def _manifest(self, prefix: str, found: Erased) -> Savepoint:
         savepoint, table = self.savepoint, self.work.table

@@ -22,13 +22,31 @@ def then_called(now: Mapping[str, Any] | None, table: str, then: Mapping[str, An
 
     A restore takes renames back, so that a savepoint may also have a name that the table got later. Two
     tables are one if they had the same name after the last rename that both have; of several the one with
-    which it shares most.
+    which it shares most. A table that took another's old name is younger than that rename.
     """
-    mine = ((now or {}).get("tables") or {}).get(table) or {}
-    others = (then or {}).get("tables") or {}
-    shared = {name: _shared(mine, table, entry or {}, name) for name, entry in others.items()}
-    related = [name for name, count in shared.items() if count is not None]
-    return max(related, key=lambda name: (shared[name], name == table), default=None)
+    tables = {name: entry or {} for name, entry in ((now or {}).get("tables") or {}).items()}
+    others = {name: entry or {} for name, entry in ((then or {}).get("tables") or {}).items()}
+    found, count = _closest(tables.get(table, {}), table, others)
+    taken = found is not None and any(
+        name != table and _closest(entry, name, others) == (found, count) and _had(entry, count, found)
+        for name, entry in tables.items()
+    )
+    return None if taken else found
+
+
+def _had(entry: Mapping[str, Any], count: int, name: str) -> bool:
+    """Whether a table was renamed from this name, after so many renames."""
+    return [one["from"] for one in entry.get(RENAMED, ())][count : count + 1] == [name]
+
+
+def _closest(
+    mine: Mapping[str, Any], table: str, others: Mapping[str, Mapping[str, Any]]
+) -> tuple[str | None, int]:
+    """The table of a savepoint that is this one, and how many renames they have in common."""
+    shared = {name: _shared(mine, table, entry, name) for name, entry in others.items()}
+    related = [(count, name == table, name) for name, count in shared.items() if count is not None]
+    count, _, found = max(related, default=(0, False, None))
+    return found, count
 
 
 def _shared(mine: Mapping[str, Any], table: str, other: Mapping[str, Any], name: str) -> int | None:

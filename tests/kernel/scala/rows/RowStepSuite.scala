@@ -107,10 +107,10 @@ class RowStepSuite extends munit.FunSuite {
   }
 
   test("a map that fills the task's share of memory is sent on") {
-    val step = PartialAggregation(gate(), Seq(key), fold, 100, check(), mostBytes = 400)
+    val step = PartialAggregation(gate(), Seq(key), fold, 100, check(), mostBytes = 530)
     val found = sentBy(step, Iterator.tabulate(900)(n => row(s"k${n / 30}")))
     assertEquals(found.map(_._2).sum, 900L)
-    // A key takes 72 bytes, so that six of them fill the map, the last one with its first row.
+    // A key takes 96 bytes, so that six of them fill the map, the last one with its first row.
     assert(found.length > 33 && found.length < 40, found.length)
   }
 

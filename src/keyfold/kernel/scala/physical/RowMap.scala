@@ -23,8 +23,8 @@ final class RowMap(width: Int) {
 
   def size: Int = count
 
-  /** About how many bytes the map takes: each key has two to four slots. */
-  def bytes: Long = 8L * (end + 3L * count)
+  /** About how many bytes the map takes: each key has two to four slots, and the array grows by half. */
+  def bytes: Long = 8L * (end + (end >> 1) + 3L * count)
 
   /** The value of a key, until the next call; null if the key is not there. */
   def get(key: UnsafeRow): UnsafeRow = {
@@ -66,14 +66,14 @@ final class RowMap(width: Int) {
 
   /** Where each record is, in the order in which they were added, as long as nothing else is. */
   def records: Array[Int] = {
-    val found = new Array[Int](count)
+    val starts = new Array[Int](count)
     var (i, record) = (0, 0)
     while (i < count) {
-      found(i) = record
+      starts(i) = record
       record += 1 + (keySize(record) + valueSize(record)) / 8
       i += 1
     }
-    found
+    starts
   }
 
   /** Makes a row refer to the key of a record. */
