@@ -92,13 +92,18 @@ def compared(
         effects += mapping.effects
         problems += mapping.problems
         rewrites |= bool(mapping.effects) or any(not part.startswith("reads:") for part in changed)
-        if rewrites and operators > 1:
-            problems.append("its query keeps other state too, of a join, a dedup or an enrichment")
+        if rewrites and operators != 1 + _joins(compiled):
+            problems.append("its query keeps other state too, of a dedup or an enrichment")
     problems += _for_readers(readers, changed, mapping if rewrites else None)
     if problems:
         return TableChange(name, "incompatible", tuple(problems))
     kind: Kind = "same" if not changed else "migratable" if rewrites else "compatible"
     return TableChange(name, kind, tuple(effects), mapping)
+
+
+def _joins(compiled: Compiled) -> int:
+    """How many joins of two streams feed a table: they keep whole rows, whatever the table folds of them."""
+    return sum(isinstance(node, nodes.Join) for node in tree.walk(compiled.spec.input))
 
 
 def renamed(found: TableChange, was: str, readers: Readers) -> TableChange:
