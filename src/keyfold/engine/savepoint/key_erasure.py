@@ -150,9 +150,7 @@ class KeyErasure:
         for side in SIDES:
             own = None if self._joined is None else self._joined.on_side(side, columns)
             if own is None:
-                self.unreached.append(
-                    f"operator {operator}, {side}: the join's rows without the key's columns"
-                )
+                self.unreached.append(f"operator {operator}, the rows of the {side} side of a join")
             else:
                 rows = found.without(rows, side, TableKey(tuple(own), tuple(own.values())).same)
         return found.with_index(rows)
