@@ -69,13 +69,13 @@ object SparkStateRewriter {
 
   /** Plans a batch that reads nothing after the last one. */
   private def begin(logs: StreamingQueryCheckpointMetadata, last: Long, partitions: Int): Long = {
-    def resized(m: OffsetSeqMetadata) =
-      m.copy(conf = m.conf + (SQLConf.SHUFFLE_PARTITIONS.key -> partitions.toString))
+    val sized = SQLConf.SHUFFLE_PARTITIONS.key -> partitions.toString
+    def of(m: OffsetSeqMetadata) = m.copy(conf = m.conf + sized)
     val begun = logs.offsetLog.get(last).get match {
-      case v1: OffsetSeq => logs.offsetLog.add(last + 1, v1.copy(metadataOpt =
-        v1.metadataOpt.map(m => resized(m.asInstanceOf[OffsetSeqMetadata]))))
-      case v2: OffsetMap => logs.offsetLog.add(last + 1, v2.copy(metadata =
-        v2.metadata.copy(conf = v2.metadata.conf + (SQLConf.SHUFFLE_PARTITIONS.key -> partitions.toString))))
+      case v1: OffsetSeq => logs.offsetLog.add(last + 1,
+        v1.copy(metadataOpt = v1.metadataOpt.map(m => of(m.asInstanceOf[OffsetSeqMetadata]))))
+      case v2: OffsetMap => logs.offsetLog.add(last + 1,
+        v2.copy(metadata = v2.metadata.copy(conf = v2.metadata.conf + sized)))
     }
     require(begun, s"batch ${last + 1} has begun")
     last + 1
