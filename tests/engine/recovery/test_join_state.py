@@ -151,10 +151,14 @@ def test_a_key_is_erased_from_the_rows_that_a_join_keeps(tmp_path: Path) -> None
         buy(d, 1, (1, "ada"), (2, "ada"), (3, "bob"), (4, "bob"), (9, "ada"), (9, "bob"))
         pay(d, 2, 1, 3, 9)
     before = families("people")
+    assert main(["savepoint", "create", "then", "--home", str(tmp_path)]) == 0
     with pytest.raises(BadOption, match=r"joins two streams(.|\n)*not a column of the join"):
         erase("names", "ADA")
     receipt = erase("people", "ada")
-    assert receipt["home"]["not_searched"] == ["operator 1, the rows of the right side of a join"]
+    for one in (receipt["home"], receipt["savepoints"]["then"]):
+        assert one["not_searched"] == ["operator 1, the rows of the right side of a join"]
+        # Three orders with their entries in the index, and what the table had folded.
+        assert one["state_rows"] == 2 * 3 + 1
     assert kept("people", "left") == [(3, "bob"), (4, "bob"), (9, "bob")]
     assert kept("people", "right") == [(1,), (3,), (9,)]
     # Of the id and time that two people share, one row is left, and one entry of the index.

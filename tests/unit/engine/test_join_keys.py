@@ -34,10 +34,10 @@ def sides(
     home = AppHome(place / "shop")
     home.path.mkdir(parents=True, exist_ok=True)
     home.write_plan({"declared": describe.to_dict(made.spec()), "tables": {}})
-    values = [str(i + 1) for i in range(len(columns))]
-    assert joined_key(home, "twice", values) is None
-    assert joined_key(home, "other", values) is None
-    found = joined_key(home, "paid", values)
+    key = {name: str(i + 1) for i, name in enumerate(columns)}
+    assert joined_key(home, "twice", key) is None
+    assert joined_key(home, "other", key) is None
+    found = joined_key(home, "paid", key)
     return [None if found is None else found.on_side(side, COLUMNS) for side in SIDES]
 
 

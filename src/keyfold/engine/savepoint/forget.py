@@ -47,7 +47,7 @@ def forget(
     with unfinished.held(place):
         key = key_of(place, table, values, some=confirm is not None)
         source = source_columns(place, table, key)
-        joined = joined_key(place, table, key.values)
+        joined = joined_key(place, table, key.columns)
         if place.table(table).committed() is not None:
             require_searchable(spark, state_of(place, table), joined)
         readers = table_removal.readers(place, table)

@@ -54,8 +54,8 @@ class JoinedKey:
         return f"{self.names[SIDES.index(side)]}_".lower()
 
 
-def joined_key(place: AppHome, table: str, values: Sequence[str]) -> JoinedKey | None:
-    """The key of a table, or the first columns of one, by the columns of the join that feeds it.
+def joined_key(place: AppHome, table: str, key: Mapping[str, str]) -> JoinedKey | None:
+    """Values of columns of a table's key, by the columns of the join that feeds it.
 
     None if there is no join or several, or if the key is computed from the columns after it.
     """
@@ -66,8 +66,8 @@ def joined_key(place: AppHome, table: str, values: Sequence[str]) -> JoinedKey |
     if len(joins) != 1 or len(list(_joins(steps))) != 1:
         return None
     columns = {}
-    for expression, value in zip(found["key"].values(), values, strict=False):
-        name = _before(steps[joins[0] + 1 :], _column(str(expression)))
+    for own, value in key.items():
+        name = _before(steps[joins[0] + 1 :], _column(str(found["key"].get(own, ""))))
         if name is None:
             return None
         columns[name] = value

@@ -12,7 +12,6 @@ from keyfold.engine.savepoint.checkpoint_copy import working_copy
 from keyfold.engine.savepoint.failure import failed
 from keyfold.engine.storage import audit, intents
 from keyfold.engine.storage.layout import AppHome
-from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
 from keyfold.errors import BadOption, HomeUnusable, RunError
 from keyfold.fault_points import FaultPoint, reached
 
