@@ -10,13 +10,12 @@ import pytest
 
 import keyfold as kf
 from keyfold.cli.main import main
-from keyfold.engine.savepoint import key_surgery, rescale
-from keyfold.engine.savepoint.capture import silent
+from keyfold.engine.savepoint import rescale
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption
 from keyfold.fault_points import FaultPoint, handled_by
 from keyfold.testing import Driver, drive, shared_session
-from tests.engine.recovery.test_resize import at, kinds, rows_at, shown
+from tests.engine.recovery.test_resize import kinds, rows_at, shown
 
 pytestmark = pytest.mark.jvm
 
@@ -38,11 +37,6 @@ def fill(d: Driver, first: int) -> None:
 
 def seen(d: Driver) -> dict[str, Any]:
     return {**shown(d), "once": d.rows("once"), "joined": d.rows("joined")}
-
-
-def checkpoint(place: AppHome, table: str) -> dict[str, bytes]:
-    top = place.table(table).path
-    return {str(p.relative_to(top)): p.read_bytes() for p in top.rglob("*") if p.is_file()}
 
 
 def test_every_kind_of_table_goes_on_with_another_number_of_partitions(
@@ -78,16 +72,13 @@ def test_every_kind_of_table_goes_on_with_another_number_of_partitions(
         assert main(planned) == 0
         assert "2 (now)" in capsys.readouterr().out
         assert place.table("windows").spark.partitions() == 2
-        for table, number in (("sums", 5), ("windows", 1), ("top", 3), ("matches", 3), ("once", 4)):
+        numbers = {"sums": 5, "windows": 1, "top": 3, "matches": 3, "once": 4, "joined": 3}
+        for table, number in numbers.items():
             entry = rescale.rescale(spark, place, table, number, "more cores", lambda _: None)
             assert entry["partitions"] == [2, number]
             assert entry["rows"] >= 4
             assert place.table(table).spark.partitions() == number
             assert not (place.path / "rescaling").exists()
-        before = checkpoint(place, "joined")
-        with pytest.raises(BadOption, match=r"state format 4(.|\n)*nothing was changed"):
-            rescale.rescale(spark, place, "joined", 3, None, lambda _: None)
-        assert checkpoint(place, "joined") == before
         for number, text in ((5, "has 5 partitions"), (0, "N")):
             assert main(["rescale", "kinds.sums", str(number), "--home", str(tmp_path)]) == 2
             assert text in capsys.readouterr().err
@@ -100,29 +91,6 @@ def test_every_kind_of_table_goes_on_with_another_number_of_partitions(
             assert seen(d) == seen(clean)
             d.crash()
             assert seen(d) == seen(clean)
-
-
-def test_a_join_of_format_3_goes_on_with_other_partitions_and_without_a_key(tmp_path: Path) -> None:
-    spark, place = shared_session(), AppHome(tmp_path / "pairs")
-    made = kf.App("pairs")
-    left = made.stream("left", kf.rows([]), schema="k string, x int, t timestamp", time="t")
-    right = made.stream("right", kf.rows([]), schema="k string, y int, t timestamp", time="t")
-    left.join(right, on="k", within="1 hour").by("k").table("joined", n="count(*)", total="sum(x * y)")
-    format_3 = {"spark.sql.streaming.join.stateFormatVersion": "3"}
-    with drive(made, home=tmp_path, spark=format_3) as d:
-        d.push("left", [{"k": k, "x": 1, "t": at(1)} for k in "abcdef"])
-        d.push("right", [{"k": k, "y": 2, "t": at(2)} for k in "abc"])
-    entry = rescale.rescale(spark, place, "joined", 3, None, lambda _: None)
-    # Three sums, six rows and their number on the left, three on the right.
-    assert entry["rows"] == 3 + 2 * 6 + 2 * 3
-    given = (spark, place, "joined", ["a"], None, lambda _: None, silent)
-    with key_surgery.begun(*given) as surgery:
-        key_surgery.delete(surgery)
-    # The format is that of the state, whatever the session says.
-    with drive(made, home=tmp_path) as d:
-        d.push("right", [{"k": k, "y": 3, "t": at(3)} for k in "abcdef"])
-        found = {row["k"]: (row["n"], row["total"]) for row in d.rows("joined")}
-    assert found == {"a": (1, 3), "b": (2, 5), "c": (2, 5), "d": (1, 3), "e": (1, 3), "f": (1, 3)}
 
 
 def test_a_failure_at_any_step_leaves_the_old_state_or_is_finished_by_the_next_start(tmp_path: Path) -> None:

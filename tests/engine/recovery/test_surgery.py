@@ -29,8 +29,6 @@ kf.Table(app, "sums").changes().by("n").table("sizes", keys="count(*)", total="s
 rows.by("k").tumbling("10 seconds").table("windows", n="count(*)")
 two = kf.step("a", "x = 1") >> kf.step("b", "x = 9")
 once = rows.distinct("k", "x", within="1 hour")
-other = app.stream("other", kf.rows([]), schema="k string, y int, u timestamp", time="u")
-rows.join(other, on="k", within="1 hour").by("k").table("joined", n="count(*)")
 once.by("k").pattern("matches", two, within="1 hour", returns={"y": "b.x"})
 """
 TABLES = ("sums", "sizes", "windows")
@@ -81,8 +79,6 @@ def test_a_deleted_key_is_gone_everywhere_and_starts_anew(
 
     with pytest.raises(QueryError, match="has no such key"):
         delete(place, "sums", "zz")
-    with pytest.raises(BadOption, match="joins two streams"):
-        delete(place, "joined", "a")
     with pytest.raises(BadOption, match="the key of kinds"):
         key_surgery.key_of(place, "sums", ["a", "b"])
     killed_at(FaultPoint.REWRITE_READY, "sums")

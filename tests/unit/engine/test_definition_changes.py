@@ -105,6 +105,23 @@ def test_columns_follow_what_their_aggregates_are_of() -> None:
     assert (wide.kind, wide.effects) == ("migratable", ("top_max: INT becomes BIGINT",))
 
 
+def test_a_join_before_the_table_keeps_its_rows() -> None:
+    app = kf.App("shop")
+    rows, other = (
+        app.stream(name, kf.rows([]), "k string, r string, x int, t timestamp", time="t")
+        for name in ("rows", "other")
+    )
+    joined = rows.join(other.select("k", "t"), on="k", within="1 hour").by("k", "r")
+    spec = joined.table("t", n="count(*)").spec
+    assert change({"ttl": "1 ms"}, {}, spec=spec, operators=2).kind == "migratable"
+    assert change({"ttl": "1 ms"}, {}, spec=spec, operators=3).kind == "incompatible"
+    wide = change({"ttl": "1 ms", "reads:x": "INT"}, {"reads:x": "BIGINT"}, spec=spec, operators=2)
+    assert (wide.kind, wide.effects) == (
+        "incompatible",
+        ("x: the join before the table keeps rows in which it is INT",),
+    )
+
+
 @pytest.mark.parametrize(
     ("found", "why"),
     [

@@ -92,13 +92,34 @@ def compared(
         effects += mapping.effects
         problems += mapping.problems
         rewrites |= bool(mapping.effects) or any(not part.startswith("reads:") for part in changed)
-        if rewrites and operators > 1:
-            problems.append("its query keeps other state too, of a join, a dedup or an enrichment")
+        if rewrites:
+            problems += _beside(before, meaning, operators, _joins(compiled))
     problems += _for_readers(readers, changed, mapping if rewrites else None)
     if problems:
         return TableChange(name, "incompatible", tuple(problems))
     kind: Kind = "same" if not changed else "migratable" if rewrites else "compatible"
     return TableChange(name, kind, tuple(effects), mapping)
+
+
+def _beside(before: Mapping[str, str], meaning: Mapping[str, str], operators: int, joins: int) -> list[str]:
+    """What state of the query beside the table's own stands in the way.
+
+    That of a join stays as it is: it has whole rows, whatever the table folds of them.
+    """
+    found = []
+    if operators != 1 + joins:
+        found.append("its query keeps other state too, of a dedup or an enrichment")
+    if joins:
+        for part, was in before.items():
+            if part.startswith("reads:") and meaning.get(part, was) != was:
+                name = part.removeprefix("reads:")
+                found.append(f"{name}: the join before the table keeps rows in which it is {was}")
+    return found
+
+
+def _joins(compiled: Compiled) -> int:
+    """How many joins of two streams feed a table."""
+    return sum(isinstance(node, nodes.Join) for node in tree.walk(compiled.spec.input))
 
 
 def renamed(found: TableChange, was: str, readers: Readers) -> TableChange:

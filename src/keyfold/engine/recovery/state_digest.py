@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.engine.storage.contract import Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+_EVENT_TIME: Final = "__event_time"
+"""The last field of a key of a join in format 4."""
 
 
 @dataclass(frozen=True, order=True)
@@ -46,7 +49,9 @@ def stored(
     """Everything that a store of an operator holds, in bytes: `partition_key`, `key_bytes`, `value_bytes`,
     `column_family_name`.
     """
-    return (
+    from pyspark.sql import functions as F
+
+    found = (
         spark.read.format("statestore")
         .option("path", checkpoint.uri())
         .option("batchId", batch)
@@ -55,6 +60,16 @@ def stored(
         .option("_readAllColumnFamilies", "true")
         .load()
     )
+    names = _names(found)
+    if names != [*(f"field{i}" for i in range(len(names) - 1)), _EVENT_TIME]:
+        return found
+    # Spark takes all of a join's key for what its rows are partitioned by, which is the key without the time.
+    key = F.struct(*(F.col(f"partition_key.{name}") for name in names[:-1]))
+    return found.withColumn("partition_key", key)
+
+
+def _names(found: DataFrame) -> list[str]:
+    return list(found.schema["partition_key"].dataType.names)  # type: ignore[attr-defined]
 
 
 def _families(rows: DataFrame) -> Any:

@@ -19,6 +19,8 @@ from keyfold.engine.recovery.state_digest import FamilyDigest
 from keyfold.engine.savepoint import rewriting
 from keyfold.engine.savepoint.checkpoint_copy import copied_checkpoint
 from keyfold.engine.savepoint.forgetting import FILES
+from keyfold.engine.savepoint.join_keys import JoinedKey
+from keyfold.engine.savepoint.join_rows import are_by_time
 from keyfold.engine.savepoint.key_changes import KeyChanges
 from keyfold.engine.savepoint.key_erasure import KeyErasure, TableKey
 from keyfold.engine.storage.layout import AppHome
@@ -72,6 +74,8 @@ class ErasureStaging:
     key: TableKey
     source: Mapping[str, str] | None
     """The key's values by the columns of its streams; None if the key is computed from them."""
+    joined: JoinedKey | None
+    """The key in the rows of a join of two streams that feeds the table."""
     deleted: list[str]
 
     @property
@@ -173,7 +177,8 @@ class ErasureStaging:
         target = f"{FILES}/{source}"
         files = [file.name for file in storage.files(source)]
         copy = copied_checkpoint(storage, source, target, files)
-        erasure = KeyErasure(self.spark, copy.storage.uri(), batch, self.key, upstream=True)
+        uri, joined = copy.storage.uri(), self.joined if are_by_time(copy) else None
+        erasure = KeyErasure(self.spark, uri, batch, self.key, upstream=True, joined=joined)
         if not self.key.is_whole:
             found.keys |= erasure.keys()
         before = state_digest.digest(self.spark, copy.storage, batch)

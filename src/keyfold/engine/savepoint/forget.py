@@ -9,11 +9,13 @@ from keyfold.engine.recovery import table_removal
 from keyfold.engine.savepoint import forgetting, leftovers, receipts, unfinished
 from keyfold.engine.savepoint.erasure_staging import Erased, ErasureStaging
 from keyfold.engine.savepoint.failure import failed
-from keyfold.engine.savepoint.key_erasure import key_of, require_no_join
+from keyfold.engine.savepoint.join_keys import SIDES, JoinedKey, joined_key
+from keyfold.engine.savepoint.join_rows import JoinRows, are_by_time
+from keyfold.engine.savepoint.key_erasure import key_of
 from keyfold.engine.savepoint.savepoint_erasure import SavepointErasure
 from keyfold.engine.savepoint.savepoints import Savepoints
 from keyfold.engine.savepoint.source_columns import others_with_the_key, source_columns
-from keyfold.engine.savepoint.state_reading import state_of
+from keyfold.engine.savepoint.state_reading import StateOf, state_of
 from keyfold.engine.storage import audit, intents
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption, KeyfoldError
@@ -45,11 +47,11 @@ def forget(
     with unfinished.held(place):
         key = key_of(place, table, values, some=confirm is not None)
         source = source_columns(place, table, key)
+        joined = joined_key(place, table, key.columns)
         if place.table(table).committed() is not None:
-            state = state_of(place, table)
-            require_no_join(state.table, state.parts(spark))
+            require_searchable(spark, state_of(place, table), joined)
         readers = table_removal.readers(place, table)
-        work = ErasureStaging(spark, place, table, key, source, [])
+        work = ErasureStaging(spark, place, table, key, source, joined, [])
         try:
             tell("erasing the key from state, view and logs, beside the old files")
             home = work.erase(place, "", place.views)
@@ -84,6 +86,26 @@ def forget(
         reached(FaultPoint.FORGET_RECORDED)
         forgetting.finish(place)
         return receipt
+
+
+def require_searchable(spark: SparkSession, state: StateOf, joined: JoinedKey | None) -> None:
+    """Refuses a table that joins two streams if the rows that the join keeps can't be searched."""
+    for operator in {part.operator for part in state.parts(spark) if part.kind == "join"}:
+        columns = JoinRows(spark, state.uri, state.batch, operator).columns()
+        if not are_by_time(state.checkpoint):
+            why = "its state has an older format than 4"
+        elif joined is None:
+            why = "the key is not a column of the join, or there are several joins"
+        elif all(joined.on_side(side, columns) is None for side in SIDES):
+            why = "no side of the join has a column that is the key"
+        else:
+            continue
+        raise BadOption(
+            f"{state.table} joins two streams, and the key can't be erased from the rows that the join "
+            f"keeps: {why}; nothing was changed",
+            given=state.table,
+            hint="keyfold reset TABLE, after which it starts from the first row",
+        )
 
 
 def _receipt(

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 from keyfold.engine import session
 from keyfold.engine.log.key_history import as_text
 from keyfold.engine.recovery import state_parts
-from keyfold.engine.recovery.state_parts import StatePart
 from keyfold.engine.recovery.state_rows import arrow_batches
+from keyfold.engine.savepoint.join_keys import SIDES, JoinedKey
+from keyfold.engine.savepoint.join_rows import JoinRows
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption
 
@@ -80,17 +81,6 @@ def key_of(place: AppHome, table: str, values: Sequence[str], *, some: bool = Fa
     return TableKey(names[: len(values)], tuple(values), names)
 
 
-def require_no_join(table: str, parts: Sequence[StatePart]) -> None:
-    """Refuses a table that joins two streams, whose state has rows of the key under other names."""
-    if any(part.kind == "join" for part in parts):
-        raise BadOption(
-            f"{table} joins two streams, and the key can't be erased from the rows that the join keeps; "
-            "nothing was changed",
-            given=table,
-            hint="keyfold reset TABLE, after which it starts from the first row",
-        )
-
-
 def kernel_column(found: Any) -> Column:
     """A column that the kernel has made, for PySpark."""
     from pyspark.sql.classic.column import Column as Classic
@@ -101,14 +91,22 @@ def kernel_column(found: Any) -> Column:
 class KeyErasure:
     """Removes a key from all rows of a state; `upstream`: also from operators that feed the table.
 
-    An operator that has no columns of the key's names can't be searched: `unreached` names it.
+    An operator that has no columns of the key's names can't be searched: `unreached` names it. `joined`: the
+    key in the rows of a join of two streams.
     """
 
     def __init__(
-        self, spark: SparkSession, checkpoint: str, batch: int, key: TableKey, *, upstream: bool
+        self,
+        spark: SparkSession,
+        checkpoint: str,
+        batch: int,
+        key: TableKey,
+        *,
+        upstream: bool,
+        joined: JoinedKey | None = None,
     ) -> None:
         self._spark, self._checkpoint, self._batch = spark, checkpoint, batch
-        self._key, self._upstream = key, upstream
+        self._key, self._upstream, self._joined = key, upstream, joined
         self._parts = state_parts.parts(spark, checkpoint, batch)
         self.unreached: list[str] = []
 
@@ -118,6 +116,8 @@ class KeyErasure:
 
         if operator > 0 and not self._upstream:
             return rows
+        if any(part.operator == operator and part.kind == "join" for part in self._parts):
+            return self._without_joined(rows, operator)
         schema: Any = rows.schema["partition_key"].dataType
         if set(self._key.names) <= set(schema.names):
             return rows.where(~self._key.same(F.col("partition_key"), schema))
@@ -143,6 +143,17 @@ class KeyErasure:
                 for batch in arrow_batches(mine):
                     found |= {tuple(map(as_text, row.values())) for row in batch.to_pylist()}
         return found
+
+    def _without_joined(self, rows: DataFrame, operator: int) -> DataFrame:
+        found = JoinRows(self._spark, self._checkpoint, self._batch, operator)
+        columns = found.columns()
+        for side in SIDES:
+            own = None if self._joined is None else self._joined.on_side(side, columns)
+            if own is None:
+                self.unreached.append(f"operator {operator}, the rows of the {side} side of a join")
+            else:
+                rows = found.without(rows, side, TableKey(tuple(own), tuple(own.values())).same)
+        return found.with_index(rows)
 
     def _without(self, rows: DataFrame, variable: str, operator: int) -> DataFrame:
         """The rows without those of a map's entries that are of the key, or that hold it among others."""

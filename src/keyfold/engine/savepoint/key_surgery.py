@@ -11,7 +11,6 @@ from keyfold.engine.recovery.state_parts import StatePart
 from keyfold.engine.savepoint import leftovers, rewriting, unfinished
 from keyfold.engine.savepoint.capture import Progress, captured, name_before
 from keyfold.engine.savepoint.failure import failed
-from keyfold.engine.savepoint.join_state import require_rewritable
 from keyfold.engine.savepoint.key_changes import KeyChanges, Row
 from keyfold.engine.savepoint.key_erasure import KeyErasure, TableKey, key_of
 from keyfold.engine.savepoint.key_values import KeyValues
@@ -48,7 +47,6 @@ class Surgery:
     def require_key(self) -> None:
         """Refuses a key that no part of the table's own state has."""
         state = state_of(self.place, self.table)
-        require_rewritable(self.spark, state.table, state.checkpoint, state.batch)
         parts = state.parts(self.spark)
         if not any(self._has_key(state, part) for part in parts if part.operator == 0):
             raise QueryError(

@@ -22,10 +22,14 @@ if TYPE_CHECKING:
 _FAILED_KEY: Final = "KEYFOLD_MIGRATION "
 
 
+OWN: Final = "state/0/"
+"""Where a checkpoint has the table's own state; that of a join which feeds it stays as it is."""
+
+
 def copy_checkpoint(source: TableHome, target: TableHome, *, state: bool) -> None:
-    """Gives the files of a checkpoint second names; without `state`, which is to be written anew."""
+    """Gives the files of a checkpoint second names; without the own `state`, which is to be written anew."""
     files = [file.name for file in source.storage.files("checkpoint")]
-    wanted = [name for name in files if state or not name.startswith("state/")]
+    wanted = [name for name in files if state or not name.startswith(OWN)]
     old, new = (f"{home.path.parent.name}/{home.path.name}/checkpoint/" for home in (source, target))
     copy_files(source.app.storage, wanted, old, new)
     target.spark.relocate()
@@ -40,7 +44,7 @@ def write_state(
     target: TableHome,
     batch: int,
 ) -> int:
-    """Writes the new state of a batch into a checkpoint that has all but the state; returns its keys."""
+    """Writes the new state of a batch into a checkpoint that has all but that; returns its keys."""
     from pyspark import StorageLevel
     from pyspark.sql import DataFrame
 
@@ -56,7 +60,7 @@ def write_state(
     finally:
         rows.unpersist()
     target.spark.commit_state(batch, ids)
-    if state_digest.digest(spark, target.spark.storage, batch) != wanted:
+    if state_digest.of_rows(state_digest.stored(spark, target.spark.storage, 0, batch), 0) != wanted:
         raise HomeUnusable(
             f"the new state of {compiled.name} is not what was written; nothing was changed",
             given=target.shown,

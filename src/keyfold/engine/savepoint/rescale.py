@@ -10,10 +10,8 @@ from keyfold.engine.recovery.state_digest import FamilyDigest
 from keyfold.engine.savepoint import leftovers, rescaling, rewriting, unfinished
 from keyfold.engine.savepoint.checkpoint_copy import working_copy
 from keyfold.engine.savepoint.failure import failed
-from keyfold.engine.savepoint.join_state import require_rewritable
 from keyfold.engine.storage import audit, intents
 from keyfold.engine.storage.layout import AppHome
-from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
 from keyfold.errors import BadOption, HomeUnusable, RunError
 from keyfold.fault_points import FaultPoint, reached
 
@@ -31,16 +29,15 @@ def rescale(
     with unfinished.held(place):
         before, batch = require_possible(place, table, partitions)
         name = f"{place.path.name}.{table}"
-        require_rewritable(spark, name, place.table(table).spark, batch)
         tell("copying the checkpoint")
         copy = working_copy(place, table, rescaling.work(table))
         try:
             tell("reading the state")
             old = state_digest.digest(spark, copy.storage, batch)
             tell(f"writing {partitions} partitions")
-            _resize(spark, copy, partitions)
+            written = rewriting.resize(spark, copy, batch, partitions)
             tell("comparing every key")
-            new = state_digest.digest(spark, copy.storage, batch + 1)
+            new = state_digest.digest(spark, copy.storage, written)
             _compare(place, table, old, new)
         except BaseException as error:
             leftovers.discard(place, rescaling.WORK)
@@ -77,12 +74,6 @@ def require_state(place: AppHome, table: str) -> tuple[int, int]:
             hint="declare partitions=N, which its first start takes",
         )
     return now, committed
-
-
-def _resize(spark: SparkSession, copy: SparkCheckpoint, partitions: int) -> None:
-    manager: Any = spark._streamingCheckpointManager
-    # Spark takes a path of a local disk without its scheme.
-    manager.repartition(copy.storage.uri().removeprefix("file://"), partitions)
 
 
 def _compare(place: AppHome, table: str, old: list[FamilyDigest], new: list[FamilyDigest]) -> None:

@@ -73,16 +73,40 @@ def rewritten(spark: SparkSession, place: AppHome, table: str, transform: Transf
 
 def rewrite(spark: SparkSession, checkpoint: SparkCheckpoint, batch: int, transform: Transform) -> int:
     """Adds a batch with another state to a checkpoint; returns its number."""
-    kernel, storage, partitions = session.kernel(spark), checkpoint.storage, checkpoint.partitions()
-    # Spark takes a path of a local disk without its scheme, and names state files by it.
-    path = storage.uri().removeprefix("file://")
-    stores = json.loads(kernel.stateStores(spark._jsparkSession, path, batch))
+    storage, partitions = checkpoint.storage, checkpoint.partitions()
+    assert partitions is not None
+    stores = _stores(spark, checkpoint, batch)
     frames = [transform(operator, stored(spark, storage, operator, batch, name)) for operator, name in stores]
-    rows = [frame._jdf for frame in frames]
-    written = int(kernel.rewriteState(spark._jsparkSession, path, rows, partitions))
+    written = _write(spark, checkpoint, frames, partitions)
     for (operator, name), frame in zip(stores, frames, strict=True):
         _verify(storage.uri(), operator, frame, stored(spark, storage, operator, written, name))
     return written
+
+
+def resize(spark: SparkSession, checkpoint: SparkCheckpoint, batch: int, partitions: int) -> int:
+    """Adds a batch with the same state in another number of partitions; returns its number."""
+    stores = _stores(spark, checkpoint, batch)
+    frames = [stored(spark, checkpoint.storage, operator, batch, name) for operator, name in stores]
+    return _write(spark, checkpoint, frames, partitions)
+
+
+def _stores(spark: SparkSession, checkpoint: SparkCheckpoint, batch: int) -> list[tuple[int, str]]:
+    """The operators, and the names of their stores."""
+    found = session.kernel(spark).stateStores(spark._jsparkSession, _path(checkpoint), batch)
+    return [(operator, name) for operator, name in json.loads(found)]
+
+
+def _write(
+    spark: SparkSession, checkpoint: SparkCheckpoint, frames: Sequence[DataFrame], partitions: int
+) -> int:
+    rows = [frame._jdf for frame in frames]
+    kernel = session.kernel(spark)
+    return int(kernel.rewriteState(spark._jsparkSession, _path(checkpoint), rows, partitions))
+
+
+def _path(checkpoint: SparkCheckpoint) -> str:
+    """Spark takes a path of a local disk without its scheme, and names state files by it."""
+    return checkpoint.storage.uri().removeprefix("file://")
 
 
 def _verify(uri: str, operator: int, wanted: DataFrame, found: DataFrame) -> None:

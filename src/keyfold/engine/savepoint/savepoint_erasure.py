@@ -13,6 +13,7 @@ from keyfold.engine.log import key_history
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.savepoint.erasure_staging import Erased, ErasureStaging
 from keyfold.engine.savepoint.forgetting import FILES, erase_from_view
+from keyfold.engine.savepoint.join_keys import joined_key
 from keyfold.engine.savepoint.key_erasure import TableKey, declared_key
 from keyfold.engine.savepoint.manifest import FILE, SavedFile, Savepoint
 from keyfold.engine.savepoint.savepoints import FILES as SAVED
@@ -47,7 +48,8 @@ class SavepointErasure:
                 why = f"{table}, whose key was {', '.join(declared)}: these values say nothing about that"
                 return Erased(not_searched=[why], table=other)
             source = source_columns(home, table, key) if declared else self.work.source
-            mine = replace(self.work, table=table, key=key, source=source)
+            joined = joined_key(home, table, key.columns) if declared else self.work.joined
+            mine = replace(self.work, table=table, key=key, source=source, joined=joined)
             found = _Saved(mine, savepoint).erase(home, views)
             found.table = other
             return found

@@ -121,7 +121,7 @@ class CopiedHome:
 
 
 def _as_of(name: str, batch: int, *, state: bool) -> bool:
-    """Whether a file belongs to a checkpoint as of a batch, with or without its state."""
+    """Whether a file belongs to a checkpoint as of a batch, with or without the table's own state."""
     directory, _, rest = name.removeprefix("checkpoint/").partition("/")
     if directory in ("offsets", "commits"):
         return rest.isdecimal() and int(rest) <= batch
@@ -129,7 +129,7 @@ def _as_of(name: str, batch: int, *, state: bool) -> bool:
         return directory != "metadata"
     version = name.rpartition("/")[2].partition("_")[0]
     in_time = not (version.isdecimal() and "_metadata" not in name) or int(version) <= batch + 1
-    return state and in_time
+    return in_time and (state or not name.startswith(f"checkpoint/{migrated_state.OWN}"))
 
 
 def _copy(source: Storage, target: Storage, names: list[str]) -> None:

@@ -167,11 +167,11 @@ class SparkCheckpoint:
         return self.sources.missing({} if begun is None else self.log_offsets(begun, numbers))
 
     def commit_state(self, batch: int, ids: Sequence[str | None]) -> None:
-        """Makes the commit of a batch refer to another state of the only operator, by its partitions' ids."""
+        """Makes the commit of a batch refer to another state of operator 0, by its partitions' ids."""
         file = self.commit_file(batch)
         version, _, text = file.read_text().partition("\n")
         commit = json.loads(text)
-        commit["stateUniqueIds"] = {"0": [[one] for one in ids]}
+        commit["stateUniqueIds"] = {**(commit.get("stateUniqueIds") or {}), "0": [[one] for one in ids]}
         # The checksum would not match; without one Spark compares nothing.
         self.storage.delete(f"commits/.{batch}.crc")
         self.storage.put(file.path, f"{version}\n{json.dumps(commit, separators=(',', ':'))}".encode())

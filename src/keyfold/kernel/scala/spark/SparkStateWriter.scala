@@ -4,18 +4,14 @@ import java.util.UUID
 
 import org.apache.hadoop.fs.Path
 
-import org.apache.spark.TaskContext
 import org.apache.spark.sql.DataFrame
-import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, OffsetSeqMetadata}
-import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryCheckpointMetadata
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.execution.streaming.state._
-import org.apache.spark.util.SerializableConfiguration
 
 /**
- * Writes a whole state, as of one batch, into a checkpoint without one: the state stores of the query's only
- * operator, their schema, and what Spark records of the operator.
+ * Writes the whole state of a table, as of one batch, into a checkpoint without it: the state stores of the
+ * query's operator 0, their schema, and what Spark records of the operator.
  */
 class SparkStateWriter(spark: SparkSession, checkpoint: String, batch: Long, families: StoredFamilies) {
   private val hadoop = spark.sessionState.newHadoopConf()
@@ -32,7 +28,10 @@ class SparkStateWriter(spark: SparkSession, checkpoint: String, batch: Long, fam
     val info = OperatorInfoV1(0, "transformWithStateExec")
     val metadata = OperatorStateMetadataV2(info, stores, families.properties.json)
     OperatorStateMetadataWriter.createWriter(operator, hadoop, metadata.version, Some(batch)).write(metadata)
-    writePartitions(rows, schema, partitions)
+    val written = families.schemas.map { f =>
+      StoreFamily(f, manyValues = false, SparkStateFamilies.isInternal(f.colFamilyName))
+    }
+    new SparkStoreWriter(spark, checkpoint, batch).write(0, name, written, Some(Seq(schema)), rows)
   }
 
   private def writeSchema(path: Path): Unit = {
@@ -43,31 +42,5 @@ class SparkStateWriter(spark: SparkSession, checkpoint: String, batch: Long, fam
       SchemaHelper.SchemaWriter.createSchemaWriter(3).write(families.schemas.sortBy(_.colFamilyName), out)
       out.close()
     } catch { case e: Throwable => out.cancel(); throw e }
-  }
-
-  private def writePartitions(rows: DataFrame, schema: Path, partitions: Int): Array[String] = {
-    val written =
-      families.schemas.map(f => f.colFamilyName -> StatePartitionWriterColumnFamilyInfo(f)).toMap
-    val provider: Option[StateSchemaProvider] = Some(new InMemoryStateSchemaProvider(
-      StateSchemaMetadata.createStateSchemaMetadata(root.toString, hadoop, List(schema.toString))))
-    val conf = storeConf
-    val shared = SerializableConfiguration.broadcast(spark.sparkContext, hadoop)
-    val (target, at, store) = (checkpoint, batch, StateStoreId.DEFAULT_STORE_NAME)
-    val ids = new Array[String](partitions)
-    def task(context: TaskContext, found: Iterator[InternalRow]): String = {
-      val writer = new StatePartitionAllColumnFamiliesWriter(
-        conf, shared.value.value, context.partitionId(), target, 0L, store, at, written, provider)
-      writer.write(found).stateStoreCkptId.orNull
-    }
-    SparkDatasets.runJob[String](rows, task, (i, id) => ids(i) = id)
-    ids
-  }
-
-  /** The settings that the query's first batch has fixed. */
-  private def storeConf: StateStoreConf = {
-    val offsets = new StreamingQueryCheckpointMetadata(spark, checkpoint).offsetLog.get(batch).get
-    val conf = spark.sessionState.conf.clone()
-    OffsetSeqMetadata.setSessionConf(offsets.metadataOpt.get, conf)
-    StateStoreConf(conf)
   }
 }
