@@ -42,7 +42,7 @@ def forget(
     """Erases a key from state, view, log, side outputs, recorded streams and savepoints; returns the receipt.
 
     The app must be stopped. Tables that read this one are told, and correct themselves at the next start.
-    With `confirm`, the values may be those of the first columns, for all keys that begin so.
+    With `confirm`, the values may be those of the first columns, for all keys that start with them.
     """
     with unfinished.held(place):
         key = key_of(place, table, values, some=confirm is not None)

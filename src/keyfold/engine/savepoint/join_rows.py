@@ -58,12 +58,13 @@ class JoinRows:
         """The state with an entry of the index for each row that is there, as the join writes them."""
         from pyspark.sql import functions as F
 
-        family, same = F.col("column_family_name"), ["column_family_name", "key_bytes"]
+        family = F.col("column_family_name")
         named = F.replace(family, F.lit(_ROWS), F.lit(_INDEX)).alias("column_family_name")
         each = rows.where(family.endswith(_ROWS)).select("partition_key", "key_bytes", named)
         # All entries are equal; a side from which nothing is ever removed by time has none.
-        index = rows.where(family.endswith(_INDEX)).select(*same, "value_bytes").distinct()
-        return rows.where(~family.endswith(_INDEX)).unionByName(each.join(index, same))
+        index = rows.where(family.endswith(_INDEX)).select("column_family_name", "value_bytes").distinct()
+        entries = each.join(F.broadcast(index), "column_family_name")
+        return rows.where(~family.endswith(_INDEX)).unionByName(entries)
 
     def _value(self, side: str) -> Any:
         source = self.spark.read.format("statestore").option("path", self.checkpoint)

@@ -49,8 +49,9 @@ class TableKey:
 
         found = F.lit(True)
         for name, value in zip(self.names, self.values, strict=True):
-            found = found & row[name].eqNullSafe(F.lit(value).try_cast(schema[name].dataType))
-        return found
+            found = found & (row[name] == F.lit(value).try_cast(schema[name].dataType))
+        # A value that the column does not have, and a null of the row, are the same as nothing.
+        return F.coalesce(found, F.lit(False))
 
 
 def declared_key(place: AppHome, table: str) -> dict[str, str]:
@@ -72,7 +73,7 @@ def key_of(place: AppHome, table: str, values: Sequence[str], *, some: bool = Fa
             hint="start the app once with this version of keyfold",
         )
     if not values or len(values) > len(names) or (len(values) < len(names) and not some):
-        more = ", or for the first ones, for all keys that begin so" if some and len(names) > 1 else ""
+        more = ", or for the first ones, to erase all keys that start so" if some and len(names) > 1 else ""
         raise BadOption(
             f"the key of {place.path.name}.{table} is {', '.join(names)}",
             given=", ".join(values) or "nothing",
