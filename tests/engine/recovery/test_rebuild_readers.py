@@ -106,7 +106,7 @@ def test_a_table_is_rebuilt_with_those_that_read_it_and_a_kill_leaves_all_old_or
     assert "totals --with-readers" in str(refused.value.hint)
     with pytest.raises(BadOption, match="reads the table totals, whose earlier changes are gone"):
         rebuilt(app(live), home, "regions")
-    with pytest.raises(BadOption, match="joined, which the app no longer declares, has read its changes"):
+    with pytest.raises(BadOption, match="joined has read its changes, and the app no longer declares it"):
         rebuilt(app(live, "regions"), home, "totals")
     assert files(home) == old
 

@@ -104,8 +104,11 @@ class _Group:
         return stream in self.known[table.spec.name].get("shared", ())
 
     def _origin(self, stream: Source) -> Origin:
-        reading = [t for t in self.tables if stream in tree.queried_sources(self.spec, t.spec)]
-        reads_log = all(self._reads_log(stream.name, table) for table in reading)
+        reads_log = all(
+            self._reads_log(stream.name, table)
+            for table in self.tables
+            if stream.name in {one.name for one in tree.queried_sources(self.spec, table.spec)}
+        )
         has_log = reads_log and (stream.history_ms is not None or totals(self._log(stream.name)).upto < 0)
         if self.asked == "recorded" and not has_log:
             raise BadOption(
@@ -160,13 +163,13 @@ def _refuse_alone(
     if gone:
         _cant(
             table,
-            f"{', '.join(gone)}, which the app no longer declares, has read its changes",
+            f"{_all_have(gone)} read its changes, and the app no longer declares {_them(gone)}",
             "; ".join(f"keyfold drop {spec.name}.{one}" for one in gone) + "; or declare what was there",
         )
     if others:
         _cant(
             table,
-            f"{', '.join(others)} have read its changes, and would not learn of other ones",
+            f"{_all_have(others)} read its changes, and would not learn of other ones",
             f"keyfold rebuild APP.py {name} --with-readers, which rebuilds all of them",
         )
     if missing:
@@ -192,6 +195,14 @@ def _refuse(table: Compiled, old: Mapping[str, Any]) -> None:
     for stream in tree.sources(table.spec.input):
         if formats.never_ends(stream.connector.format):
             _cant(table, f"stream {stream.name} never ends", "keyfold reset starts it from the first row")
+
+
+def _all_have(names: Sequence[str]) -> str:
+    return f"{', '.join(names)} {'has' if len(names) == 1 else 'have'}"
+
+
+def _them(names: Sequence[str]) -> str:
+    return "it" if len(names) == 1 else "them"
 
 
 def _cant(table: Compiled, why: str, hint: str) -> None:
