@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 
 import keyfold as kf
-from keyfold.fault_points import FaultPoint
 from keyfold.testing import drive, shared_session
-from tests.engine.recovery.test_migrate import Killed, killing
 from tests.process.test_process import Timer, Total
 
 pytestmark = pytest.mark.jvm
@@ -57,8 +55,6 @@ def test_a_processor_begins_with_files_and_goes_on_with_its_stream(tmp_path: Pat
     # Another table reads it: the processor's rows are kept, so that they can be retracted.
     table.changes().by(all="1").table("whole", keys="count(*)", total="sum(total)")
     stream.by("k").process("times", Timer, output="k string, t long", initial=history)
-    with killing(FaultPoint.MIGRATION_RECORDED), pytest.raises(Killed), drive(app, home=tmp_path / "home"):
-        pass
     with drive(app, home=tmp_path / "home") as d:
         assert totals(d) == recount(OLD)
         assert d.rows("whole") == [{"all": 1, "keys": 3, "total": sum(row["n"] for row in OLD)}]

@@ -37,17 +37,21 @@ def rows(first: int, count: int, factor: int = 1) -> list[Row]:
 
 
 def app(live: Path, *tables: str) -> kf.App:
-    """Three tables that read each other, and one that reads the stream and the first of them."""
-    made = kf.App("shop")
+    """Three tables that read each other, and one that reads the stream and the first of them.
+
+    A partition each: every file that a switch copies is a step at which it may be killed.
+    """
+    made, one = kf.App("shop"), {"partitions": 1}
     schema = "customer string, region string, amount int"
     orders = made.stream("orders", kf.files(live), schema, shared=False)
-    totals = orders.by("customer", "region").table("totals", n="count(*)", total="sum(amount)")
+    totals = orders.by("customer", "region").table("totals", n="count(*)", total="sum(amount)", **one)
     if not tables or "regions" in tables:
-        regions = totals.changes().by("region").table("regions", customers="count(*)", total="sum(total)")
-        regions.changes().by(all="1").table("whole", regions="count(*)", total="sum(total)")
+        by_region = totals.changes().by("region")
+        regions = by_region.table("regions", customers="count(*)", total="sum(total)", **one)
+        regions.changes().by(all="1").table("whole", regions="count(*)", total="sum(total)", **one)
     if not tables or "joined" in tables:
         joined = orders.enrich(totals, on=["customer", "region"])
-        joined.by("region").table("joined", orders="count(*)", least="min(n)")
+        joined.by("region").table("joined", orders="count(*)", least="min(n)", **one)
     return made
 
 
