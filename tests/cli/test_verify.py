@@ -136,6 +136,7 @@ def test_a_view_that_was_altered_is_found_key_by_key_and_repaired(
         view.execute("UPDATE sums SET n = 7 WHERE k = 'a'")
     assert cli("rebuild", "shop.py").code == 2
     assert cli("rebuild", "shop.py", "sums", "--view", "--partial").code == 2
+    assert cli("rebuild", "shop.py", "sums", "--view", "--with-readers").code == 2
     again = cli("rebuild", "shop.py", "sums", "minutes", "--view", "--json")
     assert again.code == 0, again.err
     assert (again.json["what"], again.json["keys"]) == ("rebuild", {"sums": 3, "minutes": 9})

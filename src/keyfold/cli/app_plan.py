@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from keyfold.engine.compile.compiled import Compiled
     from keyfold.engine.compile.stream import CompiledStream
     from keyfold.engine.recovery.definition_changes import TableChange
+    from keyfold.engine.savepoint.migrate import Migrated, Tell
     from keyfold.engine.storage.layout import AppHome
     from keyfold.plan.nodes import AppSpec
 
@@ -32,18 +33,23 @@ class AppPlan:
     changes: list[TableChange]
     feeds: Path
 
-    def rebuild(self, compiled: Compiled, change: TableChange) -> dict[str, Any]:
-        """Rebuilds a table from recorded rows, beside the old one."""
-        from keyfold.engine.rebuild import rebuild
+    def rebuild(self, tables: Sequence[Migrated], tell: Tell) -> list[dict[str, Any]]:
+        """Rebuilds tables from rows of their streams, beside the old ones."""
+        from keyfold.engine.rebuild.run import rebuild
 
-        return rebuild(self.spark, self.spec, self.place, compiled, change, self.feeds)
+        return rebuild(self.spark, self.spec, self.place, tables, self.feeds, tell)
 
 
 @contextmanager
-def planned(loaded: Loaded, home: str | None) -> Iterator[AppPlan]:
-    """An app compiled by Spark and compared with its home, which is not written."""
+def planned(loaded: Loaded, home: str | None, *, stopped: bool = False) -> Iterator[AppPlan]:
+    """An app compiled by Spark and compared with its home, which is not written.
+
+    `stopped`: the app must not run, which is found out before Spark takes its time to start.
+    """
+    from keyfold.cli import output
     from keyfold.cli.app_loader import for_workers
     from keyfold.cli.home_reader import home_of
+    from keyfold.cli.savepoint_dialog import refuse_running
     from keyfold.engine import session
     from keyfold.engine.jvm import process
     from keyfold.engine.recovery import remote_home
@@ -61,15 +67,22 @@ def planned(loaded: Loaded, home: str | None) -> Iterator[AppPlan]:
         process.ending_java(),
         process.reporting_java_end(spec.name),
     ):
+        place = AppHome(settings.local_directory / spec.name)
         if isinstance(settings.home, Path):
             place = AppHome(settings.home.resolve() / spec.name)
             place.read_plan()  # for its error, before Spark is started
+        if stopped:
+            # Of a home elsewhere, the local files say whether the app runs on this host.
+            refuse_running(place, "stop it first")
+        local = isinstance(settings.home, Path)
+        output.say("starting Spark" if local else f"opening {settings.home} through Spark")
         # Spark logs to the home of its settings, which must not be the one that is compared.
         spark = session.own_session(settings.model_copy(update={"home": Path(directory), "local": None}))
         if not isinstance(settings.home, Path):
             with remote_home.explained(settings.home):
                 storage = SparkStorage(session.kernel(spark), spark, f"{settings.home}/{spec.name}")
                 place = AppHome(settings.local_directory / spec.name, storage)
+        output.say(f"comparing {spec.name} with {place.shown}")
         yield compiled_plan(spark, spec, place, Path(directory) / "feeds")
 
 

@@ -1,4 +1,4 @@
-"""Runs a table alone, in a home of its own below its app's, and prepares it to take the place of another.
+"""Runs tables alone, in a home of their own below their app's, and prepares them to take others' places.
 
 The switch is that of a migration (`savepoint/migrating.py`): recorded first, and finished by whoever comes
 next.
@@ -18,7 +18,8 @@ import pyarrow as pa
 from keyfold.engine.handle import Handle
 from keyfold.engine.savepoint import migrating
 from keyfold.engine.storage.layout import AppHome
-from keyfold.plan.nodes import AppSpec, Source, TableSpec
+from keyfold.plan import tree
+from keyfold.plan.nodes import AppSpec, Changes, Source, TableSpec
 from keyfold.views.changes import as_changes
 from keyfold.views.contract import ViewStore
 from keyfold.views.stores import open_store
@@ -31,30 +32,32 @@ Start = Callable[..., Handle]
 
 
 def home_of(place: AppHome, table: str) -> AppHome:
-    """Where a table is run."""
-    return AppHome(place.path / migrating.WORK / f"{table}-rebuilt" / place.path.name)
+    """Where a table is run: its files are where those of the app are, its view is on the local disk."""
+    below = f"{migrating.WORK}/{table}-rebuilt/{place.path.name}"
+    return AppHome(place.path / below, None if place.remote is None else place.remote.below(below))
 
 
 def run(
     start: Start,
     spark: SparkSession,
-    place: AppHome,
+    home: AppHome,
     spec: AppSpec,
-    table: TableSpec,
+    tables: Sequence[TableSpec],
     streams: Sequence[Source],
     *,
     feeds: Mapping[str, Path] | None = None,
 ) -> None:
-    """Runs a table until it has read all that its streams have; of a stream with a log, what is recorded.
+    """Runs tables until they have read all that their streams have; of a stream with a log, what is recorded.
 
-    Its sinks go on when it is in place. All changes stay in the log.
+    Their sinks go on when they are in place. All changes stay in the log. `spec`: the whole app.
     """
-    alone = replace(table, sinks=(), history_topic=None, latency=None)
+    alone = tuple(replace(table, sinks=(), history_topic=None, latency=None) for table in tables)
+    address = home.path.parent if home.remote is None else home.remote.uri().rpartition("/")[0]
     handle = start(
-        replace(spec, tables=(alone,), streams=tuple(streams)),
+        replace(spec, tables=alone, streams=tuple(streams), read_outside=_read_by_others(spec, tables)),
         spark=spark,
-        home=home_of(place, table.name).path.parent,
-        settings={"views": "sqlite", "local": None},
+        home=address,
+        settings={"views": "sqlite", "local": home.path.parent},
         feeds=feeds or {},
         changelog=True,
         recorded=True,
@@ -63,12 +66,19 @@ def run(
         handle.drain()
 
 
-def prepared(place: AppHome, table: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+def _read_by_others(spec: AppSpec, tables: Sequence[TableSpec]) -> frozenset[str]:
+    """The tables whose changelog other tables of the app read, and which must be prepared for that."""
+    names = {table.name for table in tables}
+    others = [table for table in spec.tables if table.name not in names]
+    read = {node.table for one in others for node in tree.reads(one.input) if isinstance(node, Changes)}
+    return frozenset(names & (read | spec.read_outside))
+
+
+def prepared(place: AppHome, beside: AppHome, table: str, entry: Mapping[str, Any]) -> dict[str, Any]:
     """What the switch has to know of a table that has run; its view becomes a file of rows.
 
     `entry`: what app.json is to have of the table beside what its run has recorded.
     """
-    beside = home_of(place, table)
     with closing(open_store(beside.views, read_only=True)) as store:
         view, keys = written_view(place, store, table, table), store.count(table)
     recorded = (beside.read_plan() or {})["tables"][table]

@@ -317,3 +317,5 @@ class AppSpec:
     help: str = ""
     streams: tuple[Source, ...] = ()
     tables: tuple[TableSpec, ...] = ()
+    read_outside: frozenset[str] = frozenset()
+    """If these are some tables of an app: those of them whose changelog its other tables read."""

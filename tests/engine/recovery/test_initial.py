@@ -274,7 +274,11 @@ def test_files_that_do_not_fit_are_refused_and_nothing_is_left(tmp_path: Path) -
     assert AppHome(tmp_path / "home" / "shop").table("totals").begun() is None
 
 
-def test_a_directory_that_is_read_without_event_time_follows_its_history(tmp_path: Path) -> None:
+def test_a_directory_that_is_read_without_event_time_follows_its_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The table that runs alone on the history has its view elsewhere than the app has its own.
+    monkeypatch.setenv("KEYFOLD_LOCAL", str(tmp_path / "local"))
     live = written(tmp_path / "live", NEW)
     made = kf.App("shop")
     orders = made.stream("orders", kf.files(live), SCHEMA)
@@ -287,6 +291,7 @@ def test_a_directory_that_is_read_without_event_time_follows_its_history(tmp_pat
         found = {row["customer"]: (row["n"], row["total"]) for row in handle.table("totals").rows()}
     assert found == recount(OLD + NEW + rows(60, 9))
     assert entry(tmp_path / "home")["until"] is None
+    assert (tmp_path / "local" / "shop" / "views.db").exists()
 
 
 def moved(name: str, live: Path, table: str, initial: Any = None, path: str = "n", **stream: Any) -> kf.App:

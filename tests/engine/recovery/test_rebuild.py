@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import keyfold as kf
-from keyfold.engine.rebuild import plan_rebuild
+from keyfold.engine.rebuild.plan import plan_rebuild
 from keyfold.engine.savepoint import unfinished
 from keyfold.engine.savepoint.migrate import Migrated, migrate
 from keyfold.engine.storage import audit
@@ -106,8 +106,7 @@ def rebuilt(new: kf.App, home: Path, feeds: Path, *tables: str, **options: Any) 
     plan = planned(new, home, feeds)
     compiled = {one.spec.name: one for one in plan.tables}
     options = {"origin": None, "partial": False, **options}
-    changes = [plan_rebuild(plan.spec, plan.stored, compiled[t], plan.place, **options) for t in tables]
-    pairs = [Migrated(compiled[change.table], change) for change in changes]
+    pairs = plan_rebuild(plan.spec, plan.stored, [compiled[t] for t in tables], plan.place, **options)
     return migrate(plan.spark, plan.place, pairs, "why not", lambda _: None, plan.rebuild, "rebuild")
 
 

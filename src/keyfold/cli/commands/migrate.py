@@ -39,7 +39,7 @@ def command(
     from keyfold.cli.app_plan import a_line_each, planned
     from keyfold.engine.savepoint.migrate import migrate
 
-    with output.only_results(), planned(load(app), home) as found:
+    with output.only_results(), planned(load(app), home, stopped=True) as found:
         tables = _chosen(found, table or [])
         entry = migrate(found.spark, found.place, tables, why, output.say, found.rebuild) if tables else None
     if json:

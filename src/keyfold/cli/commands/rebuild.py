@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from keyfold.cli.app_loader import Loaded
     from keyfold.engine.compile.compiled import Compiled
-    from keyfold.engine.rebuild import Origin
+    from keyfold.engine.rebuild.plan import Origin
     from keyfold.engine.storage.layout import AppHome
     from keyfold.plan.nodes import AppSpec
 
@@ -49,6 +49,12 @@ def command(
         bool,
         typer.Option("--partial", help="Rebuild even if past rows are gone; what they gave is lost."),
     ] = False,
+    with_readers: Annotated[
+        bool,
+        typer.Option(
+            "--with-readers", help="Also rebuild the tables that read them, directly or through others."
+        ),
+    ] = False,
     why: Why = None,
     home: Home = None,
     json: Json = False,
@@ -56,8 +62,9 @@ def command(
     """Rebuild tables from the rows of their streams.
 
     The app must be stopped; tables can be read all the time. The new table takes the place of the old one
-    when it has read all rows, after a savepoint. If it fails or is killed before, nothing is changed. With
-    --view state stays as it is, and only the views are made again.
+    when it has read all rows, after a savepoint. If it fails or is killed before, nothing is changed. Tables
+    that read it contain its rows, and must be rebuilt with it. With --view state stays as it is, and only the
+    views are made again.
 
     Example: keyfold rebuild shop.py totals --why "two days were read with a wrong rate"
     """
@@ -67,16 +74,17 @@ def command(
 
     if not view and not tables:
         raise BadOption("rebuild needs the names of tables", given=app, hint="keyfold rebuild APP.py TABLE")
-    if view and (origin is not None or partial):
+    if view and (origin is not None or partial or with_readers):
         raise BadOption(
-            "--view reads logs and state, and no rows of streams", hint="leave --from and --partial out"
+            "--view reads logs and state, and no rows of streams",
+            hint="leave --from, --partial and --with-readers out",
         )
     with output.only_results():
         loaded = load(app)
         if view:
             entry = _views(loaded, tables or [], why, home)
         else:
-            entry = _tables(loaded, tables or [], origin, partial, why, home)
+            entry = _tables(loaded, tables or [], with_readers, origin, partial, why, home)
     if json:
         output.json_document({"app": loaded.app.name, **entry})
         return
@@ -87,26 +95,31 @@ def command(
 
 
 def _tables(
-    loaded: Loaded, wanted: list[str], origin: From | None, partial: bool, why: str | None, home: str | None
+    loaded: Loaded,
+    wanted: list[str],
+    with_readers: bool,
+    origin: From | None,
+    partial: bool,
+    why: str | None,
+    home: str | None,
 ) -> dict[str, Any]:
     from keyfold.cli import output
     from keyfold.cli.app_plan import planned
-    from keyfold.engine.rebuild import plan_rebuild
+    from keyfold.engine.rebuild import groups
+    from keyfold.engine.rebuild.plan import plan_rebuild
     from keyfold.engine.savepoint.capture import chosen
-    from keyfold.engine.savepoint.migrate import Migrated, migrate
+    from keyfold.engine.savepoint.migrate import migrate
 
-    with planned(loaded, home) as found:
+    with planned(loaded, home, stopped=True) as found:
         names = chosen(found.spec.name, [one.spec.name for one in found.tables], wanted)
+        if with_readers:
+            names = groups.with_readers(found.spec, found.stored, found.place, names)
         some = [one for one in found.tables if one.spec.name in names]
         asked: Origin | None = None if origin is None else origin.value
-        changes = [
-            plan_rebuild(found.spec, found.stored, one, found.place, origin=asked, partial=partial)
-            for one in some
-        ]
-        for change in changes:
-            output.say(f"{change.table}: {'; '.join(change.effects)}")
-        pairs = [Migrated(one, change) for one, change in zip(some, changes, strict=True)]
-        return migrate(found.spark, found.place, pairs, why, output.say, found.rebuild, "rebuild")
+        rebuilt = plan_rebuild(found.spec, found.stored, some, found.place, origin=asked, partial=partial)
+        for one in rebuilt:
+            output.say(f"{one.change.table}: {'; '.join(one.change.effects)}")
+        return migrate(found.spark, found.place, rebuilt, why, output.say, found.rebuild, "rebuild")
 
 
 def _views(loaded: Loaded, wanted: list[str], why: str | None, home: str | None) -> dict[str, Any]:
@@ -117,19 +130,24 @@ def _views(loaded: Loaded, wanted: list[str], why: str | None, home: str | None)
     from keyfold.cli.app_check import empty_feeds
     from keyfold.cli.app_home import opened_place
     from keyfold.cli.app_loader import for_workers
+    from keyfold.cli.home_reader import home_of
+    from keyfold.cli.savepoint_dialog import refuse_running
     from keyfold.cli.spark_session import own_spark
     from keyfold.engine.compile.table import compile_app
     from keyfold.engine.recovery import view_rebuild
     from keyfold.engine.savepoint import unfinished
     from keyfold.engine.savepoint.capture import chosen
     from keyfold.engine.storage import audit
+    from keyfold.engine.storage.layout import AppHome
     from keyfold.views.sqlite.store import SqliteStore
 
     for_workers(loaded)
     spec = loaded.app.spec()
     names = chosen(spec.name, [table.name for table in spec.tables], wanted)
+    # Also of a home elsewhere, whose local files say whether the app runs on this host.
+    refuse_running(AppHome(home_of(home).resolve() / spec.name), "stop it first")
     keys, batches = {}, {}
-    with opened_place(spec.name, home) as place, own_spark(home) as spark, unfinished.held(place):
+    with opened_place(spec.name, home) as place, own_spark(home, place) as spark, unfinished.held(place):
         with TemporaryDirectory(prefix="keyfold-rebuild-") as directory:
             compiled = compile_app(spark, spec, empty_feeds(spec, Path(directory)), place)
         store = SqliteStore(place.views, read_only=False)

@@ -14,7 +14,7 @@ from keyfold.engine.sources import initial_files, inline_rows
 from keyfold.engine.startup_phases import Tell
 from keyfold.engine.storage import audit, intents
 from keyfold.engine.storage.layout import AppHome
-from keyfold.errors import BadOption, StateMismatch
+from keyfold.errors import StateMismatch
 from keyfold.fault_points import FaultPoint, reached
 from keyfold.plan import tree
 from keyfold.plan.describe.phrases import initial_words
@@ -46,7 +46,6 @@ def begin(
             stored = place.read_plan() or {}
             _require_same(table, (stored.get("tables") or {}).get(table.name) or {})
             continue
-        _require_local(table, place)
         tell("initial")
         _begin(start, spark, spec, place, table, feeds, views)
 
@@ -72,7 +71,7 @@ def _begin(
     stream = tree.sources(table.input)[0]
     read: dict[str, str | Path] = {**inline_rows.directories(spec, place), **feeds}
     shared = shared_streams.decided(spec, place.read_plan(), place)
-    place.storage.delete(migrating.WORK)
+    leftovers.remove(place, migrating.WORK)
     try:
         if isinstance(table.initial, InitialRows):
             made = rows.folded(start, spark, place, shared, table, table.initial, read)
@@ -108,14 +107,4 @@ def _require_same(table: TableSpec, entry: Mapping[str, Any]) -> None:
             given=f"initial={now}",
             hint=f"leave initial out, or as it was; or `keyfold reset {name}`, after which it begins anew; "
             "or give the table another name",
-        )
-
-
-def _require_local(table: TableSpec, place: AppHome) -> None:
-    if place.remote is not None:
-        raise BadOption(
-            "initial= needs a home on a local disk for the table's first start",
-            where=table.site,
-            given=place.shown,
-            hint="start the app in a home on a local disk, make a savepoint, and import that here",
         )

@@ -53,11 +53,12 @@ def folded(
     if stream.name not in read:
         initial_files.refuse_overlap(spark, stream, facts.files)
     alone = replace(table, input=tree.with_source(table.input, files), initial=None)
-    beside.run(start, spark, place, shared.spec, alone, [files])
+    home = beside.home_of(place, table.name)
+    beside.run(start, spark, home, shared.spec, [alone], [files])
     record = _record(spark, place, table, initial, files, facts)
     _go_on_with_stream(place, table, shared)
     return beside.prepared(
-        place, table.name, {"directories": {}, "shared": shared.of(table), "initial": record}
+        place, home, table.name, {"directories": {}, "shared": shared.of(table), "initial": record}
     )
 
 

@@ -14,9 +14,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keyfold.engine import beside
+from keyfold.engine import beside, session
 from keyfold.engine.compile.table import compile_app
 from keyfold.engine.log.shared_streams import SharedStreams
+from keyfold.engine.recovery import remote_home
 from keyfold.engine.recovery.definition import differences, meaning_of
 from keyfold.engine.savepoint import verify
 from keyfold.engine.savepoint.capture import flush_directories, in_parallel, silent
@@ -24,6 +25,7 @@ from keyfold.engine.savepoint.manifest import Savepoint
 from keyfold.engine.savepoint.savepoints import FILES, VIEW, Savepoints
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.remote import SparkStorage
 from keyfold.engine.storage.spark_checkpoint import new_metadata
 from keyfold.errors import QueryError, SavepointUnusable, choice, did_you_mean
 from keyfold.plan import tree
@@ -31,6 +33,7 @@ from keyfold.plan.describe.as_json import connector_dict
 from keyfold.plan.describe.phrases import initial_words
 from keyfold.plan.initial import InitialState
 from keyfold.plan.nodes import Source, TableSpec
+from keyfold.settings import load
 from keyfold.views.stores import open_store
 
 if TYPE_CHECKING:
@@ -49,8 +52,7 @@ def taken(
 
     `read`: the directories that are read in place of streams' sources.
     """
-    home = place.path.parent if initial.home is None else Path(initial.home).resolve()
-    origin = AppHome(home / (initial.app or table.app))
+    origin = _origin(spark, place, initial, table.app)
     with Savepoints(origin).reading(initial.savepoint) as savepoint:
         return _taken(spark, place, shared, table, initial, read, savepoint, origin)
 
@@ -92,6 +94,19 @@ def _taken(
             if name in store.tables() and store.position(name) is not None:
                 made |= beside.written_view(place, store, name, table.name)
     return made
+
+
+def _origin(spark: SparkSession, place: AppHome, initial: InitialState, app: str) -> AppHome:
+    """The app that has the savepoint, in the table's home or in another one; only its files are read."""
+    name, address = initial.app or app, initial.home
+    if address is None and place.remote is not None:
+        address = place.remote.uri().rpartition("/")[0]
+    home = place.path.parent if address is None else load(home=address).home
+    if isinstance(home, Path):
+        return AppHome(home.resolve() / name)
+    with remote_home.explained(home):
+        storage = SparkStorage(session.kernel(spark), spark, f"{home}/{name}")
+    return AppHome(place.path.parent / name, storage)
 
 
 def _record(savepoint: Savepoint, name: str, initial: InitialState) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.errors import HomeUnusable, StateMismatch
 from keyfold.kernel.build import spark_version
 from keyfold.plan import nodes, tree
+from keyfold.plan.initial import InitialState
 
 _MIGRATE: Final = "keyfold plan APP.py shows what keyfold migrate APP.py would do"
 
@@ -66,7 +67,7 @@ def recorded_since(spec: nodes.TableSpec, old: Mapping[str, Any], place: AppHome
         if stream.history_ms is None or stream.name not in old.get("shared", ()) or first is None:
             return None
         found.append(first.at)
-    if not found or tree.reads(spec.input) or place.remote is not None:
+    if not found or tree.reads(spec.input) or isinstance(spec.initial, InitialState):
         return None
     return max(found)
 

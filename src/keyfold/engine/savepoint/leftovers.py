@@ -5,6 +5,14 @@ from __future__ import annotations
 from contextlib import suppress
 
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.local import LocalStorage
+
+
+def remove(place: AppHome, directory: str) -> None:
+    """Removes a directory, and what the local disk has of it if the home is elsewhere: views of tables."""
+    place.storage.delete(directory)
+    if place.remote is not None:
+        LocalStorage(place.path).delete(directory)
 
 
 def discard(place: AppHome, directory: str) -> None:
@@ -14,4 +22,4 @@ def discard(place: AppHome, directory: str) -> None:
     must not take the place of the error, or of the Ctrl-C, that led here.
     """
     with suppress(OSError):
-        place.storage.delete(directory)
+        remove(place, directory)

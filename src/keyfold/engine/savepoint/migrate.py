@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 Tell = Callable[[str], None]
 """Told what is done next."""
 
-Rebuild = Callable[[Compiled, TableChange], dict[str, Any]]
-
 
 @dataclass(frozen=True)
 class Migrated:
@@ -36,6 +34,10 @@ class Migrated:
 
     compiled: Compiled
     change: TableChange
+
+
+Rebuild = Callable[[Sequence[Migrated], Tell], list[dict[str, Any]]]
+"""Makes tables anew from rows, beside the old ones; returns what the switch has to know of each."""
 
 
 def migrate(
@@ -50,23 +52,24 @@ def migrate(
     """Migrates tables of a stopped app; returns the entry for the audit log, of which `what` is the name.
 
     What the app is now becomes a savepoint before anything is changed, which the entry names as `undo`.
-    `rebuild` makes a table anew from recorded rows, beside the old one; see `engine/rebuild.py`.
+    `rebuild` makes tables anew that can't be migrated; see `engine/rebuild`.
     """
     with unfinished.held(place):
         stored = place.read_plan() or {"tables": {}}
         batches = {one.change.table: _batch(place, one.change) for one in tables}
         try:
             now = datetime.now(UTC)
-            recorded = []
-            for one in tables:
-                if one.change.rebuilt is None:
-                    made = _prepared(spark, place, stored, one, now, batches, tell)
-                else:
-                    assert rebuild is not None
-                    tell(f"rebuilding {one.change.table}")
-                    made = rebuild(one.compiled, one.change)
-                key = {name: expr_words(expression) for name, expression in one.compiled.spec.keys}
-                recorded.append({**made, "key": key})
+            rebuilt = [one for one in tables if one.change.rebuilt is not None]
+            recorded = [
+                _prepared(spark, place, stored, one, now, batches, tell)
+                for one in tables
+                if one.change.rebuilt is None
+            ]
+            if rebuilt:
+                assert rebuild is not None
+                recorded += rebuild(rebuilt, tell)
+            keys = {one.change.table: _key(one.compiled) for one in tables}
+            recorded = [{**made, "key": keys[made["table"]]} for made in recorded]
         except BaseException as error:
             leftovers.discard(place, migrating.WORK)
             if isinstance(error, Exception) and not isinstance(error, KeyfoldError):
@@ -90,6 +93,11 @@ def migrate(
         tell("switching")
         migrating.finish(place)
         return entry
+
+
+def _key(compiled: Compiled) -> dict[str, str]:
+    """The key as it is declared, for commands that look it up."""
+    return {name: expr_words(expression) for name, expression in compiled.spec.keys}
 
 
 def _batch(place: AppHome, change: TableChange) -> int:

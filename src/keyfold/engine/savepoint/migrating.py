@@ -17,6 +17,7 @@ from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.savepoint import table_names
 from keyfold.engine.savepoint.capture import copy_files
 from keyfold.engine.savepoint.checkpoint_copy import copied_checkpoint
+from keyfold.engine.savepoint.leftovers import remove
 from keyfold.engine.storage import audit, intents
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.errors import HomeUnusable
@@ -38,7 +39,7 @@ def finish(place: AppHome) -> None:
     """Carries out a recorded migration, if need be again, or removes what was not recorded."""
     recorded = intents.recorded(place.storage, INTENT)
     if recorded is None:
-        place.storage.delete(WORK)
+        remove(place, WORK)
         return
     for one in recorded["tables"]:
         _switch(place, one)
@@ -56,7 +57,7 @@ def finish(place: AppHome) -> None:
             place.storage.delete(f"tables/{one['was']}")
     audit.append(place.storage, recorded["audit"])
     place.storage.delete(INTENT)
-    place.storage.delete(WORK)
+    remove(place, WORK)
 
 
 def _entry(one: dict[str, Any], before: Mapping[str, Any], at: str) -> dict[str, Any]:

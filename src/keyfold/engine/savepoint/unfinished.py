@@ -21,6 +21,7 @@ from keyfold.engine.savepoint import (
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease, is_held_by_app
+from keyfold.engine.storage.local import LocalStorage
 
 _LEFT: Final[tuple[tuple[Callable[[AppHome], Any], frozenset[str]], ...]] = (
     (clone.discard_unfinished, frozenset({clone.INTENT})),
@@ -43,6 +44,9 @@ def finish(place: AppHome) -> None:
     One look at the app's directory says whether there is anything to do.
     """
     left = set(place.storage.list())
+    if place.remote is not None:
+        # What a command has left on this disk, which another host may have finished.
+        left |= set(LocalStorage(place.path).list())
     for see_to, names in _LEFT:
         if left & names:
             see_to(place)

@@ -201,6 +201,7 @@ class AppHome:
         self.storage.put("app.json", content)
         if self.remote is not None:
             # For commands that read the local files, and have no Spark to read others with.
+            private.directory(self.path)
             replace_file(self.plan, content, durable=False)
 
     def read_status(self) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""Rebuilds tables from the rows of their streams, beside the old ones: `keyfold rebuild`, and migrations."""

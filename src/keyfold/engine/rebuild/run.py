@@ -1,0 +1,92 @@
+"""Rebuilds tables from the rows of their streams, beside the old ones.
+
+Tables that read each other run together, in a home of their own below the app's, with second names of the
+streams' logs: streams that have one are read from it, others from their source. `keyfold migrate` and
+`keyfold rebuild` then put all of them in the place of the old ones at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from keyfold.engine import beside
+from keyfold.engine.rebuild.groups import groups
+from keyfold.engine.savepoint import leftovers
+from keyfold.engine.savepoint.capture import copy_files
+from keyfold.engine.savepoint.migrate import Migrated, Tell
+from keyfold.engine.start import start
+from keyfold.engine.storage.known_since import KnownSince
+from keyfold.engine.storage.layout import AppHome
+from keyfold.plan import tree
+from keyfold.plan.nodes import AppSpec, Source, TableSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def rebuild(
+    spark: SparkSession, spec: AppSpec, place: AppHome, tables: Sequence[Migrated], feeds: Path, tell: Tell
+) -> list[dict[str, Any]]:
+    """Makes the tables; returns what the switch has to know. `feeds`: a directory for empty inputs."""
+    by_name = {one.compiled.spec.name: one for one in tables}
+    found = []
+    for group in groups([one.compiled for one in tables]):
+        tell(f"rebuilding {', '.join(one.spec.name for one in group)}")
+        found += _together(spark, spec, place, [by_name[one.spec.name] for one in group], feeds)
+    return found
+
+
+def _together(
+    spark: SparkSession, spec: AppSpec, place: AppHome, tables: Sequence[Migrated], feeds: Path
+) -> list[dict[str, Any]]:
+    specs = [one.compiled.spec for one in tables]
+    direct = frozenset().union(*(one.change.sources for one in tables))
+    streams = {stream.name: stream for one in specs for stream in tree.sources(one.input)}
+    home = _prepared_home(place, specs[0].name, list(streams))
+    inputs = {
+        one.name: feeds / one.name
+        for one in streams.values()
+        if one.name not in direct and one.connector.kind in ("rows", "kafka")
+    }
+    for directory in inputs.values():
+        directory.mkdir(parents=True, exist_ok=True)
+    # Without the app's other tables, a stream would not be shared that is shared with those.
+    read = [
+        replace(one, shared=one.name not in direct, history_ms=None if one.name in direct else one.history_ms)
+        for one in streams.values()
+    ]
+    beside.run(start, spark, home, spec, [_reading(one, read) for one in specs], read, feeds=inputs)
+    return [beside.prepared(place, home, one.change.table, _since(one)) for one in tables]
+
+
+def _prepared_home(place: AppHome, table: str, streams: Sequence[str]) -> AppHome:
+    """A home for the tables, with what streams have recorded, and the definitions of streams."""
+    home = beside.home_of(place, table)
+    below = str(home.path.relative_to(place.path))
+    leftovers.remove(place, str(home.path.parent.relative_to(place.path)))
+    for stream in streams:
+        files = [file.name for file in place.storage.files(f"streams/{stream}")]
+        copy_files(place.storage, files, f"streams/{stream}/", f"{below}/streams/{stream}/")
+    home.write_plan({**(place.read_plan() or {}), "tables": {}})
+    return home
+
+
+def _reading(table: TableSpec, streams: Sequence[Source]) -> TableSpec:
+    for stream in streams:
+        table = replace(table, input=tree.with_source(table.input, stream))
+    return table
+
+
+def _since(one: Migrated) -> dict[str, Any]:
+    """Since when the table's columns cover rows, for app.json; nothing where they cover all."""
+    change, columns = one.change, one.compiled.spec.columns
+    if change.whole or change.sources:
+        # Of what a source no longer has, the time is not known; the audit log has what was lost.
+        return {}
+    assert change.rebuilt is not None
+    began = KnownSince(datetime.fromisoformat(change.rebuilt), None).document()
+    return {"since": dict.fromkeys((name for name, _ in columns), began)}
