@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keyfold.engine.compile.compiled import Compiled
@@ -22,12 +23,14 @@ def groups(tables: Sequence[Compiled]) -> list[list[Compiled]]:
     return [[table for table in tables if table.spec.name in group] for group in found]
 
 
-def with_readers(spec: AppSpec, stored: Mapping[str, Any], place: AppHome, names: Iterable[str]) -> list[str]:
+def with_readers(spec: AppSpec, stored: Mapping[str, Any], place: AppHome, names: Sequence[str]) -> list[str]:
     """Tables, those that have read them, those that have read these, and so on; declared ones alone."""
-    declared, found = {table.name for table in spec.tables}, list(names)
-    for name in found:
-        read = readers(spec, stored, place, name)
-        found += [reader for reader in read if reader in declared and reader not in found]
+    declared, found, waiting = {table.name for table in spec.tables}, list(names), deque(names)
+    while waiting:
+        read = readers(spec, stored, place, waiting.popleft())
+        new = [reader for reader in read if reader in declared and reader not in found]
+        found += new
+        waiting += new
     return found
 
 

@@ -46,7 +46,7 @@ def _together(
     specs = [one.compiled.spec for one in tables]
     direct = frozenset().union(*(one.change.sources for one in tables))
     streams = {stream.name: stream for one in specs for stream in tree.sources(one.input)}
-    home = _prepared_home(place, specs[0].name, list(streams))
+    home = _prepared_home(place, specs[0].name, [name for name in streams if name not in direct])
     inputs = {
         one.name: feeds / one.name
         for one in streams.values()
