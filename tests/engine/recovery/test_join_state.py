@@ -18,7 +18,7 @@ from keyfold.engine.savepoint.capture import silent
 from keyfold.engine.savepoint.forget import forget
 from keyfold.engine.savepoint.migrate import Migrated, migrate
 from keyfold.engine.storage.layout import AppHome
-from keyfold.errors import BadOption
+from keyfold.errors import BadOption, StateMismatch
 from keyfold.settings import load
 from keyfold.testing import Driver, drive, shared_session
 from tests.engine.recovery.test_resize import at
@@ -26,9 +26,9 @@ from tests.engine.recovery.test_resize import at
 pytestmark = pytest.mark.jvm
 
 
-def pairs() -> kf.App:
+def pairs(x: str = "int") -> kf.App:
     made = kf.App("pairs")
-    left = made.stream("left", kf.rows([]), schema="k string, x int, t timestamp", time="t")
+    left = made.stream("left", kf.rows([]), schema=f"k string, x {x}, t timestamp", time="t")
     right = made.stream("right", kf.rows([]), schema="k string, y int, t timestamp", time="t")
     for how in ("inner", "full"):
         joined = left.join(right, on="k", within="1 hour", how=how).by("k")
@@ -77,6 +77,9 @@ def test_joins_go_on_with_other_partitions_as_if_nothing_had_happened(tmp_path: 
             # Never matched, emitted when the watermark had passed them, and no longer in the state.
             assert {k: found[k] for k in "kl"} == dict.fromkeys("kl", (4, 0))
             assert sum(one.rows for one in of(d)[1] if one.family == "left-keyWithTsToValues") == 2 * 6
+    # Rows of another type can't be matched with those that the joins keep.
+    with pytest.raises(StateMismatch, match="joined left: k string, x int, t timestamp on disk"):
+        drive(pairs(x="bigint"), home=tmp_path).__enter__()
 
 
 def test_a_join_of_format_3_goes_on_with_other_partitions_and_without_a_key(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.engine.compile.context import Context
 from keyfold.engine.internal_columns import TIME, computed, visible
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 ONE_SIDED = ("left_semi", "left_anti")
+JOINED: Final = "joined"
+"""The part of a table's meaning that has the columns of a side, with their types."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,10 @@ def joined(context: Context, node: nodes.Join) -> Any:
         ends = [context.end(declaration, "upto")._jdf for declaration in ready]
         frame = join.joined(*ends, node.before_ms, node.after_ms, node.how, *names)
     context.meaning[f"{context.stages}:join"] = f"{node.how} {phrases.near_words(node)} on {join.meaning()}"
+    for side in (left, right):
+        # Spark keeps whole rows of both sides, and reads them with the types that they have now.
+        types = [f"{f.name} {f.dataType.simpleString()}" for f in side.frame.schema if f.name in side.columns]
+        context.meaning[f"{context.stages}:{JOINED}:{side.name}"] = ", ".join(types)
     return context.begin(node, context.frame(frame))
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from keyfold.engine.compile.compiled import Compiled
+from keyfold.engine.compile.join import JOINED
 from keyfold.engine.compile.stream import CompiledStream
 from keyfold.engine.log.manifest import LAYOUT
 from keyfold.engine.log.shared_streams import SharedStreams
@@ -113,14 +114,18 @@ def fingerprint(meaning: dict[str, str]) -> str:
     return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()[:16]
 
 
+def changed(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+    """The parts that differ. Definitions of earlier versions don't have the types of joined columns."""
+    parts = [part for part in dict.fromkeys((*old, *new)) if old.get(part) != new.get(part)]
+    return [part for part in parts if part in old or f":{JOINED}:" not in part]
+
+
 def differences(old: dict[str, str], new: dict[str, str]) -> list[str]:
     """What differs, a line each."""
-    lines = []
-    for part in dict.fromkeys((*old, *new)):
-        before, after = old.get(part), new.get(part)
-        if before != after:
-            lines.append(f"{part.replace(':', ' ')}: {_shown(before)} on disk, {_shown(after)} now")
-    return lines
+    return [
+        f"{part.replace(':', ' ')}: {_shown(old.get(part))} on disk, {_shown(new.get(part))} now"
+        for part in changed(old, new)
+    ]
 
 
 def _shown(text: str | None) -> str:

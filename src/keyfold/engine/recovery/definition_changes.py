@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from keyfold.engine.compile.compiled import Compiled
+from keyfold.engine.recovery import definition
 from keyfold.engine.recovery.state_mapping import StateMapping, mapped
 from keyfold.plan import nodes, tree
 from keyfold.plan.nodes import AppSpec
@@ -71,7 +72,7 @@ def compared(
     `operators`: how many stateful operators the table's query has.
     """
     before: Mapping[str, str] = old["meaning"]
-    changed = [part for part in dict.fromkeys((*before, *meaning)) if before.get(part) != meaning.get(part)]
+    changed = definition.changed(before, meaning)
     name = compiled.spec.name
     effects, problems, rewrites = [], [], False
     for part in changed:
@@ -93,7 +94,7 @@ def compared(
         problems += mapping.problems
         rewrites |= bool(mapping.effects) or any(not part.startswith("reads:") for part in changed)
         if rewrites:
-            problems += _beside(before, meaning, operators, _joins(compiled))
+            problems += _beside(operators, _joins(compiled))
     problems += _for_readers(readers, changed, mapping if rewrites else None)
     if problems:
         return TableChange(name, "incompatible", tuple(problems))
@@ -101,20 +102,12 @@ def compared(
     return TableChange(name, kind, tuple(effects), mapping)
 
 
-def _beside(before: Mapping[str, str], meaning: Mapping[str, str], operators: int, joins: int) -> list[str]:
+def _beside(operators: int, joins: int) -> list[str]:
     """What state of the query beside the table's own stands in the way.
 
     That of a join stays as it is: it has whole rows, whatever the table folds of them.
     """
-    found = []
-    if operators != 1 + joins:
-        found.append("its query keeps other state too, of a dedup or an enrichment")
-    if joins:
-        for part, was in before.items():
-            if part.startswith("reads:") and meaning.get(part, was) != was:
-                name = part.removeprefix("reads:")
-                found.append(f"{name}: the join before the table keeps rows in which it is {was}")
-    return found
+    return [] if operators == 1 + joins else ["its query keeps other state too, of a dedup or an enrichment"]
 
 
 def _joins(compiled: Compiled) -> int:
