@@ -18,6 +18,7 @@ from keyfold.engine.sources.contract import RowOrigin
 from keyfold.engine.sources.schemas import declared_schema
 from keyfold.engine.spark_errors import explained
 from keyfold.errors import BadOption
+from keyfold.plan.kafka_options import is_source_option
 from keyfold.plan.kafka_topics import KafkaTopics
 from keyfold.plan.nodes import Connector, Source
 from keyfold.plan.validate.kafka import is_one_value, key_type
@@ -30,22 +31,6 @@ MESSAGES_PER_BATCH: Final = 1_000_000
 _LIMIT: Final = "maxOffsetsPerTrigger"
 # The end of a topic is not the end of a batch. Spark's arithmetic overflows with the largest number.
 _UNLIMITED: Final = {_LIMIT: "1000000000000000", "minOffsetsPerTrigger": "0"}
-# Options of Spark's Kafka source; others, but for those of Kafka's client, are the format's.
-_OF_SOURCE: Final = frozenset(
-    name.lower()
-    for name in (
-        _LIMIT,
-        "minOffsetsPerTrigger",
-        "maxTriggerDelay",
-        "minPartitions",
-        "maxRecordsPerPartition",
-        "groupIdPrefix",
-        "kafkaConsumer.pollTimeoutMs",
-        "fetchOffset.numRetries",
-        "fetchOffset.retryIntervalMs",
-    )
-)
-
 Offsets = Mapping[str, Mapping[str, int]]
 """Offsets by topic and partition, as Spark's Kafka source writes them."""
 
@@ -126,7 +111,7 @@ def _key_declaration(kafka: KafkaTopics) -> dict[str, Any]:
 
 def format_options(connector: Connector) -> list[tuple[str, str]]:
     """The options that are the format's own."""
-    return [(n, v) for n, v in connector.options if not _of_source(n)]
+    return [(n, v) for n, v in connector.options if not is_source_option(n)]
 
 
 def offsets(spark: SparkSession, connector: Connector, more: Mapping[str, str]) -> tuple[Offsets, Offsets]:
@@ -168,14 +153,10 @@ def _reader(spark: SparkSession, connector: Connector, starting: Mapping[str, st
         "includeHeaders": str("headers" in kafka.metadata).lower(),
         "failOnDataLoss": str(kafka.on_data_loss == "fail").lower(),
         **({} if kafka.unlimited else {_LIMIT: str(MESSAGES_PER_BATCH)}),
-        **{name: value for name, value in client.for_spark(connector).items() if _of_source(name)},
+        **{name: value for name, value in client.for_spark(connector).items() if is_source_option(name)},
         **starting,
     }
     return spark.readStream.format("kafka").options(**options)
-
-
-def _of_source(name: str) -> bool:
-    return name.lower().startswith("kafka.") or name.lower() in _OF_SOURCE
 
 
 def _topics(connector: Connector) -> KafkaTopics:
