@@ -302,11 +302,18 @@ def test_lost_messages_stop_a_table_or_are_warned_of_and_named(
         assert handle.table("counts").get("a")["n"] == 3 + 2
     assert f"{topic}-0: offsets 3 to 5 of 3 messages" in caplog.text
 
-    cluster.delete(topic)
-    cluster.create(topic, 1)
-    cluster.produce(topic, [order("a")])
-    with pytest.raises(QueryFailed, match="deleted and made again"):
+    cluster.grow(topic, 2)
+    cluster.produce(topic, [order("b", partition=1)])
+    with started(declared("fail"), spark, tmp_path) as handle:
+        _drained_until(handle, lambda: handle.table("counts").get("b"))
+        cluster.delete(topic)
+        cluster.create(topic, 1)
+        cluster.produce(topic, [order("a")])
+        with pytest.raises(QueryFailed, match=f"(?s)deleted from Kafka.*{topic}-1.*on_data_loss"):
+            handle.wait(60)
+    with pytest.raises(QueryFailed) as again:
         started(declared("fail"), spark, tmp_path)
+    assert str(again.value).count("deleted and made again") == 2, "the end of one partition, and one is gone"
 
 
 def test_brokers_and_topics_that_are_away_are_waited_for_until_the_deadline(

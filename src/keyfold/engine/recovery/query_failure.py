@@ -17,6 +17,11 @@ from keyfold.masking import masked
 from keyfold.views.stores import damage_advice
 
 _DISK_FULL: Final = re.compile(r"No space left on device|disk is full|Disk quota exceeded", re.IGNORECASE)
+# Of Spark's Kafka source, whose own exceptions have no error class in their text.
+_DATA_LOSS: Final = re.compile(
+    r"Some data may have been lost because they are not available in Kafka any more;.*?\nReason:\s*([^\n]+)",
+    re.DOTALL,
+)
 # Error classes that only wrap another error.
 _WRAPPERS: Final = ("[STREAM_FAILED]", "[FOREACH_BATCH_USER_FUNCTION_ERROR]", "[TASK_WRITE_FAILED]")
 
@@ -107,7 +112,7 @@ def _bad_row(failure: _Failure) -> QueryFailed | None:
 def _kafka(failure: _Failure) -> QueryFailed | None:
     """Messages that are gone, or a Schema Registry that does not answer."""
     text = f"{failure.text}\n{failure.error}"
-    lost = re.search(r"\[KAFKA_DATA_LOSS\.\w+\] ([^\n]+(?:\n(?!===)[^\n]+)*)", text)
+    lost = _DATA_LOSS.search(text)
     if lost is not None:
         given = plain(lost[1])
         return lost_messages.failure(failure.app, failure.table, failure.batch, None, given)
