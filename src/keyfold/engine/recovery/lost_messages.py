@@ -64,7 +64,7 @@ def _of_partition(name: str, next_one: int, topic: str, number: str, topics: Top
     first = topics.first.get(topic, {}).get(number)
     last = topics.last.get(topic, {}).get(number)
     if first is None or last is None:
-        # A topic that is not known is another stream's, or of a pattern: Spark reports partitions that are gone.
+        # A topic that is not known is another stream's, or of a pattern; Spark reports those that are gone.
         if topic in topics.last:
             yield f"{name}: the partition is gone, and was read up to offset {next_one}: {_AGAIN}"
         return
