@@ -14,7 +14,7 @@ import pytest
 
 import keyfold as kf
 from keyfold.engine.handle import Handle
-from keyfold.errors import QueryFailed, RunError
+from keyfold.errors import DeclarationError, QueryFailed, RunError
 from tests.kafka import registry as registries
 from tests.kafka.cluster import Cluster
 
@@ -319,7 +319,7 @@ def test_lost_messages_stop_a_table_or_are_warned_of_and_named(
 def test_brokers_and_topics_that_are_away_are_waited_for_until_the_deadline(
     spark: Any, cluster: Cluster, tmp_path: Path
 ) -> None:
-    def declared(servers: str, topic: str, **more: Any) -> kf.App:
+    def declared(servers: str, topic: str | None, **more: Any) -> kf.App:
         app = kf.App("away")
         source = kf.kafka(servers, topic=topic, wait="1 second", **more)
         app.stream("orders", source, schema=SCHEMA).by("id").table("counts", n="count(*)")
@@ -329,3 +329,24 @@ def test_brokers_and_topics_that_are_away_are_waited_for_until_the_deadline(
         declared("127.0.0.1:9", "t").start(spark=spark, home=tmp_path)
     with pytest.raises(RunError, match="there is no topic nowhere"):
         declared(cluster.address, "nowhere").start(spark=spark, home=tmp_path)
+    with pytest.raises(RunError, match=r"(?s)there is no topic nowhere-\.\*.*correct pattern="):
+        declared(cluster.address, None, pattern="nowhere-.*").start(spark=spark, home=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"start": {3: 0}}, "partition 3 of topic .* is not there: the topic has 1 partitions"),
+        ({"start": {0: 99}}, "partition 0 of topic .* ends at offset 0"),
+        ({"metadata": ["key"], "key_format": "json", "key_schema": "id strng"}, "parse key_schema of stream"),
+    ],
+    ids=["partition", "offset", "key-schema"],
+)
+def test_a_start_that_the_topic_does_not_have_and_a_type_that_spark_does_not_have_are_refused(
+    spark: Any, cluster: Cluster, tmp_path: Path, more: dict[str, Any], words: str
+) -> None:
+    app = kf.App("refused")
+    source = kf.kafka(cluster.address, topic=cluster.topic(), **more)
+    app.stream("orders", source, schema=SCHEMA).by("id").table("counts", n="count(*)")
+    with pytest.raises(DeclarationError, match=words):
+        app.start(spark=spark, home=tmp_path)

@@ -5,8 +5,8 @@ Spark ignores an option that it does not know, and Kafka's clients are never tol
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from keyfold.errors import BadOption, did_you_mean
 from keyfold.plan import file_options
@@ -18,6 +18,7 @@ _SOURCE: Final = (
     "fetchOffset.retryIntervalMs",
 )  # fmt: skip
 _SPELT: Final = frozenset(name.lower() for name in _SOURCE)
+_NUMBERS: Final = frozenset({"maxoffsetspertrigger", "minpartitions", "maxrecordsperpartition"})
 _ARGUMENTS: Final = {
     "kafka.bootstrap.servers": "servers",
     "bootstrap.servers": "servers",
@@ -42,10 +43,10 @@ def is_source_option(name: str) -> bool:
     return name.lower().startswith(PREFIX) or name.lower() in _SPELT
 
 
-def check(format: str, given: Iterable[object], where: object = None) -> None:
+def check(format: str, given: Mapping[Any, object], where: object = None) -> None:
     """Refuses options that arguments of `kf.kafka` set, and those that would have no effect."""
     own = _FORMATS.get(format, ())
-    for name in given:
+    for name, value in given.items():
         if not isinstance(name, str):
             hint = 'options={"kafka.fetch.max.bytes": 1000000}'
             raise BadOption(
@@ -55,6 +56,9 @@ def check(format: str, given: Iterable[object], where: object = None) -> None:
         if argument is not None:
             problem = f"option {name} is the argument {argument} of kf.kafka"
             raise BadOption(problem, where=where, given=f"options={{{name!r}: ...}}", hint=argument)
+        if name.lower() in _NUMBERS and not (str(value).isdecimal() and int(str(value)) > 0):
+            problem = f"option {name} of kf.kafka must be a whole number above zero"
+            raise BadOption(problem, where=where, given=repr(value), hint=f"options={{{name!r}: 1000}}")
         if is_source_option(name) or name.lower() in {one.lower() for one in own}:
             continue
         raise BadOption(

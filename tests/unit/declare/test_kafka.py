@@ -178,6 +178,8 @@ def test_json_needs_a_schema_and_avro_also_the_schema_it_was_written_with():
         ({"options": {3: "x"}}, "must be a string"),
         ({"options": {"security.protocol": "SSL"}}, "'kafka.security.protocol'"),
         ({"options": {"maxOffsetPerTrigger": 5}}, "did you mean 'maxOffsetsPerTrigger'"),
+        ({"options": {"maxOffsetsPerTrigger": "many"}}, "whole number above zero"),
+        ({"options": {"minPartitions": 0}}, "whole number above zero"),
         ({"options": {"endingOffsets": "latest"}}, "unknown option"),
         ({"options": {"sep": ";"}}, "unknown option 'sep' of kf.kafka with format='json'"),
         ({"options": {"kafka.auto.offset.reset": "latest"}}, "start="),

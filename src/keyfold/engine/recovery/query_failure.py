@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from keyfold.engine.recovery import damage, lost_messages
-from keyfold.engine.spark_errors import messages, plain
+from keyfold.engine.spark_errors import causes, messages, plain
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.errors import KeyfoldError, LeaseLost, QueryFailed, RunError
 from keyfold.masking import masked
@@ -65,6 +65,9 @@ def failed(
     if isinstance(error, LeaseLost):
         # It says all there is, and concerns the whole app.
         return LeaseLost(error.what, app=app, table=table, batch=batch, given=error.given, hint=error.hint)
+    if isinstance(error, RunError) and error.hint is not None:
+        # Of a sink, which says itself what to do.
+        return QueryFailed(error.what, app=app, table=table, batch=batch, given=error.given, hint=error.hint)
     failure = _Failure(app, table, batch, error, place, stream)
     for explain in (
         _bad_row,
@@ -116,6 +119,13 @@ def _kafka(failure: _Failure) -> QueryFailed | None:
     if lost is not None:
         given = plain(lost[1])
         return lost_messages.failure(failure.app, failure.table, failure.batch, None, given)
+    if "UnknownTopicOrPartitionException" in f"{text}\n{causes(failure.error)}":
+        return failure.explained(
+            f"a topic that {failure.app}.{failure.table} reads is no longer there",
+            given=plain(failure.text),
+            hint="was it deleted? If it is made again, `keyfold reset "
+            f"{failure.app}.{failure.table}` starts from its first message",
+        )
     registry = re.search(r"\[KEYFOLD_REGISTRY\] ([^\n]+)", text)
     if registry is not None:
         return failure.explained(

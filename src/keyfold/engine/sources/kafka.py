@@ -16,8 +16,8 @@ from keyfold.engine.kafka import connector as spark_connector
 from keyfold.engine.session import kernel
 from keyfold.engine.sources.contract import RowOrigin
 from keyfold.engine.sources.schemas import declared_schema
-from keyfold.engine.spark_errors import explained
-from keyfold.errors import BadOption
+from keyfold.engine.spark_errors import explained, plain
+from keyfold.errors import BadExpression, BadOption
 from keyfold.plan.kafka_options import is_source_option
 from keyfold.plan.kafka_topics import KafkaTopics
 from keyfold.plan.nodes import Connector, Source
@@ -75,7 +75,7 @@ def _declaration(source: Source, kafka: KafkaTopics, reject: bool) -> dict[str, 
             "options": {**dict(format_options(connector)), **_protobuf(source, kafka)},
             "registry": kafka.registry,
         },
-        "key": None if kafka.key_format is None else _key_declaration(kafka),
+        "key": None if kafka.key_format is None else _key_declaration(source, kafka),
     }
 
 
@@ -95,11 +95,20 @@ def _protobuf(source: Source, kafka: KafkaTopics) -> dict[str, str]:
     return {"descriptor": base64.b64encode(content).decode(), "message": kafka.message}
 
 
-def _key_declaration(kafka: KafkaTopics) -> dict[str, Any]:
+def _key_declaration(source: Source, kafka: KafkaTopics) -> dict[str, Any]:
+    from pyspark.errors import PySparkException
     from pyspark.sql.types import StructType
 
     columns = kafka.key_schema is not None and not is_one_value(kafka.key_schema)
-    schema = StructType.fromDDL(str(kafka.key_schema) if columns else f"key {key_type(kafka)}")
+    try:
+        schema = StructType.fromDDL(str(kafka.key_schema) if columns else f"key {key_type(kafka)}")
+    except PySparkException as error:
+        raise BadExpression(
+            f"Spark can't parse key_schema of stream {source.name}: {plain(str(error))}",
+            where=source.site,
+            given=kafka.key_schema,
+            hint="name and type of each column: key_schema='id string, region string'",
+        ) from None
     return {
         "format": kafka.key_format,
         "schema": schema.jsonValue(),
@@ -128,11 +137,32 @@ def starting(spark: SparkSession, source: Source) -> dict[str, str]:
     if start in ("earliest", "latest"):
         return {"startingOffsets": start}
     if start.startswith("{"):
-        first, _ = offsets(spark, source.connector, {})
-        return {"startingOffsets": json.dumps(filled(json.loads(start), first))}
+        first, last = offsets(spark, source.connector, {})
+        given = json.loads(start)
+        _check_start(source, given, last)
+        return {"startingOffsets": json.dumps(filled(given, first))}
     # Where a partition has no message since then, its next one is the first.
     moment = round(datetime.fromisoformat(start).timestamp() * 1000)
     return {"startingTimestamp": str(moment), "startingOffsetsByTimestampStrategy": "latest"}
+
+
+def _check_start(source: Source, given: Offsets, last: Offsets) -> None:
+    """Refuses offsets of partitions that are not there, and those after the end."""
+    if _topics(source.connector).on_data_loss == "warn":
+        return  # such as of a topic that was made again since
+    for topic, partitions in given.items():
+        for number, offset in partitions.items():
+            end = last.get(topic, {}).get(number)
+            if end is None or offset > end:
+                there = f"ends at offset {end}"
+                if end is None:
+                    there = f"is not there: the topic has {len(last.get(topic, {}))} partitions"
+                raise BadOption(
+                    f"stream {source.name} can't start there: partition {number} of topic {topic} {there}",
+                    where=source.site,
+                    given=f"start={{{topic!r}: {{{number}: {offset}}}}}",
+                    hint='an offset that exists, "earliest" or "latest"',
+                )
 
 
 def filled(given: Offsets, first: Offsets) -> dict[str, dict[str, int]]:

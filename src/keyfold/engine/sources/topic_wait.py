@@ -75,7 +75,13 @@ def _wait(spark: SparkSession, app: str, stream: Source) -> TopicOffsets:
     deadline, told = time.monotonic() + topics.wait_ms / 1000, False
     while True:
         try:
-            return TopicOffsets(*kafka.offsets(spark, stream.connector, _ATTEMPT))
+            found = TopicOffsets(*kafka.offsets(spark, stream.connector, _ATTEMPT))
+            if found.last:
+                return found
+            if time.monotonic() > deadline:
+                raise _no_topic(app, stream, "no topic matches the pattern")
+        except RunError:
+            raise
         except Exception as error:
             why = causes(error)
             if not why:
@@ -100,17 +106,26 @@ def _unreachable(app: str, stream: Source, why: str, fatal: tuple[str, str] | No
         problem = f"stream {stream.name} can't be read: {meaning}"
         return RunError(problem, where=where, app=app, given=f"{servers}: {last}", hint=hint)
     if "UnknownTopicOrPartition" in why:
-        return RunError(
-            f"there is no topic {topics.subject} at {servers}, and none appeared within {waited}",
-            where=where,
-            app=app,
-            given=last,
-            hint="create the topic, correct topic=, or let a start wait longer: wait='10 minutes'",
-        )
+        return _no_topic(app, stream, last)
     return RunError(
         f"the brokers of stream {stream.name} could not be reached within {waited}",
         where=where,
         app=app,
         given=f"{servers}: {last}",
-        hint="start the brokers, correct the servers, or let a start wait longer: wait='10 minutes'",
+        hint="start the brokers, correct the servers or kafka.security.protocol, or let a start wait longer: "
+        "wait='10 minutes'",
+    )
+
+
+def _no_topic(app: str, stream: Source, given: str) -> RunError:
+    topics = stream.connector.kafka
+    assert topics is not None
+    servers, waited = masked(topics.servers), durations.text(topics.wait_ms)
+    argument = "topic=" if topics.pattern is None else "pattern="
+    return RunError(
+        f"there is no topic {topics.subject} at {servers}, and none appeared within {waited}",
+        where=location(f"{app}.{stream.name}", stream.site),
+        app=app,
+        given=given,
+        hint=f"create the topic, correct {argument}, or let a start wait longer: wait='10 minutes'",
     )
