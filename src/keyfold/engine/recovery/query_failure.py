@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from keyfold.engine.recovery import damage, lost_messages
-from keyfold.engine.spark_errors import causes, messages, plain
+from keyfold.engine.spark_errors import messages, plain
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.errors import KeyfoldError, LeaseLost, QueryFailed, RunError
 from keyfold.masking import masked
@@ -119,7 +119,7 @@ def _kafka(failure: _Failure) -> QueryFailed | None:
     if lost is not None:
         given = plain(lost[1])
         return lost_messages.failure(failure.app, failure.table, failure.batch, None, given)
-    if "UnknownTopicOrPartitionException" in f"{text}\n{causes(failure.error)}":
+    if "UnknownTopicOrPartitionException" in text or "does not host this topic-partition" in text:
         return failure.explained(
             f"a topic that {failure.app}.{failure.table} reads is no longer there",
             given=plain(failure.text),
