@@ -88,7 +88,9 @@ def _meaning(error: Any, topic: str, action: str) -> RunError | None:
             hint = "allow the user to write to the topic, and to use its transactional id and its group"
         return RunError(f"the user is not allowed to {action} topic {topic}", given=reason, hint=hint)
     if name == "_INVALID_ARG":
-        hint = "settings of Kafka's client are in options= of kf.kafka and in KEYFOLD_KAFKA"
+        hint = "correct options="
+        if action != "read":
+            hint = "settings of Kafka's client are in options= of kf.kafka and in KEYFOLD_KAFKA"
         problem = f"Kafka's client does not accept its settings, to {action} topic {topic}"
         return RunError(problem, given=reason, hint=hint)
     if (
