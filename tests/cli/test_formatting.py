@@ -169,6 +169,12 @@ def test_a_log_line_has_the_same_figures() -> None:
     assert line("customers", EMPTY).startswith("customers: batch - in -")
 
 
+def test_a_log_line_of_topics_has_the_messages_left_and_not_what_the_next_batch_has_done() -> None:
+    topics = {**TABLE, "files_left": None, "done": 0.0, "messages_left": 0}
+    assert line("totals", topics).endswith("7 rejected")
+    assert line("totals", {**topics, "messages_left": 12_345}).endswith("7 rejected, 12.3k messages left")
+
+
 def test_what_is_left_is_reckoned_from_how_it_went() -> None:
     left = RemainingTime()
     assert left.estimate(0.1, 100.0) == ""

@@ -14,7 +14,7 @@ import pytest
 
 import keyfold as kf
 from keyfold.engine.handle import Handle
-from keyfold.errors import QueryFailed, RunError
+from keyfold.errors import DeclarationError, QueryFailed, RunError
 from tests.kafka import registry as registries
 from tests.kafka.cluster import Cluster
 
@@ -302,17 +302,24 @@ def test_lost_messages_stop_a_table_or_are_warned_of_and_named(
         assert handle.table("counts").get("a")["n"] == 3 + 2
     assert f"{topic}-0: offsets 3 to 5 of 3 messages" in caplog.text
 
-    cluster.delete(topic)
-    cluster.create(topic, 1)
-    cluster.produce(topic, [order("a")])
-    with pytest.raises(QueryFailed, match="deleted and made again"):
+    cluster.grow(topic, 2)
+    cluster.produce(topic, [order("b", partition=1)])
+    with started(declared("fail"), spark, tmp_path) as handle:
+        _drained_until(handle, lambda: handle.table("counts").get("b"))
+        cluster.delete(topic)
+        cluster.create(topic, 1)
+        cluster.produce(topic, [order("a")])
+        with pytest.raises(QueryFailed, match=f"(?s)deleted from Kafka.*{topic}-1.*on_data_loss"):
+            handle.wait(60)
+    with pytest.raises(QueryFailed) as again:
         started(declared("fail"), spark, tmp_path)
+    assert str(again.value).count("deleted and made again") == 2, "the end of one partition, and one is gone"
 
 
 def test_brokers_and_topics_that_are_away_are_waited_for_until_the_deadline(
     spark: Any, cluster: Cluster, tmp_path: Path
 ) -> None:
-    def declared(servers: str, topic: str, **more: Any) -> kf.App:
+    def declared(servers: str, topic: str | None, **more: Any) -> kf.App:
         app = kf.App("away")
         source = kf.kafka(servers, topic=topic, wait="1 second", **more)
         app.stream("orders", source, schema=SCHEMA).by("id").table("counts", n="count(*)")
@@ -322,3 +329,24 @@ def test_brokers_and_topics_that_are_away_are_waited_for_until_the_deadline(
         declared("127.0.0.1:9", "t").start(spark=spark, home=tmp_path)
     with pytest.raises(RunError, match="there is no topic nowhere"):
         declared(cluster.address, "nowhere").start(spark=spark, home=tmp_path)
+    with pytest.raises(RunError, match=r"(?s)there is no topic nowhere-\.\*.*correct pattern="):
+        declared(cluster.address, None, pattern="nowhere-.*").start(spark=spark, home=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"start": {3: 0}}, "partition 3 of topic .* is not there: the topic has 1 partitions"),
+        ({"start": {0: 99}}, "partition 0 of topic .* ends at offset 0"),
+        ({"metadata": ["key"], "key_format": "json", "key_schema": "id strng"}, "parse key_schema of stream"),
+    ],
+    ids=["partition", "offset", "key-schema"],
+)
+def test_a_start_that_the_topic_does_not_have_and_a_type_that_spark_does_not_have_are_refused(
+    spark: Any, cluster: Cluster, tmp_path: Path, more: dict[str, Any], words: str
+) -> None:
+    app = kf.App("refused")
+    source = kf.kafka(cluster.address, topic=cluster.topic(), **more)
+    app.stream("orders", source, schema=SCHEMA).by("id").table("counts", n="count(*)")
+    with pytest.raises(DeclarationError, match=words):
+        app.start(spark=spark, home=tmp_path)

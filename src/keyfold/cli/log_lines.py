@@ -99,15 +99,25 @@ def stream_line(name: str, stream: dict[str, Any]) -> str:
 def line(name: str, table: dict[str, Any]) -> str:
     """The status of a table as one log line."""
     row = formatting.status_row(name, table)
-    done = f", {table['done']:.0%} done" if table["done"] is not None and table["done"] < 1 else ""
     dropped = "".join(
         f", {row[name]} {name.replace('_', ' ')}" for name in formatting.SOMETIMES if name in row
     )
     watermark = f", watermark {row['watermark']}" if table["watermark"] else ""
+    left = _left(table)
     return (
         f"{name}: batch {row['batch']} in {row['took']}, {row['rows/s']} rows/s, {row['keys']} keys, "
-        f"state {row['state']}{watermark}, {row['late']} late, {row['rejected']} rejected{dropped}{done}"
+        f"state {row['state']}{watermark}, {row['late']} late, {row['rejected']} rejected{dropped}{left}"
     )
+
+
+def _left(table: dict[str, Any]) -> str:
+    """How much of the input is done, or how many messages of topics are left, as far as that is known."""
+    messages = table.get("messages_left")
+    if messages:
+        return f", {formatting.count(messages)} messages left"
+    # Without files, `done` is of the running batch alone, which is the next one.
+    known = table["files_left"] is not None and table["done"] is not None
+    return f", {table['done']:.0%} done" if known and table["done"] < 1 else ""
 
 
 def show(status: dict[str, Any]) -> None:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 
 from keyfold.declare.sources import checked_options
 from keyfold.errors import BadOption
 from keyfold.masking import masked
-from keyfold.plan import durations, formats
+from keyfold.plan import durations, formats, kafka_options
 from keyfold.plan.call_site import call_site
 from keyfold.plan.kafka_topics import Delivery, KafkaTopics, OnDataLoss, Tombstones
 from keyfold.plan.nodes import Connector
 from keyfold.plan.validate import arguments
 from keyfold.plan.validate.kafka import METADATA
-
-_OFFSETS = 'start={"orders": {0: 1200, 1: "latest"}}; partitions that are not named start at the earliest'
+from keyfold.plan.validate.kafka_start import checked_start
+from keyfold.plan.validate.kafka_topics import checked_servers, checked_topics
 
 
 def kafka(
@@ -57,12 +56,12 @@ def kafka(
     batch in a transaction, exactly once, or with `delivery="at_least_once"` without.
     """
     site = call_site()
-    topics = _topics(topic, pattern, site)
+    topics = checked_topics(topic, pattern, site)
     spec = KafkaTopics(
-        servers=_servers(servers, site),
+        servers=checked_servers(servers, site),
         topics=topics,
         pattern=pattern,
-        start=_start(start, topics, site),
+        start=checked_start(start, topics, site),
         registry=None if registry is None else _registry(registry, (format, key_format), site),
         key_format=None
         if key_format is None
@@ -82,100 +81,22 @@ def kafka(
     given = arguments.mapping(
         {} if options is None else options, "options must be a dict", 'options={"kafka.x": "y"}', site
     )
-    _refuse_own(given, site)
+    kafka_options.check(checked, given, site)
     return Connector("kafka", checked, None, checked_options(given), kafka=spec)
-
-
-def _servers(servers: object, where: object) -> str:
-    listed = servers.split(",") if isinstance(servers, str) else servers
-    hint = 'kf.kafka("localhost:9092", topic="orders"), several as "a:9092,b:9092"'
-    if not isinstance(listed, Iterable) or not all(isinstance(one, str) for one in listed):
-        problem = "the servers of kf.kafka must be a string"
-        raise BadOption(problem, where=where, given=repr(servers), hint=hint)
-    found = [one.strip() for one in listed]
-    for one in found or [""]:
-        host, colon, port = one.rpartition(":")
-        if not colon or not host or not port.isdigit() or "://" in one:
-            problem = "a server of kf.kafka is a host and a port"
-            raise BadOption(problem, where=where, given=masked(one), hint=hint)
-    return ",".join(found)
-
-
-def _topics(topic: object, pattern: object, where: object) -> tuple[str, ...]:
-    hint = 'topic="orders", topic=["orders", "returns"] or pattern="orders-.*"'
-    if (topic is None) == (pattern is None):
-        problem = "kf.kafka takes either topic= or pattern="
-        given = "neither" if topic is None else "both"
-        raise BadOption(problem, where=where, given=given, hint=hint)
-    if topic is None:
-        if not isinstance(pattern, str) or not pattern.strip():
-            problem = "pattern must be a regular expression of topics"
-            raise BadOption(problem, where=where, given=repr(pattern), hint=hint)
-        return ()
-    found = [topic] if isinstance(topic, str) else list(topic) if isinstance(topic, Iterable) else []
-    for one in found or [topic]:
-        if not isinstance(one, str) or not one.strip() or set(one) & set(", /"):
-            raise BadOption("topic must be the name of a topic", where=where, given=repr(one), hint=hint)
-    arguments.unique(found, "topic", where)
-    return tuple(found)
-
-
-def _start(start: object, topics: tuple[str, ...], where: object) -> str:
-    if isinstance(start, datetime):
-        # A naive time is UTC, as everywhere in keyfold.
-        return (start if start.tzinfo else start.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
-    if isinstance(start, Mapping):
-        return json.dumps(_offsets(start, topics, where), sort_keys=True)
-    if start in ("earliest", "latest"):
-        return str(start)
-    try:
-        return _start(datetime.fromisoformat(str(start)), topics, where)
-    except ValueError:
-        hint = f'"earliest", "latest", a time such as "2026-05-01T00:00:00Z", or offsets: {_OFFSETS}'
-        raise BadOption(
-            "start is not a position to begin reading at", where=where, given=repr(start), hint=hint
-        ) from None
-
-
-def _offsets(start: Mapping[Any, Any], topics: tuple[str, ...], where: object) -> dict[str, dict[str, int]]:
-    """Offsets by topic and partition; for a single topic they may be given by partition alone."""
-    nested: Mapping[Any, Any] | None = start
-    if start and not any(isinstance(value, Mapping) for value in start.values()):
-        nested = {topics[0]: start} if len(topics) == 1 else None
-    found: dict[str, dict[str, int]] = {}
-    for topic, partitions in (nested or {}).items():
-        if not isinstance(partitions, Mapping) or (topics and topic not in topics):
-            nested = None
-            break
-        found[topic] = {str(p): _offset(p, offset, where) for p, offset in partitions.items()}
-    if not nested:
-        problem = "start must be offsets by topic and partition"
-        raise BadOption(problem, where=where, given=repr(start), hint=_OFFSETS)
-    return found
-
-
-def _offset(partition: object, offset: object, where: object) -> int:
-    known = {"earliest": -2, "latest": -1}
-    value = known.get(offset, offset) if isinstance(offset, str) else offset
-    ok = isinstance(value, int) and not isinstance(value, bool) and (value >= 0 or offset in known)
-    if not ok or not isinstance(partition, int) or isinstance(partition, bool) or partition < 0:
-        given = f"{partition!r}: {offset!r}"
-        raise BadOption(
-            "start has a partition or an offset that is not a number", where=where, given=given, hint=_OFFSETS
-        )
-    return cast(int, value)
 
 
 def _registry(registry: object, used: tuple[str | None, ...], where: object) -> str:
     if "avro" not in used:
         problem = f"registry= is for format='avro'; {used[0]} has no schema that is looked up there"
-        raise BadOption(problem, where=where, given="registry=", hint="format='avro'")
-    if isinstance(registry, str) and urlsplit(registry).scheme in ("http", "https"):
-        return registry.rstrip("/")
+        hint = "leave registry out" + ("" if used[0] == "protobuf" else ", or format='avro'")
+        raise BadOption(problem, where=where, given="registry=", hint=hint)
+    if isinstance(registry, str):
+        url = urlsplit(registry)
+        if url.scheme in ("http", "https") and url.hostname:
+            return registry.rstrip("/")
     hint = 'registry="http://localhost:8081"'
-    raise BadOption(
-        "registry must be the URL of a Schema Registry", where=where, given=repr(registry), hint=hint
-    )
+    given = masked(repr(registry))
+    raise BadOption("registry must be the URL of a Schema Registry", where=where, given=given, hint=hint)
 
 
 def _protobuf(value: object, name: str, format: str, where: object) -> str | None:
@@ -198,28 +119,11 @@ def _metadata(metadata: object, where: object) -> tuple[str, ...]:
     if not isinstance(found, Iterable):
         hint = f"True, or a list of: {', '.join(METADATA)}"
         raise BadOption("metadata must be a list", where=where, given=repr(metadata), hint=hint)
-    names = [arguments.one_of(name, METADATA, "metadata", where) for name in found]
-    arguments.unique(names, "metadata", where)
-    return tuple(names)
+    names = [arguments.one_of(_without_prefix(name), METADATA, "metadata", where) for name in found]
+    # Each once, in the order given.
+    return tuple(dict.fromkeys(names))
 
 
-def _refuse_own(options: Mapping[str, object], where: object) -> None:
-    """Refuses options of Spark's Kafka source that arguments of `kf.kafka` set."""
-    own = {
-        "kafka.bootstrap.servers": "servers",
-        "subscribe": "topic=",
-        "subscribepattern": "pattern=",
-        "startingoffsets": "start=",
-        "startingtimestamp": "start=",
-        "startingoffsetsbytimestamp": "start=",
-        "failondataloss": "on_data_loss=",
-        "includeheaders": "metadata=['headers']",
-    }
-    for name in options:
-        argument = own.get(str(name).lower())
-        if argument is not None:
-            raise BadOption(
-                f"option {name} is the argument {argument} of kf.kafka",
-                where=where,
-                given=f"options={{{name!r}: ...}}",
-            )
+def _without_prefix(name: object) -> object:
+    """A column's name is taken for what it is of: `kafka_key` for `key`."""
+    return name.removeprefix("kafka_") if isinstance(name, str) else name

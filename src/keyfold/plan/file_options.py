@@ -45,6 +45,11 @@ _OF_FORMAT: Final = {
 }  # fmt: skip
 
 
+def of_format(format: str) -> tuple[str, ...]:
+    """The options of a format itself, wherever its bytes come from."""
+    return _OF_FORMAT[format]
+
+
 def options_of(format: str) -> tuple[str, ...]:
     """The options that files of a format have."""
     return (*_LISTING, *_STREAMING, *_WRITING, *_OF_FORMAT[format])

@@ -1,7 +1,8 @@
 """`kf.kafka`, as it is declared, checked and described."""
 
 import json
-from datetime import datetime
+import re
+from datetime import date, datetime
 
 import pytest
 
@@ -23,10 +24,25 @@ def test_several_servers_and_topics_are_a_list_or_text():
     made = kf.kafka(["a:9092", "b:9093"], topic=["x", "y"])
     assert made.kafka.servers == kf.kafka("a:9092, b:9093", topic="x").kafka.servers == "a:9092,b:9093"
     assert made.kafka.topics == ("x", "y")
+    assert kf.kafka(iter(["a:1", "[::1]:2"]), topic="x").kafka.servers == "a:1,[::1]:2"
 
 
 @pytest.mark.parametrize(
-    "servers", ["", "localhost", "localhost:", ":9092", "http://x:9092", 3, None, ["a", 1]]
+    "servers",
+    [
+        "",
+        "localhost",
+        "localhost:",
+        ":9092",
+        "http://x:9092",
+        "a b:1",
+        "a:0",
+        "a:65536",
+        3,
+        None,
+        ["a", 1],
+        [],
+    ],
 )
 def test_servers_without_a_host_and_a_port_are_refused(servers):
     with pytest.raises(BadOption, match="server"):
@@ -42,11 +58,28 @@ def test_either_a_topic_or_a_pattern_is_needed(given):
 
 
 @pytest.mark.parametrize(
+    ("topic", "words"),
+    [
+        ("orders#1", "letters, digits"),
+        ("x" * 250, "at most 249"),
+        (".", "letters, digits"),
+        ("orders-*", 'pattern="orders-.*"'),
+        ("a, b", "topic=['a', 'b']"),
+        (["a", "b", "a"], "topic 'a' is given twice"),
+    ],
+)
+def test_a_topic_s_name_is_one_that_kafka_accepts(topic, words):
+    with pytest.raises(BadOption, match=re.escape(words)):
+        kf.kafka("localhost:9092", topic=topic)
+
+
+@pytest.mark.parametrize(
     ("start", "stored"),
     [
         ("latest", "latest"),
         ("2026-05-01T02:00:00+02:00", "2026-05-01T00:00:00+00:00"),
         (datetime(2026, 5, 1), "2026-05-01T00:00:00+00:00"),
+        (date(2026, 5, 1), "2026-05-01T00:00:00+00:00"),
         ({0: 5, 1: "latest"}, '{"t": {"0": 5, "1": -1}}'),
         ({"t": {2: "earliest"}}, '{"t": {"2": -2}}'),
     ],
@@ -56,11 +89,25 @@ def test_a_start_is_a_word_a_time_or_offsets(start, stored):
 
 
 @pytest.mark.parametrize(
-    "start", ["erliest", 5, None, {}, {"x": {0: 1}}, {0: -5}, {"t": {"0": 1}}, {0: True}]
+    ("start", "words"),
+    [
+        ("erliest", "did you mean 'earliest'"),
+        ("Latest", "did you mean 'latest'"),
+        (5, '"latest", a time such as'),
+        (20260501, "a time such as"),
+        (None, "a time such as"),
+        ({}, "by topic and partition"),
+        ({"x": {0: 1}}, "topic 'x', which is not read"),
+        ({0: -5}, "an offset in start"),
+        ({0: True}, "an offset in start"),
+        ({0: "latst"}, "did you mean 'latest'"),
+        ({"t": {"0": 1}}, "a partition in start"),
+    ],
 )
-def test_a_start_that_is_none_is_refused_with_examples(start):
-    with pytest.raises(BadOption, match="start"):
+def test_a_start_that_is_none_is_refused_with_what_to_do(start, words):
+    with pytest.raises(BadOption, match="start") as refused:
         kf.kafka("localhost:9092", topic="t", start=start)
+    assert words in str(refused.value)
 
 
 def test_offsets_of_a_pattern_are_by_topic():
@@ -74,7 +121,7 @@ def test_metadata_adds_columns_which_may_be_the_event_time():
     app = kf.App("shop")
     source = kf.kafka("localhost:9092", topic="t", metadata=["key", "timestamp"], key_format="text")
     app.stream("orders", source, schema="id string", time="kafka_timestamp", late="1 minute")
-    with pytest.raises(BadOption, match="time must be a column"):
+    with pytest.raises(BadOption, match=r"time must be a column[^$]*metadata=\['timestamp'\]"):
         app.stream(
             "others", kf.kafka("localhost:9092", topic="t"), schema="id string", time="kafka_timestamp"
         )
@@ -119,6 +166,8 @@ def test_json_needs_a_schema_and_avro_also_the_schema_it_was_written_with():
         ({"format": "jsn"}, "did you mean 'json'"),
         ({"registry": "http://x"}, "for format='avro'"),
         ({"registry": "x:8081", "format": "avro"}, "URL"),
+        ({"registry": "http://", "format": "avro"}, "URL"),
+        ({"registry": "http://x", "format": "protobuf", "descriptor": "d", "message": "m"}, "leave registry"),
         ({"tombstones": "ignore"}, "reject, delete"),
         ({"key_schema": 3}, "key_schema"),
         ({"on_data_loss": "ignore"}, "fail, warn"),
@@ -126,12 +175,38 @@ def test_json_needs_a_schema_and_avro_also_the_schema_it_was_written_with():
         ({"metadata": 3}, "list"),
         ({"options": {"subscribe": "x"}}, "topic="),
         ({"options": 3}, "dict"),
+        ({"options": {3: "x"}}, "must be a string"),
+        ({"options": {"security.protocol": "SSL"}}, "'kafka.security.protocol'"),
+        ({"options": {"maxOffsetPerTrigger": 5}}, "did you mean 'maxOffsetsPerTrigger'"),
+        ({"options": {"maxOffsetsPerTrigger": "many"}}, "whole number above zero"),
+        ({"options": {"minPartitions": 0}}, "whole number above zero"),
+        ({"options": {"endingOffsets": "latest"}}, "unknown option"),
+        ({"options": {"sep": ";"}}, "unknown option 'sep' of kf.kafka with format='json'"),
+        ({"options": {"kafka.auto.offset.reset": "latest"}}, "start="),
         ({"key_format": "xml"}, "key_format"),
     ],
 )
 def test_other_arguments_are_checked_too(given, words):
     with pytest.raises(BadOption, match=words):
         kf.kafka("localhost:9092", topic="t", **given)
+
+
+def test_options_are_those_of_the_client_the_source_and_the_format():
+    given = {"sep": ";", "maxoffsetspertrigger": 5, "kafka.fetch.max.bytes": 9, "fetchOffset.numRetries": 2}
+    assert dict(kf.kafka("a:1", topic="t", format="csv", options=given).options)["sep"] == ";"
+
+
+def test_an_error_does_not_show_the_registry_s_password():
+    with pytest.raises(BadOption) as refused:
+        kf.kafka("a:1", topic="t", format="avro", registry="ftp://me:geheim@host")
+    assert "geheim" not in str(refused.value)
+
+
+def test_metadata_may_have_the_names_of_its_columns():
+    assert kf.kafka("a:1", topic="t", metadata=["kafka_key", "key", "offset"]).kafka.metadata == (
+        "key",
+        "offset",
+    )
 
 
 @pytest.mark.parametrize(
@@ -184,7 +259,12 @@ def test_a_key_has_the_type_of_its_format(given, kind):
 )
 def test_a_key_s_schema_is_checked(given, problem):
     with pytest.raises(BadOption, match=problem):
-        kf.App("shop").stream("a", kf.kafka("a:1", topic="t", **given), schema=SCHEMA)
+        kf.App("shop").stream("a", kf.kafka("a:1", topic="t", metadata=["key"], **given), schema=SCHEMA)
+
+
+def test_the_format_of_keys_needs_their_column():
+    with pytest.raises(BadOption, match=r"metadata=\['key'\]"):
+        kf.App("shop").stream("a", kf.kafka("a:1", topic="t", key_format="text"), schema=SCHEMA)
 
 
 def changelog(app, **options):

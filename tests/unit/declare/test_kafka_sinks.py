@@ -22,7 +22,7 @@ def table(**options: Any) -> kf.Table:
         ({"pattern": "a.*"}, "a sink writes to one topic"),
         ({"topic": ["a", "b"]}, "a sink writes to one topic"),
         ({"topic": "a", "format": "csv"}, "a sink writes JSON"),
-        ({"topic": "a", "start": "latest"}, "start, metadata, .* are options of a source"),
+        ({"topic": "a", "start": "latest"}, "start is an argument of a source"),
         ({"topic": "a", "options": {"minPartitions": "3"}}, r"begin with kafka\."),
         ({"topic": "a", "delivery": "twice"}, "delivery"),
     ],

@@ -64,8 +64,10 @@ def command(
     from keyfold.demo.load import Load
     from keyfold.engine.kafka import topics
     from keyfold.plan import durations
+    from keyfold.plan.validate.kafka_topics import checked_servers
 
     name, partitions = topics.parsed(topic)
+    servers = checked_servers(servers, None)
     lag = timedelta(milliseconds=durations.millis(late_by, "--late-by"))
     load = Load(rate, keys, skew, late, lag, bad, seed)
     with Stopping() as stopping:

@@ -6,6 +6,7 @@ import json
 import logging
 import secrets
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,8 +22,10 @@ from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.polling import wait_until
 from keyfold.engine.storage.layout import TableHome
 from keyfold.engine.storage.stored_file import StoredFile
+from keyfold.errors import RunError
 from keyfold.fault_points import FaultPoint, reached
-from keyfold.plan.nodes import Connector
+from keyfold.plan.call_site import location
+from keyfold.plan.nodes import Connector, Site
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,15 +54,19 @@ class KafkaSinkFollower(Follower):
         begin: int,
     ) -> None:
         assert connector.kafka is not None
-        self.spark, self._encoding = spark, sink_encoding(spark, table, connector)
         self.full_name = f"{table.spec.app}.{table.spec.name}"
+        self.spark = spark
+        with _located(self.full_name, table.spec.site):
+            self._encoding = sink_encoding(spark, table, connector)
         self._file = StoredFile(home.storage, f"sinks/{number}.json")
         self.topic = connector.kafka.topics[0]
         recorded = self._recorded(begin)
         self._identity = str(recorded["id"])
         self._closed = False
-        self._producer = self._opened(connector)
-        position = self.begin(recorded, self._producer.ready(connector.kafka.wait_ms / 1000))
+        with _located(self.full_name, table.spec.site):
+            self._producer = self._opened(connector)
+            known = self._producer.ready(connector.kafka.wait_ms / 1000)
+        position = self.begin(recorded, known)
         name = table.spec.name
         super().__init__(f"sink-{name}-{number}", name, TableLog(home.log_files), position)
 
@@ -146,6 +153,16 @@ class KafkaSinkFollower(Follower):
         """Records the position."""
         found = {"batch": batch, "topic": self.topic, "id": self._identity}
         self._file.put(json.dumps(found).encode())
+
+
+@contextmanager
+def _located(table: str, site: Site | None) -> Iterator[None]:
+    """Errors of clients say of which table the sink is."""
+    try:
+        yield
+    except RunError as error:
+        where = error.where or location(table, site)
+        raise RunError(error.what, where=where, given=error.given, hint=error.hint) from None
 
 
 def _groups(parts: list[Part]) -> Iterator[list[Part]]:

@@ -32,8 +32,13 @@ _FORBIDDEN: Final = (
 
 
 @contextmanager
-def explained(topic: str, noted: Callable[[], Any] = lambda: None, *, final: bool = False) -> Iterator[None]:
-    """Raises `Retry`, or the client's error in words; `noted` is what the client last reported by itself."""
+def explained(
+    topic: str, noted: Callable[[], Any] = lambda: None, *, reads: str | None = None
+) -> Iterator[None]:
+    """Raises `Retry`, or the client's error in words; `noted` is what the client last reported by itself.
+
+    `reads` are the servers of a reader, which does not try again.
+    """
     from confluent_kafka import KafkaException
 
     try:
@@ -43,10 +48,10 @@ def explained(topic: str, noted: Callable[[], Any] = lambda: None, *, final: boo
         background = noted()
         if background is not None and refused_login(background):
             error = background
-        found = _meaning(error, topic)
-        if found is None and not final:
+        found = _meaning(error, topic, "write to" if reads is None else "read")
+        if found is None and reads is None:
             raise Retry(error.str()) from None
-        raise found or unreachable(topic, error.str()) from None
+        raise found or unreachable(topic, error.str(), f"is a Kafka broker at {reads}?") from None
 
 
 def refused_login(error: Any) -> bool:
@@ -54,7 +59,7 @@ def refused_login(error: Any) -> bool:
     return error.name() in _AUTHENTICATION
 
 
-def _meaning(error: Any, topic: str) -> RunError | None:
+def _meaning(error: Any, topic: str, action: str) -> RunError | None:
     """What an error means that another try will not get over; None if one may."""
     name = error.name()
     reason = masked(error.str())
@@ -78,8 +83,16 @@ def _meaning(error: Any, topic: str) -> RunError | None:
         hint = "check user name, password and certificates: docs/how-to/kafka-secure.md"
         return RunError(f"the brokers of topic {topic} refused the login", given=reason, hint=hint)
     if name in _FORBIDDEN:
-        hint = "allow the user to write to the topic, and to use its transactional id and its group"
-        return RunError(f"the user is not allowed to write to topic {topic}", given=reason, hint=hint)
+        hint = "allow the user to read the topic"
+        if action != "read":
+            hint = "allow the user to write to the topic, and to use its transactional id and its group"
+        return RunError(f"the user is not allowed to {action} topic {topic}", given=reason, hint=hint)
+    if name == "_INVALID_ARG":
+        hint = "correct options="
+        if action != "read":
+            hint = "settings of Kafka's client are in options= of kf.kafka and in KEYFOLD_KAFKA"
+        problem = f"Kafka's client does not accept its settings, to {action} topic {topic}"
+        return RunError(problem, given=reason, hint=hint)
     if (
         "COORDINATOR" in name
         or error.retriable()
@@ -89,13 +102,13 @@ def _meaning(error: Any, topic: str) -> RunError | None:
         return None
     if name.startswith(("_TIMED_OUT", "_MSG_TIMED_OUT", "_PURGE", "_STATE", "_RESOLVE")):
         return None
-    return RunError(f"topic {topic} could not be written", given=f"{name}: {reason}")
+    return RunError(f"keyfold could not {action} topic {topic}", given=f"{name}: {reason}")
 
 
-def unreachable(topic: str, reason: str) -> RunError:
+def unreachable(
+    topic: str,
+    reason: str,
+    hint: str = "check the servers of kf.kafka; `wait=` says how long a start waits for them",
+) -> RunError:
     """The error of brokers that did not answer in time."""
-    return RunError(
-        f"the brokers of topic {topic} do not answer",
-        given=masked(reason),
-        hint="check the servers of kf.kafka; `wait=` says how long a start waits for them",
-    )
+    return RunError(f"the brokers of topic {topic} do not answer", given=masked(reason), hint=hint)

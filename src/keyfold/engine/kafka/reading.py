@@ -12,6 +12,9 @@ from keyfold.engine.kafka.failures import explained
 from keyfold.engine.kafka.message_decoder import MessageDecoder
 from keyfold.engine.kafka.topics import client_missing
 from keyfold.errors import RunError
+from keyfold.plan.call_site import call_site
+from keyfold.plan.validate import arguments
+from keyfold.plan.validate.kafka_topics import checked_name, checked_servers
 
 _SECONDS: Final = 30.0
 _AT_ONCE: Final = 1_000
@@ -37,8 +40,21 @@ def read_changes(
     later attempt take the place of an earlier one's. The iterator ends at the topic's present end; with
     `follow` it waits for more. `options` are those of Kafka's client.
     """
-    decoder = MessageDecoder(topic, registry)
-    return (change for _, change in _keyed_changes(servers, topic, follow, options or {}, decoder))
+    changes = _checked_changes(servers, topic, follow, registry, options)
+    return (change for _, change in changes)
+
+
+def _checked_changes(
+    servers: object, topic: object, follow: bool, registry: str | None, options: object
+) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    """The changes with their keys; arguments are checked at once, not when the first change is read."""
+    site = call_site()
+    name = checked_name(topic, site, 'the name of the topic, "totals"')
+    given = arguments.mapping(
+        {} if options is None else options, "options must be a dict", 'options={"kafka.x": "y"}', site
+    )
+    text = {setting: str(value) for setting, value in given.items()}
+    return _keyed_changes(checked_servers(servers, site), name, follow, text, MessageDecoder(name, registry))
 
 
 def _keyed_changes(
@@ -69,8 +85,7 @@ def read_table(
     For a topic that has all changes, such as a table's `history`; compaction keeps the latest of each key.
     """
     rows: dict[bytes, dict[str, Any]] = {}
-    decoder = MessageDecoder(topic, registry)
-    for key, change in _keyed_changes(servers, topic, False, options or {}, decoder):
+    for key, change in _checked_changes(servers, topic, False, registry, options):
         if change["_op"] == "delete":
             rows.pop(key, None)
         else:
@@ -136,7 +151,7 @@ def _consumer(servers: str, topic: str, options: Mapping[str, str]) -> Iterator[
         "error_cb": noted.append,
         **python(given),
     }
-    with explained(topic, lambda: noted[-1] if noted else None, final=True):
+    with explained(topic, lambda: noted[-1] if noted else None, reads=servers):
         consumer = Consumer(wanted)
         try:
             yield consumer

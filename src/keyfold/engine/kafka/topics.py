@@ -6,16 +6,19 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from keyfold.errors import BadOption, RunError
+from keyfold.masking import masked
+from keyfold.plan.validate.kafka_topics import checked_name
 
 _SECONDS: Final = 30.0
 
 
 def parsed(text: str) -> tuple[str, int]:
     """`orders:4` as a name and a number of partitions, which is 1 if it is left out."""
-    name, _, number = text.partition(":")
-    if not name or (number and not number.isdecimal()) or number == "0":
-        raise BadOption("not the name of a topic", given=text, hint="orders, or orders:4 for four partitions")
-    return name, int(number or 1)
+    name, colon, number = text.partition(":")
+    hint = "orders, or orders:4 for four partitions"
+    if colon and (not number.isdecimal() or int(number) == 0):
+        raise BadOption("the number of partitions must be a whole number above zero", given=text, hint=hint)
+    return checked_name(name, hint=hint), int(number or 1)
 
 
 def client_missing() -> RunError:
@@ -63,8 +66,8 @@ def create(
             return False
         raise RunError(
             f"topic {name!r} could not be created",
-            given=error.args[0].str(),
-            hint=f"is a broker at {servers}?",
+            given=masked(error.args[0].str()),
+            hint=f"is a Kafka broker at {servers}? `keyfold dev kafka` starts one",
         ) from None
     return True
 

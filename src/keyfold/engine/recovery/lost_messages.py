@@ -12,6 +12,7 @@ from keyfold.errors import QueryFailed
 from keyfold.plan.nodes import Source
 
 _LOG: Final = logging.getLogger("keyfold")
+_AGAIN: Final = "the topic was deleted and made again"
 
 
 def check(
@@ -63,9 +64,11 @@ def _of_partition(name: str, next_one: int, topic: str, number: str, topics: Top
     first = topics.first.get(topic, {}).get(number)
     last = topics.last.get(topic, {}).get(number)
     if first is None or last is None:
-        return  # another stream's topic; Spark reports partitions that are gone
+        # A topic that is not known is another stream's, or of a pattern; Spark reports those that are gone.
+        if topic in topics.last:
+            yield f"{name}: the partition is gone, and was read up to offset {next_one}: {_AGAIN}"
+        return
     if first > next_one:
         yield f"{name}: offsets {next_one} to {first - 1} of {first - next_one} messages"
     elif last < next_one:
-        again = "it was deleted and made again"
-        yield f"{name}: it ends at offset {last}, and was read up to offset {next_one}: {again}"
+        yield f"{name}: it ends at offset {last}, and was read up to offset {next_one}: {_AGAIN}"

@@ -17,6 +17,11 @@ from keyfold.masking import masked
 from keyfold.views.stores import damage_advice
 
 _DISK_FULL: Final = re.compile(r"No space left on device|disk is full|Disk quota exceeded", re.IGNORECASE)
+# Of Spark's Kafka source, whose own exceptions have no error class in their text.
+_DATA_LOSS: Final = re.compile(
+    r"Some data may have been lost because they are not available in Kafka any more;.*?\nReason:\s*([^\n]+)",
+    re.DOTALL,
+)
 # Error classes that only wrap another error.
 _WRAPPERS: Final = ("[STREAM_FAILED]", "[FOREACH_BATCH_USER_FUNCTION_ERROR]", "[TASK_WRITE_FAILED]")
 
@@ -60,6 +65,9 @@ def failed(
     if isinstance(error, LeaseLost):
         # It says all there is, and concerns the whole app.
         return LeaseLost(error.what, app=app, table=table, batch=batch, given=error.given, hint=error.hint)
+    if isinstance(error, RunError) and error.hint is not None:
+        # Of a sink, which says itself what to do.
+        return QueryFailed(error.what, app=app, table=table, batch=batch, given=error.given, hint=error.hint)
     failure = _Failure(app, table, batch, error, place, stream)
     for explain in (
         _bad_row,
@@ -107,10 +115,17 @@ def _bad_row(failure: _Failure) -> QueryFailed | None:
 def _kafka(failure: _Failure) -> QueryFailed | None:
     """Messages that are gone, or a Schema Registry that does not answer."""
     text = f"{failure.text}\n{failure.error}"
-    lost = re.search(r"\[KAFKA_DATA_LOSS\.\w+\] ([^\n]+(?:\n(?!===)[^\n]+)*)", text)
+    lost = _DATA_LOSS.search(text)
     if lost is not None:
         given = plain(lost[1])
         return lost_messages.failure(failure.app, failure.table, failure.batch, None, given)
+    if "UnknownTopicOrPartitionException" in text or "does not host this topic-partition" in text:
+        return failure.explained(
+            f"a topic that {failure.app}.{failure.table} reads is no longer there",
+            given=plain(failure.text),
+            hint="was it deleted? If it is made again, `keyfold reset "
+            f"{failure.app}.{failure.table}` starts from its first message",
+        )
     registry = re.search(r"\[KEYFOLD_REGISTRY\] ([^\n]+)", text)
     if registry is not None:
         return failure.explained(

@@ -16,8 +16,9 @@ from keyfold.engine.kafka import connector as spark_connector
 from keyfold.engine.session import kernel
 from keyfold.engine.sources.contract import RowOrigin
 from keyfold.engine.sources.schemas import declared_schema
-from keyfold.engine.spark_errors import explained
-from keyfold.errors import BadOption
+from keyfold.engine.spark_errors import explained, plain
+from keyfold.errors import BadExpression, BadOption
+from keyfold.plan.kafka_options import is_source_option
 from keyfold.plan.kafka_topics import KafkaTopics
 from keyfold.plan.nodes import Connector, Source
 from keyfold.plan.validate.kafka import is_one_value, key_type
@@ -30,22 +31,6 @@ MESSAGES_PER_BATCH: Final = 1_000_000
 _LIMIT: Final = "maxOffsetsPerTrigger"
 # The end of a topic is not the end of a batch. Spark's arithmetic overflows with the largest number.
 _UNLIMITED: Final = {_LIMIT: "1000000000000000", "minOffsetsPerTrigger": "0"}
-# Options of Spark's Kafka source; others, but for those of Kafka's client, are the format's.
-_OF_SOURCE: Final = frozenset(
-    name.lower()
-    for name in (
-        _LIMIT,
-        "minOffsetsPerTrigger",
-        "maxTriggerDelay",
-        "minPartitions",
-        "maxRecordsPerPartition",
-        "groupIdPrefix",
-        "kafkaConsumer.pollTimeoutMs",
-        "fetchOffset.numRetries",
-        "fetchOffset.retryIntervalMs",
-    )
-)
-
 Offsets = Mapping[str, Mapping[str, int]]
 """Offsets by topic and partition, as Spark's Kafka source writes them."""
 
@@ -90,7 +75,7 @@ def _declaration(source: Source, kafka: KafkaTopics, reject: bool) -> dict[str, 
             "options": {**dict(format_options(connector)), **_protobuf(source, kafka)},
             "registry": kafka.registry,
         },
-        "key": None if kafka.key_format is None else _key_declaration(kafka),
+        "key": None if kafka.key_format is None else _key_declaration(source, kafka),
     }
 
 
@@ -110,11 +95,20 @@ def _protobuf(source: Source, kafka: KafkaTopics) -> dict[str, str]:
     return {"descriptor": base64.b64encode(content).decode(), "message": kafka.message}
 
 
-def _key_declaration(kafka: KafkaTopics) -> dict[str, Any]:
+def _key_declaration(source: Source, kafka: KafkaTopics) -> dict[str, Any]:
+    from pyspark.errors import PySparkException
     from pyspark.sql.types import StructType
 
     columns = kafka.key_schema is not None and not is_one_value(kafka.key_schema)
-    schema = StructType.fromDDL(str(kafka.key_schema) if columns else f"key {key_type(kafka)}")
+    try:
+        schema = StructType.fromDDL(str(kafka.key_schema) if columns else f"key {key_type(kafka)}")
+    except PySparkException as error:
+        raise BadExpression(
+            f"Spark can't parse key_schema of stream {source.name}: {plain(str(error))}",
+            where=source.site,
+            given=kafka.key_schema,
+            hint="name and type of each column: key_schema='id string, region string'",
+        ) from None
     return {
         "format": kafka.key_format,
         "schema": schema.jsonValue(),
@@ -126,7 +120,7 @@ def _key_declaration(kafka: KafkaTopics) -> dict[str, Any]:
 
 def format_options(connector: Connector) -> list[tuple[str, str]]:
     """The options that are the format's own."""
-    return [(n, v) for n, v in connector.options if not _of_source(n)]
+    return [(n, v) for n, v in connector.options if not is_source_option(n)]
 
 
 def offsets(spark: SparkSession, connector: Connector, more: Mapping[str, str]) -> tuple[Offsets, Offsets]:
@@ -143,11 +137,32 @@ def starting(spark: SparkSession, source: Source) -> dict[str, str]:
     if start in ("earliest", "latest"):
         return {"startingOffsets": start}
     if start.startswith("{"):
-        first, _ = offsets(spark, source.connector, {})
-        return {"startingOffsets": json.dumps(filled(json.loads(start), first))}
+        first, last = offsets(spark, source.connector, {})
+        given = json.loads(start)
+        _check_start(source, given, last)
+        return {"startingOffsets": json.dumps(filled(given, first))}
     # Where a partition has no message since then, its next one is the first.
     moment = round(datetime.fromisoformat(start).timestamp() * 1000)
     return {"startingTimestamp": str(moment), "startingOffsetsByTimestampStrategy": "latest"}
+
+
+def _check_start(source: Source, given: Offsets, last: Offsets) -> None:
+    """Refuses offsets of partitions that are not there, and those after the end."""
+    if _topics(source.connector).on_data_loss == "warn":
+        return  # such as of a topic that was made again since
+    for topic, partitions in given.items():
+        for number, offset in partitions.items():
+            end = last.get(topic, {}).get(number)
+            if end is None or offset > end:
+                there = f"ends at offset {end}"
+                if end is None:
+                    there = f"is not there: the topic has {len(last.get(topic, {}))} partitions"
+                raise BadOption(
+                    f"stream {source.name} can't start there: partition {number} of topic {topic} {there}",
+                    where=source.site,
+                    given=f"start={{{topic!r}: {{{number}: {offset}}}}}",
+                    hint='an offset that exists, "earliest" or "latest"',
+                )
 
 
 def filled(given: Offsets, first: Offsets) -> dict[str, dict[str, int]]:
@@ -168,14 +183,10 @@ def _reader(spark: SparkSession, connector: Connector, starting: Mapping[str, st
         "includeHeaders": str("headers" in kafka.metadata).lower(),
         "failOnDataLoss": str(kafka.on_data_loss == "fail").lower(),
         **({} if kafka.unlimited else {_LIMIT: str(MESSAGES_PER_BATCH)}),
-        **{name: value for name, value in client.for_spark(connector).items() if _of_source(name)},
+        **{name: value for name, value in client.for_spark(connector).items() if is_source_option(name)},
         **starting,
     }
     return spark.readStream.format("kafka").options(**options)
-
-
-def _of_source(name: str) -> bool:
-    return name.lower().startswith("kafka.") or name.lower() in _OF_SOURCE
 
 
 def _topics(connector: Connector) -> KafkaTopics:

@@ -14,6 +14,7 @@ from keyfold.engine.spark_errors import causes
 from keyfold.errors import RunError
 from keyfold.masking import masked
 from keyfold.plan import durations
+from keyfold.plan.call_site import location
 from keyfold.plan.nodes import AppSpec, Source
 
 if TYPE_CHECKING:
@@ -27,15 +28,23 @@ _ATTEMPT: Final = {
     "fetchOffset.numRetries": "1",
 }
 _PAUSE_SECONDS: Final = 0.5
-# What no waiting mends, and what it means.
+_LOGIN: Final = "check user name, password and certificates: docs/how-to/kafka-secure.md"
+_CLIENT: Final = "the options of kf.kafka that begin with `kafka.` are those of Kafka's client"
+# What no waiting mends, what it means, and what to do.
 _FATAL: Final = {
-    "SaslAuthenticationException": "the brokers refuse the credentials",
-    "SslAuthenticationException": "the TLS handshake with the brokers failed",
-    "AuthorizationException": "the brokers do not let this user read the topic",
-    "ConfigException": "Kafka's client does not accept its settings",
-    "InvalidTopicException": "the brokers do not accept the name of the topic",
-    "PatternSyntaxException": "pattern is not a valid regular expression",
-    "JaasException": "Kafka's client does not accept sasl.jaas.config",
+    "SaslAuthenticationException": ("the brokers refuse the credentials", _LOGIN),
+    "SslAuthenticationException": ("the TLS handshake with the brokers failed", _LOGIN),
+    "AuthorizationException": (
+        "the brokers do not let this user read the topic",
+        "allow the user to read and describe the topic",
+    ),
+    "ConfigException": ("Kafka's client does not accept its settings", _CLIENT),
+    "InvalidTopicException": ("the brokers do not accept the name of the topic", "correct topic="),
+    "PatternSyntaxException": (
+        "pattern is not a valid regular expression",
+        'correct pattern=, which is a regular expression of Java: pattern="orders-.*"',
+    ),
+    "JaasException": ("Kafka's client does not accept sasl.jaas.config", _CLIENT),
 }
 
 
@@ -66,12 +75,18 @@ def _wait(spark: SparkSession, app: str, stream: Source) -> TopicOffsets:
     deadline, told = time.monotonic() + topics.wait_ms / 1000, False
     while True:
         try:
-            return TopicOffsets(*kafka.offsets(spark, stream.connector, _ATTEMPT))
+            found = TopicOffsets(*kafka.offsets(spark, stream.connector, _ATTEMPT))
+            if found.last:
+                return found
+            if time.monotonic() > deadline:
+                raise _no_topic(app, stream, "no topic matches the pattern")
+        except RunError:
+            raise
         except Exception as error:
             why = causes(error)
             if not why:
                 raise
-            fatal = next((words for name, words in _FATAL.items() if name in why), None)
+            fatal = next((found for name, found in _FATAL.items() if name in why), None)
             if fatal is not None or time.monotonic() > deadline:
                 raise _unreachable(app, stream, why, fatal) from None
         if not told:
@@ -80,26 +95,37 @@ def _wait(spark: SparkSession, app: str, stream: Source) -> TopicOffsets:
         time.sleep(_PAUSE_SECONDS)
 
 
-def _unreachable(app: str, stream: Source, why: str, fatal: str | None) -> RunError:
+def _unreachable(app: str, stream: Source, why: str, fatal: tuple[str, str] | None) -> RunError:
     topics = stream.connector.kafka
     assert topics is not None
     servers, waited = masked(topics.servers), durations.text(topics.wait_ms)
     last = masked(why.splitlines()[-1])
+    where = location(f"{app}.{stream.name}", stream.site)
     if fatal is not None:
-        hint = "the options of kf.kafka that begin with `kafka.` are those of Kafka's client"
-        return RunError(
-            f"stream {stream.name} can't be read: {fatal}", app=app, given=f"{servers}: {last}", hint=hint
-        )
+        meaning, hint = fatal
+        problem = f"stream {stream.name} can't be read: {meaning}"
+        return RunError(problem, where=where, app=app, given=f"{servers}: {last}", hint=hint)
     if "UnknownTopicOrPartition" in why:
-        return RunError(
-            f"there is no topic {topics.subject} at {servers}, and none appeared within {waited}",
-            app=app,
-            given=last,
-            hint="create the topic, correct topic=, or let a start wait longer: wait='10 minutes'",
-        )
+        return _no_topic(app, stream, last)
     return RunError(
         f"the brokers of stream {stream.name} could not be reached within {waited}",
+        where=where,
         app=app,
         given=f"{servers}: {last}",
-        hint="start the brokers, correct the servers, or let a start wait longer: wait='10 minutes'",
+        hint="start the brokers, correct the servers or kafka.security.protocol, or let a start wait longer: "
+        "wait='10 minutes'",
+    )
+
+
+def _no_topic(app: str, stream: Source, given: str) -> RunError:
+    topics = stream.connector.kafka
+    assert topics is not None
+    servers, waited = masked(topics.servers), durations.text(topics.wait_ms)
+    argument = "topic=" if topics.pattern is None else "pattern="
+    return RunError(
+        f"there is no topic {topics.subject} at {servers}, and none appeared within {waited}",
+        where=location(f"{app}.{stream.name}", stream.site),
+        app=app,
+        given=given,
+        hint=f"create the topic, correct {argument}, or let a start wait longer: wait='10 minutes'",
     )

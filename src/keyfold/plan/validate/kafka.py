@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from typing import Final
 
 from keyfold.errors import BadOption
@@ -86,18 +87,26 @@ def check_sink(sink: Connector, kafka: KafkaTopics, where: object) -> None:
         delivery=kafka.delivery,
         wait_ms=kafka.wait_ms,
     )
-    if kafka != unset:
-        problem = "start, metadata, key_schema, tombstones and on_data_loss are options of a source"
-        raise BadOption(problem, where=where, given=kafka.subject, hint="leave them out")
-    others = [name for name, _ in sink.options if not name.startswith("kafka.")]
+    others = [one.name for one in fields(kafka) if getattr(kafka, one.name) != getattr(unset, one.name)]
     if others:
-        problem = "options of a sink are those of Kafka's client, and begin with kafka."
-        raise BadOption(problem, where=where, given=others[0], hint=f"kafka.{others[0]}")
+        problem = f"{others[0]} is an argument of a source, not of a sink"
+        raise BadOption(
+            problem, where=where, given=", ".join(f"{name}=" for name in others), hint="leave it out"
+        )
+    for name, _ in sink.options:
+        if not name.startswith("kafka."):
+            problem = "options of a sink are those of Kafka's client, and begin with kafka."
+            raise BadOption(
+                problem, where=where, given=name, hint="leave it out: it is an option of a source"
+            )
 
 
 def _check_key(kafka: KafkaTopics, where: object) -> None:
     """Keys of records need a schema, Avro's a registry, and other keys neither."""
     given = f"key_format={kafka.key_format!r}"
+    if kafka.key_format is not None and "key" not in kafka.metadata:
+        problem = "key_format is the format of the column kafka_key, which the stream does not have"
+        raise BadOption(problem, where=where, given=given, hint="metadata=['key'], or leave key_format out")
     if kafka.key_format in ("json", "avro"):
         if kafka.key_schema is None:
             hint = (

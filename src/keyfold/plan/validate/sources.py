@@ -45,6 +45,9 @@ def event_time(
     time: object, late: object, future: object, known: dict[str, str], where: object = None
 ) -> EventTime:
     """The column and its bounds; without a column, bounds other than the defaults are refused."""
+    if time == "kafka_timestamp" and known and time not in known:
+        hint = "metadata=['timestamp'] of kf.kafka adds this column"
+        raise BadOption("time must be a column of the schema", where=where, given=f"time={time!r}", hint=hint)
     column = None if time is None else ddl.time_column(time, known, where)
     late_ms = durations.millis(late, "late", zero=True, where=where)
     future_ms = None if future is None else durations.millis(future, "future", zero=True, where=where)

@@ -1,0 +1,76 @@
+"""The options of `kf.kafka`: those of Kafka's client, of Spark's Kafka source, and of the messages' format.
+
+Spark ignores an option that it does not know, and Kafka's clients are never told of one without the prefix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from keyfold.errors import BadOption, did_you_mean
+from keyfold.plan import file_options
+
+PREFIX: Final = "kafka."
+_SOURCE: Final = (
+    "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions",
+    "maxRecordsPerPartition", "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+)  # fmt: skip
+_SPELT: Final = frozenset(name.lower() for name in _SOURCE)
+_NUMBERS: Final = frozenset({"maxoffsetspertrigger", "minpartitions", "maxrecordsperpartition"})
+_ARGUMENTS: Final = {
+    "kafka.bootstrap.servers": "servers",
+    "bootstrap.servers": "servers",
+    "subscribe": "topic=",
+    "assign": "topic=",
+    "subscribepattern": "pattern=",
+    "startingoffsets": "start=",
+    "startingtimestamp": "start=",
+    "startingoffsetsbytimestamp": "start=",
+    "kafka.auto.offset.reset": "start=",
+    "auto.offset.reset": "start=",
+    "failondataloss": "on_data_loss=",
+    "includeheaders": "metadata=['headers']",
+    "kafka.key.deserializer": "key_format=",
+    "kafka.value.deserializer": "format=",
+}
+_FORMATS: Final = {"avro": ("avroSchema",), **{one: file_options.of_format(one) for one in ("json", "csv")}}
+
+
+def is_source_option(name: str) -> bool:
+    """Whether an option is Spark's Kafka source's, with those of Kafka's client, and not the format's."""
+    return name.lower().startswith(PREFIX) or name.lower() in _SPELT
+
+
+def check(format: str, given: Mapping[Any, object], where: object = None) -> None:
+    """Refuses options that arguments of `kf.kafka` set, and those that would have no effect."""
+    own = _FORMATS.get(format, ())
+    for name, value in given.items():
+        if not isinstance(name, str):
+            hint = 'options={"kafka.fetch.max.bytes": 1000000}'
+            raise BadOption(
+                "the name of an option must be a string", where=where, given=repr(name), hint=hint
+            )
+        argument = _ARGUMENTS.get(name.lower())
+        if argument is not None:
+            problem = f"option {name} is the argument {argument} of kf.kafka"
+            raise BadOption(problem, where=where, given=f"options={{{name!r}: ...}}", hint=argument)
+        if name.lower() in _NUMBERS and not (str(value).isdecimal() and int(str(value)) > 0):
+            problem = f"option {name} of kf.kafka must be a whole number above zero"
+            raise BadOption(problem, where=where, given=repr(value), hint=f"options={{{name!r}: 1000}}")
+        if is_source_option(name) or name.lower() in {one.lower() for one in own}:
+            continue
+        raise BadOption(
+            f"unknown option {name!r} of kf.kafka with format={format!r}",
+            where=where,
+            given=f"options={{{name!r}: ...}}",
+            hint=_advice(name, (*_SOURCE, *own)),
+        )
+
+
+def _advice(name: str, known: Iterable[str]) -> str | None:
+    if "." in name:
+        return f"'{PREFIX}{name}', if it is a setting of Kafka's client"
+    others = f"one of: {', '.join(_SOURCE[:6])}, kafka.NAME for Kafka's client, or those of the format"
+    return did_you_mean(name, known, others)

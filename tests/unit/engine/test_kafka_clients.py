@@ -1,0 +1,57 @@
+"""What the clients of Kafka say about their arguments, before any broker is asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import keyfold as kf
+from keyfold.engine.kafka.topics import parsed
+from keyfold.errors import BadOption, RunError
+
+
+@pytest.mark.parametrize(
+    ("servers", "topic", "options", "words"),
+    [
+        ("localhost", "t", None, "a host and a port"),
+        ("kafka://a:1", "t", None, "a host and a port"),
+        ("a:1", None, None, "the name of a topic"),
+        ("a:1", "t t", None, "the name of a topic"),
+        ("a:1", "t", ["x"], "options must be a dict"),
+    ],
+)
+def test_arguments_of_a_reader_are_checked_at_the_call(
+    servers: Any, topic: Any, options: Any, words: str
+) -> None:
+    with pytest.raises(BadOption, match=words) as refused:
+        kf.read_changes(servers, topic, options=options)
+    assert "test_kafka_clients.py" in str(refused.value)
+    with pytest.raises(BadOption, match=words):
+        kf.read_table(servers, topic, options=options)
+
+
+def test_a_setting_that_the_client_does_not_have_is_named() -> None:
+    with pytest.raises(RunError, match="to read topic t") as refused:
+        list(kf.read_changes("127.0.0.1:9", "t", options={"secruity.protocol": "SSL"}))
+    assert "secruity.protocol" in str(refused.value)
+    assert "options=" in str(refused.value)
+
+
+def test_a_topic_on_the_command_line_is_a_name_and_a_number_of_partitions() -> None:
+    assert (parsed("orders"), parsed("orders:4")) == (("orders", 1), ("orders", 4))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "the name of a topic"),
+        ("or ders", "the name of a topic"),
+        ("orders:x", "number of partitions"),
+        ("orders:", "number of partitions"),
+        ("orders:0", "number of partitions"),
+    ],
+)
+def test_a_topic_that_kafka_would_not_accept_is_refused(text: str, words: str) -> None:
+    with pytest.raises(BadOption, match=words):
+        parsed(text)
