@@ -35,7 +35,8 @@ class RemoteFiles(session: SparkSession, root: String) {
 
   /** The root; with the host of the default file system if it has none, as `hdfs:///path`. */
   val uri: String = {
-    val qualified = system.makeQualified(new Path(root))
+    // Not the system's own method: a cached system may know of another default.
+    val qualified = new Path(root).makeQualified(system.getUri, system.getWorkingDirectory)
     if (qualified.toUri.getAuthority == new Path(root).toUri.getAuthority) root else qualified.toString
   }
   private val base = new Path(uri)
