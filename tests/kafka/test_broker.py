@@ -111,5 +111,5 @@ def test_load_without_a_broker_says_where_it_looked(
 ) -> None:
     monkeypatch.setattr("keyfold.engine.kafka.topics._SECONDS", 1.0)
     assert main(["dev", "load", "127.0.0.1:9", "--count", "1"]) == 1
-    assert "is a broker at 127.0.0.1:9?" in capsys.readouterr().err
+    assert "is a Kafka broker at 127.0.0.1:9?" in capsys.readouterr().err
     assert os.environ.get("KEYFOLD_HOME") is None
