@@ -54,46 +54,33 @@ def taken(
     """
     origin = _origin(spark, place, initial, table.app)
     with Savepoints(origin).reading(initial.savepoint) as savepoint:
-        return _taken(spark, place, shared, table, initial, read, savepoint, origin)
-
-
-def _taken(
-    spark: SparkSession,
-    place: AppHome,
-    shared: SharedStreams,
-    table: TableSpec,
-    initial: InitialState,
-    read: Mapping[str, str | Path],
-    savepoint: Savepoint,
-    origin: AppHome,
-) -> dict[str, Any]:
-    storage, name = Savepoints(origin).storage(savepoint.name), initial.table or table.name
-    verify.require_usable(savepoint)
-    _require_table(savepoint, name)
-    plan = json.loads(storage.read(f"{FILES}/app.json"))
-    old = plan["tables"][name]
-    _require_same_definition(spark, shared, table, old, read, savepoint)
-    _require_same_source(shared, table, old, plan, savepoint)
-    verify.require_whole(savepoint, storage, silent)
-    target = beside.home_of(place, table.name)
-    _copy(storage, savepoint, name, target, table.name)
-    record = _record(savepoint, name, initial)
-    # A table that began with files itself goes on without the rows of the stream that they had.
-    record["until"] = (old.get("initial") or {}).get("until")
-    made = {
-        "table": table.name,
-        "was": None,
-        "rebuilt": str(target.table(table.name).path.relative_to(place.path)),
-        "batch": savepoint.tables[name].batch,
-        "keys": None,
-        "view": None,
-        "entry": {**old, "shared": [], "initial": record},
-    }
-    if savepoint.view is not None:
-        with storage.fetched(VIEW) as file, closing(open_store(file, read_only=True)) as store:
-            if name in store.tables() and store.position(name) is not None:
-                made |= beside.written_view(place, store, name, table.name)
-    return made
+        storage, name = Savepoints(origin).storage(savepoint.name), initial.table or table.name
+        verify.require_usable(savepoint)
+        _require_table(savepoint, name)
+        plan = json.loads(storage.read(f"{FILES}/app.json"))
+        old = plan["tables"][name]
+        _require_same_definition(spark, shared, table, old, read, savepoint)
+        _require_same_source(shared, table, old, plan, savepoint)
+        verify.require_whole(savepoint, storage, silent)
+        target = beside.home_of(place, table.name)
+        _copy(storage, savepoint, name, target, table.name)
+        record = _record(savepoint, name, initial)
+        # A table that began with files itself goes on without the rows of the stream that they had.
+        record["until"] = (old.get("initial") or {}).get("until")
+        made = {
+            "table": table.name,
+            "was": None,
+            "rebuilt": str(target.table(table.name).path.relative_to(place.path)),
+            "batch": savepoint.tables[name].batch,
+            "keys": None,
+            "view": None,
+            "entry": {**old, "shared": [], "initial": record},
+        }
+        if savepoint.view is not None:
+            with storage.fetched(VIEW) as file, closing(open_store(file, read_only=True)) as store:
+                if name in store.tables() and store.position(name) is not None:
+                    made |= beside.written_view(place, store, name, table.name)
+        return made
 
 
 def _origin(spark: SparkSession, place: AppHome, initial: InitialState, app: str) -> AppHome:
