@@ -70,3 +70,15 @@ def test_a_key_of_today_is_found_by_the_columns_that_it_had_then() -> None:
     assert key_then(first, now, {"day": "day"}) is None
     assert key_then(whole, now, {"day": "day", "hour": "hour"}) is None
     assert key_then(whole, now, {}) is whole, "nothing is known of then"
+
+
+def test_key_columns_that_took_each_others_names_are_found_by_what_they_are() -> None:
+    swapped = key_then(key(a="1", b="2"), {"a": "x", "b": "y"}, {"a": "y", "b": "x"})
+    assert swapped is not None
+    assert swapped.columns == {"b": "1", "a": "2"}
+    for columns in ({"a": "1", "b": "2"}, {"b": "2", "a": "1"}):
+        # `a` is something else now, and what it was is called `b`: its value says nothing about that time.
+        assert key_then(key(**columns), {"a": "z", "b": "x"}, {"a": "x", "c": "y"}) is None
+        found = key_then(key(**columns), {"a": "z", "b": "x"}, {"a": "x"})
+        assert found is not None
+        assert found.columns == {"a": "2"}

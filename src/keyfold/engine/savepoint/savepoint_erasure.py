@@ -66,8 +66,9 @@ def key_then(key: TableKey, now: Mapping[str, str], then: Mapping[str, str]) -> 
     expressions = {expression: name for name, expression in then.items()}
 
     def column(name: str) -> str | None:
-        # By what it is first: columns may have swapped their names.
-        return expressions.get(now.get(name, "")) or (name if name in then else None)
+        # By what it is first: columns may have swapped their names, or taken that of another.
+        same = expressions.get(now.get(name, ""))
+        return same or (name if name in then and then[name] not in now.values() else None)
 
     named = [(column(name), value) for name, value in key.columns.items()]
     found = {name: value for name, value in named if name is not None}
