@@ -46,6 +46,7 @@ class FoldEvaluator(f: AggregateFold, prefix: Int) {
   }.orNull
   private val expressed = f.update.indices.filter(f.update(_) != NoOp).toArray
   private val joined = new JoinedRow
+  private val inPlace = new StateAndRow
 
   /**
    * Spark's typed buffers go wrong when they are updated after they were stored: puts new ones in their
@@ -94,7 +95,8 @@ class FoldEvaluator(f: AggregateFold, prefix: Int) {
   }
 
   def update(b: InternalRow, row: InternalRow): Unit = {
-    if (updaters.length == 0) updating.into(b, joined(b, row))
+    if (flat) updating.into(b, inPlace.of(b.asInstanceOf[UnsafeRow], row))
+    else if (updaters.length == 0) updating.into(b, joined(b, row))
     else {
       probe(row)
       codedFirst(b, updating(joined(b, row))) { i =>
@@ -132,7 +134,8 @@ class FoldEvaluator(f: AggregateFold, prefix: Int) {
 
   /** Folds another state in: `row` has `prefix` columns, then the state's. */
   def merge(b: InternalRow, row: InternalRow): Unit = {
-    if (mergers.length == 0) merging.into(b, joined(b, row))
+    if (flat) merging.into(b, inPlace.of(b.asInstanceOf[UnsafeRow], row))
+    else if (mergers.length == 0) merging.into(b, joined(b, row))
     else codedFirst(b, merging(joined(b, row)))(i => mergers(i).merge(b, row))
   }
 

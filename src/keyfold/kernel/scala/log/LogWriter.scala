@@ -65,7 +65,9 @@ private[keyfold] case class PartFormats(
 private[keyfold] object PartFormats {
   def apply(df: DataFrame): PartFormats = {
     val (session, layout) = (SparkDatasets.session(df), LogRowLayout(df.schema))
-    PartFormats(layout, SparkParquet(session, layout.changeSchema), SparkParquet(session, SideOutput.schema))
+    // Several tables read the rows of a stream, and find keys by their numbers in a dictionary.
+    val changes = SparkParquet(session, layout.changeSchema, dictionaries = layout.inOrder)
+    PartFormats(layout, changes, SparkParquet(session, SideOutput.schema))
   }
 }
 

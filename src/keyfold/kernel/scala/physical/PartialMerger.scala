@@ -5,7 +5,7 @@ import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.NoOp
-import org.apache.spark.sql.keyfold.expressions.{AggregateFold, RowError, UserExpression}
+import org.apache.spark.sql.keyfold.expressions.{AggregateFold, RowError, StateAndRow, UserExpression}
 import org.apache.spark.sql.keyfold.spark.SparkRadixSort
 
 /**
@@ -20,7 +20,7 @@ class PartialMerger(fold: AggregateFold, layout: PartialLayout, limit: Long) {
   private val groupOf = if (groupIsKey) keyOf else UnsafeProjection.create(layout.group, layout.input)
   private val sideOutput = layout.sideOutput
   private val merge = PartialMerger.mergeInPlace(fold, layout)
-  private val joined = new JoinedRow
+  private val both = new StateAndRow
   private val width = layout.input.length
   private val merged = new RowMap(width)
   /** Side outputs, and rows that stay by themselves. */
@@ -49,7 +49,7 @@ class PartialMerger(fold: AggregateFold, layout: PartialLayout, limit: Long) {
   private def add(group: UnsafeRow, row: UnsafeRow): Unit = {
     val known = merged.get(group)
     if (known == null) merged.add(group, row)
-    else try merge.into(known, joined(known, row)) catch { case _: RowError => keep(row, alone) }
+    else try merge.into(known, both.of(known, row)) catch { case _: RowError => keep(row, alone) }
   }
 
   private def keep(row: UnsafeRow, rows: ArrayBuffer[UnsafeRow]): Unit = {

@@ -6,12 +6,15 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
-import org.apache.spark.sql.keyfold.spark.{SparkInputFiles, SparkPythonNodes}
+import org.apache.spark.sql.keyfold.spark.{SparkColumnarInput, SparkInputFiles, SparkPythonNodes}
 import org.apache.spark.{Partition, TaskContext}
 
 /** What the rows of a partition go through, one partition at a time, in Spark's internal form. */
 trait PartitionStep extends Serializable {
   def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow]
+
+  /** Whether rows may be positions in columns: the step keeps no reference to a value of theirs. */
+  def readsColumns: Boolean = false
 
   /** This step in a batch with this watermark of Spark's; called on the driver, once per batch. */
   def at(watermarkMs: Option[Long]): PartitionStep = this
@@ -40,8 +43,11 @@ case class PartitionStepExec(step: PartitionStep, output: Seq[Attribute], child:
   override def producedAttributes: AttributeSet = AttributeSet(output)
   override protected def stringArgs: Iterator[Any] = Iterator(output)
   override protected def otherCopyArgs: Seq[AnyRef] = watermark :: Nil
-  override protected def doExecute(): RDD[InternalRow] =
-    new PartitionStepRDD(child.execute(), step.at(watermark.ms), SparkPythonNodes.existIn(child))
+  override protected def doExecute(): RDD[InternalRow] = {
+    val columns = if (step.readsColumns) SparkColumnarInput.rows(child) else None
+    new PartitionStepRDD(
+      columns.getOrElse(child.execute()), step.at(watermark.ms), SparkPythonNodes.existIn(child))
+  }
   override protected def withNewChildInternal(c: SparkPlan): PartitionStepExec = copy(child = c)(watermark)
 }
 

@@ -20,6 +20,10 @@ final class RowMap(width: Int) {
   // Where the last `get` ended that found nothing.
   private var (missedHash, missedSlot) = (0, 0)
   private val found = new UnsafeRow(width)
+  private var lastRecord = 0
+
+  /** The record of the key that was last found or added. */
+  def last: Int = lastRecord
 
   def size: Int = count
 
@@ -34,7 +38,10 @@ final class RowMap(width: Int) {
     while (slot != 0) {
       if ((slot >>> 32).toInt == hash) {
         val record = slot.toInt - 1
-        if (hasKey(record, key)) return value(record, found)
+        if (hasKey(record, key)) {
+          lastRecord = record
+          return value(record, found)
+        }
       }
       at = (at + 1) & (slots.length - 1)
       slot = slots(at)
@@ -53,6 +60,7 @@ final class RowMap(width: Int) {
     key.writeToMemory(words, address(end + 1))
     value.writeToMemory(words, address(end + 1) + keySize)
     slots(missedSlot) = (missedHash.toLong << 32) | (end + 1)
+    lastRecord = end
     end = next
     count += 1
     if (count * 2 > slots.length) rehash()

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, FoldEvaluator, RowError, UserProjection}
 import org.apache.spark.sql.keyfold.physical.PartitionStep
-import org.apache.spark.sql.keyfold.spark.SparkTaskMemory
+import org.apache.spark.sql.keyfold.spark.{SparkColumnarRows, SparkTaskMemory}
 
 /**
  * Folds a table's rows per key before the shuffle, so that a hot key costs one row per partition. The map
@@ -20,6 +20,16 @@ case class PartialAggregation(
   def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] =
     new PartialAggregator(this, partition, rows)
   override def at(watermarkMs: Option[Long]): PartitionStep = copy(lateness = lateness.map(_.at(watermarkMs)))
+  override def readsColumns: Boolean = fold.flat && entries > 0
+
+  /** The column that is the key, if one is, and nothing but the key decides which state a row goes to. */
+  private[rows] def keyColumn: Option[Int] = keys match {
+    case Seq(key) if lateness.forall(_.rule.isEmpty) =>
+      val column = key match { case alias: Alias => alias.child; case other => other }
+      Some(gate.source.indexWhere(a => column.references.contains(a) && column.semanticEquals(a)))
+        .filter(_ >= 0)
+    case _ => None
+  }
 }
 
 object PartialAggregation {
@@ -48,6 +58,12 @@ class PartialAggregator(step: PartialAggregation, partition: Int, rows: Iterator
   private val states: PartialStates =
     if (fold.flat) new FlatStates(step.keys.length, step.fold.state.length)
     else new ObjectStates(types.length, fold.stored)
+  /** Where the key is a column of a file that has numbers for its values. */
+  private val numbered: NumberedKeys = (rows, states) match {
+    case (columns: SparkColumnarRows, flat: FlatStates) =>
+      step.keyColumn.map(new NumberedKeys(columns, _, flat)).orNull
+    case _ => null
+  }
   /** Rows to be sent before any other: side outputs, and rows that travel by themselves. */
   private val first = new ArrayBuffer[InternalRow]
   /** The states that are being sent. */
@@ -67,6 +83,7 @@ class PartialAggregator(step: PartialAggregation, partition: Int, rows: Iterator
         if (state != null) return partial(state)
         draining = null
         states.clear()
+        if (numbered != null) numbered.clear()
         folded = 0
         grown = 0
       }
@@ -85,23 +102,34 @@ class PartialAggregator(step: PartialAggregation, partition: Int, rows: Iterator
 
   private def fill(): Unit = while (draining == null && first.isEmpty && rows.hasNext) {
     val row = rows.next()
-    try {
-      val key = admitted(row)
-      if (key != null) {
-        val known = states.get(key)
-        if (known != null) { fold.update(known, row); grow(row); folded += 1 }
-        else if (isText(row, key)) {
-          states.add(key, folding(row))
-          folded += 1
-          grow(row)
-          if (states.size >= step.entries) full()
-        }
-        if (folded == PartialAggregation.Sample && states.size > folded * 0.98) giveWay()
-        else if (!fold.flat && folded >= PartialAggregation.MaxRowsInObjects) full()
-        else if (grown + states.bytes >= most && draining == null) full()
+    try if (isAdmitted(row)) {
+      val known = if (numbered == null) null else numbered.state()
+      if (known == null) foldByKey(row)
+      else {
+        fold.update(known, row)
+        folded += 1
+        if (hardlyRepeat) giveWay()
       }
     } catch { case e: RowError => emit(row, admission.reject(row, e)) }
   }
+
+  private def foldByKey(row: InternalRow): Unit = {
+    val key = decidedKey(row)
+    if (key == null) return
+    val known = states.get(key)
+    if (known != null) fold.update(known, row)
+    else if (isText(row, key)) states.add(key, folding(row))
+    else return
+    folded += 1
+    grow(row)
+    if (numbered != null) numbered.remember()
+    if (hardlyRepeat) giveWay()
+    else if (known == null && states.size >= step.entries) full()
+    else if (!fold.flat && folded >= PartialAggregation.MaxRowsInObjects) full()
+    else if (grown + states.bytes >= most) full()
+  }
+
+  private def hardlyRepeat: Boolean = folded == PartialAggregation.Sample && states.size > folded * 0.98
 
   /** States that hold objects may keep all of a row. */
   private def grow(row: InternalRow): Unit = if (!fold.flat) grown += (row match {
@@ -117,14 +145,18 @@ class PartialAggregator(step: PartialAggregation, partition: Int, rows: Iterator
 
   /** A row as a partial state of its own; null if it is not processed. */
   private def single(row: InternalRow): InternalRow = try {
-    val key = admitted(row)
+    val key = if (isAdmitted(row)) decidedKey(row) else null
     if (key == null || !isText(row, key)) null else partial(joined(key, fold.stored(folding(row))))
   } catch { case e: RowError => emit(row, admission.reject(row, e)); null }
 
-  /** The key of a row that is folded with others; null for a row that is not, or travels by itself. */
-  private def admitted(row: InternalRow): UnsafeRow = {
+  private def isAdmitted(row: InternalRow): Boolean = {
     val begun = admission.begin(row)
-    if (begun ne Admission.Admitted) { emit(row, begun); return null }
+    if (begun ne Admission.Admitted) emit(row, begun)
+    begun eq Admission.Admitted
+  }
+
+  /** The key of a row that is folded with others; null for a row that is not, or travels by itself. */
+  private def decidedKey(row: InternalRow): UnsafeRow = {
     val key = keyOf(row)
     val decided = admission.decide(row, key)
     if (decided eq Admission.Admitted) key

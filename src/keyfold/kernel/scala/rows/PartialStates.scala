@@ -30,6 +30,10 @@ private[rows] final class FlatStates(keyWidth: Int, width: Int) extends PartialS
   override def get(key: UnsafeRow): InternalRow = map.get(key)
   override def add(key: UnsafeRow, state: InternalRow): Unit = map.add(key, state.asInstanceOf[UnsafeRow])
   override def clear(): Unit = map.clear()
+  /** The record of the state that was last found or added. */
+  def last: Int = map.last
+  /** The state in a record, to be changed in place, until the next call. */
+  def of(record: Int): UnsafeRow = map.value(record, state)
   override def drained(): () => InternalRow = {
     val records = map.records.iterator
     () => if (!records.hasNext) null else {

@@ -16,29 +16,43 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 
 /** Writes rows of a schema as Spark's Parquet format does; tasks and the driver use it alike. */
-class SparkParquet(val schema: StructType, settings: Map[String, String]) extends Serializable {
+class SparkParquet(val schema: StructType, settings: Map[String, String], dictionaries: Boolean = false)
+    extends Serializable {
   def writer(file: OutputFile): ParquetWriter[InternalRow] = {
     val conf = new Configuration(false)
     settings.foreach { case (name, value) => conf.set(name, value) }
-    // What is written once and read once gains nothing from statistics or from a search for repeated values.
-    new SparkParquet.Rows(file).withConf(conf).withCompressionCodec(CompressionCodecName.SNAPPY)
+    // What is read as a whole gains nothing from statistics.
+    val builder = new SparkParquet.Rows(file).withConf(conf).withCompressionCodec(CompressionCodecName.SNAPPY)
       .withRowGroupSize(SparkParquet.RowGroupBytes).withDictionaryEncoding(false)
-      .withStatisticsEnabled(false).withSizeStatisticsEnabled(false).build()
+      .withStatisticsEnabled(false).withSizeStatisticsEnabled(false)
+    repeating.foldLeft(builder)(_.withDictionaryEncoding(_, true)).build()
   }
+
+  /** The columns that keys are usually made of; Parquet itself notices where values do not repeat. */
+  private def repeating: Seq[String] =
+    if (!dictionaries) Nil
+    else schema.filter(f => SparkParquet.hasDictionary(f.dataType)).map(_.name)
 }
 
 object SparkParquet {
   // Each task that writes a part holds a row group in memory.
   private val RowGroupBytes = 16L << 20
 
-  def apply(session: SparkSession, schema: StructType): SparkParquet = {
+  /** `dictionaries`: whether values that repeat are written once, which pays where rows are read often. */
+  def apply(session: SparkSession, schema: StructType, dictionaries: Boolean = false): SparkParquet = {
     val (conf, job) = (session.sessionState.conf, Job.getInstance(new Configuration(false)))
     val written = storable(schema)
     ParquetUtils.prepareWrite(conf, job, written, new ParquetOptions(Map.empty[String, String], conf))
     // Spark's default is a type of nanoseconds that other readers can't represent before 1677 and after 2262.
     job.getConfiguration.set(
       SQLConf.PARQUET_OUTPUT_TIMESTAMP_TYPE.key, SQLConf.ParquetOutputTimestampType.TIMESTAMP_MICROS.toString)
-    new SparkParquet(written, job.getConfiguration.asScala.map(e => e.getKey -> e.getValue).toMap)
+    new SparkParquet(
+      written, job.getConfiguration.asScala.map(e => e.getKey -> e.getValue).toMap, dictionaries)
+  }
+
+  private def hasDictionary(dataType: DataType): Boolean = dataType match {
+    case _: StringType | IntegerType | LongType | DateType => true
+    case _ => false
   }
 
   /** The schema with a type that Parquet has in place of that of a bare null. */

@@ -1,0 +1,105 @@
+package org.apache.spark.sql.keyfold.spark
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector
+import org.apache.spark.sql.types.TimestampType
+import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarBatch, ColumnarBatchRow}
+
+/** The columns of rows that are read by column: those of a batch, and event times computed from them. */
+case class BatchColumns(made: Seq[Expression], input: Seq[Attribute]) {
+  /** Whether no column has to be computed but event times. */
+  def supported: Boolean = made.forall {
+    case a: Attribute => input.exists(_.exprId == a.exprId)
+    case e => e.dataType == TimestampType && e.deterministic
+  }
+}
+
+/**
+ * Rows of batches of columns, each until the next: a row is a position in the columns, and no value is
+ * copied before somebody reads it.
+ */
+final class SparkColumnarRows(batches: Iterator[ColumnarBatch], columns: BatchColumns)
+    extends Iterator[InternalRow] {
+  private val places = columns.made.map {
+    case a: Attribute => columns.input.indexWhere(_.exprId == a.exprId)
+    case _ => SparkColumnarRows.Computed
+  }.toArray
+  private val computed = places.indices.filter(places(_) == SparkColumnarRows.Computed).toArray
+  private lazy val compute =
+    MutableProjection.create(computed.map(columns.made(_)).toSeq, columns.input)
+  private var times = Array.empty[OnHeapColumnVector]
+  private var capacity = 0
+  private var (current, row): (ColumnarBatch, ColumnarBatchRow) = (null, null)
+  private var vectors = Array.empty[ColumnVector]
+  private var (at, end, count) = (0, 0, 0)
+  private var observed = Option.empty[Int]
+  private var observe: Long => Unit = _
+
+  /** Tells of the event times in a column, in microseconds, batch by batch. */
+  def observing(column: Int, observe: Long => Unit): this.type = {
+    observed = Some(column)
+    this.observe = observe
+    this
+  }
+
+  /** How many batches were begun: what is remembered of a column is of one batch. */
+  def batch: Int = count
+  /** Where the last row is in the columns of its batch. */
+  def position: Int = row.rowId
+  /** A column of the batch of the last row. */
+  def column(index: Int): ColumnVector = vectors(index)
+
+  override def hasNext: Boolean = {
+    while (at == end && batches.hasNext) begin(batches.next())
+    at < end
+  }
+
+  override def next(): InternalRow = {
+    if (!hasNext) throw new NoSuchElementException
+    row.rowId = at
+    at += 1
+    row
+  }
+
+  private def begin(batch: ColumnarBatch): Unit = {
+    if (current != null && (current ne batch)) current.closeIfFreeable()
+    current = batch
+    at = 0
+    end = batch.numRows()
+    count += 1
+    if (computed.nonEmpty) computeTimes(batch)
+    vectors = places.map(place => if (place < 0) null else batch.column(place))
+    computed.indices.foreach(i => vectors(computed(i)) = times(i))
+    row = new ColumnarBatchRow(vectors)
+    observed.foreach(column => observeAll(vectors(column)))
+  }
+
+  private def observeAll(times: ColumnVector): Unit = {
+    var i = 0
+    // Spark takes a row without a time for one at the beginning of the epoch.
+    while (i < end) { observe(if (times.isNullAt(i)) 0L else times.getLong(i)); i += 1 }
+  }
+
+  private def computeTimes(batch: ColumnarBatch): Unit = {
+    if (capacity < end) {
+      capacity = end
+      times = computed.map(_ => new OnHeapColumnVector(end, TimestampType))
+    }
+    times.foreach(_.reset())
+    var i = 0
+    while (i < end) {
+      val found = compute(batch.getRow(i))
+      var c = 0
+      while (c < times.length) {
+        if (found.isNullAt(c)) times(c).putNull(i) else times(c).putLong(i, found.getLong(c))
+        c += 1
+      }
+      i += 1
+    }
+  }
+}
+
+object SparkColumnarRows {
+  private val Computed = -1
+}
