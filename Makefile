@@ -14,7 +14,8 @@ FOUND = $(shell find tests -mindepth 2 -name 'test_*.py' | cut -d/ -f1,2 | sort 
 # tests take from a tenth of a second to minutes. On two cores: a test waits for a third of its time, for Java to
 # answer, for a disk, for a process to end.
 SHARED := tests/cli tests/engine
-# Its JVMs begin in a directory of their own, so that nothing else can share them.
+# Its JVMs begin in a directory of their own, so that nothing else can share them. Most of its time is one file's,
+# whose pages two processes share.
 PAGES := tests/docs
 # Beside another JVM, the Python workers that Spark starts time out.
 ALONE := tests/process
@@ -46,7 +47,8 @@ test: check compiled ## check, then every other directory of tests, in several p
 	@failed=; \
 	run() { echo "== $$*"; $(PYTEST) -q "$$@" || failed="$$failed $$*;"; }; \
 	for suite in $(SHARED); do run -n 3 --dist worksteal $$suite; done; \
-	for suites in "$(PAGES)" "$(OTHERS)"; do run -n 2 --dist loadfile $$suites; done; \
+	run -n 2 --dist worksteal $(PAGES); \
+	run -n 2 --dist loadfile $(OTHERS); \
 	for suite in $(ALONE); do run $$suite; done; \
 	if [ "$$failed" ]; then echo "failed: $$failed" >&2; exit 1; fi
 
