@@ -19,8 +19,10 @@ SHARED := tests/cli tests/engine
 PAGES := tests/docs
 # Beside another JVM, the Python workers that Spark starts time out.
 ALONE := tests/process
-# The others start processes of their own: two at a time, each file in one.
-OTHERS = $(filter-out $(PLAIN) $(SHARED) $(PAGES) $(ALONE),$(FOUND))
+# The others start processes of their own and wait for them: three at a time, each file in one. Those whose single
+# files take minutes come first, so that none is left when all else is done.
+LONGEST := tests/storage tests/cluster tests/packaging
+OTHERS = $(LONGEST) $(filter-out $(LONGEST) $(PLAIN) $(SHARED) $(PAGES) $(ALONE),$(FOUND))
 
 .PHONY: help setup compiled check test test-long format bench bench-cli chaos docs demo wheel clean
 
@@ -50,7 +52,7 @@ test: check compiled ## check, then every other directory of tests, in several p
 	run() { echo "== $$*"; $(PYTEST) -q "$$@" || failed="$$failed $$*;"; }; \
 	for suite in $(SHARED); do run -n 3 --dist worksteal $$suite; done; \
 	run -n 2 --dist worksteal $(PAGES); \
-	run -n 2 --dist loadfile $(OTHERS); \
+	run -n 3 --dist loadfile --no-loadscope-reorder $(OTHERS); \
 	for suite in $(ALONE); do run $$suite; done; \
 	if [ "$$failed" ]; then echo "failed: $$failed" >&2; exit 1; fi
 
