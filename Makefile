@@ -14,12 +14,15 @@ FOUND = $(shell find tests -mindepth 2 -name 'test_*.py' | cut -d/ -f1,2 | sort 
 # tests take from a tenth of a second to minutes. On two cores: a test waits for a third of its time, for Java to
 # answer, for a disk, for a process to end.
 SHARED := tests/cli tests/engine
-# Its JVMs begin in a directory of their own, so that nothing else can share them.
+# Its JVMs begin in a directory of their own, so that nothing else can share them. Most of its time is one file's,
+# whose pages two processes share.
 PAGES := tests/docs
 # Beside another JVM, the Python workers that Spark starts time out.
 ALONE := tests/process
-# The others start processes of their own: two at a time, each file in one.
-OTHERS = $(filter-out $(PLAIN) $(SHARED) $(PAGES) $(ALONE),$(FOUND))
+# The others start processes of their own and wait for them: three at a time, each file in one. Those whose single
+# files take minutes come first, so that none is left when all else is done.
+LONGEST := tests/storage tests/cluster tests/packaging
+OTHERS = $(LONGEST) $(filter-out $(LONGEST) $(PLAIN) $(SHARED) $(PAGES) $(ALONE),$(FOUND))
 
 .PHONY: help setup compiled check test test-long format bench bench-cli chaos docs demo wheel clean
 
@@ -32,9 +35,11 @@ $(STAMP): pyproject.toml uv.lock tools/setup.sh
 	@tools/setup.sh
 	@touch $@
 
-# keyfold's own modules, which setup does not compile. The tests start hundreds of processes.
+# keyfold's own modules, which setup does not compile, and the class archive, with which a JVM starts in three
+# quarters of the time. The tests start hundreds of processes. Without an archive they take longer, and no more.
 compiled: $(STAMP)
 	@$(BIN)/python -m compileall -q src tests
+	-@$(BIN)/python -m keyfold.engine.jvm.archive_writer
 
 check: $(STAMP) ## format, lint, types, and the tests that need no JVM
 	$(BIN)/ruff format --check --quiet $(CODE)
@@ -46,7 +51,8 @@ test: check compiled ## check, then every other directory of tests, in several p
 	@failed=; \
 	run() { echo "== $$*"; $(PYTEST) -q "$$@" || failed="$$failed $$*;"; }; \
 	for suite in $(SHARED); do run -n 3 --dist worksteal $$suite; done; \
-	for suites in "$(PAGES)" "$(OTHERS)"; do run -n 2 --dist loadfile $$suites; done; \
+	run -n 2 --dist worksteal $(PAGES); \
+	run -n 3 --dist loadfile --no-loadscope-reorder $(OTHERS); \
 	for suite in $(ALONE); do run $$suite; done; \
 	if [ "$$failed" ]; then echo "failed: $$failed" >&2; exit 1; fi
 

@@ -9,6 +9,7 @@ import pytest
 from keyfold import testing
 
 _MODE: Final = "spark.sql.codegen.factoryMode"
+INTERPRETED: Final = {_MODE: "NO_CODEGEN"}
 
 # Every table has expressions of its own, for which Spark would generate and compile Java code: a fifth of all
 # that Java does for a few rows. Interpreted, they give the same values. These modules, which have every kind
@@ -30,7 +31,7 @@ GENERATED: Final = (
 @pytest.fixture(autouse=True, scope="module")
 def _expressions(request: pytest.FixtureRequest) -> None:
     generated = request.module.__name__.removeprefix("tests.engine.") in GENERATED
-    mode = "FALLBACK" if generated else "NO_CODEGEN"
+    mode = "FALLBACK" if generated else INTERPRETED[_MODE]
     # For the session that tests share, whether it exists already or starts in this module.
     testing._SMALL[_MODE] = mode
     for session in testing._shared:

@@ -42,6 +42,9 @@ STARTING: dict[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "",  # see cluster.partitions
+    # Spark keeps 100 classes of generated code, of which each table has about ten: of more than ten different
+    # tables, each batch of each would be compiled again.
+    "spark.sql.codegen.cache.maxEntries": "1000",
     # Halves the time of a small batch. Queries need the class when they start: only a JVM of our own has it.
     "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
 }

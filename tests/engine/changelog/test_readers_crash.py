@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.engine.children import environment
+
 pytestmark = pytest.mark.jvm
 
 CHILD = """
@@ -63,7 +65,7 @@ def child(directory: Path, point: str = "none", number: int = -1) -> tuple[int, 
     command = [sys.executable, script, directory / "in", directory / "home", point, str(number)]
     with (directory / "out").open("w") as out, (directory / "errors").open("w") as errors:
         # Files and no pipes: an orphaned JVM holds on to what it inherited.
-        done = subprocess.run(command, stdout=out, stderr=errors, timeout=180, check=False)
+        done = subprocess.run(command, stdout=out, stderr=errors, timeout=180, check=False, env=environment())
     return done.returncode, (directory / "out").read_text(), (directory / "errors").read_text()
 
 

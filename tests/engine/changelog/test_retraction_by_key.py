@@ -14,6 +14,7 @@ import pytest
 
 import keyfold as kf
 from keyfold.testing import drive
+from tests.engine.children import environment
 
 pytestmark = pytest.mark.jvm
 
@@ -62,7 +63,7 @@ def child(directory: Path, master: str, *, dies: bool) -> dict[str, Any] | None:
     command = [sys.executable, script, directory / "in", directory / "home", master, "dies" if dies else "-"]
     with (directory / "out").open("w") as out, (directory / "errors").open("w") as errors:
         # Files and no pipes: an orphaned JVM holds on to what it inherited.
-        done = subprocess.run(command, stdout=out, stderr=errors, timeout=180, check=False)
+        done = subprocess.run(command, stdout=out, stderr=errors, timeout=180, check=False, env=environment())
     assert done.returncode == (-signal.SIGKILL if dies else 0), (directory / "errors").read_text()
     return None if dies else dict(json.loads((directory / "out").read_text()))
 

@@ -18,6 +18,7 @@ from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease_files import LeaseFiles
 from keyfold.engine.storage.processes import alive
 from keyfold.fault_points import FaultPoint
+from tests.engine.children import environment
 
 pytestmark = pytest.mark.jvm
 
@@ -128,7 +129,9 @@ class Child:
         out, errors = directory / "out", directory / "errors"
         with out.open("w") as said, errors.open("w") as complained:
             # Files and no pipes: an orphaned JVM holds on to what it inherited.
-            done = subprocess.run(command, stdout=said, stderr=complained, timeout=120, check=False)
+            done = subprocess.run(
+                command, stdout=said, stderr=complained, timeout=120, check=False, env=environment()
+            )
         self.code, self.errors = done.returncode, errors.read_text()
         self.said: dict[str, Any] = {}
         for line in out.read_text().splitlines():

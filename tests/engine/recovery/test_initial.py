@@ -20,6 +20,7 @@ from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption, StateMismatch
 from keyfold.fault_points import FaultPoint, handled_by
 from keyfold.testing import drive, shared_session
+from tests.engine.children import environment
 from tests.engine.recovery.test_migrate import Killed, killing
 
 pytestmark = pytest.mark.jvm
@@ -202,7 +203,7 @@ def test_kill_9_in_the_middle_of_the_history_begins_it_again(tmp_path: Path) -> 
     home = tmp_path / "home"
     command = [sys.executable, tmp_path / "child.py", live, tmp_path / "old", home]
     with (tmp_path / "said").open("w") as said:
-        ended = subprocess.run(command, stdout=said, stderr=said, timeout=280, check=False)
+        ended = subprocess.run(command, stdout=said, stderr=said, timeout=280, check=False, env=environment())
     assert ended.returncode == -signal.SIGKILL, (tmp_path / "said").read_text()
     place = AppHome(home / "shop")
     assert (place.path / "migrating").exists()

@@ -3,6 +3,7 @@ package org.apache.spark.sql.execution.keyfold.log
 import scala.util.{Try, Using}
 
 import org.apache.hadoop.fs.{FileStatus, Path}
+import org.apache.parquet.HadoopReadOptions
 import org.apache.parquet.hadoop.ParquetFileReader
 import org.apache.parquet.hadoop.util.HadoopInputFile
 
@@ -60,7 +61,10 @@ class ChangeFiles(log: LogDirectory, manifests: => Seq[ChangeManifest], size: =>
   }
 
   private def checkRows(part: ChangePart, status: FileStatus): Unit = {
-    val rows = try Using.resource(ParquetFileReader.open(HadoopInputFile.fromStatus(status, log.conf))) {
+    // Without options it would read Hadoop's settings from their files anew for each part.
+    val options = HadoopReadOptions.builder(log.conf).build()
+    val file = HadoopInputFile.fromStatus(status, log.conf)
+    val rows = try Using.resource(ParquetFileReader.open(file, options)) {
       _.getRecordCount
     } catch {
       case e: Exception => throw LogProblem.damaged(part.file, s"can't be read: ${e.getMessage}")

@@ -115,8 +115,9 @@ class TaskLog(
   private val Seq(late, rejected, duplicate) = sides
   private val files = mutable.ArrayBuffer.empty[Array[Byte]]
   private val counts = new SideOutputCounts
-  private val changeOf = UnsafeProjection.create(layout.change)
-  private val sideOf = UnsafeProjection.create(layout.sideOutput)
+  // Made for the first row that needs them: most tasks have no side output, and code is generated for each.
+  private lazy val changeOf = UnsafeProjection.create(layout.change)
+  private lazy val sideOf = UnsafeProjection.create(layout.sideOutput)
   private val keepSideOutputs = directory != null
 
   def add(row: InternalRow): Unit = {
@@ -194,7 +195,7 @@ private[keyfold] class BatchParts(formats: PartFormats, directory: String, outpu
   private def rejectedFiles: Seq[Array[Byte]] = {
     val whole = RejectedFiles.merged(RowBuffer.rows(outputs.flatMap(_.files), formats.sideOutputs))
     whole.foreach(counts.addRejectedFile)
-    val project = UnsafeProjection.create(SideOutput.schema)
+    lazy val project = UnsafeProjection.create(SideOutput.schema)
     whole.map(side => RowBuffer.bytes(project(side)))
   }
 }
