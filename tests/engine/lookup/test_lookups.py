@@ -384,7 +384,7 @@ STEPS = st.lists(
 
 
 @pytest.mark.parametrize("how", ["left", "inner"])
-@plans(4, long=30)
+@plans(6)
 @given(first=CONTENT, steps=STEPS)
 def test_rows_meet_the_version_that_was_newest_when_their_batch_began(
     tmp_path_factory: pytest.TempPathFactory, how: str, first: dict[str, int], steps: list[Any]

@@ -7,10 +7,10 @@ from hypothesis import HealthCheck, Phase, settings
 from tests.conftest import LONG
 
 
-def plans(count: int, *, long: int | None = None) -> settings:
-    """So many plans; in a long run `long`, or five times as many. A seed has nothing to shrink."""
+def plans(count: int) -> settings:
+    """So many plans, five times as many in a long run. A seed has nothing to shrink."""
     return settings(
-        max_examples=(long or 5 * count) if LONG else count,
+        max_examples=5 * count if LONG else count,
         deadline=None,
         phases=[Phase.explicit, Phase.generate],
         suppress_health_check=list(HealthCheck),

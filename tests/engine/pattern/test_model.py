@@ -169,7 +169,7 @@ def batches(chance: Random, rows: list[Row], count: int) -> Iterable[list[Row]]:
     return (rows[a:b] for a, b in zip([0, *cuts], [*cuts, len(rows)], strict=True))
 
 
-@plans(3, long=20)
+@plans(4)
 @given(seed=st.integers(0, 2**32))
 def test_random_patterns_give_what_brute_force_finds(seed: int) -> None:
     chance = Random(f"patterns {seed}")

@@ -82,7 +82,7 @@ batches = st.lists(
 
 
 @pytest.mark.timeout(900)
-@plans(5, long=40)
+@plans(8)
 @given(batches, st.booleans())
 def test_random_batches_and_crashes_equal_a_plain_fold(
     plan: list[tuple[list[Event], str]], tiny: bool

@@ -183,7 +183,7 @@ def shown(row: Row) -> dict[str, Any]:
     [tumbling, sliding, session, session_by_row, rolling, rolling_panes, last],
     ids=lambda k: k.__name__,
 )
-@plans(3, long=25)
+@plans(5)
 @given(seed=st.integers(0, 2**32))
 def test_random_batches_and_crashes_equal_brute_force(kind: Kind, seed: int) -> None:
     chance = Random(seed)
