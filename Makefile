@@ -36,7 +36,7 @@ $(STAMP): pyproject.toml uv.lock tools/setup.sh
 	@touch $@
 
 # keyfold's own modules, which setup does not compile, and the class archive, with which a JVM starts in three
-# quarters of the time. The tests start hundreds of processes. Without an archive they take longer, and no more.
+# quarters of the time. The tests start hundreds of processes. Without one they only take longer.
 compiled: $(STAMP)
 	@$(BIN)/python -m compileall -q src tests
 	-@$(BIN)/python -m keyfold.engine.jvm.archive_writer

@@ -1,13 +1,15 @@
-"""The environment of apps that tests of the engine run in processes of their own, to kill them."""
+"""How tests of the engine run expressions, in their own process and in those of apps that they start."""
 
 from __future__ import annotations
 
 import json
 import os
+from typing import Final
 
-from tests.engine.conftest import INTERPRETED
+MODE: Final = "spark.sql.codegen.factoryMode"
+INTERPRETED: Final = {MODE: "NO_CODEGEN"}
 
 
 def environment() -> dict[str, str]:
-    """As most modules here, children interpret expressions: in a new JVM, the compiler comes cold as well."""
+    """Children interpret expressions, as most modules do: the compiler of a new JVM is cold."""
     return {**os.environ, "KEYFOLD_SPARK": json.dumps(INTERPRETED)}

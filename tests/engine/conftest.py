@@ -7,9 +7,7 @@ from typing import Final
 import pytest
 
 from keyfold import testing
-
-_MODE: Final = "spark.sql.codegen.factoryMode"
-INTERPRETED: Final = {_MODE: "NO_CODEGEN"}
+from tests.engine.children import INTERPRETED, MODE
 
 # Every table has expressions of its own, for which Spark would generate and compile Java code: a fifth of all
 # that Java does for a few rows. Interpreted, they give the same values. These modules, which have every kind
@@ -20,6 +18,7 @@ GENERATED: Final = (
     "enrich.test_property",
     "join.test_property",
     "pattern.test_patterns",
+    "rows.test_dictionaries",
     "rows.test_values",
     "running.test_aggregates",
     "running.test_property",
@@ -31,8 +30,8 @@ GENERATED: Final = (
 @pytest.fixture(autouse=True, scope="module")
 def _expressions(request: pytest.FixtureRequest) -> None:
     generated = request.module.__name__.removeprefix("tests.engine.") in GENERATED
-    mode = "FALLBACK" if generated else INTERPRETED[_MODE]
+    mode = "FALLBACK" if generated else INTERPRETED[MODE]
     # For the session that tests share, whether it exists already or starts in this module.
-    testing._SMALL[_MODE] = mode
+    testing._SMALL[MODE] = mode
     for session in testing._shared:
-        session.conf.set(_MODE, mode)
+        session.conf.set(MODE, mode)

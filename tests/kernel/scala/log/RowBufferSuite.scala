@@ -10,7 +10,7 @@ class RowBufferSuite extends munit.FunSuite {
   test("rows are kept as they were, though each is written to the same buffer") {
     val schema = new StructType().add("n", LongType)
     val project = UnsafeProjection.create(schema)
-    val format = new SparkParquet(schema, Map.empty)
+    val format = new SparkParquet(schema, Map.empty, dictionaries = false)
     val buffer = new RowBuffer("change", format, "file:///nowhere", "part-change-00000-0.parquet")
     (1L to 5L).foreach(n => buffer.add(project(InternalRow(n))))
     val sent = buffer.close()

@@ -20,6 +20,7 @@ class RowMapSuite extends munit.FunSuite {
   private def count(map: RowMap, text: String): Unit = {
     val known = map.get(key(text))
     if (known == null) map.add(key(text), value(1, text)) else known.setLong(0, known.getLong(0) + 1)
+    assertEquals(map.key(map.last, new UnsafeRow(1)), key(text))
   }
 
   private def content(map: RowMap): Seq[(String, (Long, String))] = {

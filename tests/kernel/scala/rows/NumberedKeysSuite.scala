@@ -99,27 +99,4 @@ class NumberedKeysSuite extends munit.FunSuite {
     assertEquals(found.length, 5000)
     assert(found.forall { case (k, count, sum) => count == 2 && sum == 2 * k.drop(1).toLong })
   }
-
-  test("event times that are computed are columns like others") {
-    val at = AttributeReference("at", TimestampType)()
-    val later = TimestampAddInterval(at, Literal.create(
-      new org.apache.spark.unsafe.types.CalendarInterval(0, 0, 5L), CalendarIntervalType), Some("UTC"))
-    val columns = BatchColumns(Seq(later, at), Seq(at))
-    assert(columns.supported)
-    assert(!BatchColumns(Seq(Add(Cast(at, LongType), Literal(1L))), Seq(at)).supported)
-    def times(of: Any*) = {
-      val vector = new OnHeapColumnVector(of.length, TimestampType)
-      of.indices.foreach { i => of(i) match {
-        case micros: Long => vector.putLong(i, micros)
-        case _ => vector.putNull(i)
-      } }
-      new ColumnarBatch(Array(vector), of.length)
-    }
-    val observed = scala.collection.mutable.ArrayBuffer.empty[Long]
-    val rows = new SparkColumnarRows(Iterator(times(1L, null), times(), times(2L, 3L, 4L)), columns)
-      .observing(0, observed += _)
-    val found = rows.map(row => if (row.isNullAt(0)) None else Some((row.getLong(0), row.getLong(1)))).toList
-    assertEquals(found, List(Some((6L, 1L)), None, Some((7L, 2L)), Some((8L, 3L)), Some((9L, 4L))))
-    assertEquals(observed.toList, List(6L, 0L, 7L, 8L, 9L))
-  }
 }

@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.{JoinedRow, UnsafeRow}
 /**
  * A state of fixed width with a row behind it. Java compiles the getters of Spark's own class for every kind
  * of row that anybody joins, as calls that it can't inline; those here see few kinds, and a state is of one.
+ * Types that are rarer are read by Spark's getters. Only `of` sets the rows.
  */
 final class StateAndRow extends JoinedRow {
   private var state: UnsafeRow = _

@@ -66,7 +66,7 @@ private[keyfold] object PartFormats {
   def apply(df: DataFrame): PartFormats = {
     val (session, layout) = (SparkDatasets.session(df), LogRowLayout(df.schema))
     // Several tables read the rows of a stream, and find keys by their numbers in a dictionary.
-    val changes = SparkParquet(session, layout.changeSchema, dictionaries = layout.inOrder)
+    val changes = SparkParquet(session, layout.changeSchema, dictionaries = layout.isStream)
     PartFormats(layout, changes, SparkParquet(session, SideOutput.schema))
   }
 }
@@ -79,8 +79,8 @@ case class LogRowLayout(schema: StructType) {
   private val beside = InternalColumns.besideChange.map(schema.fieldNames.indexOf(_))
   private val changed = schema.indices.filterNot(beside.contains)
 
-  /** Whether the parts are in the order of arrival. */
-  def inOrder: Boolean = arrivalAt >= 0
+  /** Whether the rows are those of a stream, whose parts are in the order of arrival. */
+  def isStream: Boolean = arrivalAt >= 0
 
   /** Where a row of a stream belongs among the rows of its batch. */
   def place(row: InternalRow): Int =
@@ -160,7 +160,7 @@ private[keyfold] class BatchParts(formats: PartFormats, directory: String, outpu
     val sent = outputs.flatMap(_.rows).groupBy(_.kind)
     val parts = LogWriter.Kinds.flatMap { kind =>
       val rows = sent.getOrElse(kind, Nil)
-      if (kind == "change" && formats.layout.inOrder) ordered(rows)
+      if (kind == "change" && formats.layout.isStream) ordered(rows)
       else {
         val few = rows.flatMap(_.few) ++ (if (kind == "rejected") files else Nil)
         rows.flatMap(_.part) ++ together(kind, few)

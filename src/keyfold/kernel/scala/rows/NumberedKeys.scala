@@ -13,7 +13,7 @@ private[rows] final class NumberedKeys(rows: SparkColumnarRows, column: Int, sta
   private var batch = 0
   private var dictionary: SparkDictionary = _
   // By number in one dictionary: one more than the record of the key's state; 0 where that is not known.
-  private var records = new Array[Int](NumberedKeys.First)
+  private var records = new Array[Int](NumberedKeys.FirstRecords)
   private var recordsOf: AnyRef = _
 
   /** The state of the key of the last row; null if it has no number, or its state is not known by it. */
@@ -36,21 +36,21 @@ private[rows] final class NumberedKeys(rows: SparkColumnarRows, column: Int, sta
   def clear(): Unit = Arrays.fill(records, 0)
 
   private def numberOfKey(): Int = {
-    if (rows.batch != batch) begin()
+    if (rows.batchNumber != batch) begin()
     if (dictionary == null || rows.column(column).isNullAt(rows.position)) -1
     else dictionary.number(rows.position)
   }
 
   private def begin(): Unit = {
-    batch = rows.batch
+    batch = rows.batchNumber
     dictionary = SparkDictionary(rows.column(column)).orNull
-    if (dictionary != null && (dictionary.of ne recordsOf)) {
+    if (dictionary != null && (dictionary.identity ne recordsOf)) {
       clear()
-      recordsOf = dictionary.of
+      recordsOf = dictionary.identity
     }
   }
 }
 
 private object NumberedKeys {
-  private val First = 1 << 10
+  private val FirstRecords = 1 << 10
 }

@@ -4,7 +4,8 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.keyfold.expressions.{AggregateFold, FoldEvaluator, RowError, UserProjection}
+import org.apache.spark.sql.keyfold.expressions.{AggregateFold, FoldEvaluator, InternalColumns}
+import org.apache.spark.sql.keyfold.expressions.{RowError, UserProjection}
 import org.apache.spark.sql.keyfold.physical.PartitionStep
 import org.apache.spark.sql.keyfold.spark.{SparkColumnarRows, SparkTaskMemory}
 
@@ -20,14 +21,16 @@ case class PartialAggregation(
   def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] =
     new PartialAggregator(this, partition, rows)
   override def at(watermarkMs: Option[Long]): PartitionStep = copy(lateness = lateness.map(_.at(watermarkMs)))
+  // Without entries each row is sent on at once, in real-time mode, whose sources have no columns.
   override def readsColumns: Boolean = fold.flat && entries > 0
 
-  /** The column that is the key, if one is, and nothing but the key decides which state a row goes to. */
-  private[rows] def keyColumn: Option[Int] = keys match {
-    case Seq(key) if lateness.forall(_.rule.isEmpty) =>
-      val column = key match { case alias: Alias => alias.child; case other => other }
-      Some(gate.source.indexWhere(a => column.references.contains(a) && column.semanticEquals(a)))
-        .filter(_ >= 0)
+  /** Where the key's column is, if the key is one column and no other decides what becomes of a row. */
+  private[rows] def keyColumn: Option[Int] = keys.map {
+    case alias: Alias => alias.child
+    case key => key
+  } match {
+    case Seq(key: Attribute) if lateness.forall(_.rule.isEmpty) && gate.index(InternalColumns.Replay) < 0 =>
+      Some(gate.source.indexWhere(_.exprId == key.exprId)).filter(_ >= 0)
     case _ => None
   }
 }
@@ -108,7 +111,7 @@ class PartialAggregator(step: PartialAggregation, partition: Int, rows: Iterator
       else {
         fold.update(known, row)
         folded += 1
-        if (hardlyRepeat) giveWay()
+        if (keysHardlyRepeat) giveWay()
       }
     } catch { case e: RowError => emit(row, admission.reject(row, e)) }
   }
@@ -123,13 +126,13 @@ class PartialAggregator(step: PartialAggregation, partition: Int, rows: Iterator
     folded += 1
     grow(row)
     if (numbered != null) numbered.remember()
-    if (hardlyRepeat) giveWay()
+    if (keysHardlyRepeat) giveWay()
     else if (known == null && states.size >= step.entries) full()
     else if (!fold.flat && folded >= PartialAggregation.MaxRowsInObjects) full()
     else if (grown + states.bytes >= most) full()
   }
 
-  private def hardlyRepeat: Boolean = folded == PartialAggregation.Sample && states.size > folded * 0.98
+  private def keysHardlyRepeat: Boolean = folded == PartialAggregation.Sample && states.size > folded * 0.98
 
   /** States that hold objects may keep all of a row. */
   private def grow(row: InternalRow): Unit = if (!fold.flat) grown += (row match {

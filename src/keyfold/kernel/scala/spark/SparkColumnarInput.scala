@@ -12,42 +12,42 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeWate
 object SparkColumnarInput {
   /** None where the plan does more: its rows are then made by Spark. */
   def rows(plan: SparkPlan): Option[RDD[InternalRow]] = plan match {
-    // Not the kernel's own, which are told of partitions too.
+    // Not the kernel's own watermark, which also records times by partition.
     case watermark: EventTimeWatermarkExec if watermark.getClass == classOf[EventTimeWatermarkExec] =>
       val stats = watermark.eventTimeStats
-      rows(watermark.child, Some(watermark.eventTime), micros => stats.add(microsToMillis(micros)))
-    case other => rows(other, None, _ => ())
+      for {
+        input <- of(watermark.child)
+        column <- Some(input.output.indexWhere(_.exprId == watermark.eventTime.exprId)).filter(_ >= 0)
+      } yield input.rows(Some(TimeObserver(column, micros => stats.add(microsToMillis(micros)))))
+    case other => of(other).map(_.rows(None))
   }
 
-  private def rows(
-      plan: SparkPlan, time: Option[Attribute], observe: Long => Unit): Option[RDD[InternalRow]] =
-    read(plan).filter(_.columns.supported).map { input =>
-      // Values, so that tasks are not sent the plan.
-      val (columns, at) = (input.columns, time.map(t => input.output.indexWhere(_.exprId == t.exprId)))
-      input.plan.executeColumnar().mapPartitionsInternal { batches =>
-        val rows = new SparkColumnarRows(batches, columns)
-        at.fold[Iterator[InternalRow]](rows)(rows.observing(_, observe))
-      }
-    }
-
-  /** A plan that returns columns, and what is made of them: an expression for each attribute of `output`. */
-  private case class Input(plan: SparkPlan, output: Seq[Attribute], made: Seq[Expression]) {
-    def columns: BatchColumns = BatchColumns(made, plan.output)
+  /** A plan that returns columns, and an expression over them for each attribute of `output`. */
+  private[spark] case class Input(plan: SparkPlan, output: Seq[Attribute], expressions: Seq[Expression]) {
+    private[spark] def columns: BatchColumns = BatchColumns(expressions, plan.output)
 
     def projected(list: Seq[NamedExpression]): Input = {
-      val known = AttributeMap(output.zip(made))
-      val expressions = list.map { named =>
+      val known = AttributeMap(output.zip(expressions))
+      val over = list.map { named =>
         val inner = named match { case alias: Alias => alias.child; case other => other }
         inner.transform { case a: Attribute => known.getOrElse(a, a) }
       }
-      Input(plan, list.map(_.toAttribute), expressions)
+      Input(plan, list.map(_.toAttribute), over)
+    }
+
+    def rows(observer: Option[TimeObserver]): RDD[InternalRow] = {
+      // A value, so that tasks are not sent the plan.
+      val read = columns
+      plan.executeColumnar().mapPartitionsInternal(new SparkColumnarRows(_, read, observer))
     }
   }
 
-  private def read(plan: SparkPlan): Option[Input] = plan match {
-    case WholeStageCodegenExec(child) => read(child)
-    case InputAdapter(child) => read(child)
-    case ProjectExec(list, child) => read(child).map(_.projected(list))
+  private[spark] def of(plan: SparkPlan): Option[Input] = found(plan).filter(_.columns.supported)
+
+  private def found(plan: SparkPlan): Option[Input] = plan match {
+    case WholeStageCodegenExec(child) => found(child)
+    case InputAdapter(child) => found(child)
+    case ProjectExec(list, child) => found(child).map(_.projected(list))
     case ColumnarToRowExec(InputAdapter(child)) => Some(Input(child, child.output, child.output))
     case ColumnarToRowExec(child) => Some(Input(child, child.output, child.output))
     case _ => None

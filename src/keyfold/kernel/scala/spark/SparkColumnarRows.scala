@@ -6,52 +6,51 @@ import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector
 import org.apache.spark.sql.types.TimestampType
 import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarBatch, ColumnarBatchRow}
 
-/** The columns of rows that are read by column: those of a batch, and event times computed from them. */
-case class BatchColumns(made: Seq[Expression], input: Seq[Attribute]) {
+/**
+ * The columns of rows that are read by column: those of a column batch, and event times computed from them.
+ * `expressions` has one for each column, over the columns `input` of the batch.
+ */
+case class BatchColumns(expressions: Seq[Expression], input: Seq[Attribute]) {
   /** Whether no column has to be computed but event times. */
-  def supported: Boolean = made.forall {
+  def supported: Boolean = expressions.forall {
     case a: Attribute => input.exists(_.exprId == a.exprId)
-    case e => e.dataType == TimestampType && e.deterministic
+    // Spark runs subqueries when it executes the node that has them.
+    case e => e.dataType == TimestampType && e.deterministic && !e.exists(_.isInstanceOf[PlanExpression[_]])
   }
 }
 
+/** Passes the event times of a column, in microseconds, to a function. */
+case class TimeObserver(column: Int, observe: Long => Unit)
+
 /**
- * Rows of batches of columns, each until the next: a row is a position in the columns, and no value is
- * copied before somebody reads it.
+ * The rows of column batches, each until the next: a row is a position in the columns, and no value is copied
+ * before somebody reads it.
  */
-final class SparkColumnarRows(batches: Iterator[ColumnarBatch], columns: BatchColumns)
+final class SparkColumnarRows(
+    batches: Iterator[ColumnarBatch], columns: BatchColumns, observer: Option[TimeObserver] = None)
     extends Iterator[InternalRow] {
-  private val places = columns.made.map {
+  private val places = columns.expressions.map {
     case a: Attribute => columns.input.indexWhere(_.exprId == a.exprId)
     case _ => SparkColumnarRows.Computed
   }.toArray
   private val computed = places.indices.filter(places(_) == SparkColumnarRows.Computed).toArray
   private lazy val compute =
-    MutableProjection.create(computed.map(columns.made(_)).toSeq, columns.input)
+    MutableProjection.create(computed.map(columns.expressions(_)).toSeq, columns.input)
   private var times = Array.empty[OnHeapColumnVector]
   private var capacity = 0
   private var (current, row): (ColumnarBatch, ColumnarBatchRow) = (null, null)
   private var vectors = Array.empty[ColumnVector]
-  private var (at, end, count) = (0, 0, 0)
-  private var observed = Option.empty[Int]
-  private var observe: Long => Unit = _
+  private var (at, end, begun) = (0, 0, 0)
 
-  /** Tells of the event times in a column, in microseconds, batch by batch. */
-  def observing(column: Int, observe: Long => Unit): this.type = {
-    observed = Some(column)
-    this.observe = observe
-    this
-  }
-
-  /** How many batches were begun: what is remembered of a column is of one batch. */
-  def batch: Int = count
+  /** How many column batches were begun: what is known of a column is of one of them. */
+  def batchNumber: Int = begun
   /** Where the last row is in the columns of its batch. */
   def position: Int = row.rowId
   /** A column of the batch of the last row. */
   def column(index: Int): ColumnVector = vectors(index)
 
   override def hasNext: Boolean = {
-    while (at == end && batches.hasNext) begin(batches.next())
+    while (at == end && hasMore) begin(batches.next())
     at < end
   }
 
@@ -62,27 +61,33 @@ final class SparkColumnarRows(batches: Iterator[ColumnarBatch], columns: BatchCo
     row
   }
 
+  /** A batch is released before the next one is read, which may use the same memory. */
+  private def hasMore: Boolean = {
+    if (current != null) current.closeIfFreeable()
+    current = null
+    batches.hasNext
+  }
+
   private def begin(batch: ColumnarBatch): Unit = {
-    if (current != null && (current ne batch)) current.closeIfFreeable()
     current = batch
     at = 0
     end = batch.numRows()
-    count += 1
+    begun += 1
     if (computed.nonEmpty) computeTimes(batch)
     vectors = places.map(place => if (place < 0) null else batch.column(place))
     computed.indices.foreach(i => vectors(computed(i)) = times(i))
     row = new ColumnarBatchRow(vectors)
-    observed.foreach(column => observeAll(vectors(column)))
+    observer.foreach(o => observeAll(vectors(o.column), o.observe))
   }
 
-  private def observeAll(times: ColumnVector): Unit = {
+  private def observeAll(times: ColumnVector, observe: Long => Unit): Unit = {
     var i = 0
     // Spark takes a row without a time for one at the beginning of the epoch.
     while (i < end) { observe(if (times.isNullAt(i)) 0L else times.getLong(i)); i += 1 }
   }
 
   private def computeTimes(batch: ColumnarBatch): Unit = {
-    if (capacity < end) {
+    if (times.isEmpty || capacity < end) {
       capacity = end
       times = computed.map(_ => new OnHeapColumnVector(end, TimestampType))
     }

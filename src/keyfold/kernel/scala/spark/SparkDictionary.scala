@@ -10,10 +10,10 @@ import org.apache.spark.sql.vectorized.ColumnVector
 
 /**
  * The numbers by which a file's dictionary knows the values of a column, where Spark has read the numbers and
- * not yet the values. A number means the same value as long as `of` is the same object.
+ * not yet the values. A number means the same value as long as `identity` is the same object.
  */
-final class SparkDictionary private (val of: AnyRef, ids: WritableColumnVector) {
-  def number(row: Int): Int = ids.getDictId(row)
+final class SparkDictionary private (val identity: AnyRef, numbers: WritableColumnVector) {
+  def number(position: Int): Int = numbers.getDictId(position)
 }
 
 object SparkDictionary {

@@ -16,7 +16,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 
 /** Writes rows of a schema as Spark's Parquet format does; tasks and the driver use it alike. */
-class SparkParquet(val schema: StructType, settings: Map[String, String], dictionaries: Boolean = false)
+class SparkParquet(val schema: StructType, settings: Map[String, String], dictionaries: Boolean)
     extends Serializable {
   def writer(file: OutputFile): ParquetWriter[InternalRow] = {
     val conf = new Configuration(false)
