@@ -4,7 +4,7 @@ SHELL := /bin/sh
 
 BIN := .venv/bin
 STAMP := .venv/.keyfold-setup
-PYTEST := $(BIN)/python -m pytest
+PYTEST := tools/in_memory.sh $(BIN)/python -m pytest
 
 # Directories whose tests start no JVM.
 PLAIN := $(wildcard tests/unit tests/views)
