@@ -63,7 +63,9 @@ def own_session(
         spark = SparkSession.builder.config(map={**wanted}).getOrCreate()
     if "spark.sql.shuffle.partitions" not in wanted:
         spark.conf.set("spark.sql.shuffle.partitions", str(cluster.partitions(spark)))
-    return checked(spark)
+    checked(spark)
+    kernel(spark).trim(spark._jsparkSession)
+    return spark
 
 
 @contextmanager

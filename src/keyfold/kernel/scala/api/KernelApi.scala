@@ -10,7 +10,8 @@ import org.apache.spark.sql.keyfold.join.StreamJoin
 import org.apache.spark.sql.keyfold.physical.{PlanCheck, SortByKeyAndTime, WatermarkPropagation}
 import org.apache.spark.sql.keyfold.realtime.{DetachedOffset, MessageTopic, PythonBatchEvents, RealTimeSink}
 import org.apache.spark.sql.keyfold.rows.RejectionLimit
-import org.apache.spark.sql.keyfold.spark.{SparkDatasets, SparkRealTimeQuery, SparkStateRewriter}
+import org.apache.spark.sql.keyfold.spark.{SparkDatasets, SparkHadoopSettings, SparkRealTimeQuery}
+import org.apache.spark.sql.keyfold.spark.SparkStateRewriter
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame, SparkSession => AnySession}
 
@@ -22,6 +23,10 @@ import org.apache.spark.sql.{Column, DataFrame, SparkSession => AnySession}
 object KernelApi extends SourceApi with LogApi {
   /** How this Spark differs from what the kernel relies on, in words for the user; empty if it does not. */
   def selfCheck(session: AnySession): String = PlanCheck.problem(session).getOrElse("")
+
+  /** Makes what Spark sends to tasks smaller, on a session of keyfold's own. */
+  def trim(session: AnySession): Unit =
+    SparkHadoopSettings.forgetOrigins(session.sparkContext.hadoopConfiguration)
 
   /** Small files below a directory of any file system, for keyfold's own storage. */
   def files(session: AnySession, root: String): RemoteFiles =
