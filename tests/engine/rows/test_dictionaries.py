@@ -19,7 +19,7 @@ pytestmark = pytest.mark.jvm
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 ROWS = 12_000
-TABLES = ("by_key", "by_number", "by_both", "with_ttl", "by_hour")
+TABLES = ("by_key", "by_number", "by_both", "with_ttl", "by_hour", "dividing")
 LAYOUTS: dict[str, dict[str, Any]] = {
     "one dictionary": {},
     "a dictionary for each row group": {"row_group_size": 1_000},
@@ -63,6 +63,7 @@ def test_totals_do_not_depend_on_how_keys_are_laid_out_in_files(layout: str, tmp
     stream.by("key", odd="number % 2").table("by_both", n="count(*)", most="max(amount)")
     stream.by("key").table("with_ttl", n="count(*)", total="sum(amount)", ttl="30 days")
     stream.by("key").tumbling("1 hour").table("by_hour", n="count(*)", total="sum(amount)")
+    stream.by("number").table("dividing", n="count(*)", total="sum(amount)", part="sum(1 / (amount % 1000))")
     columns = str(layout != "rows that Spark makes").lower()
     settings = {"spark": {"spark.sql.parquet.enableVectorizedReader": columns}}
     handle = start.start(app.spec(), spark=shared_session(), home=tmp_path / "home", settings=settings)
@@ -70,6 +71,7 @@ def test_totals_do_not_depend_on_how_keys_are_laid_out_in_files(layout: str, tmp
         handle.drain()
         found = {name: {tuple(row.values())[:-2] for row in handle.table(name).rows()} for name in TABLES}
         reasons = Counter(row["reason"] for row in handle.rejected("by_key"))
+        divided = Counter(row["reason"].partition(" in: ")[0] for row in handle.rejected("dividing"))
         progress = handle.queries["with_ttl"].recentProgress
         # Those that wait for event time end with a batch that has no rows.
         made = [rows_made_by_spark(handle.queries[name]) for name in TABLES[:3]]
@@ -82,6 +84,9 @@ def test_totals_do_not_depend_on_how_keys_are_laid_out_in_files(layout: str, tmp
     assert found["by_hour"] == hours
     by_number = folded([r for r in good if r["amount"] % 3 == 0], lambda r: (r["number"],))
     assert found["by_number"] == {(*row, row[-1] / row[-2]) for row in by_number}
+    dividing = folded([r for r in good if r["amount"] % 1000], lambda r: (r["number"],))
+    assert {row[:3] for row in found["dividing"]} == dividing, "a row that can't be divided is in no column"
+    assert divided["[DIVIDE_BY_ZERO] Division by zero."] == ROWS // 1000
     most: dict[Any, int] = {}
     for row in (r for r in good if r["key"]):
         most[row["key"], row["number"] % 2] = row["amount"]

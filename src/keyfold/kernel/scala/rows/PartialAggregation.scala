@@ -4,7 +4,7 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.keyfold.expressions.{AggregateFold, FoldEvaluator, InternalColumns}
+import org.apache.spark.sql.keyfold.expressions.{AggregateFold, ColumnFold, FoldEvaluator, InternalColumns}
 import org.apache.spark.sql.keyfold.expressions.{RowError, UserProjection}
 import org.apache.spark.sql.keyfold.physical.PartitionStep
 import org.apache.spark.sql.keyfold.spark.{SparkColumnarRows, SparkTaskMemory}
@@ -45,8 +45,13 @@ object PartialAggregation {
   val MaxRowsInObjects: Int = 1 << 20
 }
 
-class PartialAggregator(step: PartialAggregation, partition: Int, rows: Iterator[InternalRow])
+class PartialAggregator(step: PartialAggregation, partition: Int, input: Iterator[InternalRow])
     extends RowIterator {
+  /** The rows, where they are positions in columns. */
+  private val columnar: SparkColumnarRows = input match {
+    case columns: SparkColumnarRows => columns
+    case _ => null
+  }
   private val admission = new RowAdmission(step.gate, step.lateness, step.keys, partition)
   private val fold = new FoldEvaluator(step.fold)
   private val keyOf = new UserProjection(step.keys, step.gate.source)
@@ -62,11 +67,14 @@ class PartialAggregator(step: PartialAggregation, partition: Int, rows: Iterator
     if (fold.flat) new FlatStates(step.keys.length, step.fold.state.length)
     else new ObjectStates(types.length, fold.stored)
   /** Where the key is a column of a file that has numbers for its values. */
-  private val numbered: NumberedKeys = (rows, states) match {
-    case (columns: SparkColumnarRows, flat: FlatStates) =>
-      step.keyColumn.map(new NumberedKeys(columns, _, flat)).orNull
+  private val numbered: NumberedKeys = states match {
+    case flat: FlatStates if columnar != null =>
+      step.keyColumn.map(new NumberedKeys(columnar, _, flat)).orNull
     case _ => null
   }
+  /** Where code could be generated that folds positions. */
+  private val byColumn: ColumnUpdates =
+    if (columnar == null) null else ColumnFold(step.fold).map(new ColumnUpdates(columnar, _)).orNull
   /** Rows to be sent before any other: side outputs, and rows that travel by themselves. */
   private val first = new ArrayBuffer[InternalRow]
   /** The states that are being sent. */
@@ -90,26 +98,30 @@ class PartialAggregator(step: PartialAggregation, partition: Int, rows: Iterator
         folded = 0
         grown = 0
       }
-      if (!rows.hasNext) {
+      if (!hasMore) {
         if (states.size == 0) return if (counted.hasNext) nullKey(counted.next()) else null
         drain()
       }
       else if (aggregating) fill()
-      else { val row = single(rows.next()); if (row != null) return row }
+      else { val row = single(nextRow()); if (row != null) return row }
     }
     null
   }
 
+  // Java compiles the iterators of all tables as one; columns, the quickest, are asked as what they are.
+  private def hasMore: Boolean = if (columnar != null) columnar.hasNext else input.hasNext
+  private def nextRow(): InternalRow = if (columnar != null) columnar.next() else input.next()
+
   // Computed when all rows are read.
   private lazy val counted = admission.countedRejections().iterator
 
-  private def fill(): Unit = while (draining == null && first.isEmpty && rows.hasNext) {
-    val row = rows.next()
+  private def fill(): Unit = while (draining == null && first.isEmpty && hasMore) {
+    val row = nextRow()
     try if (isAdmitted(row)) {
       val known = if (numbered == null) null else numbered.state()
       if (known == null) foldByKey(row)
       else {
-        fold.update(known, row)
+        update(known, row)
         folded += 1
         if (keysHardlyRepeat) giveWay()
       }
@@ -120,7 +132,7 @@ class PartialAggregator(step: PartialAggregation, partition: Int, rows: Iterator
     val key = decidedKey(row)
     if (key == null) return
     val known = states.get(key)
-    if (known != null) fold.update(known, row)
+    if (known != null) update(known, row)
     else if (isText(row, key)) states.add(key, folding(row))
     else return
     folded += 1
@@ -144,7 +156,10 @@ class PartialAggregator(step: PartialAggregation, partition: Int, rows: Iterator
   private def giveWay(): Unit = { aggregating = false; drain() }
   private def drain(): Unit = draining = states.drained()
 
-  private def folding(row: InternalRow): InternalRow = { val b = fold.zero(); fold.update(b, row); b }
+  private def folding(row: InternalRow): InternalRow = { val b = fold.zero(); update(b, row); b }
+
+  private def update(state: InternalRow, row: InternalRow): Unit =
+    if (byColumn == null) fold.update(state, row) else byColumn.update(state.asInstanceOf[UnsafeRow])
 
   /** A row as a partial state of its own; null if it is not processed. */
   private def single(row: InternalRow): InternalRow = try {
@@ -181,4 +196,17 @@ class PartialAggregator(step: PartialAggregation, partition: Int, rows: Iterator
 
   private def emit(row: InternalRow, decided: Admission): Unit =
     if (decided ne Admission.Filtered) first += nullKey(admission.sideOutput)
+}
+
+/** Folds the last of the rows into states. */
+private final class ColumnUpdates(rows: SparkColumnarRows, fold: ColumnFold) {
+  private var batch = 0
+
+  def update(state: UnsafeRow): Unit = {
+    if (rows.batchNumber != batch) {
+      batch = rows.batchNumber
+      fold.begin(rows.columns)
+    }
+    try fold.update(state, rows.position) catch { case e: Throwable => throw RowError.of(e) }
+  }
 }
