@@ -24,46 +24,60 @@ from keyfold.engine.session import own_session
 from keyfold.kernel import build
 from keyfold.settings import load
 
-KEYS, ROWS, BATCH = 10_000, 24_000_000, 2_000_000
-# Each JVM compiles its code on the cores that it works on, and two executors do that twice: the first batches
-# show how long that takes, the last ones what a running cluster folds.
+ROWS, BATCH = 24_000_000, 2_000_000
+# Keys, and how many times the events are read: each JVM compiles its code on the cores that it works on, and
+# two executors do that twice, so that short batches take a minute to reach their speed.
+LENGTHS: Final = {10_000: 5, 1_000_000: 1}
 STEADY: Final = 6
 LEAST: Final = 0.8
+# On a cluster a table has more state partitions than on one machine, so that it can grow; the third
+# contestant has as many as the first.
+LOCAL, WORKERS, ALIKE = "local[2]", "two workers", "two workers, as many partitions"
 _DEPLOY: Final = "org.apache.spark.deploy"
 _REGISTERED: Final = re.compile(r"Registering worker (\S+)")
 
 
 def measure(rounds: int) -> dict[str, dict[str, Any]]:
-    """Events per second of both in their last batches, in turns, each in a driver of its own."""
-    place = data.events(KEYS, ROWS, BATCH)
-    rates: dict[str, list[float]] = {"local[2]": [], "two workers": []}
+    """Events per second of each in their last batches, in turns, each in a driver of its own."""
+    found: dict[str, dict[str, Any]] = {}
     with _cluster() as master:
-        for number in range(rounds):
-            masters = [("local[2]", "local[2]"), ("two workers", master)]
-            for name, url in masters if number % 2 else reversed(masters):
-                found = _alone(url, place)
-                print(f"cluster, round {number}, {name}: {found:,.0f}/s", file=sys.stderr, flush=True)
-                rates[name].append(found)
-    local, workers = (statistics.median(found) for found in rates.values())
-    ratio = workers / local
+        for keys, times in LENGTHS.items():
+            place = data.repeated(data.events(keys, ROWS, BATCH), times)
+            for name, entry in _turns(f"{keys:,} keys", master, place, rounds).items():
+                found[f"{keys:,} keys: {name}"] = entry
+    return found
+
+
+def _turns(what: str, master: str, place: Path, rounds: int) -> dict[str, dict[str, Any]]:
+    masters = {LOCAL: (LOCAL, ""), WORKERS: (master, ""), ALIKE: (master, "2")}
+    rates: dict[str, list[float]] = {name: [] for name in masters}
+    for number in range(rounds):
+        for name in masters if number % 2 else reversed(masters):
+            found = _alone(*masters[name], place)
+            print(f"{what}, round {number}, {name}: {found:,.0f}/s", file=sys.stderr, flush=True)
+            rates[name].append(found)
+    medians = {name: statistics.median(found) for name, found in rates.items()}
+    return {name: _entry(rate, rate / medians[LOCAL], name != LOCAL) for name, rate in medians.items()}
+
+
+def _entry(rate: float, ratio: float, compared: bool) -> dict[str, Any]:
     bar = f"{ratio:.2f} of local[2], {'reaches' if ratio >= LEAST else 'MISSES'} {LEAST}"
-    return {
-        "local[2]": {"events/s": round(local), "ratio": 1.0},
-        "two workers": {"events/s": round(workers), "ratio": round(ratio, 2), "bar": bar},
-    }
+    return {"events/s": round(rate), "ratio": round(ratio, 2), **({"bar": bar} if compared else {})}
 
 
-def _alone(master: str, place: Path) -> float:
-    command = [sys.executable, "-m", "bench.cluster", master, str(place)]
+def _alone(master: str, partitions: str, place: Path) -> float:
+    command = [sys.executable, "-m", "bench.cluster", master, partitions, str(place)]
     environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment)
     return float(json.loads(done.stdout.splitlines()[-1]))
 
 
-def _run(master: str, place: Path) -> float:
+def _run(master: str, partitions: str, place: Path) -> float:
     home = tempfile.mkdtemp(prefix="keyfold-bench-")
-    memory = {"spark.driver.host": "127.0.0.1", "spark.executor.memory": "3g"}
-    spark = own_session(load(master=master, driver_memory="3g", home=home), memory)
+    settings = {"spark.driver.host": "127.0.0.1", "spark.executor.memory": "3g"}
+    if partitions:
+        settings["spark.sql.shuffle.partitions"] = partitions
+    spark = own_session(load(master=master, driver_memory="3g", home=home), settings)
     try:
         rates = engines.keyfold()(spark, place).rates
         print("  ", *(f"{rate / 1000:,.0f}k/s" for rate in rates), file=sys.stderr, flush=True)
@@ -118,4 +132,4 @@ def _free_port() -> int:
 
 
 if __name__ == "__main__":
-    print(json.dumps(_run(sys.argv[1], Path(sys.argv[2]))))
+    print(json.dumps(_run(sys.argv[1], sys.argv[2], Path(sys.argv[3]))))

@@ -26,6 +26,19 @@ def each(keys: int, batch: int) -> Path:
     return _made(HOME / f"each-{keys}-{batch}", keys, keys, batch, None, 1000)
 
 
+def repeated(place: Path, times: int) -> Path:
+    """A directory with each of its files so many times, as links: a long run of batches on little disk."""
+    long = place.with_name(f"{place.name}-{times}-times")
+    if not long.exists():
+        aside = long.with_name(f".{long.name}")
+        aside.mkdir(exist_ok=True)
+        for number in range(times):
+            for file in place.glob("*.parquet"):
+                (aside / f"{number:03d}-{file.name}").hardlink_to(file)
+        aside.rename(long)
+    return long
+
+
 def text(format: str, keys: int, rows: int, batch: int) -> Path:
     """The same events as lines of CSV, with headers, or of JSON."""
     place = HOME / f"{format}-{keys}-{rows}-{batch}"
