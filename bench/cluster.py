@@ -27,21 +27,22 @@ from keyfold.settings import load
 ROWS, BATCH = 24_000_000, 2_000_000
 # Keys, and how many times the events are read: each JVM compiles its code on the cores that it works on, and
 # two executors do that twice, so that short batches take a minute to reach their speed.
-LENGTHS: Final = {10_000: 5, 1_000_000: 1}
+REPEATS: Final = {10_000: 5, 1_000_000: 1}
 STEADY: Final = 6
 LEAST: Final = 0.8
 # On a cluster a table has more state partitions than on one machine, so that it can grow; the third
 # contestant has as many as the first.
-LOCAL, WORKERS, ALIKE = "local[2]", "two workers", "two workers, as many partitions"
+LOCAL, WORKERS, SAME_PARTITIONS = "local[2]", "two workers", "two workers, as many partitions"
+LOCAL_PARTITIONS: Final = "2"
 _DEPLOY: Final = "org.apache.spark.deploy"
 _REGISTERED: Final = re.compile(r"Registering worker (\S+)")
 
 
 def measure(rounds: int) -> dict[str, dict[str, Any]]:
-    """Events per second of each in their last batches, in turns, each in a driver of its own."""
+    """Events per second of each contestant in its last batches, in turns, each in a driver of its own."""
     found: dict[str, dict[str, Any]] = {}
     with _cluster() as master:
-        for keys, times in LENGTHS.items():
+        for keys, times in REPEATS.items():
             place = data.repeated(data.events(keys, ROWS, BATCH), times)
             for name, entry in _turns(f"{keys:,} keys", master, place, rounds).items():
                 found[f"{keys:,} keys: {name}"] = entry
@@ -49,11 +50,11 @@ def measure(rounds: int) -> dict[str, dict[str, Any]]:
 
 
 def _turns(what: str, master: str, place: Path, rounds: int) -> dict[str, dict[str, Any]]:
-    masters = {LOCAL: (LOCAL, ""), WORKERS: (master, ""), ALIKE: (master, "2")}
-    rates: dict[str, list[float]] = {name: [] for name in masters}
+    contestants = {LOCAL: (LOCAL, ""), WORKERS: (master, ""), SAME_PARTITIONS: (master, LOCAL_PARTITIONS)}
+    rates: dict[str, list[float]] = {name: [] for name in contestants}
     for number in range(rounds):
-        for name in masters if number % 2 else reversed(masters):
-            found = _alone(*masters[name], place)
+        for name in contestants if number % 2 else reversed(contestants):
+            found = _alone(*contestants[name], place)
             print(f"{what}, round {number}, {name}: {found:,.0f}/s", file=sys.stderr, flush=True)
             rates[name].append(found)
     medians = {name: statistics.median(found) for name, found in rates.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -28,10 +29,11 @@ def each(keys: int, batch: int) -> Path:
 
 def repeated(place: Path, times: int) -> Path:
     """A directory with each of its files so many times, as links: a long run of batches on little disk."""
-    long = place.with_name(f"{place.name}-{times}-times")
+    long = place if times == 1 else place.with_name(f"{place.name}-{times}-times")
     if not long.exists():
         aside = long.with_name(f".{long.name}")
-        aside.mkdir(exist_ok=True)
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir()
         for number in range(times):
             for file in place.glob("*.parquet"):
                 (aside / f"{number:03d}-{file.name}").hardlink_to(file)

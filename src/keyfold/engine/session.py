@@ -64,7 +64,7 @@ def own_session(
     if "spark.sql.shuffle.partitions" not in wanted:
         spark.conf.set("spark.sql.shuffle.partitions", str(cluster.partitions(spark)))
     checked(spark)
-    kernel(spark).trim(spark._jsparkSession)
+    kernel(spark).forgetSettingOrigins(spark._jsparkSession)
     return spark
 
 

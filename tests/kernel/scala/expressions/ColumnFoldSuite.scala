@@ -3,9 +3,10 @@ package org.apache.spark.sql.keyfold.expressions
 import scala.util.Random
 
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
-import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarBatchRow}
 import org.apache.spark.unsafe.types.UTF8String
@@ -24,7 +25,11 @@ class ColumnFoldSuite extends munit.FunSuite {
   private val x = AttributeReference("x", LongType)()
   private val y = AttributeReference("y", DoubleType)()
   private val m = AttributeReference("m", money)()
-  private val in = Seq(word, x, y, m)
+  private val at = AttributeReference("at", TimestampType)()
+  private val day = AttributeReference("day", DateType)()
+  private val pair = AttributeReference("pair", new StructType().add("first", LongType))()
+  private val list = AttributeReference("list", ArrayType(LongType))()
+  private val in = Seq(word, x, y, m, at, day, pair, list)
 
   private def field(name: String, of: DataType) = AttributeReference(name, of)()
 
@@ -46,14 +51,22 @@ class ColumnFoldSuite extends munit.FunSuite {
       Coalesce(Seq(Cast(Add(sum, m), money), Literal(null, money)))),
     (flag, Literal(false), Or(flag, EqualTo(word, Literal("yes")))))
 
-  private def columns(rows: Seq[Seq[Any]]): Array[ColumnVector] = in.indices.map { at =>
-    val vector = new OnHeapColumnVector(rows.length, in(at).dataType)
-    rows.indices.foreach(i => rows(i)(at) match {
+  /** Columns with the values of `in`, of which the last are null where rows are shorter. */
+  private def columns(rows: Seq[Seq[Any]]): Array[ColumnVector] = in.indices.map { column =>
+    val vector = new OnHeapColumnVector(rows.length, in(column).dataType)
+    rows.indices.foreach(i => rows(i).lift(column).orNull match {
       case null => vector.putNull(i)
       case text: String => vector.putByteArray(i, text.getBytes)
+      case days: Int => vector.putInt(i, days)
       case long: Long => vector.putLong(i, long)
       case double: Double => vector.putDouble(i, double)
       case decimal: Decimal => vector.putDecimal(i, decimal, 20)
+      case (first: Long, _) => vector.getChild(0).asInstanceOf[OnHeapColumnVector].putLong(i, first)
+      case items: Array[Long] =>
+        val child = vector.arrayData()
+        val begun = child.getElementsAppended
+        items.foreach(child.appendLong)
+        vector.putArray(i, begun, items.length)
     })
     vector: ColumnVector
   }.toArray
@@ -63,13 +76,19 @@ class ColumnFoldSuite extends munit.FunSuite {
     def maybe(value: => Any): Any = if (random.nextInt(4) == 0) null else value
     Seq.fill(200)(Seq(
       maybe(if (random.nextInt(20) == 0) "yes" else "no"), maybe(random.nextInt(300).toLong),
-      maybe(random.nextDouble()), maybe(Decimal(random.nextInt(1000).toLong, 20, 2))))
+      maybe(random.nextDouble()), maybe(Decimal(random.nextInt(1000).toLong, 20, 2)),
+      maybe(random.nextLong() >> 20), maybe(random.nextInt(20000)), maybe((random.nextLong(), 0)),
+      maybe(Array.fill(random.nextInt(5))(random.nextLong()))))
   }
 
   test("positions give the states that rows give, across batches of columns, with nulls everywhere") {
-    val (rows, positions) = (new FoldEvaluator(every, 0), ColumnFold(every).get)
+    assertEquals(assertSame(every, 5).getLong(0), 1000L)
+  }
+
+  private def assertSame(fold: AggregateFold, batches: Int): UnsafeRow = {
+    val (rows, positions) = (new FoldEvaluator(fold, 0), ColumnFold(fold).get)
     val (expected, found) = (rows.zero(), rows.zero().asInstanceOf[UnsafeRow])
-    (1 to 5).foreach { seed =>
+    (1 to batches).foreach { seed =>
       val values = random(seed)
       val vectors = columns(values)
       positions.begin(vectors)
@@ -81,7 +100,7 @@ class ColumnFoldSuite extends munit.FunSuite {
         assertEquals(found, expected, s"seed $seed, position $i")
       }
     }
-    assertEquals(found.getLong(0), 1000L)
+    found
   }
 
   test("a state is as it was where an expression throws") {
@@ -106,11 +125,43 @@ class ColumnFoldSuite extends munit.FunSuite {
     assertEquals((state.getLong(0), state.getLong(1)), (2L, 1L))
   }
 
-  test("what asks a row, is random, or is too long for Java's compiler, is folded by row") {
+  test("what asks a row, or is not deterministic, is folded by row") {
     assertEquals(ColumnFold(fold((n, Literal(0L), Add(n, Interpreted(x))))), None)
     assertEquals(ColumnFold(fold((total, Literal(0.0), Add(total, Rand(Literal(1L)))))), None)
-    val many = Seq.tabulate(400)(i => field(s"f$i", LongType))
-    assertEquals(ColumnFold(fold(many.map(f => (f, Literal(0L), Greatest(Seq(Add(f, x), n, f)))): _*)), None)
+  }
+
+  private def wide(fields: Int): AggregateFold = fold(Seq.tabulate(fields) { i =>
+    val f = field(s"f$i", LongType)
+    (f, Literal(0L), Greatest(Seq(Add(f, x), Literal(i.toLong), f)))
+  }: _*)
+
+  test("what Java would not compile is folded by row: methods that are long, or too long for a class") {
+    assert(ColumnFold(wide(10)).isDefined)
+    assertEquals(ColumnFold(wide(150)), None)
+    assertEquals(ColumnFold(wide(1500)), None)
+    assertEquals(ColumnFold(wide(1500)), None)
+  }
+
+  test("without generated code everything is folded by row") {
+    val conf = new SQLConf
+    conf.setConf(SQLConf.CODEGEN_FACTORY_MODE, CodegenObjectFactoryMode.NO_CODEGEN)
+    assertEquals(SQLConf.withExistingConf(conf)(ColumnFold(every)), None)
+  }
+
+  /** A fold of Spark's own aggregates. */
+  private def aggregates(functions: DeclarativeAggregate*): AggregateFold = {
+    val state = functions.flatMap(_.aggBufferAttributes)
+    AggregateFold(in, Nil, state, state.map(_.newInstance().asInstanceOf[AttributeReference]),
+      functions.flatMap(_.initialValues), functions.flatMap(_.updateExpressions), None, state, Nil)
+  }
+
+  test("Spark's own aggregates give the states that rows give, of all types of columns") {
+    val costly = Length(Upper(word))
+    val fold = aggregates(
+      Count(Literal(1)), Sum(x), Average(y), Min(x), Max(y), StddevSamp(y), Sum(m), Average(m),
+      Sum(costly), Average(costly), Max(costly), Skewness(y), Max(UnixMicros(at)), Min(day),
+      Max(GetStructField(pair, 0)), Max(Size(list, legacySizeOfNull = false)))
+    assertSame(fold, 6)
   }
 
   test("a fold whose states are objects is folded by row") {

@@ -24,8 +24,8 @@ object KernelApi extends SourceApi with LogApi {
   /** How this Spark differs from what the kernel relies on, in words for the user; empty if it does not. */
   def selfCheck(session: AnySession): String = PlanCheck.problem(session).getOrElse("")
 
-  /** Makes what Spark sends to tasks smaller, on a session of keyfold's own. */
-  def trim(session: AnySession): Unit =
+  /** Makes what Spark sends to tasks smaller; for a session of keyfold's own. */
+  def forgetSettingOrigins(session: AnySession): Unit =
     SparkHadoopSettings.forgetOrigins(session.sparkContext.hadoopConfiguration)
 
   /** Small files below a directory of any file system, for keyfold's own storage. */

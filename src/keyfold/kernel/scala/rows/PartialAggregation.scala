@@ -108,7 +108,7 @@ class PartialAggregator(step: PartialAggregation, partition: Int, input: Iterato
     null
   }
 
-  // Java compiles the iterators of all tables as one; columns, the quickest, are asked as what they are.
+  // All tables share this class, so that Java can't inline calls of an iterator; of a final class it can.
   private def hasMore: Boolean = if (columnar != null) columnar.hasNext else input.hasNext
   private def nextRow(): InternalRow = if (columnar != null) columnar.next() else input.next()
 
@@ -198,14 +198,14 @@ class PartialAggregator(step: PartialAggregation, partition: Int, input: Iterato
     if (decided ne Admission.Filtered) first += nullKey(admission.sideOutput)
 }
 
-/** Folds the last of the rows into states. */
+/** Folds the current row of `rows` into a state. */
 private final class ColumnUpdates(rows: SparkColumnarRows, fold: ColumnFold) {
   private var batch = 0
 
   def update(state: UnsafeRow): Unit = {
     if (rows.batchNumber != batch) {
       batch = rows.batchNumber
-      fold.begin(rows.columns)
+      fold.begin(rows.batchColumns)
     }
     try fold.update(state, rows.position) catch { case e: Throwable => throw RowError.of(e) }
   }

@@ -27,15 +27,15 @@ case class TimeObserver(column: Int, observe: Long => Unit)
  * before somebody reads it.
  */
 final class SparkColumnarRows(
-    batches: Iterator[ColumnarBatch], made: BatchColumns, observer: Option[TimeObserver] = None)
+    batches: Iterator[ColumnarBatch], layout: BatchColumns, observer: Option[TimeObserver] = None)
     extends Iterator[InternalRow] {
-  private val places = made.expressions.map {
-    case a: Attribute => made.input.indexWhere(_.exprId == a.exprId)
+  private val places = layout.expressions.map {
+    case a: Attribute => layout.input.indexWhere(_.exprId == a.exprId)
     case _ => SparkColumnarRows.Computed
   }.toArray
   private val computed = places.indices.filter(places(_) == SparkColumnarRows.Computed).toArray
   private lazy val compute =
-    MutableProjection.create(computed.map(made.expressions(_)).toSeq, made.input)
+    MutableProjection.create(computed.map(layout.expressions(_)).toSeq, layout.input)
   private var times = Array.empty[OnHeapColumnVector]
   private var capacity = 0
   private var (current, row): (ColumnarBatch, ColumnarBatchRow) = (null, null)
@@ -49,7 +49,7 @@ final class SparkColumnarRows(
   /** A column of the batch of the last row. */
   def column(index: Int): ColumnVector = vectors(index)
   /** All columns of the batch of the last row. */
-  def columns: Array[ColumnVector] = vectors
+  def batchColumns: Array[ColumnVector] = vectors
 
   override def hasNext: Boolean = {
     while (at == end && hasMore) begin(batches.next())

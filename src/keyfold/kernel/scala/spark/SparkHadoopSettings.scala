@@ -19,7 +19,8 @@ object SparkHadoopSettings {
   /**
    * Forgets which file or program each setting came from. Hadoop remembers it for debugging alone, and
    * compresses it, setting by setting, whenever the settings are sent: a tenth of what a small batch costs.
-   * Copies of the settings, which is what Spark sends, don't have it either.
+   * Copies of the settings, which is what Spark sends, don't have it either. Where the classes of HDFS or S3
+   * are loaded later, Hadoop reads its files again, and remembers.
    */
   def forgetOrigins(settings: Configuration): Unit = {
     // Loading this class adds files to the settings: they would be read again, with their origins.
