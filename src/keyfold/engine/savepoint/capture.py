@@ -88,14 +88,26 @@ class Capture:
 
     def take_streams(self) -> None:
         """Captures what belongs to streams; after the tables that read them."""
-        self._take("streams")
+        for name in self._place.storage.list("streams"):
+            self._take(f"streams/{name}")
 
     def take_plan(self) -> None:
         """Captures the definitions."""
         self._copied([FileFacts("app.json", len(self._place.storage.read("app.json")))])
 
     def _take(self, directory: str) -> None:
-        found = self._place.storage.files(directory)
+        """Captures the files of a query, of which no batch runs; but Spark may plan the next one meanwhile.
+
+        It records which files a batch reads, then the batch. So batches are listed first: what one of them
+        reads is among the files that are listed afterwards, and one that was planned since is left out.
+        """
+        storage, offsets = self._place.storage, "checkpoint/offsets"
+        planned = {f"{offsets}/{batch}" for batch in storage.list(f"{directory}/{offsets}")}
+        found = [
+            file
+            for file in storage.files(directory)
+            if file.name in planned or not file.name.startswith(f"{offsets}/")
+        ]
         self._copied([FileFacts(f"{directory}/{file.name}", file.bytes) for file in found])
 
     def _copied(self, files: list[FileFacts]) -> None:
