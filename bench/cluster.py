@@ -19,6 +19,7 @@ from typing import Any, Final
 import psutil
 
 from bench import data, engines
+from bench.text import verdict
 from keyfold.engine.polling import wait_until
 from keyfold.engine.session import own_session
 from keyfold.kernel import build
@@ -62,7 +63,7 @@ def _turns(what: str, master: str, place: Path, rounds: int) -> dict[str, dict[s
 
 
 def _entry(rate: float, ratio: float, compared: bool) -> dict[str, Any]:
-    bar = f"{ratio:.2f} of local[2], {'reaches' if ratio >= LEAST else 'MISSES'} {LEAST}"
+    bar = verdict(ratio, LEAST, at_least=True, of=LOCAL)
     return {"events/s": round(rate), "ratio": round(ratio, 2), **({"bar": bar} if compared else {})}
 
 
