@@ -316,6 +316,39 @@ def test_lost_messages_stop_a_table_or_are_warned_of_and_named(
     assert str(again.value).count("deleted and made again") == 2, "the end of one partition, and one is gone"
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_topic_made_again_with_more_messages_than_were_read_of_the_old_one_is_not_read_on(
+    spark: Any, cluster: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture, shared: bool
+) -> None:
+    topic = cluster.topic()
+
+    def declared(on_data_loss: Any = "fail") -> kf.App:
+        app = kf.App("again")
+        source = kf.kafka(cluster.address, topic=topic, on_data_loss=on_data_loss)
+        app.stream("orders", source, schema=SCHEMA, shared=shared).by("id").table("counts", n="count(*)")
+        return app
+
+    started(declared(), spark, tmp_path).stop()
+    cluster.delete(topic)
+    cluster.create(topic)
+    cluster.produce(topic, [order("a")] * 2)
+    with started(declared(), spark, tmp_path) as handle:
+        assert handle.table("counts").get("a")["n"] == 2, "nothing had been read of the old one"
+    cluster.delete(topic)
+    cluster.create(topic)
+    cluster.produce(topic, [order("b")] * 3)
+    again = (
+        f"{topic}-0: it ends at offset 3, and was read up to offset 2: the topic was deleted and made again"
+    )
+    for _ in range(2):
+        with pytest.raises(QueryFailed, match=f"(?s){again}.*on_data_loss='warn'.*keyfold reset"):
+            started(declared(), spark, tmp_path)
+    with caplog.at_level(logging.WARNING, "keyfold"), started(declared("warn"), spark, tmp_path) as handle:
+        assert handle.table("counts").get("b")["n"] == 1, "from the old position"
+    assert again in caplog.text
+    started(declared(), spark, tmp_path).stop()  # by now the positions are of the new one
+
+
 def test_brokers_and_topics_that_are_away_are_waited_for_until_the_deadline(
     spark: Any, cluster: Cluster, tmp_path: Path
 ) -> None:

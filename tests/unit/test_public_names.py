@@ -111,6 +111,7 @@ def test_the_version_is_that_of_the_project():
         "declare.sources",
         "plan.durations",
         "plan.ddl",
+        "engine.storage.source_offsets",
     ],
 )
 def test_the_examples_of_the_docstrings_run(module):

@@ -43,7 +43,7 @@ from keyfold.engine.storage.processes import jvm_pid
 from keyfold.engine.storage.remote import SparkStorage
 from keyfold.errors import HomeLocked, RunError
 from keyfold.plan import tree
-from keyfold.plan.nodes import AppSpec
+from keyfold.plan.nodes import AppSpec, Source
 from keyfold.plan.validate import arguments, latency
 from keyfold.settings import Settings, load
 from keyfold.views.contract import ViewStore
@@ -181,13 +181,17 @@ class _Start:
             home = place.stream_home(stream.spec.name)
             lost_messages.check(spec.name, stream.spec.name, [stream.spec], home, topics)
         for table in tables:
+            home = place.table(table.spec.name)
             definition_check.check(spec, self.stored, table, place)
-            damage.check(spec.name, table.spec.name, place.table(table.spec.name))
-            definition_check.check_log(spec.name, table, place.table(table.spec.name))
-            read_by = tree.sources(table.spec.input)
-            lost_messages.check(spec.name, table.spec.name, read_by, place.table(table.spec.name), topics)
+            damage.check(spec.name, table.spec.name, home)
+            definition_check.check_log(spec.name, table, home)
+            lost_messages.check(spec.name, table.spec.name, self._read_by(table), home, topics)
+        for stream in () if recorded else self.streams.values():
+            lost_messages.record([stream.spec], place.stream_home(stream.spec.name), topics)
         for table in tables:
-            place.table(table.spec.name).spark.relocate()
+            home = place.table(table.spec.name)
+            lost_messages.record(self._read_by(table), home, topics)
+            home.spark.relocate()
             for name, clock in table.clocks.items():
                 if name in topics:
                     clock.retain(topics[name].partitions)
@@ -196,6 +200,11 @@ class _Start:
         self.lookups.load()
         inline_rows.write(spec, place)
         return tables
+
+    def _read_by(self, table: Compiled) -> list[Source]:
+        """The streams whose sources a table reads itself, and not their logs."""
+        logged = self.shared.of(table.spec)
+        return [stream for stream in tree.sources(table.spec.input) if stream.name not in logged]
 
     def _open_views(self) -> ViewStore:
         views = self.settings.views

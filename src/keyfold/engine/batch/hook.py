@@ -169,7 +169,7 @@ class BatchHook:
             batch,
             changes=self._changes,
             watermark=spark.watermark(batch),
-            offsets=spark.offsets(batch),
+            offsets=spark.offset_documents(batch),
             skipped=self._skipped.get(batch, ()),
             clocks=self.clocks,
         )

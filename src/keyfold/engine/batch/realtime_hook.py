@@ -16,7 +16,7 @@ from keyfold.engine.batch.hook import Stopping, TableHook
 from keyfold.engine.kafka.messages import json_encoding
 from keyfold.engine.log.manifest import Manifest
 from keyfold.engine.polling import wait_until
-from keyfold.engine.sources.kafka import Offsets
+from keyfold.engine.storage.source_offsets import Messages
 from keyfold.fault_points import FaultPoint, reached
 
 if TYPE_CHECKING:
@@ -28,13 +28,13 @@ _POLL_SECONDS: Final = 5.0
 class RealTimeHook(TableHook):
     """The hook of a table in real-time mode; called before each batch, and when its tasks are done."""
 
-    _available: Callable[[], Offsets]
+    _available: Callable[[], Messages]
     _newest: Manifest | None = None
     """The newest batch that followers have been told of."""
     _directory = ""
     _holds_batch = False
 
-    def prepare(self, available: Callable[[], Offsets]) -> None:
+    def prepare(self, available: Callable[[], Messages]) -> None:
         """Before the query starts; `available` says how far the topics go that the table reads."""
         newest = self.log.newest()
         self._available, self._newest = available, None if newest is None else self.log.find(newest)
@@ -97,7 +97,7 @@ class RealTimeHook(TableHook):
                 return
             wait_until(lambda: self._have_read(wanted) or not query.isActive, _POLL_SECONDS)
 
-    def _have_read(self, wanted: Offsets) -> bool:
+    def _have_read(self, wanted: Messages) -> bool:
         manifest = self._newest
         read = {} if manifest is None or not manifest.offsets else manifest.offsets[0] or {}
         return all(

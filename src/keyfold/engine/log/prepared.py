@@ -53,7 +53,7 @@ def _published(home: TableHome, log: TableLog, found: Manifest) -> Manifest | No
         found,
         previous=newest,
         watermark=spark.watermark(found.batch),
-        offsets=tuple(spark.offsets(found.batch)),
+        offsets=tuple(spark.offset_documents(found.batch)),
     )
     # Only the holder of the lease comes here, and has seen that it is not there.
     return whole if log.storage.put_new(log.file(found.batch).path, whole.encode()) else None

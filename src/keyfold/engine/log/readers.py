@@ -15,6 +15,7 @@ from typing import Final
 from keyfold.engine.log.manifest import LAYOUT
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome, TableHome
+from keyfold.engine.storage.source_offsets import BatchOffset
 from keyfold.plan import nodes, tree
 from keyfold.plan.nodes import AppSpec, TableSpec
 
@@ -100,7 +101,8 @@ def offset(use: Use, home: TableHome, batch: int | None) -> int:
     found: list[int] = []
     if batch is not None and batch >= 0:
         offsets = home.spark.offsets(batch)
-        found = [offsets[at] for at in _positions(use, home) if isinstance(offsets[at], int)]
+        mine = [offsets[at] for at in _positions(use, home)]
+        found = [offset.batch for offset in mine if isinstance(offset, BatchOffset)]
     return min(found) if found else _snapshot(use, home)
 
 

@@ -66,9 +66,14 @@ def prune(log: TableLog, read_upto: int, history: timedelta | None = None, newes
     return upto
 
 
-def forget_changes(log: TableLog, upto: int) -> None:
-    """Removes the changes of all batches up to one, also the newest: they are of another definition."""
-    prune(log, upto, newest=upto + NEWEST)
+def forget_changes(log: TableLog) -> None:
+    """Removes the changes of all batches, also the newest: they are of another definition.
+
+    Not the manifests behind the last change: tables that read the log may still be in front of these.
+    """
+    upto = log.newest_change(totals(log).upto)
+    if upto is not None:
+        prune(log, upto, newest=upto + NEWEST)
 
 
 def prune_side_outputs(log: TableLog, age: timedelta | None = None) -> tuple[int, int]:

@@ -73,6 +73,13 @@ class TableLog:
             yield found
             last = found.batch
 
+    def newest_change(self, after: int = -1) -> int | None:
+        """The newest batch that has changes, behind another; None if a follower there has all of them.
+
+        A table that reads the log stays behind batches without changes until there is something to read.
+        """
+        return max((found.batch for found in self.after(after) if found.counts["change"]), default=None)
+
     def _after(self, batch: int) -> Iterator[Manifest]:
         own = iter([number for number in self.own_batches() if number > batch])
         number = next(own, None)

@@ -17,7 +17,7 @@ from keyfold.engine.realtime import slots
 from keyfold.engine.realtime.query import MIN_DURATION, RealTimeQuery, batch_ms
 from keyfold.engine.realtime.slots import Need
 from keyfold.engine.sources import kafka
-from keyfold.engine.sources.topic_wait import TopicOffsets
+from keyfold.engine.sources.kafka import TopicOffsets
 from keyfold.engine.storage.layout import TableHome
 from keyfold.engine.storage.stored_file import StoredFile
 from keyfold.plan import tree
@@ -37,7 +37,7 @@ def start(
     context = copy_context()
     _finish_batch(spark, table, hook, settings)
     _hand_over_sinks(spark, table, hook)
-    hook.prepare(lambda: context.copy().run(kafka.offsets, spark, stream.connector, {})[1])
+    hook.prepare(lambda: context.copy().run(kafka.offsets, spark, stream.connector, {}).last)
     length = batch_ms(app, table.spec)
     query, own = RealTimeQuery(spark, table, hook, length), {**settings, MIN_DURATION: str(length)}
 

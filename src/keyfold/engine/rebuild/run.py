@@ -18,6 +18,7 @@ from keyfold.engine.rebuild.groups import groups
 from keyfold.engine.savepoint import leftovers
 from keyfold.engine.savepoint.capture import copy_files
 from keyfold.engine.savepoint.migrate import Migrated, Tell
+from keyfold.engine.sources import inline_rows
 from keyfold.engine.start import start
 from keyfold.engine.storage.known_since import KnownSince
 from keyfold.engine.storage.layout import AppHome
@@ -46,7 +47,8 @@ def _together(
     specs = [one.compiled.spec for one in tables]
     direct = frozenset().union(*(one.change.sources for one in tables))
     streams = {stream.name: stream for one in specs for stream in tree.sources(one.input)}
-    home = _prepared_home(place, specs[0].name, [name for name in streams if name not in direct])
+    written = {one.name for one in streams.values() if one.connector.kind == "rows"} & direct
+    home = _prepared_home(place, specs[0].name, [n for n in streams if n not in direct or n in written])
     inputs = {
         one.name: feeds / one.name
         for one in streams.values()
@@ -59,12 +61,14 @@ def _together(
         replace(one, shared=one.name not in direct, history_ms=None if one.name in direct else one.history_ms)
         for one in streams.values()
     ]
+    # In the files that the home has: a table knows what it has read by their names.
+    read = [inline_rows.as_written(one, place) if one.name in written else one for one in read]
     beside.run(start, spark, home, spec, [_reading(one, read) for one in specs], read, feeds=inputs)
     return [beside.prepared(place, home, one.change.table, _since(one)) for one in tables]
 
 
 def _prepared_home(place: AppHome, table: str, streams: Sequence[str]) -> AppHome:
-    """A home for the tables, with what streams have recorded, and the definitions of streams."""
+    """A home for the tables, with the files of streams in the app's home, and the definitions of streams."""
     home = beside.home_of(place, table)
     below = str(home.path.relative_to(place.path))
     leftovers.remove(place, str(home.path.parent.relative_to(place.path)))

@@ -1,13 +1,20 @@
-"""Messages that were deleted before a table had read them, found when it starts."""
+"""Messages that were deleted before a table had read them, found when it starts.
+
+A topic that was deleted and made again has the same name, and may have more messages than were read of the
+old one. But it has another id: `topics.json`, beside the checkpoint, says of which topics its positions are.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Final
 
-from keyfold.engine.sources.topic_wait import TopicOffsets
+from keyfold.engine.sources.kafka import TopicOffsets
 from keyfold.engine.storage.layout import TableHome
+from keyfold.engine.storage.source_offsets import Messages, MessagesOffset
+from keyfold.engine.storage.stored_file import StoredFile
 from keyfold.errors import QueryFailed
 from keyfold.plan.nodes import Source
 
@@ -22,19 +29,31 @@ def check(
 
     `name`: the table that reads the streams, or the stream itself where it has a log.
     """
-    batch = home.committed()
+    batch, recorded = home.begun(), _recorded(home)
     if batch is None:
         return
-    read = [offset for offset in home.spark.offsets(batch) if isinstance(offset, dict)]
+    committed, begun = (list(_positions(home, at)) for at in (home.committed(), batch))
     for stream in streams:
         kafka = stream.connector.kafka
         if kafka is None or stream.name not in topics:
             continue
-        lost = list(_lost(read, topics[stream.name]))
+        now = topics[stream.name]
+        again = {topic for topic, id_ in now.ids.items() if recorded.get(topic, id_) != id_}
+        lost = [*_lost(committed, now, again), *_of_another_topic(begun, now, again)]
         if lost and kafka.on_data_loss == "fail":
             raise failure(app, name, batch, stream.name, "\n".join(lost))
         for line in lost:
             _LOG.warning("%s.%s: messages of stream %s are lost: %s", app, name, stream.name, line)
+
+
+def record(streams: Iterable[Source], home: TableHome, topics: Mapping[str, TopicOffsets]) -> None:
+    """Records of which topics the positions are that the checkpoint has, or is about to have."""
+    before = _recorded(home)
+    read = [topics[stream.name].ids for stream in streams if stream.name in topics]
+    known = before if home.begun() is not None else {}
+    now = {**known, **{topic: id_ for ids in read for topic, id_ in ids.items()}}
+    if now != before:
+        _file(home).put(json.dumps(now).encode())
 
 
 def failure(app: str, table: str, batch: int | None, stream: str | None, given: object) -> QueryFailed:
@@ -53,22 +72,57 @@ def failure(app: str, table: str, batch: int | None, stream: str | None, given: 
     )
 
 
-def _lost(read: list[dict[str, Any]], topics: TopicOffsets) -> Iterator[str]:
-    for offsets in read:
-        for topic, partitions in offsets.items():
-            for number, next_one in partitions.items():
-                yield from _of_partition(f"{topic}-{number}", next_one, topic, number, topics)
+def _file(home: TableHome) -> StoredFile:
+    return StoredFile(home.storage, "topics.json")
 
 
-def _of_partition(name: str, next_one: int, topic: str, number: str, topics: TopicOffsets) -> Iterator[str]:
-    first = topics.first.get(topic, {}).get(number)
-    last = topics.last.get(topic, {}).get(number)
-    if first is None or last is None:
-        # A topic that is not known is another stream's, or of a pattern; Spark reports those that are gone.
-        if topic in topics.last:
-            yield f"{name}: the partition is gone, and was read up to offset {next_one}: {_AGAIN}"
-        return
-    if first > next_one:
-        yield f"{name}: offsets {next_one} to {first - 1} of {first - next_one} messages"
-    elif last < next_one:
-        yield f"{name}: it ends at offset {last}, and was read up to offset {next_one}: {_AGAIN}"
+def _recorded(home: TableHome) -> dict[str, str]:
+    try:
+        return dict(json.loads(_file(home).read_bytes()))
+    except FileNotFoundError:
+        return {}
+
+
+def _positions(home: TableHome, batch: int | None) -> Iterator[tuple[str, str, int]]:
+    """The next message of each partition of a topic after a batch."""
+    offsets = () if batch is None else home.spark.offsets(batch)
+    for offset in offsets:
+        if isinstance(offset, MessagesOffset):
+            for topic, partitions in offset.next.items():
+                for number, next_one in partitions.items():
+                    yield topic, number, next_one
+
+
+def _lost(
+    read: Iterable[tuple[str, str, int]], topics: TopicOffsets, again: Collection[str]
+) -> Iterator[str]:
+    """Lost messages of topics that are still the same, as far as their ids say."""
+    for topic, number, next_one in read:
+        first, last = _of(topics.first, topic, number), _of(topics.last, topic, number)
+        if first is None or last is None:
+            # An unknown topic is another stream's, or a pattern's; Spark reports those that are gone.
+            if topic in topics.last:
+                gone = f"the partition is gone, and was read up to offset {next_one}"
+                yield f"{topic}-{number}: {gone}: {_AGAIN}"
+        elif topic not in again and first > next_one:
+            yield f"{topic}-{number}: offsets {next_one} to {first - 1} of {first - next_one} messages"
+        elif topic not in again and last < next_one:
+            yield _ends(topic, number, next_one, last)
+
+
+def _of_another_topic(
+    begun: Iterable[tuple[str, str, int]], topics: TopicOffsets, again: Collection[str]
+) -> Iterator[str]:
+    """Positions, also of a batch that is not finished, in topics that are others by now."""
+    for topic, number, next_one in begun:
+        last = _of(topics.last, topic, number)
+        if topic in again and last is not None and next_one > 0:
+            yield _ends(topic, number, next_one, last)
+
+
+def _ends(topic: str, number: str, next_one: int, last: int) -> str:
+    return f"{topic}-{number}: it ends at offset {last}, and was read up to offset {next_one}: {_AGAIN}"
+
+
+def _of(offsets: Messages, topic: str, number: str) -> int | None:
+    return offsets.get(topic, {}).get(number)

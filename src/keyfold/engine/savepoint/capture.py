@@ -80,7 +80,7 @@ class Capture:
         batch = home.committed()
         offsets: tuple[Any, ...] = ()
         with suppress(OSError, ValueError):  # of a damaged checkpoint, which is captured as it is
-            offsets = () if batch is None else tuple(home.spark.offsets(batch))
+            offsets = () if batch is None else tuple(home.spark.offset_documents(batch))
         moment = None if batch is None else home.spark.watermark(batch)
         watermark = None if moment is None else moment.isoformat()
         self._tables[name] = SavedTable(batch, watermark, offsets, home.spark.partitions())

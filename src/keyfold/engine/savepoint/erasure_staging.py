@@ -11,20 +11,19 @@ from typing import TYPE_CHECKING, Any
 from keyfold.engine.log import row_text
 from keyfold.engine.log.key_history import as_text
 from keyfold.engine.log.log_erasure import LogErasure
-from keyfold.engine.log.readers import Use, read_upto
 from keyfold.engine.log.row_text import StreamText, Texts
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.recovery import state_digest, table_removal
 from keyfold.engine.recovery.state_digest import FamilyDigest
 from keyfold.engine.savepoint import rewriting
 from keyfold.engine.savepoint.checkpoint_copy import copied_checkpoint
+from keyfold.engine.savepoint.followed import require_read
 from keyfold.engine.savepoint.forgetting import FILES
 from keyfold.engine.savepoint.join_keys import JoinedKey
 from keyfold.engine.savepoint.join_rows import are_by_time
 from keyfold.engine.savepoint.key_changes import KeyChanges
 from keyfold.engine.savepoint.key_erasure import KeyErasure, TableKey
 from keyfold.engine.storage.layout import AppHome
-from keyfold.errors import BadOption
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -100,7 +99,7 @@ class ErasureStaging:
         batch = home.table(self.table).committed()
         if batch is not None:
             rewriting.require_stopped_between_batches(home, self.table)
-            self._require_read(home)
+            require_read(home, self.table)
         plan = home.read_plan()
         streams = ((plan or {}).get("tables", {}).get(self.table) or {}).get("streams") or [None]
         texts = Texts(row_text.of_plan(plan), streams[0] if len(streams) == 1 else None)
@@ -117,21 +116,6 @@ class ErasureStaging:
         changes.publish(target, (), told=self.is_followed(home))
         found.keys |= {tuple(as_text(row[name]) for name in self.key.declared) for row in changes.rows}
         return found
-
-    def _require_read(self, home: AppHome) -> None:
-        """Refuses to change a log that others have not read to its end: they would miss what is erased."""
-        # A rescale is a batch of the state, and none of the log.
-        newest = TableLog(home.table(self.table).log_files).newest()
-        for reader in table_removal.readers(home, self.table):
-            for name in home.table(reader).storage.list("inputs"):
-                number, _, table = name.partition("-")
-                use = Use(reader, int(number), table)
-                if table == self.table and newest is not None and (at := read_upto(home, use)) < newest:
-                    raise BadOption(
-                        f"{reader} has read {self.table} up to batch {at}, and that is at batch {newest}",
-                        given=reader,
-                        hint="start the app, let it read the rest, and stop it (keyfold run APP.py --drain)",
-                    )
 
     def _log(self, files: Any, name: str, texts: Texts, erased: dict[str, int], found: Erased) -> None:
         def put(file: str, content: bytes) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 
 from keyfold.engine.log.readers import Use, read_upto
@@ -16,19 +16,28 @@ from keyfold.views.stores import open_store
 
 def require_followed(place: AppHome, table: str) -> None:
     """Refuses a table whose view, sinks or readers have still to read its log: the changes are to go."""
-    newest = TableLog(place.table(table).log_files).newest()
-    behind = [] if newest is None else [name for name, at in _positions(place, table) if at < newest]
+    positions = [*_positions(place, table), *_readers(place, table)]
+    _refuse(place, table, positions, "start the app with the old definition")
+
+
+def require_read(place: AppHome, table: str) -> None:
+    """Refuses a table that others have not read to its end: they would miss what is erased from its log."""
+    _refuse(place, table, _readers(place, table), "start the app")
+
+
+def _refuse(place: AppHome, table: str, positions: Iterable[tuple[str, int]], start: str) -> None:
+    log = TableLog(place.table(table).log_files)
+    behind = {name: (at, newest) for name, at in positions if (newest := log.newest_change(at)) is not None}
     if behind:
         raise BadOption(
-            f"{', '.join(behind)} of {place.path.name}.{table} have not read its newest changes",
-            given=f"batch {newest}",
-            hint="start the app with the old definition, let it read all of its input, and stop it "
-            "(keyfold run APP.py --drain)",
+            f"{', '.join(behind)} must first read the newest changes of {place.path.name}.{table}",
+            given="\n".join(f"{name}: at batch {at} of {newest}" for name, (at, newest) in behind.items()),
+            hint=f"{start}, let it read all of its input, and stop it (keyfold run APP.py --drain)",
         )
 
 
 def _positions(place: AppHome, table: str) -> Iterator[tuple[str, int]]:
-    """Each follower by name, and the newest batch that it has read."""
+    """The view and the sinks by name, and the newest batch that each has read."""
     home = place.table(table)
     for name in home.storage.list("sinks"):
         yield f"sink {name.partition('.')[0]}", int(json.loads(home.storage.read(f"sinks/{name}"))["batch"])
@@ -37,6 +46,10 @@ def _positions(place: AppHome, table: str) -> Iterator[tuple[str, int]]:
             position = store.position(table)
         if position is not None:
             yield "the view", position.batch
+
+
+def _readers(place: AppHome, table: str) -> Iterator[tuple[str, int]]:
+    """The same of the tables that read it."""
     for reader in table_removal.readers(place, table):
         inputs = place.table(reader).storage.list("inputs")
         for name in (one for one in inputs if one.partition("-")[2] == table):

@@ -89,7 +89,7 @@ class KeyChanges:
             watermark=self._home.spark.watermark(self._batch),
             counts={**dict.fromkeys(KINDS, 0), "change": len(changes)},
             parts=() if part is None else (part,),
-            offsets=tuple(self._home.spark.offsets(self._batch)),
+            offsets=tuple(self._home.spark.offset_documents(self._batch)),
             previous=self._log.newest(),
             times={} if manifest is None else manifest.times,
         )

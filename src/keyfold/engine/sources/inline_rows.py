@@ -6,6 +6,8 @@ those are new to the stream.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from keyfold.engine.sources.json_rows import encode
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome
@@ -43,6 +45,12 @@ def write(spec: AppSpec, place: AppHome) -> None:
         new = _lines(stream)[start:]
         if new:
             directory.put_new(f"{start:012d}.json", "".join(line + "\n" for line in new).encode())
+
+
+def as_written(stream: Source, place: AppHome) -> Source:
+    """The stream with the rows that earlier starts have written; the next one reads those added since."""
+    rows = (stream.connector.rows or ())[: len(_written(place.stream(stream.name)))]
+    return replace(stream, connector=replace(stream.connector, rows=rows))
 
 
 def _streams(spec: AppSpec) -> list[Source]:

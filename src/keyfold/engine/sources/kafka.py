@@ -17,6 +17,7 @@ from keyfold.engine.session import kernel
 from keyfold.engine.sources.contract import RowOrigin
 from keyfold.engine.sources.schemas import declared_schema
 from keyfold.engine.spark_errors import explained, plain
+from keyfold.engine.storage.source_offsets import Messages
 from keyfold.errors import BadExpression, BadOption
 from keyfold.plan.kafka_options import is_source_option
 from keyfold.plan.kafka_topics import KafkaTopics
@@ -31,8 +32,21 @@ MESSAGES_PER_BATCH: Final = 1_000_000
 _LIMIT: Final = "maxOffsetsPerTrigger"
 # The end of a topic is not the end of a batch. Spark's arithmetic overflows with the largest number.
 _UNLIMITED: Final = {_LIMIT: "1000000000000000", "minOffsetsPerTrigger": "0"}
-Offsets = Mapping[str, Mapping[str, int]]
-"""Offsets by topic and partition, as Spark's Kafka source writes them."""
+
+
+@dataclass(frozen=True)
+class TopicOffsets:
+    """The offset of the first message of each partition, and that after the last."""
+
+    first: Messages
+    last: Messages
+    ids: Mapping[str, str]
+    """The id of each topic, which another one of the same name does not have; not of brokers before 2.8."""
+
+    @property
+    def partitions(self) -> list[str]:
+        """All partitions, each as "topic-number"."""
+        return [f"{topic}-{number}" for topic, numbers in self.last.items() for number in numbers]
 
 
 @dataclass(frozen=True)
@@ -123,12 +137,12 @@ def format_options(connector: Connector) -> list[tuple[str, str]]:
     return [(n, v) for n, v in connector.options if not is_source_option(n)]
 
 
-def offsets(spark: SparkSession, connector: Connector, more: Mapping[str, str]) -> tuple[Offsets, Offsets]:
-    """The offsets of the first message of each partition, and those after the last; `more` are options."""
+def offsets(spark: SparkSession, connector: Connector, more: Mapping[str, str]) -> TopicOffsets:
+    """The offsets that the topics have now; `more` are options."""
     with tempfile.TemporaryDirectory(prefix="keyfold-offsets-") as directory:
         frame = _reader(spark, connector, {"startingOffsets": "earliest", **_UNLIMITED, **more}).load()
-        first, last = kernel(spark).sourceOffsets(frame._jdf, f"file://{directory}")
-    return json.loads(first), json.loads(last)
+        found = kernel(spark).sourceOffsets(frame._jdf, f"file://{directory}")
+    return TopicOffsets(*map(json.loads, found))
 
 
 def starting(spark: SparkSession, source: Source) -> dict[str, str]:
@@ -137,16 +151,15 @@ def starting(spark: SparkSession, source: Source) -> dict[str, str]:
     if start in ("earliest", "latest"):
         return {"startingOffsets": start}
     if start.startswith("{"):
-        first, last = offsets(spark, source.connector, {})
-        given = json.loads(start)
-        _check_start(source, given, last)
-        return {"startingOffsets": json.dumps(filled(given, first))}
+        now, given = offsets(spark, source.connector, {}), json.loads(start)
+        _check_start(source, given, now.last)
+        return {"startingOffsets": json.dumps(filled(given, now.first))}
     # Where a partition has no message since then, its next one is the first.
     moment = round(datetime.fromisoformat(start).timestamp() * 1000)
     return {"startingTimestamp": str(moment), "startingOffsetsByTimestampStrategy": "latest"}
 
 
-def _check_start(source: Source, given: Offsets, last: Offsets) -> None:
+def _check_start(source: Source, given: Messages, last: Messages) -> None:
     """Refuses offsets of partitions that are not there, and those after the end."""
     if _topics(source.connector).on_data_loss == "warn":
         return  # such as of a topic that was made again since
@@ -165,7 +178,7 @@ def _check_start(source: Source, given: Offsets, last: Offsets) -> None:
                 )
 
 
-def filled(given: Offsets, first: Offsets) -> dict[str, dict[str, int]]:
+def filled(given: Messages, first: Messages) -> dict[str, dict[str, int]]:
     """The declared offsets, with the earliest of all other partitions, since Spark wants them all."""
     return {
         topic: {number: given.get(topic, {}).get(number, -2) for number in partitions}

@@ -5,11 +5,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from keyfold.engine.sources import kafka
-from keyfold.engine.sources.kafka import Offsets
+from keyfold.engine.sources.kafka import TopicOffsets
 from keyfold.engine.spark_errors import causes
 from keyfold.errors import RunError
 from keyfold.masking import masked
@@ -48,19 +47,6 @@ _FATAL: Final = {
 }
 
 
-@dataclass(frozen=True)
-class TopicOffsets:
-    """The offset of the first message of each partition, and that after the last."""
-
-    first: Offsets
-    last: Offsets
-
-    @property
-    def partitions(self) -> list[str]:
-        """All partitions, each as "topic-number"."""
-        return [f"{topic}-{number}" for topic, numbers in self.last.items() for number in numbers]
-
-
 def wait_for_topics(
     spark: SparkSession, spec: AppSpec, replaced: Collection[str] = ()
 ) -> dict[str, TopicOffsets]:
@@ -75,7 +61,7 @@ def _wait(spark: SparkSession, app: str, stream: Source) -> TopicOffsets:
     deadline, told = time.monotonic() + topics.wait_ms / 1000, False
     while True:
         try:
-            found = TopicOffsets(*kafka.offsets(spark, stream.connector, _ATTEMPT))
+            found = kafka.offsets(spark, stream.connector, _ATTEMPT)
             if found.last:
                 return found
             if time.monotonic() > deadline:

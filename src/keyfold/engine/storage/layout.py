@@ -10,6 +10,7 @@
 <home>/<app>/local.json    where <local> is, if it is not the home
 <home>/<app>/streams/<s>/  rows of kf.rows; log/ and checkpoint/ of a stream that has a log
 <home>/<app>/tables/<t>/   checkpoint/  log/ (changes and side outputs, batch by batch)  sinks/ (positions)
+<home>/<app>/tables/<t>/   topics.json (of which topics of Kafka the positions in the checkpoint are)
 <home>/<app>/tables/<t>/   side/ (replayed late rows)  control/ (rows that only advance event time)
 <home>/<app>/tables/<t>/   inputs/<n>-<table>/ (of each use of another table: the snapshot it begins with)
 ```

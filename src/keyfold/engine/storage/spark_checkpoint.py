@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.source_logs import SourceLogs
+from keyfold.engine.storage.source_offsets import FilesOffset, SourceOffset, typed
 from keyfold.engine.storage.state_files import StateFiles
 from keyfold.engine.storage.stored_file import StoredFile
 
@@ -73,7 +74,7 @@ class SparkCheckpoint:
             offsets = self.offsets(committed)
         except (OSError, ValueError):
             return False
-        return int(entry.name.partition(".")[0]) not in {_log_offset(offset) for offset in offsets}
+        return int(entry.name.partition(".")[0]) not in map(_log_entry, offsets)
 
     def uncommit_last(self) -> None:
         """Removes the commit of the newest planned batch, which Spark then runs again; for tests."""
@@ -122,8 +123,12 @@ class SparkCheckpoint:
         except (OverflowError, ValueError, OSError, IndexError):
             return None
 
-    def offsets(self, batch: int) -> list[Any]:
+    def offsets(self, batch: int) -> list[SourceOffset]:
         """The offset of each source up to which a batch reads."""
+        return [typed(document) for document in self.offset_documents(batch)]
+
+    def offset_documents(self, batch: int) -> list[Any]:
+        """The same as Spark has written it, for manifests."""
         return self._offsets(batch)[1:]
 
     def state_codec(self) -> str | None:
@@ -156,10 +161,10 @@ class SparkCheckpoint:
         `numbers`: the number of the source behind each position of the offset log.
         """
         try:
-            offsets = self._offsets(batch)[1:]
+            offsets = self.offsets(batch)
         except (OSError, ValueError):
             return {}
-        return dict(zip(numbers, map(_log_offset, offsets), strict=False))
+        return dict(zip(numbers, map(_log_entry, offsets), strict=False))
 
     def missing_log_entries(self, numbers: Iterable[int]) -> list[StoredFile]:
         """Entries that the source logs should contain, as far as the newest planned batch has read them."""
@@ -258,6 +263,6 @@ def _below_checkpoint(path: str) -> str:
     return path[path.rindex("/state/") :]
 
 
-def _log_offset(offset: Any) -> int:
+def _log_entry(offset: SourceOffset) -> int:
     """The entry of its log up to which a file source reads; -1 for a source that is no file source."""
-    return int(offset.get("logOffset", -1)) if isinstance(offset, dict) else -1
+    return offset.entry if isinstance(offset, FilesOffset) else -1

@@ -55,10 +55,12 @@ trait SourceApi extends ApiSupport {
 
   /**
    * The first and the last offsets of each partition that a stream's source could read now, as JSON of the
-   * source; `directory` is one for temporary files.
+   * source, and the ids of the topics as JSON; `directory` is one for temporary files.
    */
-  def sourceOffsets(df: DataFrame, directory: String): Array[String] =
-    SparkStreamOffsets(plan(df), directory)
+  def sourceOffsets(df: DataFrame, directory: String): Array[String] = {
+    val found = SparkStreamOffsets(plan(df), directory)
+    Array(found.first, found.last, json(found.ids.asJava))
+  }
 
   /** Rows of CSV files with headers. A file whose header does not match the schema is rejected as a whole. */
   def checkCsvHeaders(
