@@ -18,6 +18,7 @@ ORDER = [
     "private",
     "errors",
     "fault_points",
+    "kafka_names",
     "settings",
     "plan",
     "declare",

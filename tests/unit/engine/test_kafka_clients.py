@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import re
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import keyfold as kf
+from keyfold import kafka_names
 from keyfold.engine.kafka.topics import parsed
 from keyfold.errors import BadOption, RunError
 
@@ -36,6 +42,26 @@ def test_a_setting_that_the_client_does_not_have_is_named() -> None:
         list(kf.read_changes("127.0.0.1:9", "t", options={"secruity.protocol": "SSL"}))
     assert "secruity.protocol" in str(refused.value)
     assert "options=" in str(refused.value)
+
+
+def test_the_known_names_of_librdkafka_are_those_that_it_takes_as_text() -> None:
+    found = re.findall(r"^(\S+) +\| +[*CP] +\|(?!.*see dedicated API)", _librdkafka_table(), re.MULTILINE)
+    assert sorted(kafka_names.LIBRDKAFKA) == sorted(set(found))
+
+
+def _librdkafka_table() -> str:
+    """What librdkafka says of its settings: a table in Markdown."""
+    import confluent_kafka.cimpl  # loads the library, which the next line finds by its name
+
+    place = Path(confluent_kafka.__file__).parents[1] / "confluent_kafka.libs"
+    library, libc = ctypes.CDLL(str(next(place.glob("librdkafka*")))), ctypes.CDLL(None)
+    libc.fdopen.restype = ctypes.c_void_p
+    with tempfile.TemporaryFile() as file:
+        stream = ctypes.c_void_p(libc.fdopen(os.dup(file.fileno()), b"w"))
+        library.rd_kafka_conf_properties_show(stream)
+        libc.fclose(stream)
+        file.seek(0)
+        return file.read().decode()
 
 
 def test_a_topic_on_the_command_line_is_a_name_and_a_number_of_partitions() -> None:
