@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Final
 
+from keyfold.engine.kafka import listening
 from keyfold.engine.kafka.client import python
 from keyfold.engine.kafka.failures import explained
 from keyfold.engine.kafka.message_decoder import MessageDecoder
@@ -154,6 +155,7 @@ def _consumer(servers: str, topic: str, options: Mapping[str, str]) -> Iterator[
     with explained(topic, lambda: noted[-1] if noted else None, reads=servers):
         consumer = Consumer(wanted)
         try:
+            listening.require(wanted["bootstrap.servers"], topic, f"is a Kafka broker at {servers}?")
             yield consumer
         finally:
             consumer.close()
