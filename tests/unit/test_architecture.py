@@ -42,6 +42,7 @@ ENGINE_ORDER = [
     "session",
     "spark_errors",
     "kafka",
+    "table_reading",
     "sources",
     "log",
     "lookups",

@@ -1,4 +1,4 @@
-"""Whether anything listens at the addresses of brokers: plain connections tell in seconds, without a client."""
+"""Whether anything listens at the addresses of brokers: plain connections tell it in seconds."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def wait_for_brokers(spec: AppSpec, replaced: Collection[str] = ()) -> None:
                     where=where,
                     app=spec.name,
                     given=reason,
-                    hint="start the brokers, correct the servers, or let a start wait longer: wait='10 minutes'",
+                    hint="start the brokers, correct the servers, or let a start wait longer: "
+                    "wait='10 minutes'",
                 )
             if not told:
                 told = True
@@ -93,7 +94,7 @@ def _refusal(server: str, seconds: float) -> str | None:
     return None
 
 
-def _connectors(spec: AppSpec, replaced: Collection[str]) -> Iterator[tuple[str, str, Connector]]:
+def _connectors(spec: AppSpec, replaced: Collection[str]) -> Iterator[tuple[str, str | None, Connector]]:
     """What an app reads and writes in Kafka: in words, where it is declared, and the connector."""
     for stream in spec.streams:
         if stream.connector.kafka is not None and stream.name not in replaced:

@@ -1,4 +1,4 @@
-"""`read_changes` and `read_table`: what a Kafka sink or a table's history has written, read back."""
+"""`read_changes`, and `read_table` of a topic: what a Kafka sink or a table's history has written."""
 
 from __future__ import annotations
 
@@ -76,15 +76,10 @@ def _keyed_changes(
                 yield message.key(), _change(message, headers, batch, decoder)
 
 
-def read_table(
-    servers: str, topic: str, *, registry: str | None = None, options: Mapping[str, str] | None = None
+def read_topic(
+    servers: str, topic: str | None, *, registry: str | None = None, options: Mapping[str, str] | None = None
 ) -> list[dict[str, Any]]:
-    """The rows of a table as the topic's changes leave it: the latest row of each key that was not deleted.
-
-    >>> rows = kf.read_table("127.0.0.1:9092", "totals")  # doctest: +SKIP
-
-    For a topic that has all changes, such as a table's `history`; compaction keeps the latest of each key.
-    """
+    """The rows of a table as the topic's changes leave it: the latest of each key that was not deleted."""
     rows: dict[bytes, dict[str, Any]] = {}
     for key, change in _checked_changes(servers, topic, False, registry, options):
         if change["_op"] == "delete":
