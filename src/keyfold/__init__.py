@@ -47,8 +47,9 @@ from keyfold.errors import (
 
 if TYPE_CHECKING:
     from keyfold.engine.handle import Handle
-    from keyfold.engine.kafka.reading import read_changes, read_table
+    from keyfold.engine.kafka.reading import read_changes
     from keyfold.engine.savepoint.state_reading import read_state
+    from keyfold.engine.table_reading import read_table
     from keyfold.views.reader import TableReader
 
 __version__ = "0.1.0"
@@ -106,7 +107,7 @@ _LATER = {
     "TableReader": "keyfold.views.reader",
     "read_changes": "keyfold.engine.kafka.reading",
     "read_state": "keyfold.engine.savepoint.state_reading",
-    "read_table": "keyfold.engine.kafka.reading",
+    "read_table": "keyfold.engine.table_reading",
 }
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from keyfold import kafka_names
 from keyfold.errors import BadOption, choice, did_you_mean
 from keyfold.masking import masked, shown
 
@@ -134,6 +135,14 @@ class Settings(BaseSettings):
             name: str(item).lower() if isinstance(item, bool) else str(item) for name, item in value.items()
         }
 
+    @field_validator("kafka")
+    @classmethod
+    def _known_to_kafka(cls, value: dict[str, str]) -> dict[str, str]:
+        name = kafka_names.unknown(value)
+        if name is not None:
+            raise ValueError(f"Kafka's client has no setting {name}: {kafka_names.advice(name)}")
+        return value
+
     @field_validator("driver_memory", "state_memory", "batch_bytes")
     @classmethod
     def _memory(cls, value: str) -> str:
@@ -165,4 +174,7 @@ def _invalid(error: ValidationError, given: dict[str, Any]) -> BadOption:
     name = str(first["loc"][0])
     where = "argument of start" if name in given else f"KEYFOLD_{name.upper()}"
     why = _REASONS.get(first["type"]) or first["msg"].removeprefix("Value error, ")
-    return BadOption(f"setting {name!r}: {why}", where=where, given=masked(str(first["input"])))
+    value = first["input"]
+    # A misspelt name may be that of a secret: values of a dict are not shown.
+    text = ", ".join(value) if isinstance(value, dict) else masked(str(value))
+    return BadOption(f"setting {name!r}: {why}", where=where, given=text)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+import keyfold as kf
 from keyfold.engine.storage.layout import AppHome
 from tests.cli.conftest import Cli
 
@@ -172,7 +174,7 @@ class TestNames:
         assert cli("get", "totals", "eu").code == 0
 
     def test_the_default_home_is_that_of_the_settings(self) -> None:
-        from keyfold.cli.home_reader import home_of
+        from keyfold.engine.storage.home_names import home_of
         from keyfold.settings import Settings
 
         assert home_of(None) == Settings.model_fields["home"].default
@@ -232,3 +234,36 @@ class TestRejected:
         found = cli("rejected", "totals", "--home", tmp_path, "--json")
         assert found.code == 1
         assert found.json["error"]["kind"] == "HomeUnusable"
+
+
+class TestReadTable:
+    """`kf.read_table`, by the path of a home alone."""
+
+    def test_a_table_by_its_name_in_a_home(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        totals = kf.read_table("shop.totals", home=home)
+        assert (totals.get("eu", at_least=1) or {})["revenue"] == 7.5
+        assert [row["region"] for row in totals.rows(order_by="n")] == ["ä[b]", "us", "eu"]
+        assert totals.pandas()["n"].sum() == 6
+        assert "<table" in totals._repr_html_()
+        monkeypatch.setenv("KEYFOLD_HOME", str(home))
+        assert kf.read_table("totals").position() == totals.position()
+
+    def test_the_local_files_of_a_home_stand_for_it(self, home: Path, tmp_path: Path, cli: Cli) -> None:
+        home, local = shutil.copytree(home, tmp_path / "home"), tmp_path / "local"
+        (local / "shop").mkdir(parents=True)
+        (home / "shop" / "views.db").rename(local / "shop" / "views.db")
+        AppHome(home / "shop").use_local(local)
+        for place in (home, local):
+            assert (kf.read_table("shop.totals", home=place).get("eu") or {})["n"] == 3
+            assert cli("get", "totals", "eu", "--home", place, "--json").json["n"] == 3
+            assert cli("rejected", "shop.totals", "--home", place).code == 0
+
+    def test_what_is_not_there_is_named(self, home: Path, tmp_path: Path) -> None:
+        with pytest.raises(kf.QueryError, match="did you mean 'shop'"):
+            kf.read_table("shpo.totals", home=home)
+        with pytest.raises(kf.QueryError, match="did you mean 'totals'"):
+            kf.read_table("shop.totls", home=home).rows()
+        with pytest.raises(kf.QueryError, match=f"no app has run in {tmp_path / 'nowhere'}"):
+            kf.read_table("totals", home=tmp_path / "nowhere")
+        with pytest.raises(kf.BadOption, match="by its home or by a topic"):
+            kf.read_table("a:1", "t", home=home)  # type: ignore[call-overload]

@@ -14,6 +14,7 @@ from typing import IO
 
 import pytest
 
+import keyfold as kf
 from tests.cli.conftest import Cli, Result, write
 
 pytestmark = pytest.mark.jvm
@@ -241,13 +242,17 @@ def test_a_running_app_is_read_guarded_and_stopped(
 ) -> None:
     where = app_in(tmp_path / "live", ORDERS.partition("orders.where")[0])
     monkeypatch.chdir(where)
-    running.append(Running(where, "shop.py"))
+    running.append(Running(where, "shop.py", "--set", f"local={where / 'views'}"))
     running[0].until("shop is running in")
     assert cli("get", "totals", "eu", "--json", "--wait", "60s").json["n"] == 2
+    # As a notebook does it, by a path alone: of the home, or of the local files.
+    attached = [kf.read_table("shop.totals", home=where / place) for place in (".keyfold", "views")]
+    assert [(table.get("eu", at_least=0, wait="60s") or {})["n"] for table in attached] == [2, 2]
 
     write(where / "second.json", '{"region": "eu", "amount": 5.0}\n').rename(where / "data" / "second.json")
     row = cli("get", "totals", "eu", "--at-least", 1, "--wait", "60s", "--json").json
     assert (row["n"], row["revenue"]) == (3, 16.0)
+    assert [(table.get("eu", at_least=1, wait="60s") or {})["n"] for table in attached] == [3, 3]
     assert len(cli("rejected", "orders", "--json").json) == 2
 
     held = keyfold(where, "run", "shop.py", "--drain", "--json")

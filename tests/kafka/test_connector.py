@@ -8,7 +8,9 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from py4j.java_gateway import get_field
 
+from keyfold import kafka_names
 from keyfold.engine.jvm import jars
 from keyfold.engine.kafka import connector
 from keyfold.errors import JarsMissing
@@ -79,3 +81,20 @@ def test_a_running_session_reads_kafka_once_the_connector_is_added_in_any_thread
     other.start()
     other.join()
     assert found == [3, 3]
+
+
+@pytest.mark.jvm
+def test_the_known_names_of_java_s_client_are_those_that_it_defines(spark: Any) -> None:
+    connector.load(spark, load())
+    loader = connector._class_loader(spark)
+    java, new = spark._jvm.java.lang, spark.sparkContext._gateway.new_array
+    found: set[str] = set()
+    classes: set[str] = set()
+    for kind in ("consumer.Consumer", "producer.Producer", "admin.AdminClient"):
+        config = java.Class.forName(f"org.apache.kafka.clients.{kind}Config", True, loader)
+        definition = config.getMethod("configDef", new(java.Class, 0)).invoke(None, new(java.Object, 0))
+        keys = dict(definition.configKeys())
+        found |= keys.keys()
+        classes |= {name for name, key in keys.items() if str(get_field(key, "type")) == "CLASS"}
+    assert sorted(kafka_names.JAVA) == sorted(found)
+    assert [name for name in classes if not kafka_names.loads_code(name, "my.Class")] == []

@@ -17,7 +17,8 @@ def opened_place(app: str | None, home: str | None) -> Iterator[AppHome]:
 
     A home that is not on a local disk is opened through Spark.
     """
-    from keyfold.cli.home_reader import home_of, is_elsewhere, remote_storage
+    from keyfold.cli.home_reader import is_elsewhere, remote_storage
+    from keyfold.engine.storage.home_names import home_of
     from keyfold.engine.storage.layout import AppHome
     from keyfold.settings import load
 
@@ -34,7 +35,8 @@ def opened_place(app: str | None, home: str | None) -> Iterator[AppHome]:
 @contextmanager
 def new_place(app: str, home: str | None) -> Iterator[AppHome]:
     """The home of an app that need not exist yet: its directory is made."""
-    from keyfold.cli.home_reader import home_of, is_elsewhere, remote_storage
+    from keyfold.cli.home_reader import is_elsewhere, remote_storage
+    from keyfold.engine.storage.home_names import home_of
     from keyfold.engine.storage.layout import app_home, remote_app_home
     from keyfold.settings import load
 

@@ -48,11 +48,11 @@ def planned(loaded: Loaded, home: str | None, *, stopped: bool = False) -> Itera
     """
     from keyfold.cli import output
     from keyfold.cli.app_loader import for_workers
-    from keyfold.cli.home_reader import home_of
     from keyfold.cli.savepoint_dialog import refuse_running
     from keyfold.engine import session
     from keyfold.engine.jvm import process
     from keyfold.engine.recovery import remote_home
+    from keyfold.engine.storage.home_names import home_of
     from keyfold.engine.storage.layout import AppHome
     from keyfold.engine.storage.remote import SparkStorage
     from keyfold.settings import load

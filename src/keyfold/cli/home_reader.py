@@ -9,7 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keyfold.errors import HomeUnusable, QueryError, choice, did_you_mean
+from keyfold.engine.storage.home_names import find, find_remote, home_of
+from keyfold.errors import QueryError, choice, did_you_mean
 
 if TYPE_CHECKING:
     from keyfold.engine.storage.contract import Storage
@@ -17,22 +18,6 @@ if TYPE_CHECKING:
     from keyfold.settings import Settings
     from keyfold.views.contract import ViewStore
     from keyfold.views.reader import TableReader
-
-
-def home_of(given: str | None) -> Path:
-    """The home: the argument, else the environment, else the default. Reading needs no other setting."""
-    text = given or os.environ.get("KEYFOLD_HOME") or ".keyfold"
-    if "://" in text:
-        from keyfold.settings import load
-
-        # Views and status of a home that is elsewhere are local files.
-        return load(home=text).local_directory
-    path = Path(text).expanduser()
-    if path.exists() and not path.is_dir():
-        raise HomeUnusable(
-            f"the home {text} is not a directory", given=text, hint="--home DIR, or KEYFOLD_HOME"
-        )
-    return path
 
 
 def is_elsewhere(home: str | None) -> bool:
@@ -44,7 +29,6 @@ def is_elsewhere(home: str | None) -> bool:
 @contextmanager
 def opened(name: str, home: str | None) -> Iterator[tuple[ViewStore, TableReader]]:
     """The view store of an app and the reader of one of its tables."""
-    from keyfold.engine.storage.home_names import find
     from keyfold.views.reader import TableReader
     from keyfold.views.stores import open_store
 
@@ -63,7 +47,6 @@ def opened_app(name: str, home: str | None, *, any_files: bool = False) -> Itera
     A home that is not on a local disk is opened through Spark, which takes some seconds to start.
     `any_files`: also an app of which nothing is left but files of tables.
     """
-    from keyfold.engine.storage.home_names import find_remote
     from keyfold.settings import load
 
     if not is_elsewhere(home):
@@ -75,7 +58,6 @@ def opened_app(name: str, home: str | None, *, any_files: bool = False) -> Itera
 
 
 def _on_disk(name: str, home: Path, any_files: bool) -> tuple[AppHome, str]:
-    from keyfold.engine.storage.home_names import find
     from keyfold.engine.storage.layout import AppHome
 
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from keyfold.cli.home_reader import home_of
+from keyfold.engine.storage.home_names import home_of
 
 
 def columns_known_since(

@@ -9,16 +9,14 @@ import typer
 
 def complete_app(incomplete: str) -> list[str]:
     """The apps of the home, for shell completion."""
-    from keyfold.cli.home_reader import home_of
-    from keyfold.engine.storage.home_names import apps
+    from keyfold.engine.storage.home_names import apps, home_of
 
     return [name for name in apps(home_of(None)) if name.startswith(incomplete)]
 
 
 def complete_table(incomplete: str) -> list[str]:
     """The tables of the home, as app.table, for shell completion."""
-    from keyfold.cli.home_reader import home_of
-    from keyfold.engine.storage.home_names import apps
+    from keyfold.engine.storage.home_names import apps, home_of
     from keyfold.engine.storage.layout import AppHome
 
     home = home_of(None)

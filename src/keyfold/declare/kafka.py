@@ -35,7 +35,7 @@ def kafka(
     tombstones: Literal["reject", "delete"] = "reject",
     on_data_loss: Literal["fail", "warn"] = "fail",
     delivery: Literal["exactly_once", "at_least_once"] = "exactly_once",
-    wait: str | timedelta | int = "1 minute",
+    wait: str | timedelta | int = "3 seconds",
     options: Mapping[str, object] | None = None,
 ) -> Connector:
     """Topics of Kafka: messages as rows of a stream, or a topic that a table's changes are written to.

@@ -51,21 +51,34 @@ def own_session(
     if running is not None:
         _discard_ahead()
         return users_session(running, settings)
-    # Python workers must be this Python, with what is installed beside it, unless executors have another.
-    # PySpark itself reads only the variable, although in Spark the setting goes first.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if named := settings.spark.get("spark.pyspark.python"):
-        os.environ["PYSPARK_PYTHON"] = named
-    wanted = _jvm_up(settings, extra or {}, tell, alone, short)
-    from pyspark.sql import SparkSession
+    with _python_of_workers(settings.spark.get("spark.pyspark.python")):
+        wanted = _jvm_up(settings, extra or {}, tell, alone, short)
+        from pyspark.sql import SparkSession
 
-    with _own_interrupts() if alone else nullcontext():
-        spark = SparkSession.builder.config(map={**wanted}).getOrCreate()
+        with _own_interrupts() if alone else nullcontext():
+            spark = SparkSession.builder.config(map={**wanted}).getOrCreate()
     if "spark.sql.shuffle.partitions" not in wanted:
         spark.conf.set("spark.sql.shuffle.partitions", str(cluster.partitions(spark)))
     checked(spark)
     kernel(spark).forgetSettingOrigins(spark._jsparkSession)
     return spark
+
+
+@contextmanager
+def _python_of_workers(named: str | None) -> Iterator[None]:
+    """Names the Python of workers to PySpark, which reads only the variable, and when its context begins.
+
+    It is this one, with what is installed beside it, unless executors have another.
+    """
+    before = os.environ.get("PYSPARK_PYTHON")
+    os.environ["PYSPARK_PYTHON"] = named or before or sys.executable
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYSPARK_PYTHON"]
+        else:
+            os.environ["PYSPARK_PYTHON"] = before
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from keyfold.engine.initial.begin import begin, begins
 from keyfold.engine.jvm import process
 from keyfold.engine.kafka import client
 from keyfold.engine.kafka import connector as kafka_connector
+from keyfold.engine.kafka.listening import wait_for_brokers
 from keyfold.engine.log import shared_streams
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.lookups.registry import Lookups
@@ -97,6 +98,9 @@ def start(
     try:
         place.use_local(wanted.local)
         unfinished.finish(place)
+        # Before Spark, which takes longer to start than it takes to see that nothing listens.
+        with client.using(wanted.kafka):
+            wait_for_brokers(spec, feeds or {})
         own = own or _session(spec, spark, wanted, tell, alone)
         with process.reporting_java_end(spec.name):
             lease.holds_jvm(jvm_pid(own.sparkContext._gateway))

@@ -1,6 +1,7 @@
 """The options of `kf.kafka`: those of Kafka's client, of Spark's Kafka source, and of the messages' format.
 
-Spark ignores an option that it does not know, and Kafka's clients are never told of one without the prefix.
+Spark and Kafka's clients ignore an option that they do not know, and the clients are never told of one
+without the prefix.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from keyfold import kafka_names
 from keyfold.errors import BadOption, did_you_mean
 from keyfold.plan import file_options
 
@@ -66,6 +68,20 @@ def check(format: str, given: Mapping[Any, object], where: object = None) -> Non
             where=where,
             given=f"options={{{name!r}: ...}}",
             hint=_advice(name, (*_SOURCE, *own)),
+        )
+    _check_client(given, where)
+
+
+def _check_client(given: Mapping[Any, object], where: object) -> None:
+    """Refuses what no client of Kafka knows."""
+    own = {name[len(PREFIX) :]: value for name, value in given.items() if name.lower().startswith(PREFIX)}
+    name = kafka_names.unknown(own)
+    if name is not None:
+        raise BadOption(
+            f"Kafka's client has no setting {name}",
+            where=where,
+            given=f"options={{{PREFIX + name!r}: ...}}",
+            hint=kafka_names.advice(name, PREFIX),
         )
 
 

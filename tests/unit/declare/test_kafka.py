@@ -18,6 +18,7 @@ def test_a_topic_is_read_as_json_from_the_earliest_message_unless_said_otherwise
     assert (made.kind, made.format, made.kafka.servers) == ("kafka", "json", "localhost:9092")
     assert (made.kafka.topics, made.kafka.start) == (("orders",), "earliest")
     assert (made.kafka.on_data_loss, made.kafka.tombstones) == ("fail", "reject")
+    assert made.kafka.wait_ms == 3_000
 
 
 def test_several_servers_and_topics_are_a_list_or_text():
@@ -194,6 +195,46 @@ def test_other_arguments_are_checked_too(given, words):
 def test_options_are_those_of_the_client_the_source_and_the_format():
     given = {"sep": ";", "maxoffsetspertrigger": 5, "kafka.fetch.max.bytes": 9, "fetchOffset.numRetries": 2}
     assert dict(kf.kafka("a:1", topic="t", format="csv", options=given).options)["sep"] == ";"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("kafka.secruity.protocol", "did you mean 'kafka.security.protocol'"),
+        ("kafka.Security.Protocol", "did you mean 'kafka.security.protocol'"),
+        ("Kafka.fetch.maxbytes", "did you mean 'kafka.fetch.max.bytes'"),
+        ("kafka.kafka.security.protocol", "did you mean 'kafka.security.protocol'"),
+        ("kafka.sasl.oauthbearer.clientid", "did you mean 'kafka.sasl.oauthbearer.client.id'"),
+        ("kafka.listener.name.inside.xyz", "beside that class"),
+    ],
+)
+def test_a_misspelt_setting_of_the_client_is_refused_with_the_near_name_and_without_its_value(name, words):
+    with pytest.raises(BadOption, match=words) as refused:
+        kf.kafka("a:1", topic="t", options={name: "geheim"})
+    assert "test_kafka.py" in str(refused.value)
+    assert "geheim" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"kafka.interceptor.classes": "my.Interceptor", "kafka.my.setting": 1},
+        {"kafka.metric.reporters": "org.apache.kafka.common.metrics.JmxReporter,my.Reporter", "kafka.x": 1},
+        {"kafka.ssl.engine.factory.class": "my.Factory", "kafka.my.vault": "x"},
+        {"kafka.config.providers": "vault", "kafka.config.providers.vault.param.url": "x"},
+        {"kafka.sasl.oauthbearer.token.endpoint.url": "x", "kafka.sasl.oauthbearer.method": "oidc"},
+        {"kafka.metrics.jmx.include": "x", "kafka.message.max.bytes": 9, "kafka.ssl.ca.location": "x"},
+    ],
+)
+def test_settings_of_both_clients_and_those_that_a_class_of_the_user_reads_are_accepted(options):
+    kf.kafka("a:1", topic="t", options=options)
+
+
+def test_kafka_s_own_classes_read_no_other_settings():
+    own = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+    options = {"kafka.sasl.login.callback.handler.class": own, "kafka.secruity.protocol": "SSL"}
+    with pytest.raises(BadOption, match=r"security\.protocol"):
+        kf.kafka("a:1", topic="t", options=options)
 
 
 def test_an_error_does_not_show_the_registry_s_password():

@@ -126,6 +126,17 @@ def test_an_unknown_setting_is_refused_and_the_nearest_suggested():
         load(veiws="none")
 
 
+@pytest.mark.parametrize("name", ["secruity.protocol", "kafka.security.protocol"])
+def test_a_misspelt_setting_of_kafka_s_clients_is_refused_and_the_nearest_suggested(name, monkeypatch):
+    with pytest.raises(BadOption, match=r"did you mean 'security\.protocol'") as refused:
+        load(kafka={name: "geheim", "sasl.password": "geheim"})
+    assert "geheim" not in str(refused.value)
+    monkeypatch.setenv("KEYFOLD_KAFKA", f'{{"{name}": "SSL"}}')
+    with pytest.raises(BadOption, match=r"(?s)'security\.protocol'.*KEYFOLD_KAFKA"):
+        load()
+    assert load(kafka={name: "SSL", "interceptor.classes": "my.Interceptor"}).kafka[name] == "SSL"
+
+
 def test_settings_cannot_change():
     with pytest.raises(ValueError, match="frozen"):
         load().home = Path("x")

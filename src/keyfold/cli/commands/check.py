@@ -41,10 +41,10 @@ def command(app: AppFile, home: Home = None, json: Json = False) -> None:
 
 def _examined(loaded: Loaded, home: str | None) -> tuple[AppHome, list[Finding]]:
     from keyfold.cli.app_loader import for_workers
-    from keyfold.cli.home_reader import home_of
     from keyfold.engine import session
     from keyfold.engine.jvm import process
     from keyfold.engine.recovery import remote_home
+    from keyfold.engine.storage.home_names import home_of
     from keyfold.engine.storage.layout import AppHome
     from keyfold.engine.storage.remote import SparkStorage
     from keyfold.settings import load

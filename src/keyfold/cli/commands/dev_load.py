@@ -62,7 +62,7 @@ def command(
     from keyfold.cli import output
     from keyfold.cli.signals import Stopping
     from keyfold.demo.load import Load
-    from keyfold.engine.kafka import topics
+    from keyfold.engine.kafka import listening, topics
     from keyfold.plan import durations
     from keyfold.plan.validate.kafka_topics import checked_servers
 
@@ -71,6 +71,8 @@ def command(
     lag = timedelta(milliseconds=durations.millis(late_by, "--late-by"))
     load = Load(rate, keys, skew, late, lag, bad, seed)
     with Stopping() as stopping:
+        hint = f"is a Kafka broker at {servers}? `keyfold dev kafka` starts one"
+        listening.require(servers, name, hint)
         topics.create(servers, name, partitions)
         stopping.up()
         output.say(f"sending orders to {name} at {servers}")

@@ -42,7 +42,7 @@ def command(home: Home = None, json: Json = False) -> None:
     Example: keyfold doctor --home /srv/keyfold
     """
     from keyfold.cli import output
-    from keyfold.cli.home_reader import home_of
+    from keyfold.engine.storage.home_names import home_of
 
     place = home_of(home)
     checks: dict[str, Callable[[], Finding]] = {

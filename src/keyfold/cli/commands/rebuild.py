@@ -130,7 +130,6 @@ def _views(loaded: Loaded, wanted: list[str], why: str | None, home: str | None)
     from keyfold.cli.app_check import empty_feeds
     from keyfold.cli.app_home import opened_place
     from keyfold.cli.app_loader import for_workers
-    from keyfold.cli.home_reader import home_of
     from keyfold.cli.savepoint_dialog import refuse_running
     from keyfold.cli.spark_session import own_spark
     from keyfold.engine.compile.table import compile_app
@@ -138,6 +137,7 @@ def _views(loaded: Loaded, wanted: list[str], why: str | None, home: str | None)
     from keyfold.engine.savepoint import unfinished
     from keyfold.engine.savepoint.capture import chosen
     from keyfold.engine.storage import audit
+    from keyfold.engine.storage.home_names import home_of
     from keyfold.engine.storage.layout import AppHome
     from keyfold.views.sqlite.store import SqliteStore
 

@@ -35,7 +35,7 @@ def command(
     Example: keyfold status shop
     """
     from keyfold.cli import app_status, output
-    from keyfold.cli.home_reader import home_of
+    from keyfold.engine.storage.home_names import home_of
 
     found = [app_status.status(place) for place in _chosen(home_of(home), app)]
     if json:

@@ -47,6 +47,12 @@ def using(settings: Mapping[str, str]) -> Iterator[None]:
         _common.reset(token)
 
 
+def servers(connector: Connector) -> str:
+    """The brokers that clients ask first."""
+    assert connector.kafka is not None
+    return _given(connector).get("bootstrap.servers", connector.kafka.servers)
+
+
 def for_spark(connector: Connector) -> dict[str, str]:
     """The options of Spark's Kafka source: those of the declaration, with client settings in Java's names."""
     others = {name: value for name, value in connector.options if not name.startswith(PREFIX)}
@@ -55,13 +61,8 @@ def for_spark(connector: Connector) -> dict[str, str]:
 
 def for_python(connector: Connector) -> dict[str, Any]:
     """The settings of Kafka's client for Python, with the servers."""
-    assert connector.kafka is not None
-    return {
-        "bootstrap.servers": connector.kafka.servers,
-        # Instead of lines of its own on stderr: what matters is raised.
-        "log_level": 0,
-        **python(_given(connector)),
-    }
+    # Its own lines on stderr are off: what matters is raised.
+    return {"bootstrap.servers": servers(connector), "log_level": 0, **python(_given(connector))}
 
 
 def _given(connector: Connector) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""`read_changes` and `read_table`: what a Kafka sink or a table's history has written, read back."""
+"""`read_changes`, and `read_table` of a topic: what a Kafka sink or a table's history has written."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Final
 
+from keyfold.engine.kafka import listening
 from keyfold.engine.kafka.client import python
 from keyfold.engine.kafka.failures import explained
 from keyfold.engine.kafka.message_decoder import MessageDecoder
@@ -75,15 +76,10 @@ def _keyed_changes(
                 yield message.key(), _change(message, headers, batch, decoder)
 
 
-def read_table(
-    servers: str, topic: str, *, registry: str | None = None, options: Mapping[str, str] | None = None
+def read_topic(
+    servers: str, topic: str | None, *, registry: str | None = None, options: Mapping[str, str] | None = None
 ) -> list[dict[str, Any]]:
-    """The rows of a table as the topic's changes leave it: the latest row of each key that was not deleted.
-
-    >>> rows = kf.read_table("127.0.0.1:9092", "totals")  # doctest: +SKIP
-
-    For a topic that has all changes, such as a table's `history`; compaction keeps the latest of each key.
-    """
+    """The rows of a table as the topic's changes leave it: the latest of each key that was not deleted."""
     rows: dict[bytes, dict[str, Any]] = {}
     for key, change in _checked_changes(servers, topic, False, registry, options):
         if change["_op"] == "delete":
@@ -154,6 +150,7 @@ def _consumer(servers: str, topic: str, options: Mapping[str, str]) -> Iterator[
     with explained(topic, lambda: noted[-1] if noted else None, reads=servers):
         consumer = Consumer(wanted)
         try:
+            listening.require(wanted["bootstrap.servers"], topic, f"is a Kafka broker at {servers}?")
             yield consumer
         finally:
             consumer.close()

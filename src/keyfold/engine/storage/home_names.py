@@ -2,23 +2,46 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome
-from keyfold.errors import QueryError, choice, did_you_mean
+from keyfold.engine.storage.local_directory import OWNER, owner
+from keyfold.errors import HomeUnusable, QueryError, choice, did_you_mean
+
+
+def home_of(given: str | os.PathLike[str] | None) -> Path:
+    """The home: the argument, else the environment, else the default. Reading needs no other setting."""
+    text = os.fspath(given or os.environ.get("KEYFOLD_HOME") or ".keyfold")
+    if "://" in text:
+        from keyfold.settings import load
+
+        # Views and status of a home that is elsewhere are local files.
+        return load(home=text).local_directory
+    path = Path(text).expanduser()
+    if path.exists() and not path.is_dir():
+        raise HomeUnusable(
+            f"the home {text} is not a directory", given=text, hint="--home DIR, or KEYFOLD_HOME"
+        )
+    return path
 
 
 def apps(home: Path) -> list[str]:
     """The apps that have run in a home, including those whose app.json is missing."""
-    planned = {path.parent.name for path in home.glob("*/app.json")}
+    planned = {path.parent.name for file in ("app.json", OWNER) for path in home.glob(f"*/{file}")}
     return sorted(planned | {path.parents[2].name for path in home.glob("*/tables/*/checkpoint")})
 
 
 def find(home: Path, name: str, *, table: bool = True) -> tuple[AppHome, str]:
-    """Resolves `app.table`, or `table` in a home with one app; with `table=False`, an app's name."""
+    """Resolves `app.table`, or `table` in a home with one app; with `table=False`, an app's name.
+
+    A directory of local files stands for the home that they belong to.
+    """
     app, part = resolved(name, home, apps(home), table=table)
-    return AppHome(home.resolve() / app), part
+    path = home.resolve() / app
+    belongs = Path((owner(path) or "").removeprefix("file://"))
+    return AppHome(belongs if belongs.is_absolute() and belongs.is_dir() else path), part
 
 
 def find_remote(storage: Storage, local: Path, name: str) -> tuple[AppHome, str]:

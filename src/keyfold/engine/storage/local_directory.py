@@ -17,7 +17,8 @@ from keyfold.engine.storage.files import replace_file
 from keyfold.errors import HomeUnusable
 
 _POINTER: Final = "local.json"
-_OWNER: Final = "home.json"
+OWNER: Final = "home.json"
+"""What a directory of local files has of the home that it belongs to."""
 
 
 def local_directory(storage: Storage, default: Path) -> Path:
@@ -43,7 +44,7 @@ def claim(path: Path, storage: Storage) -> None:
         private.directory(path)
         private.tighten(path)
         _refuse_other_owner(path, storage.uri())
-        replace_file(path / _OWNER, json.dumps({"home": storage.uri()}).encode())
+        replace_file(path / OWNER, json.dumps({"home": storage.uri()}).encode())
     except OSError as error:
         raise HomeUnusable(
             f"the directory of local files can't be written: {error.strerror}",
@@ -55,7 +56,7 @@ def claim(path: Path, storage: Storage) -> None:
 def owner(path: Path) -> str | None:
     """The home whose local files are in a directory; None if it is no such directory."""
     try:
-        return str(json.loads((path / _OWNER).read_bytes())["home"])
+        return str(json.loads((path / OWNER).read_bytes())["home"])
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (ValueError, LookupError, TypeError):

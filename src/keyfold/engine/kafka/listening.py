@@ -1,0 +1,107 @@
+"""Whether anything listens at the addresses of brokers: plain connections tell it in seconds."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from queue import Empty, Queue
+from threading import Thread
+from typing import Final
+
+from keyfold.engine.kafka import client
+from keyfold.engine.kafka.failures import unreachable
+from keyfold.errors import RunError
+from keyfold.masking import masked
+from keyfold.plan import durations
+from keyfold.plan.call_site import location
+from keyfold.plan.nodes import AppSpec, Connector
+
+# How long one answer may take: TCP asks again after one second and after three.
+_SECONDS: Final = 4.0
+_SHORTEST_SECONDS: Final = 1.0
+_PAUSE_SECONDS: Final = 0.2
+_LOG: Final = logging.getLogger("keyfold")
+
+
+def require(servers: str, topic: str, hint: str) -> None:
+    """Refuses servers none of which takes a connection."""
+    reason = problem(servers)
+    if reason is not None:
+        raise unreachable(topic, reason, hint)
+
+
+def wait_for_brokers(spec: AppSpec, replaced: Collection[str] = ()) -> None:
+    """Waits until brokers of each source and sink take connections, for as long as it declares."""
+    for what, where, connector in _connectors(spec, replaced):
+        assert connector.kafka is not None
+        left, told = connector.kafka.wait_ms / 1000, False
+        deadline = time.monotonic() + left
+        while (reason := problem(client.servers(connector), _within(left))) is not None:
+            left = deadline - time.monotonic() - _PAUSE_SECONDS
+            if left < 0:
+                raise RunError(
+                    f"the brokers of {what} could not be reached "
+                    f"within {durations.text(connector.kafka.wait_ms)}",
+                    where=where,
+                    app=spec.name,
+                    given=reason,
+                    hint="start the brokers, correct the servers, or let a start wait longer: "
+                    "wait='10 minutes'",
+                )
+            if not told:
+                told = True
+                _LOG.warning("%s: waiting for Kafka: %s", spec.name, reason)
+            time.sleep(_PAUSE_SECONDS)
+
+
+def _within(left: float) -> float:
+    """How long the next answer may take, of the time that is left."""
+    return max(_SHORTEST_SECONDS, min(_SECONDS, left))
+
+
+def problem(servers: str, seconds: float = _SECONDS) -> str | None:
+    """Why no server takes a connection, one by one; None as soon as one does."""
+    reasons = dict.fromkeys(servers.split(","), f"no answer within {seconds:g} s")
+    answers: Queue[tuple[str, str | None]] = Queue()
+    deadline = time.monotonic() + seconds
+    for server in reasons:
+        # At once, since one that does not answer must not use up the time of the others.
+        Thread(
+            target=lambda one: answers.put((one, _refusal(one, seconds))), args=(server,), daemon=True
+        ).start()
+    with suppress(Empty):
+        for _ in range(len(reasons)):
+            server, reason = answers.get(timeout=max(0.0, deadline - time.monotonic()))
+            if reason is None:
+                return None
+            reasons[server] = reason
+    return masked(", ".join(f"{server}: {reason}" for server, reason in reasons.items()))
+
+
+def _refusal(server: str, seconds: float) -> str | None:
+    host, _, port = server.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=seconds).close()
+    except socket.gaierror as error:
+        return f"the name is not known ({error.strerror})"
+    except TimeoutError:
+        return f"no answer within {seconds:g} s"
+    except OSError as error:
+        return (error.strerror or str(error)).lower()
+    return None
+
+
+def _connectors(spec: AppSpec, replaced: Collection[str]) -> Iterator[tuple[str, str | None, Connector]]:
+    """What an app reads and writes in Kafka: in words, where it is declared, and the connector."""
+    for stream in spec.streams:
+        if stream.connector.kafka is not None and stream.name not in replaced:
+            where = location(f"{spec.name}.{stream.name}", stream.site)
+            yield f"stream {stream.name}", where, stream.connector
+    for table in spec.tables:
+        for sink in (*table.sinks, *filter(None, (table.history_topic,))):
+            if sink.kafka is not None:
+                where = location(f"{spec.name}.{table.name}", table.site)
+                yield f"topic {sink.kafka.subject}", where, sink
