@@ -52,7 +52,8 @@ def command(
         print("nothing to migrate")
     else:
         done = entry["effects"].items()
-        output.table(("table", "migrated"), (row for name, did in done for row in a_line_each((name,), did)))
+        rows = (row for name, did in done for row in a_line_each((name,), did))
+        output.table(("table", "migrated"), rows, wrapped="migrated")
         print(f"to undo it: keyfold savepoint restore {entry['undo']}, and the old definition")
 
 

@@ -72,7 +72,7 @@ def command(
     else:
         recorded = [one.name for one in found.spec.tables if recorded_inputs(one)]
         rows = (row for one in changes for row in a_line_each((one.table, one.kind), one.effects))
-        output.table(("table", "change", "what it means"), rows)
+        output.table(("table", "change", "what it means"), rows, wrapped="what it means")
         for line in [*_advice(app, name, changes, recorded), *fill_advice(app, changes)]:
             print(line)
         report(shadows)
