@@ -34,6 +34,7 @@ from keyfold.engine.log import changes
 from keyfold.engine.sources.json_rows import encode, put
 from keyfold.errors import QueryError, choice, did_you_mean
 from keyfold.plan.nodes import AppSpec, Source
+from keyfold.plan.validate.known_columns import of_source
 from keyfold.settings import load
 
 if TYPE_CHECKING:
@@ -124,8 +125,15 @@ class Driver:
         return self._handle
 
     def push(self, stream: str, rows: Iterable[Mapping[str, Any] | str]) -> None:
-        """Feeds one batch of rows; returns when all tables have processed it. A string is a raw line."""
-        self._feed(self._stream(stream), encode(rows))
+        """Feeds one batch of rows; returns when all tables have processed it.
+
+        Columns that a row lacks are null; those that the stream does not have are refused. A string is a raw
+        line, fed as it is.
+        """
+        source, given = self._stream(stream), list(rows)
+        for row in given:
+            _refuse_unknown(source, row)
+        self._feed(source, encode(given))
 
     def advance(self, stream: str, to: str | datetime) -> None:
         """Advances the stream's event time without a row; returns when all due timers have fired."""
@@ -220,3 +228,19 @@ class Driver:
         raise QueryError(
             f"no stream {name} in app {self._spec.name}", reason="not_found", given=name, hint=hint
         )
+
+
+def _refuse_unknown(stream: Source, row: Mapping[str, Any] | str) -> None:
+    """Refuses a row with a column that the stream does not have, which its reader would ignore."""
+    known = of_source(stream)
+    if known is None or isinstance(row, str):
+        return
+    # Compared exactly, as Spark reads fields of JSON by their exact names.
+    for name in row:
+        if name not in known:
+            raise QueryError(
+                f"stream {stream.name} has no column {name!r}",
+                where=stream.site,
+                given=f"push({stream.name!r}, [{dict(row)!r}])",
+                hint=did_you_mean(name, known, choice(known)),
+            )

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import pyarrow as pa
 import pytest
 
 from keyfold.engine.recovery import table_removal
-from keyfold.engine.savepoint import archive, clone, create, restore, unfinished, verify
+from keyfold.engine.savepoint import (
+    archive,
+    clone,
+    create,
+    restore,
+    unfinished,
+    verify,
+    view_rebuilding,
+)
 from keyfold.engine.savepoint.capture import Capture, silent
 from keyfold.engine.savepoint.deletion import Deletion
 from keyfold.engine.savepoint.savepoints import Savepoints
@@ -20,8 +30,13 @@ from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome, app_home
 from keyfold.engine.storage.local import LocalStorage
 from keyfold.errors import KeyfoldError
+from keyfold.fault_points import FaultPoint, handled_by
+from keyfold.views.contract import ViewStore
+from keyfold.views.stores import open_store
+from tests.cli.conftest import AT, Cli
 from tests.cli.test_removal import left, shop_in
 from tests.cli.test_savepoint import change, contents, with_ids
+from tests.cli.test_savepoint_deletion import running
 from tests.engine.recovery.kills import Killed, steps
 
 Act = Callable[[Path], Any]
@@ -46,9 +61,9 @@ def reset(home: Path) -> None:
         table_removal.remove(shop(home), "reset", ["kinds"])
 
 
-def delete(home: Path) -> None:
+def delete(home: Path, name: str = "first") -> None:
     with unfinished.held_or_running(shop(home)) as held:
-        Deletion(shop(home), None, held).delete("first")
+        Deletion(shop(home), None, held).delete(name)
 
 
 def prune(home: Path) -> None:
@@ -57,8 +72,25 @@ def prune(home: Path) -> None:
 
 
 def put(home: Path) -> None:
-    with unfinished.held_or_running(shop(home)):
-        archive.put(home / "exported", shop(home), "third", silent)
+    with unfinished.held_or_running(shop(home)) as held:
+        archive.put(home / "exported", shop(home), "third", silent, held=held)
+
+
+def rebuild_views(home: Path) -> None:
+    """As `keyfold verify --repair` and `keyfold rebuild --view` do, with rows that differ."""
+    place = shop(home)
+    with (
+        unfinished.held(place),
+        closing(open_store(place.views, read_only=False)) as store,
+        view_rebuilding.audited(place, store, "rebuild", None, {"totals": 1}),
+    ):
+        rebuild_view(store, "totals")
+
+
+def rebuild_view(store: ViewStore, table: str) -> None:
+    schema = store.schema(table)
+    nothing = pa.RecordBatch.from_pylist([], schema=schema.arrow)
+    store.rebuild(table, schema, [nothing], 1, AT)
 
 
 def export(home: Path) -> None:
@@ -77,6 +109,7 @@ COMMANDS: dict[str, Act] = {
     "export": export,
     "import": put,
     "reset": reset,
+    "rebuild views": rebuild_views,
 }
 
 
@@ -109,7 +142,7 @@ def test_a_kill_at_any_step_leaves_old_or_new_and_the_command_can_be_run_again(
     tmp_path: Path, name: str
 ) -> None:
     act = COMMANDS[name]
-    prepared(tmp_path / "home")
+    (shop_in if name == "rebuild views" else prepared)(tmp_path / "home")
     old = seen(tmp_path / "home")
     shutil.copytree(tmp_path / "home", tmp_path / "done")
     with steps() as counted:
@@ -178,6 +211,91 @@ def test_a_table_is_not_reset_beneath_an_interrupted_restore(tmp_path: Path) -> 
     with unfinished.held(shop(home)):
         pass
     assert left(shop(home)) == left(shop(other))
+
+
+def test_an_import_is_in_the_audit_log_with_who_did_it_and_why(tmp_path: Path, cli: Cli) -> None:
+    prepared(tmp_path)
+    words = ("savepoint", "import", tmp_path / "exported", "--home", tmp_path)
+    assert cli(*words, "--name", "third", "--why", "to look at it").code == 0
+    assert cli(*words).code == 2, "the name is taken"
+    line = audit.entries(shop(tmp_path).storage)[-1]
+    assert (line["what"], line["savepoint"], line["why"], line["user"]) == (
+        "savepoint import",
+        "third",
+        "to look at it",
+        audit.user(),
+    )
+    assert line["batches"] == {"kinds": 1, "pairs": 1, "totals": 1}
+    assert not shop(tmp_path).storage.list("importing")
+
+
+def test_a_kill_of_an_import_beside_a_running_app_leaves_a_line_if_and_only_if_the_savepoint_exists(
+    tmp_path: Path,
+) -> None:
+    prepared(tmp_path / "home")
+    shutil.copytree(tmp_path / "home", tmp_path / "done")
+    with steps() as counted, running(shop(tmp_path / "done")):
+        put(tmp_path / "done")
+    existed = set()
+    for last in counted.turns():
+        home = tmp_path / "killed"
+        shutil.copytree(tmp_path / "home", home)
+        with running(shop(home)), pytest.raises(Killed), steps(last):
+            put(home)
+        exists = "third" in Savepoints(shop(home)).names()
+        if exists and last % 2:
+            with running(shop(home)):
+                delete(home, "third")
+        with unfinished.held(shop(home)):
+            pass
+        whats = [one["what"] for one in audit.entries(shop(home).storage)]
+        assert whats.count("savepoint import") == exists, f"after step {last}, {counted.kinds[last]}"
+        assert not audit.breaks(shop(home).storage)
+        put(home) if "third" not in Savepoints(shop(home)).names() else None
+        assert not shop(home).storage.list("importing")
+        existed.add(exists)
+        shutil.rmtree(home)
+    assert existed == {False, True}
+
+
+def test_an_import_that_goes_on_while_the_home_changes_hands_is_in_the_audit_log_once(tmp_path: Path) -> None:
+    prepared(tmp_path)
+    place = shop(tmp_path)
+
+    def meanwhile(point: FaultPoint, facts: dict[str, Any]) -> None:
+        if point == FaultPoint.STORAGE_NAMED and facts["name"] == "importing/third.json":
+            unfinished.finish(place)  # the savepoint does not exist yet
+        if point == FaultPoint.SAVEPOINT_ADDED:
+            unfinished.finish(place)
+
+    with handled_by(meanwhile):
+        archive.put(tmp_path / "exported", place, "third", silent, held=False)
+    unfinished.finish(place)
+    assert [one["what"] for one in audit.entries(place.storage)].count("savepoint import") == 1
+    assert not audit.breaks(place.storage)
+
+
+def test_of_several_views_the_audit_log_has_those_that_were_rebuilt(tmp_path: Path) -> None:
+    place = shop_in(tmp_path)
+
+    def interrupted() -> None:
+        with (
+            closing(open_store(place.views, read_only=False)) as store,
+            view_rebuilding.audited(place, store, "verify --repair", "why", {"totals": 1, "pairs": 1}),
+        ):
+            rebuild_view(store, "pairs")
+            raise OSError("no space")
+
+    with unfinished.held(place), pytest.raises(OSError, match="no space"):
+        interrupted()
+    line = audit.entries(place.storage)[-1]
+    assert (line["what"], line["views"], line["batches"], line["why"]) == (
+        "verify --repair",
+        ["pairs"],
+        {"pairs": 1},
+        "why",
+    )
+    assert not (place.path / "rebuilding.json").exists()
 
 
 def test_an_import_goes_on_while_another_savepoint_is_made(tmp_path: Path) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import keyfold as kf
+from keyfold.engine.log.manifest import Reason
+from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.storage.layout import AppHome
-from tests.cli.conftest import Cli
+from tests.cli.conftest import ROWS, TOTALS, Cli, make_app
+from tests.log_files import publish
 
 
 class TestGet:
@@ -194,33 +198,102 @@ class TestNames:
 
 class TestRejected:
     def test_of_a_table(self, cli: Cli, home: Path) -> None:
-        found = cli("rejected", "shop.totals", "--home", home, "--json")
-        assert [(r["batch"], r["reason"], r["raw"]) for r in found.json] == [
+        found = cli("rejected", "shop.totals", "--home", home, "--json").json
+        assert [(r["batch"], r["reason"], r["raw"]) for r in found["rows"]] == [
             (0, "does not parse", '{"a'),
             (2, "key a is null", "{}"),
         ]
-        assert all(row["at"].endswith("Z") for row in found.json)
+        assert all(row["at"].endswith("Z") for row in found["rows"])
+        assert (found["rejected"], found["streams"]) == (2, [])
+        assert found["reasons"] == [
+            {"reason": "does not parse", "rows": 1},
+            {"reason": "key a is null", "rows": 1},
+        ]
 
     def test_of_a_stream_each_row_once(self, cli: Cli, home: Path) -> None:
-        found = cli("rejected", "orders", "--home", home, "--json")
-        assert [row["raw"] for row in found.json] == ['{"a', "{}"]
+        found = cli("rejected", "orders", "--home", home, "--json").json
+        assert [row["raw"] for row in found["rows"]] == ['{"a', "{}"]
+        assert found["rejected"] == 2
 
-    def test_as_a_table(self, cli: Cli, home: Path) -> None:
+    def test_counts_come_before_rows(self, cli: Cli, home: Path) -> None:
         found = cli("rejected", "totals", "--home", home)
         assert found.code == 0
-        assert found.out.splitlines()[0].split() == ["batch", "reason", "raw"]
-        assert "does not parse" in found.out
+        lines = [line.split() for line in found.out.splitlines() if line.strip()]
+        assert lines[0] == ["rows", "newest", "batch", "reason"]
+        assert lines[2:4] == [["1", "0", "does", "not", "parse"], ["1", "2", "key", "a", "is", "null"]]
+        assert lines[4] == ["batch", "reason", "raw"]
 
     def test_a_limit_shows_the_newest(self, cli: Cli, home: Path) -> None:
         found = cli("rejected", "totals", "--home", home, "--limit", 1)
-        assert "key a is null" in found.out
-        assert "does not parse" not in found.out
+        counts, rows = found.out.split("\n\n")
+        assert "does not parse" in counts
+        assert "key a is null" in rows
+        assert "does not parse" not in rows
         assert "the newest 1 of 2 rows" in found.err
-        assert cli("rejected", "totals", "--home", home, "--limit", 0, "--json").json == []
+        none = cli("rejected", "totals", "--home", home, "--limit", 0, "--json").json
+        assert (none["rows"], none["rejected"]) == ([], 2)
+
+    def test_a_frequent_reason_does_not_hide_a_rare_one(self, cli: Cli, tmp_path: Path) -> None:
+        place = AppHome(tmp_path / "shop")
+        make_app(place, {TOTALS: ROWS[TOTALS]})
+        log = TableLog(place.table("totals").log)
+        often = [f'column amount: "v{n}" is not a valid double' for n in range(500)]
+        rare = ["key region is null"] * 3 + ["divided by zero"]
+        for batch, reasons in enumerate((often, rare, [f"unlike {chr(97 + n)}" for n in range(25)])):
+            rows = [{"kind": "rejected", "reason": one, "raw": f"{{{n}}}"} for n, one in enumerate(reasons)]
+            publish(log, batch, {"rejected": rows})
+        words = ("rejected", "totals", "--home", tmp_path)
+        shown = cli(*words)
+        counts, rows_ = shown.out.split("\n\n")
+        assert counts.splitlines()[2].split()[:2] == ["500", "0"]
+        assert "column amount: ... is not a valid double" in counts.splitlines()[2]
+        assert counts.splitlines()[3].split() == ["3", "1", "key", "region", "is", "null"]
+        assert rows_.count("is not a valid double") == 3
+        assert "v499" in rows_
+        assert rows_.count("key region is null") == 3
+        assert "and 8 more reasons" in shown.err
+        assert "the newest 3 rows of each reason; --reason TEXT" in shown.err
+        # By a part of a reason, by the reason of a row, and by one as it is counted.
+        assert [row["reason"] for row in cli(*words, "--reason", "Region is", "--json").json["rows"]] == rare[
+            :3
+        ]
+        for text in (often[7], "column amount: ... is not a valid double", "not a valid"):
+            found = cli(*words, "--reason", text, "--json").json
+            assert (found["rejected"], len(found["rows"]), len(found["reasons"])) == (500, 500, 1)
+        one = cli(*words, "--reason", "not a valid")
+        assert one.out.split("\n\n")[1].count("is not a valid double") == 100
+        assert "the newest 100 of 500 rows; --limit N shows more" in one.err
+        assert cli(*words, "--reason", "not a valid", "--limit", 2, "--json").json["rejected"] == 500
+        none = cli(*words, "--reason", "no such")
+        assert (none.code, "no row was rejected for a reason with 'no such'" in none.err) == (0, True)
+
+    def test_rows_that_were_only_counted_are_counted_by_their_reason(self, cli: Cli, tmp_path: Path) -> None:
+        place = AppHome(tmp_path / "shop")
+        make_app(place, {TOTALS: ROWS[TOTALS]})
+        log = TableLog(place.table("totals").log)
+        row = {"kind": "rejected", "reason": "key 1 is null", "raw": "{}"}
+        made = publish(log, 0, {"rejected": [row]})
+        reasons = (
+            Reason("key ... is null", 7000, "key 1 is null"),
+            Reason("does not parse", 5, "does not parse"),
+        )
+        log.file(0).put(replace(made, reasons=reasons).encode())
+        for name in ("totals", "orders"):
+            found = cli("rejected", name, "--home", tmp_path, "--json").json
+            assert found["reasons"] == [
+                {"reason": "key ... is null", "rows": 7000},
+                {"reason": "does not parse", "rows": 5},
+            ]
+            assert (found["rejected"], len(found["rows"])) == (7005, 1)
+        assert (
+            "7,004 of these were counted, and not kept" in cli("rejected", "totals", "--home", tmp_path).err
+        )
 
     def test_a_table_or_stream_without_any(self, cli: Cli, home: Path) -> None:
-        assert cli("rejected", "kinds", "--home", home, "--json").json == []
-        assert cli("rejected", "unread", "--home", home, "--json").json == []
+        for name in ("kinds", "unread"):
+            found = cli("rejected", name, "--home", home, "--json").json
+            assert found == {"rejected": 0, "reasons": [], "rows": [], "streams": []}
+        assert cli("rejected", "unread", "--home", home).code == 0
 
     def test_an_unknown_name_suggests_a_near_one(self, cli: Cli, home: Path) -> None:
         found = cli("rejected", "oders", "--home", home)

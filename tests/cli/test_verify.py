@@ -112,7 +112,7 @@ def test_a_view_that_was_altered_is_found_key_by_key_and_repaired(
     home = tmp_path / ".keyfold" / "shop"
     old = views(home)
     with steps() as counted, kept_before_every_statement(home / "views.db", tmp_path / "kept") as kept:
-        wrong = cli("verify", "shop.py", "--repair", "--json")
+        wrong = cli("verify", "shop.py", "--repair", "--why", "altered by hand", "--json")
     assert wrong.code == 0, wrong.err
     new = views(home)
     # Each is what a kill would have left at that time: of each table the old rows, or the new ones.
@@ -122,7 +122,13 @@ def test_a_view_that_was_altered_is_found_key_by_key_and_repaired(
     assert {"sums", "best"} == {table for table in old if old[table] != new[table]}
     between = [found for found in left if found not in (old, new)]
     assert all(found["sums"] == new["sums"] and found["best"] == old["best"] for found in between)
-    assert counted.kinds == [], "nothing but the view is written"
+    assert counted.kinds == ["put", "put", "delete"], "but for the views: a record, the audit log"
+    line = cli("audit", "list", "--json").json[-1]
+    assert (line["what"], line["views"], line["why"]) == (
+        "verify --repair",
+        ["sums", "best"],
+        "altered by hand",
+    )
     sums, best = (next(o for o in wrong.json["tables"] if o["table"] == name) for name in ("sums", "best"))
     assert sums["state"]["differences"] == [
         {"key": {"k": "a"}, "problem": "has other values"},

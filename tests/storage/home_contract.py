@@ -170,7 +170,9 @@ class HomeContract:
         with shop(inbox).start(spark=spark, home=root, local=local) as handle:
             handle.drain()
             storage = handle.home.storage
-        assert [row["reason"] for row in keyfold("rejected", "shop.sums")] == ["key region is null"] * 3
+        assert [row["reason"] for row in keyfold("rejected", "shop.sums")["rows"]] == [
+            "key region is null"
+        ] * 3
         assert [batch["rows"] for batch in keyfold("late", "list", "shop.hours")] == [3]
         assert len(keyfold("late", "show", "shop.hours")) == 3
         assert keyfold("late", "replay", "shop.hours")["sent"] == 3

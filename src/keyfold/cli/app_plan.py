@@ -92,6 +92,24 @@ def a_line_each(first: tuple[str, ...], effects: Sequence[str]) -> Iterator[tupl
         yield (*(first if number == 0 else ("" for _ in first)), effect)
 
 
+def fill_advice(file: str, changes: Iterable[TableChange]) -> list[str]:
+    """The command that fills columns which a migration leaves empty, for each table that has one."""
+    return [
+        _filling(file, one, one.mapping.added, one.recorded)
+        for one in changes
+        if one.recorded is not None and one.mapping is not None
+    ]
+
+
+def _filling(file: str, change: TableChange, columns: Sequence[str], since: str) -> str:
+    from keyfold.cli import formatting
+
+    command = f"keyfold rebuild {file} {change.table}{'' if change.whole else ' --partial'}"
+    rows = f"rows that its streams have recorded since {formatting.moment(since)}"
+    lost = "" if change.whole else "; what was folded from earlier rows is lost"
+    return f"{change.table}: {command} fills {' and '.join(columns)} from {rows}{lost}"
+
+
 def compiled_plan(spark: SparkSession, spec: AppSpec, place: AppHome, feeds: Path) -> AppPlan:
     """The app as Spark understands it, compared table by table. `feeds`: a directory for empty inputs."""
     from keyfold.cli.app_check import empty_feeds

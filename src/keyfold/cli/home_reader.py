@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +17,7 @@ from keyfold.engine.storage.home_names import find, find_remote, home_of
 from keyfold.errors import QueryError, choice, did_you_mean
 
 if TYPE_CHECKING:
+    from keyfold.engine.log.table_log import TableLog
     from keyfold.engine.storage.contract import Storage
     from keyfold.engine.storage.layout import AppHome
     from keyfold.settings import Settings
@@ -86,23 +91,31 @@ def remote_storage(settings: Settings) -> Iterator[Storage]:
         yield SparkStorage(session.kernel(spark), spark, str(settings.home))
 
 
-def rejected_rows(name: str, home: str | None) -> tuple[list[dict[str, Any]], list[str]]:
-    """The rejected rows of a table, or of a stream: of all tables that read it, each once.
+@dataclass(frozen=True)
+class Rejections:
+    """The rejected rows of a table, or of a stream: of all tables that read it, each once."""
 
-    And the streams of a table whose own logs have more, which are not among the table's.
-    """
+    rows: list[dict[str, Any]]
+    not_kept: Counter[str]
+    """How many more there were by kind of reason, which were counted and not kept."""
+    streams: list[str] = field(default_factory=list)
+    """The streams of a table whose own logs have more, which are not among the table's."""
+
+
+def rejected_rows(name: str, home: str | None) -> Rejections:
+    """What a table or stream has rejected."""
     with opened_app(name, home) as (place, part):
-        return _rejected(place, part, name), _streams_that_reject(place, part)
+        return replace(_rejected(place, part, name), streams=_streams_that_reject(place, part))
 
 
-def _rejected(place: AppHome, part: str, name: str) -> list[dict[str, Any]]:
+def _rejected(place: AppHome, part: str, name: str) -> Rejections:
     from keyfold.engine.log import side_outputs
     from keyfold.engine.log.table_log import TableLog
 
     tables = _tables_and_streams(place)
     known = {known.lower(): known for known in tables}
     if part.lower() in known:
-        return side_outputs.rejected(TableLog(place.table(known[part.lower()]).log_files))
+        return _of_log(TableLog(place.table(known[part.lower()]).log_files))
     readers = [table for table, streams in tables.items() if part.lower() in streams]
     if not readers and part.lower() not in {stream.lower() for stream in _streams(place)}:
         names = [*tables, *_streams(place)]
@@ -110,9 +123,19 @@ def _rejected(place: AppHome, part: str, name: str) -> list[dict[str, Any]]:
         what = f"no stream or table {part} in app {place.path.name}"
         raise QueryError(what, reason="not_found", given=name, hint=hint)
     stream = next((name for name in _streams(place) if name.lower() == part.lower()), part)
-    recorded = side_outputs.rejected(TableLog(place.stream_home(stream).log_files))
-    found = [side_outputs.rejected(TableLog(place.table(table).log_files)) for table in readers]
-    return side_outputs.of_stream(part, [recorded, *found])
+    own = _of_log(TableLog(place.stream_home(stream).log_files))
+    found = {table: _of_log(TableLog(place.table(table).log_files)) for table in readers}
+    rows = side_outputs.of_stream(part, [own.rows, *(one.rows for one in found.values())])
+    # It is not known which of several streams they were of, and several tables may reject the same row.
+    alone = (one.not_kept for table, one in found.items() if len(tables[table]) == 1)
+    return Rejections(rows, own.not_kept + reduce(or_, alone, Counter()))
+
+
+def _of_log(log: TableLog) -> Rejections:
+    from keyfold.engine.log import side_outputs
+
+    rows = side_outputs.rejected(log)
+    return Rejections(rows, side_outputs.not_kept(log, rows))
 
 
 def _streams_that_reject(place: AppHome, part: str) -> list[str]:

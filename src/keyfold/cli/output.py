@@ -58,25 +58,34 @@ def terminal() -> Console:
     return Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], right: Sequence[str] = ()) -> None:
-    """Prints rows as a table; `right` are the right-aligned columns."""
+def table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    right: Sequence[str] = (),
+    wrapped: str | None = None,
+) -> None:
+    """Prints rows as a table; `right` are the right-aligned columns, `wrapped` one of sentences."""
     screen, piece = console(), _empty(columns, right)
     kept: list[Sequence[Any]] = []
     for row in rows:
         if piece.row_count == _PIECE:
-            _fitting(screen, piece, columns, kept)
+            _fitting(screen, piece, columns, kept, wrapped)
             piece, kept = _empty(columns, right), []
         piece.add_row(*_cells(row))
         kept.append(row)
-    _fitting(screen, piece, columns, kept)
+    _fitting(screen, piece, columns, kept, wrapped)
 
 
-def _fitting(screen: Console, piece: Table, columns: Sequence[str], rows: list[Sequence[Any]]) -> None:
-    """A table if it fits, else a line per value: wrapped numbers would be unreadable."""
+def _fitting(
+    screen: Console, piece: Table, columns: Sequence[str], rows: list[Sequence[Any]], wrapped: str | None
+) -> None:
+    """A table if it fits, or sentences can be wrapped, else a line per value: numbers are not wrapped."""
     from rich.text import Text
 
     wanted = screen.measure(piece, options=screen.options.update(width=_WIDE)).maximum
-    if not rows or wanted <= screen.width:
+    for name, column in zip(columns, piece.columns, strict=True):
+        column.no_wrap = wrapped is not None and name != wrapped
+    if not rows or wrapped is not None or wanted <= screen.width:
         screen.print(piece)
         return
     width = max(len(cell(name)) for name in columns)

@@ -26,9 +26,9 @@ def explained(spec: AppSpec, table: str, file: str, stream: str | None) -> list[
 
     wanted = _pattern(spec, table)
     into = _stream(wanted, stream)
-    rows = rows_file.rows_of(file)
-    if fields := rows_file.unknown(rows, into):
-        print(f"ignored, not columns of stream {into.name}: {', '.join(fields)}", file=sys.stderr)
+    rows, others = rows_file.split(rows_file.rows_of(file), into)
+    if others:
+        print(f"ignored, not columns of stream {into.name}: {', '.join(others)}", file=sys.stderr)
     needed = _needed(spec, wanted)
     only = replace(spec, tables=tuple(t for t in spec.tables if t.name in needed))
     streams = {s.name: s for t in only.tables for s in tree.sources(t.input)}

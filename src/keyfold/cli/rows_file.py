@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from keyfold.errors import BadOption
 from keyfold.plan import nodes
-from keyfold.plan.ddl import columns
+from keyfold.plan.validate.known_columns import of_source
 
 _FORM: Final = "an array of objects, or one object per line"
 
@@ -41,9 +41,9 @@ def _parsed(text: str, place: str) -> Any:
         raise BadOption(f"the rows are not JSON: {error}", given=place, hint=_FORM) from None
 
 
-def unknown(rows: Iterable[dict[str, Any]], stream: nodes.Source) -> list[str]:
-    """Fields that are not columns of the stream, perhaps misspelled ones."""
-    if stream.schema is None:
-        return []
-    known = {name.lower() for name in columns(stream.schema)}
-    return list(dict.fromkeys(field for row in rows for field in row if field.lower() not in known))
+def split(rows: Sequence[Mapping[str, Any]], stream: nodes.Source) -> tuple[list[dict[str, Any]], list[str]]:
+    """The rows with the stream's columns alone, and the names of other fields, perhaps misspelled ones."""
+    columns = of_source(stream)
+    others = [] if columns is None else [field for row in rows for field in row if field not in columns]
+    known = [{field: value for field, value in row.items() if field not in others} for row in rows]
+    return known, list(dict.fromkeys(others))

@@ -1,4 +1,4 @@
-"""Prints the newest rows of a side output, for `rejected` and `late show`."""
+"""Prints the newest rows of a side output, for `late show`."""
 
 from __future__ import annotations
 

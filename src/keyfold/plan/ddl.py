@@ -1,16 +1,16 @@
-"""Parses the column names and types of a schema in DDL; Spark judges the types."""
+"""Parses the columns of a schema in DDL, and checks the names of their types; Spark judges the rest."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from keyfold.errors import BadOption, choice, did_you_mean
+from keyfold.plan import ddl_types
+from keyfold.plan.ddl_tokens import Token, outside_brackets, tokens
 from keyfold.plan.validate import arguments
 
-_COLUMN: Final = re.compile(r"(?:`((?:[^`]|``)+)`|([^\s:`]+))(?:\s*:\s*|\s+|(?<=`))(\S.*)", re.DOTALL)
-_OPEN: Final = {"<": ">", "(": ")"}
+_CLOSES: Final = {"<": ">", "(": ")"}
 _AFTER_TYPE: Final = ("not", "comment", "default", "generated", "collate", "with", "without")
 _HINT: Final = "names and types: 'id string, amount decimal(10,2), at timestamp'"
 
@@ -23,11 +23,18 @@ def columns(ddl: object, where: object = None, what: str = "schema") -> dict[str
     """
     if not isinstance(ddl, str):
         raise BadOption(f"{what} must be a string", where=where, given=repr(ddl), hint=_HINT)
-    if not ddl.strip():
+    found = tokens(ddl)
+    if not found:
         raise BadOption(f"{what} is empty", where=where, given=repr(ddl), hint=_HINT)
-    pairs = [_column(piece.strip(), where, what) for piece in _pieces(ddl, where, what)]
+    _refuse_unclosed(found, ddl, where, what)
+    pairs = [_column(piece, ddl, where, what) for piece in _pieces(found)]
     arguments.unique((name for name, _ in pairs), f"{what} column", where)
     return dict(pairs)
+
+
+def check_type(kind: str, where: object = None, what: str = "schema") -> None:
+    """Refuses a single type whose name Spark does not know."""
+    ddl_types.check(tokens(kind), kind, where, what)
 
 
 def time_column(time: object, known: dict[str, str], where: object = None) -> str:
@@ -49,53 +56,60 @@ def time_column(time: object, known: dict[str, str], where: object = None) -> st
     return found
 
 
-def _column(piece: str, where: object, what: str) -> tuple[str, str]:
-    match = _COLUMN.fullmatch(piece)
-    if match is None:
-        problem = (
-            f"{what} column {piece!r} has no type" if piece else f"{what} has an empty column between commas"
-        )
-        raise BadOption(problem, where=where, hint=_HINT)
-    quoted, plain, kind = match.groups()
-    name = quoted.replace("``", "`") if quoted else plain
-    _refuse_missing_comma(name, kind.strip(), where, what)
-    return name, kind.strip()
+def _column(piece: Sequence[Token], ddl: str, where: object, what: str) -> tuple[str, str]:
+    if not piece:
+        raise BadOption(f"{what} has an empty column between commas", where=where, hint=_HINT)
+    given = ddl[piece[0].start : piece[-1].end]
+    first, *kind = piece
+    if kind and kind[0].text == ":":
+        del kind[0]
+    if not kind or first.kind == "mark":
+        raise BadOption(f"{what} column {given!r} has no type", where=where, hint=_HINT)
+    name = first.text[1:-1].replace("``", "`") if first.kind == "name" else first.text
+    _refuse_missing_comma(name, kind, ddl, where, what)
+    ddl_types.check(kind, given, where, f"{what} column {name!r}")
+    return name, ddl[kind[0].start : kind[-1].end]
 
 
-def _refuse_missing_comma(name: str, kind: str, where: object, what: str) -> None:
+def _refuse_missing_comma(name: str, kind: Sequence[Token], ddl: str, where: object, what: str) -> None:
     """Refuses a type that the next column's name and type follow."""
-    bare, inner = kind, 1
-    while inner:
-        bare, inner = re.subn(r"[<(][^<>()]*[>)]", "", bare)
-    first, *words = bare.split()
-    if [word.lower() for word in words[:2]] == ["not", "null"]:
-        del words[:2]
-    if words and first.lower() != "interval" and words[0].lower() not in _AFTER_TYPE:
+    first, *others = outside_brackets(kind)
+    if [token.text.lower() for token in others[:2]] == ["not", "null"]:
+        del others[:2]
+    following = others[0].text if others else ""
+    if following and first.text.lower() != "interval" and following.lower() not in _AFTER_TYPE:
+        text = ddl[kind[0].start : kind[-1].end]
         raise BadOption(
-            f"{what} lacks a comma: column {name!r} has the type {kind!r}",
+            f"{what} lacks a comma: column {name!r} has the type {text!r}",
             where=where,
-            given=f"{name} {kind}",
-            hint=f"a comma before {words[0]!r}",
+            given=f"{name} {text}",
+            hint=f"a comma before {following!r}",
         )
 
 
-def _pieces(ddl: str, where: object, what: str) -> Iterator[str]:
-    """Splits at commas outside of brackets, backticks and quoted comments."""
-    start, expected, quote = 0, list[str](), ""
-    for position, char in enumerate(ddl):
-        if quote:
-            quote = "" if char == quote else quote
-        elif char in "`'\"":
-            quote = char
-        elif char in _OPEN:
-            expected.append(_OPEN[char])
-        elif char in ">)":
-            if not expected or expected.pop() != char:
-                raise BadOption(f"{what} has an unmatched {char!r}", where=where, given=repr(ddl), hint=_HINT)
-        elif char == "," and not expected:
-            yield ddl[start:position]
-            start = position + 1
-    if quote or expected:
-        missing = quote or expected[-1]
-        raise BadOption(f"{what} is missing a closing {missing!r}", where=where, given=repr(ddl), hint=_HINT)
-    yield ddl[start:]
+def _refuse_unclosed(found: Sequence[Token], ddl: str, where: object, what: str) -> None:
+    """Refuses brackets and quotes that don't match."""
+    expected = list[str]()
+    for token in found:
+        if token.kind == "open":
+            expected = [token.text]
+            break
+        if token.text in _CLOSES:
+            expected.append(_CLOSES[token.text])
+        elif token.text in (">", ")") and (not expected or expected.pop() != token.text):
+            problem = f"{what} has an unmatched {token.text!r}"
+            raise BadOption(problem, where=where, given=repr(ddl), hint=_HINT)
+    if expected:
+        problem = f"{what} is missing a closing {expected[-1]!r}"
+        raise BadOption(problem, where=where, given=repr(ddl), hint=_HINT)
+
+
+def _pieces(found: Sequence[Token]) -> Iterator[Sequence[Token]]:
+    """Splits at commas outside of brackets."""
+    commas = [token for token in outside_brackets(found) if token.text == ","]
+    start = 0
+    for comma in commas:
+        at = found.index(comma)
+        yield found[start:at]
+        start = at + 1
+    yield found[start:]

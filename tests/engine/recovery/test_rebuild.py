@@ -11,6 +11,10 @@ from typing import Any
 import pytest
 
 import keyfold as kf
+from keyfold.cli.app_plan import fill_advice
+from keyfold.cli.main import main
+from keyfold.engine.log.retention import prune
+from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.rebuild.plan import plan_rebuild
 from keyfold.engine.savepoint import unfinished
 from keyfold.engine.savepoint.migrate import Migrated, migrate
@@ -82,6 +86,58 @@ def test_another_filter_and_window_are_rebuilt_from_recorded_rows(tmp_path: Path
         check(d, OLD)
         d.push("orders", NEW)
         check(d, OLD + NEW)
+
+
+def counted(column: str | None, history: str | None = "30 days", stream: str | None = "7 days") -> kf.App:
+    """A table that keeps its changes, of a stream that keeps its rows, with one more column."""
+    made = kf.App("shop")
+    schema = "customer string, region string, amount int, t timestamp"
+    orders = made.stream("orders", kf.rows([]), schema, time="t", history=stream, shared=True)
+    more = {} if column is None else {"more": column}
+    orders.by("customer").table("totals", {"n": "count(*)", **more}, history=history)
+    return made
+
+
+def test_a_migration_that_ends_history_is_announced_and_a_rebuild_fills_the_new_column(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with drive(counted(None), home=tmp_path) as d:
+        d.push("orders", OLD)
+        batch = d.handle.home.table("totals").committed()
+    place, new = AppHome(tmp_path / "shop"), counted("sum(amount)")
+    found = planned(new, tmp_path, tmp_path / "feeds").changes[0]
+    assert found.effects == (
+        "more: begins with nothing",
+        f"history: begins anew; changes up to batch {batch} have the old definition, and go",
+    )
+    (line,) = fill_advice("shop.py", [found])
+    assert line.startswith(
+        "totals: keyfold rebuild shop.py totals fills more from rows that its streams have"
+    )
+    # Neither is said where it is not so.
+    other = planned(counted("sum(amount)", None, None), tmp_path, tmp_path / "other").changes
+    assert other[0].effects == ("more: begins with nothing",)
+    assert fill_advice("shop.py", other) == []
+
+    rebuilt(new, tmp_path, tmp_path / "rebuilt", "totals")
+    with drive(new, home=tmp_path) as d:
+        assert shown(d, "totals", "customer", "n", "more") == of(grouped(OLD, "customer"), len, sum)
+        d.push("orders", NEW)
+    # Rows of the stream's log are gone: a rebuild is partial, and says so.
+    log = TableLog(place.stream_home("orders").log_files)
+    prune(log, 99, newest=(log.newest() or 0) + 9)
+    with drive(new, home=tmp_path) as d:
+        d.push("orders", NEW)
+        batch = d.handle.home.table("totals").committed()
+    plan = planned(counted("max(amount)"), tmp_path, tmp_path / "partial")
+    (line,) = fill_advice("shop.py", plan.changes)
+    assert "keyfold rebuild shop.py totals --partial" in line
+    assert "what was folded from earlier rows is lost" in line
+    compiled = {one.spec.name: one for one in plan.tables}
+    migrate(plan.spark, place, [Migrated(compiled["totals"], plan.changes[0])], None, lambda _: None)
+    capsys.readouterr()
+    assert main(["state", "history", "totals", "a", "--home", str(tmp_path)]) == 0
+    assert f"the log began anew after batch {batch}, when the table was migrated" in capsys.readouterr().err
 
 
 SCHEMA = "customer string, region string, amount int, t timestamp"

@@ -49,6 +49,17 @@ def batches() -> Iterator[list[tuple[str, int]]]:
         yield seen
 
 
+def test_a_column_that_the_stream_does_not_have_is_refused_before_anything_is_fed() -> None:
+    with drive(shop()) as d:
+        with pytest.raises(
+            QueryError, match=r"stream orders has no column 'regoin'(?s:.)*did you mean 'region'"
+        ):
+            d.push("orders", [{"id": "1", "region": "eu"}, {"id": "2", "regoin": "eu"}])
+        with pytest.raises(QueryError, match=r"no column 'Region'(?s:.)*did you mean 'region'"):
+            d.push("orders", [{"Region": "eu"}])
+        assert d.rows("hours") == d.rejected("orders") == []
+
+
 def test_what_is_pushed_is_seen_and_what_was_seen_survives_restart_and_crash() -> None:
     with drive(shop()) as d:
         assert d.rows("totals") == []

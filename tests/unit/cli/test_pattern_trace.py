@@ -42,11 +42,12 @@ def test_a_file_that_has_no_rows_is_refused_with_the_place(tmp_path: Path, text:
         rows_file.rows_of(str(file))
 
 
-def test_fields_that_are_no_columns_are_told() -> None:
+def test_fields_that_are_no_columns_are_left_out_and_told() -> None:
     stream = kf.App("a").stream("s", kf.rows([]), "card string, At timestamp").node
     assert isinstance(stream, Source)
-    rows = [{"card": "x", "at": "y"}, {"crd": "x", "extra": 1}, {"extra": 2}]
-    assert rows_file.unknown(rows, stream) == ["crd", "extra"]
+    # Spark reads fields of JSON by their exact names.
+    rows = [{"card": "x", "at": "y"}, {"crd": "x", "extra": 1, "At": "z"}, {"extra": 2}]
+    assert rows_file.split(rows, stream) == ([{"card": "x"}, {"At": "z"}, {}], ["at", "crd", "extra"])
 
 
 def test_a_row_that_the_pattern_tells_of_itself_is_not_told_again() -> None:

@@ -136,6 +136,14 @@ def test_metadata_adds_columns_which_may_be_the_event_time():
     )
 
 
+def test_a_column_that_metadata_adds_is_one_of_the_stream_s():
+    source = kf.kafka("localhost:9092", topic="t", metadata=["key", "timestamp"], key_format="text")
+    messages = kf.App("a").stream("m", source, "id string", time="kafka_timestamp")
+    assert messages.distinct("kafka_key", within="1 hour").by("id").table("t", n="count(*)")
+    with pytest.raises(BadOption, match="'kafka_kee', which is not a column of stream 'm'"):
+        messages.distinct("kafka_kee", within="1 hour")
+
+
 def test_a_column_with_the_name_of_metadata_is_refused():
     source = kf.kafka("localhost:9092", topic="t", metadata=True)
     with pytest.raises(BadOption, match="kafka_offset"):
@@ -293,6 +301,7 @@ def test_a_key_has_the_type_of_its_format(given, kind):
         ({"key_format": "json"}, "need a schema"),
         ({"key_format": "json", "key_schema": "string"}, "an object"),
         ({"key_format": "avro", "key_schema": "id string"}, "written with"),
+        ({"key_format": "avro", "key_schema": "bigin"}, "key_schema has an unknown type 'bigin'"),
         ({"key_format": "text", "key_schema": "id string"}, "JSON or Avro"),
         ({"key_schema": "id string"}, "JSON or Avro"),
         ({"key_format": "json", "key_schema": "id, n int"}, "key_schema"),

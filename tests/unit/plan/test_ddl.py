@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from keyfold.errors import BadName, BadOption
 from keyfold.plan.ddl import columns
+from tests.unit.plan.spark_ddl import VALID
 
 
 @pytest.mark.parametrize(
@@ -67,7 +68,42 @@ def test_a_column_given_twice_is_refused():
         columns("a int, A string")
 
 
+@pytest.mark.parametrize("ddl", VALID)
+def test_what_spark_accepts_is_accepted(ddl):
+    assert columns(ddl)
+
+
+@pytest.mark.parametrize(
+    ("ddl", "name", "hint"),
+    [
+        ("a strin", "strin", "did you mean 'string'?"),
+        ("a int, b Timestmp not null", "Timestmp", "did you mean 'timestamp'?"),
+        ("a map<string, array<struct<int: int, y: integr>>>", "integr", "did you mean 'integer'?"),
+        ("a decimel(10,2)", "decimel", "did you mean 'decimal'?"),
+        ("a list<strin>", "list", "did you mean 'array'?"),
+        ("a int64", "int64", "did you mean 'bigint'?"),
+        ("a datetime", "datetime", "did you mean 'timestamp'?"),
+        ("a uuid", "uuid", "one of: string, int, bigint"),
+    ],
+)
+def test_a_type_that_spark_does_not_know_is_refused_with_the_near_name(ddl, name, hint):
+    with pytest.raises(BadOption, match=f"has an unknown type '{name}'") as refused:
+        columns(ddl)
+    assert str(refused.value.hint).startswith(hint)
+
+
+@pytest.mark.parametrize("ddl", ["a `strin`", "a 'x'", "a strin.g", "a array", "a char", "a int(3)"])
+def test_what_may_be_a_type_is_left_to_spark(ddl):
+    assert columns(ddl)
+
+
 @given(st.text(alphabet="ab ,<>()`:'", max_size=30))
 def test_any_text_is_read_or_refused_and_nothing_else(ddl):
     with suppress(BadOption, BadName):
         assert columns(ddl)
+
+
+@given(st.text(alphabet="ab ,<>()`:'-/*\\\n", max_size=30))
+def test_any_text_after_a_type_is_read_or_refused_and_nothing_else(text):
+    with suppress(BadOption, BadName):
+        assert columns(f"a struct<x: int{text}")

@@ -13,7 +13,8 @@ app = typer.Typer(rich_markup_mode=None)
 def _group() -> None:
     """List and verify the audit log of an app.
 
-    It records drops, resets, savepoints, their deletion, restores and other operations on the app's state.
+    It records drops, resets, savepoints, their import and deletion, restores, and other operations on the
+    app's state and views.
 
     Example: keyfold audit list
     """

@@ -36,11 +36,15 @@ def command(
     """
     from keyfold.cli import output
     from keyfold.cli.app_loader import load
-    from keyfold.cli.app_plan import a_line_each, planned
+    from keyfold.cli.app_plan import a_line_each, fill_advice, planned
     from keyfold.engine.savepoint.migrate import migrate
 
     with output.only_results(), planned(load(app), home, stopped=True) as found:
         tables = _chosen(found, table or [])
+        for one in tables:
+            output.say(f"{one.change.table}: {'; '.join(one.change.effects)}")
+        for line in fill_advice(app, [one.change for one in tables]):
+            output.say(f"{line}, in place of this migration")
         entry = migrate(found.spark, found.place, tables, why, output.say, found.rebuild) if tables else None
     if json:
         output.json_document({"app": found.spec.name, "migrated": entry is not None, **(entry or {})})
@@ -48,7 +52,8 @@ def command(
         print("nothing to migrate")
     else:
         done = entry["effects"].items()
-        output.table(("table", "migrated"), (row for name, did in done for row in a_line_each((name,), did)))
+        rows = (row for name, did in done for row in a_line_each((name,), did))
+        output.table(("table", "migrated"), rows, wrapped="migrated")
         print(f"to undo it: keyfold savepoint restore {entry['undo']}, and the old definition")
 
 

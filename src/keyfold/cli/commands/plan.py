@@ -55,7 +55,7 @@ def command(
     """
     from keyfold.cli import output
     from keyfold.cli.app_loader import load
-    from keyfold.cli.app_plan import a_line_each, planned
+    from keyfold.cli.app_plan import a_line_each, fill_advice, planned
     from keyfold.cli.shadow_report import as_json, report, run
     from keyfold.errors import BadOption
 
@@ -72,8 +72,8 @@ def command(
     else:
         recorded = [one.name for one in found.spec.tables if recorded_inputs(one)]
         rows = (row for one in changes for row in a_line_each((one.table, one.kind), one.effects))
-        output.table(("table", "change", "what it means"), rows)
-        for line in _advice(app, name, changes, recorded):
+        output.table(("table", "change", "what it means"), rows, wrapped="what it means")
+        for line in [*_advice(app, name, changes, recorded), *fill_advice(app, changes)]:
             print(line)
         report(shadows)
     if _in_the_way(changes):
@@ -89,6 +89,7 @@ def document(change: TableChange) -> dict[str, Any]:
         "was": change.was,
         "effects": list(change.effects),
         "begin_with_nothing": added,
+        "recorded_since": change.recorded or change.rebuilt,
     }
 
 

@@ -134,9 +134,8 @@ def _views(loaded: Loaded, wanted: list[str], why: str | None, home: str | None)
     from keyfold.cli.spark_session import own_spark
     from keyfold.engine.compile.table import compile_app
     from keyfold.engine.recovery import view_rebuild
-    from keyfold.engine.savepoint import unfinished
+    from keyfold.engine.savepoint import unfinished, view_rebuilding
     from keyfold.engine.savepoint.capture import chosen
-    from keyfold.engine.storage import audit
     from keyfold.engine.storage.home_names import home_of
     from keyfold.engine.storage.layout import AppHome
     from keyfold.views.sqlite.store import SqliteStore
@@ -146,29 +145,29 @@ def _views(loaded: Loaded, wanted: list[str], why: str | None, home: str | None)
     names = chosen(spec.name, [table.name for table in spec.tables], wanted)
     # Also of a home elsewhere, whose local files say whether the app runs on this host.
     refuse_running(AppHome(home_of(home).resolve() / spec.name), "stop it first")
-    keys, batches = {}, {}
     with opened_place(spec.name, home) as place, own_spark(home, place) as spark, unfinished.held(place):
         with TemporaryDirectory(prefix="keyfold-rebuild-") as directory:
             compiled = compile_app(spark, spec, empty_feeds(spec, Path(directory)), place)
         store = SqliteStore(place.views, read_only=False)
         try:
-            for one in _possible(spec, place, compiled, names, strict=bool(wanted)):
-                batch = place.table(one.spec.name).committed()
-                assert batch is not None
-                output.say(f"rebuilding the view of {one.name}")
-                view_rebuild.rebuild(spark, store, one, place, batch)
-                keys[one.spec.name], batches[one.spec.name] = store.count(one.spec.name), batch
+            possible = _possible(spec, place, compiled, names, strict=bool(wanted))
+            batches = {one.spec.name: batch for one, batch in possible}
+            with view_rebuilding.audited(place, store, "rebuild", why, batches) as entry:
+                for one, batch in possible:
+                    output.say(f"rebuilding the view of {one.name}")
+                    view_rebuild.rebuild(spark, store, one, place, batch)
         finally:
             store.close()
-        entry = audit.entry("rebuild", why, views=list(keys), batches=batches, keys=keys)
-        audit.append(place.storage, entry)
     return entry
 
 
 def _possible(
     spec: AppSpec, place: AppHome, tables: list[Compiled], names: Sequence[str], *, strict: bool
-) -> list[Compiled]:
-    """The tables whose views can be rebuilt, all checked before any is; `strict`: refuses the others."""
+) -> list[tuple[Compiled, int]]:
+    """The tables whose views can be rebuilt, with their batches, all checked before any is.
+
+    `strict`: refuses the others.
+    """
     from keyfold.cli import output
     from keyfold.engine.recovery import definition_check, view_rebuild
     from keyfold.errors import BadOption
@@ -180,7 +179,7 @@ def _possible(
         if batch is None:
             output.say(f"{one.name} has no state yet: its view stays as it is")
         elif view_rebuild.can_rebuild(one, place, batch):
-            found.append(one)
+            found.append((one, batch))
         elif not strict:
             output.say(f"{one.name} has rows that are not in its state: its view stays as it is")
         else:

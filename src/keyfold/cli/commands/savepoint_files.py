@@ -164,10 +164,13 @@ def import_(
     name: Annotated[
         str | None, typer.Option("--name", metavar="NAME", help="Another name for it.", show_default=False)
     ] = None,
+    why: Why = None,
     home: Home = None,
     json: Json = False,
 ) -> None:
     """Import an exported savepoint into a home, to restore or clone it.
+
+    Works while the app runs, too. The audit log says who did.
 
     Example: keyfold savepoint import shop.savepoint
     """
@@ -177,8 +180,8 @@ def import_(
 
     with (
         new_place(archive.read(file).app, home) as place,
-        unfinished.held_or_running(place),
+        unfinished.held_or_running(place) as held,
         dialog.progress() as told,
     ):
-        found = archive.put(file, place, name, told)
+        found = archive.put(file, place, name, told, why, held=held)
     dialog.say(found, json, f"savepoint {found.name} of {found.app}: {dialog.summary(found)}")

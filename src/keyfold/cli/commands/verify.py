@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from keyfold.cli.options import AppFile, Home, Json
+from keyfold.cli.removal_dialog import Why
 
 if TYPE_CHECKING:
     from keyfold.engine.recovery.verification import Verified
@@ -24,13 +25,14 @@ def command(
     repair: Annotated[
         bool, typer.Option("--repair", help="Rebuild views that differ, from the log and the state.")
     ] = False,
+    why: Why = None,
     home: Home = None,
     json: Json = False,
 ) -> None:
     """Compare the views with the state and the log, row by row.
 
     The log is compared as far as it reaches back. The app must be stopped. Exits with 1 if a view differs,
-    and names the keys.
+    and names the keys. The audit log has a line for a repair.
 
     Example: keyfold verify shop.py --repair
     """
@@ -40,7 +42,7 @@ def command(
     with output.only_results():
         loaded = load(app)
         for_workers(loaded)
-        found, repaired = _verified(loaded.app.spec(), tables or [], repair, home)
+        found, repaired = _verified(loaded.app.spec(), tables or [], repair, why, home)
     if json:
         output.json_document({"app": loaded.app.name, "tables": [_document(one, repaired) for one in found]})
     else:
@@ -53,14 +55,14 @@ def command(
 
 
 def _verified(
-    spec: AppSpec, tables: list[str], repair: bool, home: str | None
+    spec: AppSpec, tables: list[str], repair: bool, why: str | None, home: str | None
 ) -> tuple[list[Verified], set[str]]:
     from keyfold.cli.app_check import empty_feeds
     from keyfold.cli.app_home import opened_place
     from keyfold.cli.spark_session import own_spark
     from keyfold.engine.compile.table import compile_app
     from keyfold.engine.recovery import definition_check, verification, view_rebuild
-    from keyfold.engine.savepoint import unfinished
+    from keyfold.engine.savepoint import unfinished, view_rebuilding
     from keyfold.engine.savepoint.capture import chosen
     from keyfold.views.sqlite.store import SqliteStore
 
@@ -78,12 +80,15 @@ def _verified(
             for one in compiled:
                 definition_check.check(spec, place.read_plan(), one, place)
             found = [verification.verify(spark, one, place, view) for one in compiled]
-            wrong = {one.table for one in found if not one.equal} if repair else set()
-            for one in compiled:
-                batch = place.table(one.spec.name).committed()
-                if one.spec.name in wrong and batch is not None:
-                    view_rebuild.rebuild(spark, view, one, place, batch)
-            return found, wrong
+            wrong = {
+                one.table: one.batch for one in found if repair and not one.equal and one.batch is not None
+            }
+            if wrong:
+                with view_rebuilding.audited(place, view, "verify --repair", why, wrong):
+                    for one in compiled:
+                        if one.spec.name in wrong:
+                            view_rebuild.rebuild(spark, view, one, place, wrong[one.spec.name])
+            return found, set(wrong)
         finally:
             view.close()
 

@@ -20,24 +20,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Since:
-    """From which batch on the log has all changes; `whole`: that is the table's first."""
+    """From which batch on the log has all changes; `whole`: that is the table's first.
+
+    `migrated`: the batch after which the log began anew, if changes before that are gone for this reason.
+    """
 
     batch: int | None
     at: datetime | None
     whole: bool
+    migrated: int | None = None
 
 
 def since(log: TableLog) -> Since:
     """How far back the changes of a log reach without a gap."""
-    gone = totals(log).upto
+    known = totals(log)
     first: Manifest | None = None
-    whole = gone < 0
-    for manifest in log.after(gone):
+    whole = known.upto < 0
+    migrated = known.migrated if known.migrated == known.upto else None
+    for manifest in log.after(known.upto):
         if not manifest.has_its_changes:
-            first, whole = None, False
+            first, whole, migrated = None, False, None
         elif first is None:
             first = manifest
-    return Since(None, None, whole) if first is None else Since(first.batch, first.at, whole)
+    if first is None:
+        return Since(None, None, whole, migrated)
+    return Since(first.batch, first.at, whole, migrated)
 
 
 def history(log: TableLog, key: Sequence[str]) -> Iterator[dict[str, Any]]:

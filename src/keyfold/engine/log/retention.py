@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -57,7 +58,7 @@ def prune(log: TableLog, read_upto: int, history: timedelta | None = None, newes
     for manifest in gone:
         sums.update(manifest.counts)
     upto = gone[-1].batch
-    Totals(upto, sums).record(log.storage)
+    replace(known, upto=upto, counts=sums).record(log.storage)
     for manifest in gone:
         _remove(log, manifest)
     for of in log.merged.ranges():
@@ -66,14 +67,15 @@ def prune(log: TableLog, read_upto: int, history: timedelta | None = None, newes
     return upto
 
 
-def forget_changes(log: TableLog) -> None:
-    """Removes the changes of all batches, also the newest: they are of another definition.
+def forget_changes(log: TableLog, upto: int) -> None:
+    """Removes the changes of all batches up to one, also the newest: they are of another definition.
 
     Not the manifests behind the last change: tables that read the log may still be in front of these.
     """
-    upto = log.newest_change(totals(log).upto)
-    if upto is not None:
-        prune(log, upto, newest=upto + NEWEST)
+    last = log.newest_change(totals(log).upto)
+    if last is not None:
+        prune(log, last, newest=last + NEWEST)
+    replace(totals(log), migrated=upto).record(log.storage)
 
 
 def prune_side_outputs(log: TableLog, age: timedelta | None = None) -> tuple[int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final, TypedDict
 
@@ -78,6 +78,23 @@ def kind_of(reason: str) -> str:
     'does not parse: column amount: ... is not a valid double'
     """
     return OWN_VALUES.sub("...", reason)
+
+
+def by_reason(rows: Iterable[Mapping[str, Any]]) -> Counter[str]:
+    """How many rejected rows there are by kind of reason; a file counts with its rows."""
+    found: Counter[str] = Counter()
+    for row in rows:
+        found[kind_of(row["reason"])] += max(1, row.get("rows") or 1)
+    return found
+
+
+def not_kept(log: TableLog, rows: Iterable[Mapping[str, Any]]) -> Counter[str]:
+    """How many rows were counted by kind of reason beyond these, which are those that the log has."""
+    counted: Counter[str] = Counter()
+    for manifest in log.after(-1):
+        for reason in manifest.reasons:
+            counted[kind_of(reason.example)] += reason.rows
+    return counted - by_reason(rows)
 
 
 def of_batch(log: TableLog, manifest: Manifest, kind: Kind) -> Iterator[SideOutput]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from keyfold.engine.log import manifest as manifests
 from keyfold.engine.log.manifest import LAYOUT
@@ -21,10 +21,14 @@ class Totals:
 
     upto: int = -1
     counts: Mapping[str, int] = field(default_factory=dict)
+    migrated: int | None = None
+    """Up to which batch a migration removed all changes, as they were of another definition."""
 
     def record(self, storage: Storage) -> None:
         """Records what is about to be removed from a log."""
-        document = {"layout": LAYOUT, "upto": self.upto, "counts": dict(self.counts)}
+        document: dict[str, Any] = {"layout": LAYOUT, "upto": self.upto, "counts": dict(self.counts)}
+        if self.migrated is not None:
+            document["migrated"] = self.migrated
         storage.put(_FILE, json.dumps(document).encode())
 
 
@@ -38,4 +42,4 @@ def recorded(storage: Storage) -> Totals:
     with manifests.readable(file):
         found = json.loads(content)
         manifests.require_layout(file, found)
-        return Totals(int(found["upto"]), dict(found["counts"]))
+        return Totals(int(found["upto"]), dict(found["counts"]), found.get("migrated"))

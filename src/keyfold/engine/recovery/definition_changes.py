@@ -37,10 +37,12 @@ class TableChange:
     was: str | None = None
     rebuilt: str | None = None
     """Since when its streams have recorded rows, if it is to be rebuilt from them."""
+    recorded: str | None = None
+    """The same, if it is not, but a rebuild could fill its new columns from them."""
     sources: frozenset[str] = frozenset()
     """The streams that a rebuild reads from their sources; the others are read from their logs."""
     whole: bool = False
-    """Whether a rebuild has every row of the past."""
+    """Whether a rebuild has, or would have, every row of the past."""
 
 
 def readers_of(spec: AppSpec, stored: Mapping[str, Any], table: str) -> Readers:
@@ -113,6 +115,15 @@ def _beside(operators: int, joins: int) -> list[str]:
 def _joins(compiled: Compiled) -> int:
     """How many joins of two streams feed a table."""
     return sum(isinstance(node, nodes.Join) for node in tree.walk(compiled.spec.input))
+
+
+def ending_history(found: TableChange, compiled: Compiled, batch: int | None) -> TableChange:
+    """The same with what becomes of the changes that the table keeps; `batch` is the last one."""
+    if found.kind != "migratable" or compiled.spec.history_ms is None:
+        return found
+    anew = "begins anew" if found.rebuilt is None else "begins anew with the rebuilt rows"
+    effect = f"history: {anew}; changes up to batch {batch} have the old definition, and go"
+    return replace(found, effects=(*found.effects, effect))
 
 
 def renamed(found: TableChange, was: str, readers: Readers) -> TableChange:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, NoReturn
 
@@ -13,7 +14,13 @@ from keyfold.engine.log.manifest import LAYOUT, other_layout
 from keyfold.engine.log.retention import totals
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.recovery.definition import differences, meaning_of
-from keyfold.engine.recovery.definition_changes import TableChange, compared, readers_of, renamed
+from keyfold.engine.recovery.definition_changes import (
+    TableChange,
+    compared,
+    ending_history,
+    readers_of,
+    renamed,
+)
 from keyfold.engine.sources import file_names
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.errors import HomeUnusable, StateMismatch
@@ -43,19 +50,37 @@ def change_of(
         return TableChange(
             name, "incompatible", (f"was: {was} is declared too, and its state can't be both",)
         )
-    readers = readers_of(spec, stored, was or name)
-    operators = len(place.table(was or name).spark.operators())
-    found = compared(old, meaning_of(compiled), compiled, readers, operators)
+    readers, home = readers_of(spec, stored, was or name), place.table(was or name)
+    found = compared(old, meaning_of(compiled), compiled, readers, len(home.spark.operators()))
     if was is not None:
-        return renamed(found, was, readers)
+        found = renamed(found, was, readers)
+    elif not readers.names:
+        found = _with_recorded(found, old, compiled, place)
+    return ending_history(found, compiled, home.committed())
+
+
+def _with_recorded(
+    found: TableChange, old: Mapping[str, Any], compiled: Compiled, place: AppHome
+) -> TableChange:
+    """The same with what a rebuild from recorded rows can do: all of it, or fill new columns."""
     since = recorded_since(compiled.spec, old, place)
-    if found.kind != "incompatible" or readers.names or since is None:
+    if since is None:
         return found
+    if found.kind != "incompatible":
+        fills = found.mapping is not None and found.mapping.added
+        return replace(found, recorded=since.isoformat(), whole=_has_all(compiled, place)) if fills else found
     effect = f"rebuilt from rows that its streams have recorded since {since:%Y-%m-%d %H:%M:%S} UTC"
     lost = "; what was folded from earlier rows is lost"
     if old.get("initial") is not None and compiled.spec.initial is None:
         lost += ", and its initial rows too, unless you put initial= back"
-    return TableChange(name, "migratable", (*found.effects, effect + lost), rebuilt=since.isoformat())
+    effects = (*found.effects, effect + lost)
+    return TableChange(found.table, "migratable", effects, rebuilt=since.isoformat())
+
+
+def _has_all(compiled: Compiled, place: AppHome) -> bool:
+    """Whether the logs of a table's streams still have every row."""
+    streams = tree.sources(compiled.spec.input)
+    return all(totals(TableLog(place.stream_home(stream.name).log_files)).upto < 0 for stream in streams)
 
 
 def recorded_since(spec: nodes.TableSpec, old: Mapping[str, Any], place: AppHome) -> datetime | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from keyfold import private
-from keyfold.engine.savepoint import deletion, verify
+from keyfold.engine.savepoint import deletion, importing, verify
 from keyfold.engine.savepoint import manifest as manifests
 from keyfold.engine.savepoint.capture import Progress, flush_directories, taken
 from keyfold.engine.savepoint.manifest import FILE, SavedFile, Savepoint
@@ -23,6 +23,7 @@ from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.files import rename_durably, temporary_beside
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption, SavepointUnusable
+from keyfold.fault_points import FaultPoint, reached
 
 
 def export(place: AppHome, name: str, target: Path, progress: Progress) -> Savepoint:
@@ -62,8 +63,19 @@ def read(source: Path) -> Savepoint:
         return _manifest(tar, source)
 
 
-def put(source: Path, place: AppHome, name: str | None, progress: Progress) -> Savepoint:
-    """Takes a savepoint from an archive, under its own name or another."""
+def put(
+    source: Path,
+    place: AppHome,
+    name: str | None,
+    progress: Progress,
+    why: str | None = None,
+    *,
+    held: bool = True,
+) -> Savepoint:
+    """Takes a savepoint from an archive, under its own name or another.
+
+    `held`: whether this process holds the home; a running app does otherwise.
+    """
     with _opened(source) as tar:
         savepoint = _manifest(tar, source)
         savepoint = replace(savepoint, name=checked_name(name or savepoint.name))
@@ -73,6 +85,7 @@ def put(source: Path, place: AppHome, name: str | None, progress: Progress) -> S
             raise taken(savepoint.app, savepoint.name)
         deletion.require_none(place, savepoint.name)
         # What an interrupted import left; others may be in the making, as the app may run.
+        importing.discard(place, savepoint.name)
         place.storage.delete(f"savepoints/{savepoint.name}")
         members = _members(savepoint)
         storage, left = savepoints.storage(savepoint.name), dict(members)
@@ -88,12 +101,17 @@ def put(source: Path, place: AppHome, name: str | None, progress: Progress) -> S
             if left:
                 raise _damaged(source, f"{next(iter(left))} is missing")
             flush_directories(storage, members)
+            entry = importing.record(place, savepoint, source, why)
             if not savepoints.add(savepoint):
+                importing.discard(place, savepoint.name)
                 raise taken(savepoint.app, savepoint.name)
+            reached(FaultPoint.SAVEPOINT_ADDED, name=savepoint.name)
         except BaseException:
             if savepoint.name not in savepoints.names():
+                importing.discard(place, savepoint.name)
                 place.storage.delete(f"savepoints/{savepoint.name}")
             raise
+    importing.complete(place, entry, held=held)
     return savepoint
 
 

@@ -94,7 +94,7 @@ def _switch(place: AppHome, one: dict[str, Any]) -> None:
     copied_checkpoint(storage, source, target, files)
     reached(FaultPoint.MIGRATION_SWITCHED, table=table)
     # The changes of earlier batches have the columns, or the keys, of the old definition.
-    forget_changes(TableLog(place.table(table).log_files))
+    forget_changes(TableLog(place.table(table).log_files), one["batch"])
     _put_view(place, one)
     reached(FaultPoint.MIGRATION_VIEW_DONE, table=table)
 

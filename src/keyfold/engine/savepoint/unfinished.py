@@ -13,10 +13,12 @@ from keyfold.engine.savepoint import (
     clone,
     deletion,
     forgetting,
+    importing,
     migrating,
     rescaling,
     restoration,
     rewriting,
+    view_rebuilding,
 )
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome
@@ -27,6 +29,8 @@ _LEFT: Final[tuple[tuple[Callable[[AppHome], Any], frozenset[str]], ...]] = (
     (clone.discard_unfinished, frozenset({clone.INTENT})),
     (table_removal.finish, frozenset({table_removal.INTENT})),
     (capture.finish, frozenset({capture.INTENT})),
+    (importing.finish, frozenset({importing.INTENT})),
+    (view_rebuilding.finish, frozenset({view_rebuilding.INTENT})),
     (rescaling.finish, frozenset({rescaling.INTENT, rescaling.WORK})),
     (rewriting.finish, frozenset({rewriting.INTENT, rewriting.WORK})),
     (migrating.finish, frozenset({migrating.INTENT, migrating.WORK})),
@@ -44,9 +48,9 @@ def finish(place: AppHome) -> None:
     One look at the app's directory says whether there is anything to do.
     """
     left = set(place.storage.list())
-    if place.remote is not None:
+    if place.remote is not None or place.local != place.path:
         # What a command has left on this disk, which another host may have finished.
-        left |= set(LocalStorage(place.path).list())
+        left |= set(LocalStorage(place.local).list())
     for see_to, names in _LEFT:
         if left & names:
             see_to(place)
@@ -72,6 +76,8 @@ def held_or_running(place: AppHome) -> Iterator[bool]:
     seen side outputs that come after it: both are finished first. Yields whether this process holds the home.
     """
     if is_held_by_app(place):
+        # A savepoint that was imported may be deleted next, and its import would have no line.
+        importing.finish(place, held=False)
         yield False
         return
     with held(place):

@@ -119,6 +119,8 @@ def _check_key(kafka: KafkaTopics, where: object) -> None:
             hint = "key_schema='id string', or key_format='text'"
             problem = "a JSON key is an object"
             raise BadOption(problem, where=where, given=f"key_schema={kafka.key_schema!r}", hint=hint)
+        else:
+            ddl.check_type(kafka.key_schema, where, "key_schema")
     elif kafka.key_schema is not None:
         hint = "leave key_schema out, or key_format='json'"
         raise BadOption("key_schema is for keys of JSON or Avro", where=where, given=given, hint=hint)

@@ -10,16 +10,22 @@ from keyfold.plan.nodes import Distinct, Node, Source, TableSpec, Where
 from keyfold.plan.pattern.syntax import own_columns
 from keyfold.plan.table_keys import key_names
 from keyfold.plan.tree import name_of
-from keyfold.plan.validate import arguments
+from keyfold.plan.validate import arguments, kafka
 
 
 def of_stream(node: Node) -> tuple[str, ...] | None:
     """The columns of a stream, if they are its source's; None if only Spark can tell."""
     while isinstance(node, Where | Distinct):
         node = node.input
-    if isinstance(node, Source) and node.schema is not None:
-        return tuple(ddl.columns(node.schema))
-    return None
+    return of_source(node) if isinstance(node, Source) else None
+
+
+def of_source(stream: Source) -> tuple[str, ...] | None:
+    """The columns of a source's rows, those of messages' metadata last; None if only Spark can tell."""
+    if stream.schema is None:
+        return None
+    added = {} if stream.connector.kafka is None else kafka.metadata_columns(stream.connector.kafka)
+    return (*ddl.columns(stream.schema), *added)
 
 
 def of_table(table: TableSpec) -> tuple[str, ...] | None:

@@ -1,0 +1,61 @@
+"""The line of the audit log for an imported savepoint, recorded in `importing/<name>.json` before it exists.
+
+An import may run beside the app. Whoever finds the record writes the line if the savepoint has come to be;
+else the import may still go on, and the record stays until the next one of that name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final
+
+from keyfold.engine.savepoint.manifest import FILE, Savepoint
+from keyfold.engine.savepoint.savepoints import Savepoints
+from keyfold.engine.storage import audit, intents
+from keyfold.engine.storage.layout import AppHome
+
+INTENT: Final = "importing"
+
+
+def record(place: AppHome, savepoint: Savepoint, source: object, why: str | None) -> dict[str, Any]:
+    """Records that a savepoint, whose files are in place, is about to exist; returns the entry."""
+    entry = audit.entry(
+        "savepoint import",
+        why,
+        savepoint=savepoint.name,
+        tables=list(savepoint.tables),
+        batches={table: saved.batch for table, saved in savepoint.tables.items()},
+        file=str(source),
+        manifest=hashlib.sha256(savepoint.encode()).hexdigest(),
+    )
+    intents.record(place.storage, _name(savepoint.name), entry)
+    return entry
+
+
+def discard(place: AppHome, name: str) -> None:
+    """Forgets an import that has failed, or that was interrupted before its savepoint existed."""
+    place.storage.delete(_name(name))
+
+
+def complete(place: AppHome, entry: dict[str, Any], *, held: bool) -> None:
+    """Writes the line; `held`: whether this process holds the home."""
+    (audit.append if held else audit.leave)(place.storage, entry)
+    discard(place, entry["savepoint"])
+
+
+def finish(place: AppHome, *, held: bool = True) -> None:
+    """Writes the lines of savepoints that have come to be when their import was interrupted."""
+    for file in place.storage.list(INTENT):
+        entry = intents.recorded(place.storage, f"{INTENT}/{file}")
+        if entry is not None and _exists(place, entry):
+            complete(place, entry, held=held)
+
+
+def _exists(place: AppHome, entry: dict[str, Any]) -> bool:
+    """Whether the savepoint is the one that was imported, and no other of its name."""
+    own = Savepoints(place).storage(entry["savepoint"])
+    return FILE in own.list() and own.sha256(FILE) == entry["manifest"]
+
+
+def _name(savepoint: str) -> str:
+    return f"{INTENT}/{savepoint}.json"
