@@ -16,6 +16,7 @@ class FaultPoint(StrEnum):
     BATCH_PUBLISHED = "batch published"  # (table, batch) its manifest is in place
     VIEW_WRITTEN = "view written"  # (table, batch) rows are in the open transaction, the position is not
     VIEW_COMMITTED = "view committed"  # (table, batch) in the view's own thread
+    SINK_NUMBER_REMOVED = "sink number removed"  # (table, number) its position is there under a name
     SINK_WRITTEN = "sink written"  # (table, batch) its position is not recorded yet
     BATCH_DONE = "batch done"  # (table, batch) all that is left is Spark's commit
     MERGE_WRITTEN = "merge written"  # (batches) the merged files of a log; nothing refers to them yet

@@ -12,6 +12,7 @@ from confluent_kafka import Message, Producer
 import keyfold as kf
 from keyfold.errors import RunError
 from keyfold.fault_points import FaultPoint, handled_by
+from tests.engine.recovery.test_sinks import as_before
 from tests.kafka.cluster import Cluster
 
 pytestmark = pytest.mark.jvm
@@ -41,11 +42,12 @@ def feed(tmp_path: Path) -> Feed:
     return Feed(tmp_path / "in")
 
 
-def totals(feed: Feed, address: str, topic: str, **options: Any) -> kf.App:
+def totals(feed: Feed, address: str, *topics: str, name: str | None = None, **options: Any) -> kf.App:
     app = kf.App("shop")
     rows = app.stream("orders", kf.files(str(feed.directory)), "region string, amount double, at timestamp")
     table = rows.by("region").table("totals", n="count(*)", total="sum(amount)", last="max(at)")
-    table.to(kf.kafka(address, topic=topic, **options))
+    for topic in topics:
+        table.to(kf.kafka(address, topic=topic, **options), name=name)
     return app
 
 
@@ -131,6 +133,51 @@ def test_a_crash_after_the_messages_and_before_the_position(
     ]  # fmt: skip
 
 
+def test_a_sink_that_had_a_number_stays_exactly_once_below_a_new_one_and_in_place_of_it(
+    spark: Any, cluster: Cluster, feed: Feed, tmp_path: Path
+) -> None:
+    topic, other, home = cluster.topic("one"), cluster.topic("Other"), tmp_path / "home"
+
+    def crash(point: FaultPoint, facts: dict[str, Any]) -> None:
+        if point == FaultPoint.SINK_WRITTEN and facts["batch"] == 1:
+            raise Crash
+
+    def seen(of: str) -> list[tuple[int, str]]:
+        return [(value["n"], batch) for _, value, _, batch in map(told, cluster.consume(of))]
+
+    feed.put({"region": "eu"})
+    with (
+        handled_by(crash),
+        totals(feed, cluster.address, topic).start(spark=spark, home=home) as handle,
+    ):
+        handle.drain()
+        feed.put({"region": "eu"})
+        with pytest.raises(RunError):
+            handle.drain()
+    as_before(home)
+    [file] = home.glob("**/sinks/0.json")
+    identity = json.loads(file.read_text())
+    assert identity["batch"] == 0, "that batch 1 is there, only the cluster knows"
+    feed.put({"region": "eu"})
+    with totals(feed, cluster.address, other, topic).start(spark=spark, home=home) as handle:
+        handle.drain()
+    assert seen(topic) == [(1, "0"), (2, "1"), (3, "2")]
+    assert seen(other) == [(3, "2")]
+    [file] = home.glob(f"**/sinks/kafka-{topic}.json")
+    assert json.loads(file.read_text()) == {**identity, "batch": 2}
+
+    # Under one name, a sink goes on after its position in whatever topic it has.
+    with totals(feed, cluster.address, topic, name="All").start(spark=spark, home=home) as handle:
+        handle.drain()
+    [file] = home.glob("**/sinks/all.json")
+    file.write_text(json.dumps({**json.loads(file.read_text()), "batch": 1}))
+    moved = cluster.topic("moved")
+    with totals(feed, cluster.address, moved, name="all").start(spark=spark, home=home) as handle:
+        handle.drain()
+    assert seen(moved) == [(3, "2")]
+    assert len(seen(topic)) == 3
+
+
 def test_a_reset_table_is_written_from_its_first_batch_again(
     spark: Any, cluster: Cluster, feed: Feed, tmp_path: Path
 ) -> None:
@@ -154,7 +201,7 @@ def test_a_fenced_producer_stops_the_app_and_the_next_start_goes_on(
     feed.put({"region": "eu", "amount": 1.0})
     with app.start(spark=spark, home=tmp_path / "home") as handle:
         handle.drain()
-        [file] = (tmp_path / "home").glob("**/sinks/0.json")
+        [file] = (tmp_path / "home").glob(f"**/sinks/kafka-{topic}.json")
         identity = json.loads(file.read_text())["id"]
         other = Producer(cluster.settings(**{"transactional.id": identity}))
         other.init_transactions(30)

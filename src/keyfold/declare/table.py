@@ -10,7 +10,7 @@ from keyfold.plan.call_site import call_site, location
 from keyfold.plan.nodes import Changes, Connector, OnError, TableSpec
 from keyfold.plan.validate import arguments, enrich
 from keyfold.plan.validate.latency import check_sink
-from keyfold.plan.validate.sources import checked_sink
+from keyfold.plan.validate.sinks import named_sink
 
 if TYPE_CHECKING:
     from keyfold.declare.app import App
@@ -71,13 +71,23 @@ class Table:
         spec = enrich.join_table(wanted, self.spec, right.spec, on, how, where, site)
         return self.app._declare(spec, partitions, on_error, help, where)
 
-    def to(self, sink: Connector) -> Table:
-        """Also writes the table's changes to a sink; returns the table."""
+    def to(self, sink: Connector, name: str | None = None) -> Table:
+        """Also writes the table's changes to a sink; returns the table.
+
+        How far it has written them is stored under its name, by default its kind and its topic or path, such
+        as `kafka-totals`. A sink whose name is new begins with what changes from then on.
+
+        >>> app = kf.App("shop")
+        >>> orders = app.stream("orders", kf.rows([]), "region string")
+        >>> totals = orders.by("region").table("totals", n="count(*)")
+        >>> totals.to(kf.files("out")).to(kf.files("/mnt/archive/totals"), name="archive")
+        <table shop.totals>
+        """
         spec = self.spec
         where = location(f"{self.app.name}.{self.name}", call_site())
-        checked = checked_sink(sink, spec, where)
-        check_sink(checked, spec, where)
-        self.app._put(replace(spec, sinks=(*spec.sinks, checked)))
+        named = named_sink(sink, name, spec, where)
+        check_sink(named[1], spec, where)
+        self.app._put(replace(spec, sinks=(*spec.sinks, named)))
         return self
 
     def __repr__(self) -> str:

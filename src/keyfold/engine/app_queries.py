@@ -143,9 +143,9 @@ class AppQueries:
         if self.settings.views != "none":
             found.append(ViewFollower(log, handle.store, table.view))
         newest = log.newest()
-        for number, connector in enumerate(() if table.realtime else table.spec.sinks):
+        for name, connector in () if table.realtime else table.spec.sinks:
             home, begin = self.place.table(table.spec.name), -1 if newest is None else newest
-            found.append(sink_follower(self.spark, home, table, number, connector, begin))
+            found.append(sink_follower(self.spark, home, table, name, connector, begin))
         if table.spec.history_topic is not None:
             found.append(history_follower(self.spark, table, self.place, handle.store))
         return found

@@ -28,6 +28,7 @@ from keyfold.engine.recovery import (
     definition_check,
     lost_messages,
     remote_home,
+    sink_positions,
     stream_definition,
 )
 from keyfold.engine.recovery.query_failure import of_table
@@ -215,7 +216,8 @@ class _Start:
         return open_store(self.place.views if views == "sqlite" else views, read_only=False)
 
     def _aligned(self, tables: list[Compiled], store: ViewStore) -> None:
-        """Aligns views, state and readers, and records the plan."""
+        """Aligns views, state, sinks and readers, and records the plan."""
+        sink_positions.prepare(self.spec, self.stored, self.place)
         for table in tables:
             home = self.place.table(table.spec.name)
             with of_table(self.spec.name, table.spec.name, home):

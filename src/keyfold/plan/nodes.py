@@ -287,7 +287,8 @@ class TableSpec:
     ttl_ms: int | None = None
     partitions: int | None = None
     on_error: OnError = "reject"
-    sinks: tuple[Connector, ...] = ()
+    sinks: tuple[tuple[str, Connector], ...] = ()
+    """Where its changes go, by the names under which positions are stored."""
     help: str = ""
     window: WindowSpec | None = None
     emit: Emit = "changes"

@@ -192,7 +192,7 @@ def test_sinks_are_added_in_order_and_the_table_returned(keyed):
     made = keyed.table("totals", COUNT)
     first, second = kf.files("out", format="parquet"), kf.spark("delta", "lake")
     assert made.to(first).to(second) is made
-    assert made.spec.sinks == (first, second)
+    assert made.spec.sinks == (("files-out", first), ("spark-delta-lake", second))
     assert keyed.app.spec().tables == (made.spec,)
 
 
@@ -211,8 +211,54 @@ def test_what_cannot_be_written_to_is_no_sink(keyed, sink):
 
 def test_the_same_sink_twice_is_refused(keyed):
     made = keyed.table("totals", COUNT).to(kf.files("out"))
-    with pytest.raises(BadOption, match="already"):
-        made.to(kf.files("out"))
+    with pytest.raises(
+        BadOption, match=r"already has a sink named 'files-out'\n  where: shop\.totals"
+    ) as error:
+        made.to(kf.files("out", format="parquet"))
+    assert error.value.given == "files parquet out; the other one is files json out"
+    made.to(kf.files("out", format="parquet"), name="again")
+    with pytest.raises(BadOption, match="already has a sink named 'again'"):
+        made.to(kf.files("elsewhere"), name="Again")
+    assert [name for name, _ in made.spec.sinks] == ["files-out", "again"]
+
+
+def test_a_sink_is_named_by_its_kind_and_address(keyed):
+    topic = {"options": {"kafka.sasl.username": "me", "kafka.sasl.password": "geheim"}}
+    names = {
+        "kafka-totals": kf.kafka("a:9092,b:9092", topic="totals", **topic),
+        "files-out": kf.files("out"),
+        "files-data-out-34ca0c2b": kf.files("/data/out"),
+        "files-out-59041eb3": kf.files("Out"),
+        "files-s3a-bucket-out-bc54c7cc": kf.files("s3a://me:geheim@bucket/out"),
+        "spark-console": kf.spark("console"),
+        "spark-delta-lake": kf.spark("delta", "lake"),
+        "spark-jdbc": kf.spark("jdbc", url="jdbc:x://h/db?password=geheim", dbtable="t"),
+    }
+    for at, sink in enumerate(names.values()):
+        keyed.table(f"t{at}", COUNT).to(sink)
+    found = [table.sinks[0][0] for table in keyed.app.spec().tables]
+    assert found == list(names)
+    long = [
+        keyed.table(f"l{n}", COUNT).to(kf.files(f"/a/{'b' * 300}/{n}/out")).spec.sinks[0][0] for n in "12"
+    ]
+    assert all(len(name) < 80 and name.startswith("files-") for name in long)
+    assert long[0] != long[1]
+    # With another login it is the same address.
+    other = keyed.table("other", COUNT).to(kf.files("s3a://you:neu@bucket/out"))
+    assert other.spec.sinks[0][0] == "files-s3a-bucket-out-bc54c7cc"
+
+
+@pytest.mark.parametrize("name", ["history", "History", "7", "", ".x", "-x", "a/b", "a b", "ä", "x" * 101])
+def test_a_name_that_is_no_file_name_is_refused(keyed, name):
+    with pytest.raises(
+        BadName, match=r"(?s)is not allowed as the name of a sink: .*where: shop\.totals.*try: name="
+    ):
+        keyed.table("totals", COUNT).to(kf.files("out"), name=name)
+
+
+def test_a_name_is_text(keyed):
+    with pytest.raises(BadOption, match="the name of a sink must be a string"):
+        keyed.table("totals", COUNT).to(kf.files("out"), name=3)
 
 
 def test_plans_are_equal_wherever_their_lines_stand():

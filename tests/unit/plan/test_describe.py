@@ -43,8 +43,8 @@ table totals
   ttl         30 days
   partitions  4
   on_error    fail
-  to          files parquet out
-              spark delta lake
+  to          files-out: files parquet out
+              spark-delta-lake: spark delta lake
   at          test_describe.py:3
 
 table smooth
@@ -75,9 +75,9 @@ flowchart LR
   step_2 --> step_3
   table_totals[("totals<br>orders: count(*)<br>revenue: sum(amount)")]
   step_3 -->|"by region, date(at) as day"| table_totals
-  table_totals_sink_0[/"files parquet out"/]
+  table_totals_sink_0[/"files-out<br>files parquet out"/]
   table_totals --> table_totals_sink_0
-  table_totals_sink_1[/"spark delta lake"/]
+  table_totals_sink_1[/"spark-delta-lake<br>spark delta lake"/]
   table_totals --> table_totals_sink_1
   step_4["transform #60;function clean at test_describe.py#62;"]
   step_3 --> step_4
@@ -175,7 +175,8 @@ def test_the_json_says_everything(app):
     assert totals["key"] == {"region": "region", "day": "date(at)"}
     assert totals["columns"] == {"orders": "count(*)", "revenue": "sum(amount)"}
     assert (totals["ttl"], totals["partitions"], totals["on_error"]) == ("30 days", 4, "fail")
-    assert [sink["format"] for sink in totals["sinks"]] == ["parquet", "delta"]
+    sinks = [(sink["name"], sink["format"]) for sink in totals["sinks"]]
+    assert sinks == [("files-out", "parquet"), ("spark-delta-lake", "delta")]
     assert totals["input"] == [
         {"stream": "orders"},
         {"where": "amount > 0"},

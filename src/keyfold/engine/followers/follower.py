@@ -39,7 +39,7 @@ class Follower(ABC):
         self._closed = False
         self._next_begun = False
         self._awaited: list[int] = []
-        self._thread = threading.Thread(target=self._follow, name=f"keyfold-{name}", daemon=True)
+        self._thread = threading.Thread(target=self._follow, name=f"keyfold-{table}-{name}", daemon=True)
 
     @abstractmethod
     def apply(self, manifest: Manifest) -> None:

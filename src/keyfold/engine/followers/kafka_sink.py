@@ -21,7 +21,6 @@ from keyfold.engine.log.manifest import Manifest, Part
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.polling import wait_until
 from keyfold.engine.storage.layout import TableHome
-from keyfold.engine.storage.stored_file import StoredFile
 from keyfold.errors import RunError
 from keyfold.fault_points import FaultPoint, reached
 from keyfold.plan.call_site import location
@@ -49,7 +48,7 @@ class KafkaSinkFollower(Follower):
         spark: SparkSession,
         home: TableHome,
         table: Compiled,
-        number: int | str,
+        name: str,
         connector: Connector,
         begin: int,
     ) -> None:
@@ -58,7 +57,7 @@ class KafkaSinkFollower(Follower):
         self.spark = spark
         with _located(self.full_name, table.spec.site):
             self._encoding = sink_encoding(spark, table, connector)
-        self._file = StoredFile(home.storage, f"sinks/{number}.json")
+        self._file = home.sink(name)
         self.topic = connector.kafka.topics[0]
         recorded = self._recorded(begin)
         self._identity = str(recorded["id"])
@@ -67,8 +66,7 @@ class KafkaSinkFollower(Follower):
             self._producer = self._opened(connector)
             known = self._producer.ready(connector.kafka.wait_ms / 1000)
         position = self.begin(recorded, known)
-        name = table.spec.name
-        super().__init__(f"sink-{name}-{number}", name, TableLog(home.log_files), position)
+        super().__init__(f"sink {name}", table.spec.name, TableLog(home.log_files), position)
 
     def begin(self, recorded: dict[str, Any], known: int | None) -> int:
         """The batch that the topic has: the one that is recorded, or that the cluster knows."""
@@ -129,14 +127,14 @@ class KafkaSinkFollower(Follower):
         return ExactlyOnce(self.topic, settings, self.closing, self._identity)
 
     def _recorded(self, begin: int) -> dict[str, Any]:
-        """What was recorded. A new sink, or one for another topic, begins after `begin`."""
+        """What was recorded; a new sink begins after `begin`."""
         try:
             found: dict[str, Any] = json.loads(self._file.read_bytes())
-            if found.get("topic") == self.topic:
-                if "id" in found:
-                    return found
-                # Restored from a savepoint, or cloned: batches after this one are others than before.
-                begin = int(found["batch"])
+            if found.get("topic") == self.topic and "id" in found:
+                return found
+            # Of another topic, or without an id since it was restored from a savepoint, or cloned: what the
+            # cluster knows is not about the batches after this one.
+            begin = int(found["batch"])
         except FileNotFoundError:
             pass
         new = self.new_record(begin)

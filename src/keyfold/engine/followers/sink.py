@@ -51,11 +51,11 @@ SINKS: Final[dict[str, Callable[[Connector], Sink]]] = {"files": SparkSink, "spa
 
 
 def sink_follower(
-    spark: SparkSession, home: TableHome, table: Compiled, number: int, connector: Connector, begin: int
+    spark: SparkSession, home: TableHome, table: Compiled, name: str, connector: Connector, begin: int
 ) -> Follower:
-    """Follows a table's log for the `number`-th of its sinks; a new sink begins after the batch `begin`."""
+    """Follows a table's log for one of its sinks; a new sink begins after the batch `begin`."""
     make = FOLLOWERS.get(connector.kind, SinkFollower)
-    return make(spark, home, table, number, connector, begin)
+    return make(spark, home, table, name, connector, begin)
 
 
 class SinkFollower(Follower):
@@ -66,15 +66,14 @@ class SinkFollower(Follower):
         spark: SparkSession,
         home: TableHome,
         table: Compiled,
-        number: int,
+        name: str,
         connector: Connector,
         begin: int,
     ) -> None:
         self._spark, self._sink = spark, SINKS[connector.kind](connector)
-        self._file = StoredFile(home.storage, f"sinks/{number}.json")
+        self._file = home.sink(name)
         position = _position(self._file, begin)
-        name = table.spec.name
-        super().__init__(f"sink-{name}-{number}", name, TableLog(home.log_files), position)
+        super().__init__(f"sink {name}", table.spec.name, TableLog(home.log_files), position)
 
     def apply(self, manifest: Manifest) -> None:
         parts = manifest.of_kind("change")

@@ -34,7 +34,7 @@ class ViewFollower(Follower):
     def __init__(self, log: TableLog, store: ViewStore, schema: ViewSchema) -> None:
         self._store, self._schema = store, schema
         found = store.position(schema.table)
-        super().__init__(f"view-{schema.table}", schema.table, log, -1 if found is None else found.batch)
+        super().__init__("view", schema.table, log, -1 if found is None else found.batch)
 
     def apply(self, manifest: Manifest) -> None:
         with self._store.batch(self.table, manifest.batch, manifest.at, manifest.watermark) as view:

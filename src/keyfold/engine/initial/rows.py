@@ -116,6 +116,5 @@ def _go_on_with_stream(place: AppHome, table: TableSpec, shared: SharedStreams) 
     home.spark.forget_sources()
     for use in shared.uses(table):
         readers.begin_after(use, home, totals(TableLog(use.upstream(place).log_files)).upto)
-    for number, sink in enumerate(table.sinks):
-        topic = None if sink.kafka is None else sink.kafka.topics[0]
-        home.storage.put(f"sinks/{number}.json", json.dumps({"batch": -1, "topic": topic}).encode())
+    for name, _ in table.sinks:
+        home.sink(name).put(json.dumps({"batch": -1}).encode())

@@ -40,7 +40,7 @@ class RealTimeQuery:
 
     def __init__(self, spark: SparkSession, table: Compiled, hook: RealTimeHook, batch_ms: int) -> None:
         self._spark, self._table, self._hook, self._batch_ms = spark, table, hook, batch_ms
-        self._topics = [_options(sink) for sink in table.spec.sinks]
+        self._topics = [_options(sink) for _, sink in table.spec.sinks]
 
     def start(self) -> StreamingQuery:
         """Starts it; the session must allow batches of its length."""

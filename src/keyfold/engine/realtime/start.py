@@ -19,7 +19,6 @@ from keyfold.engine.realtime.slots import Need
 from keyfold.engine.sources import kafka
 from keyfold.engine.sources.kafka import TopicOffsets
 from keyfold.engine.storage.layout import TableHome
-from keyfold.engine.storage.stored_file import StoredFile
 from keyfold.plan import tree
 from keyfold.plan.nodes import AppSpec
 
@@ -101,12 +100,12 @@ def _hand_over_sinks(spark: SparkSession, table: Compiled, hook: RealTimeHook) -
     From now on tasks write the topics. If the table runs batch by batch again, its writers are new.
     """
     newest = hook.log.newest()
-    for number, sink in enumerate(table.spec.sinks):
-        if StoredFile(hook.home.storage, f"sinks/{number}.json").exists():
+    for name, sink in table.spec.sinks:
+        if hook.home.sink(name).exists():
             follower = KafkaSinkFollower(
-                spark, hook.home, table, number, sink, -1 if newest is None else newest
+                spark, hook.home, table, name, sink, -1 if newest is None else newest
             )
             follower.start()
             follower.wait_for(sys.maxsize)
             follower.close()
-            hook.home.storage.delete(f"sinks/{number}.json")
+            hook.home.sink(name).delete()

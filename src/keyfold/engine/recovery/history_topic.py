@@ -16,9 +16,9 @@ from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.recovery import reader_snapshot
 from keyfold.engine.recovery.view_rebuild import follows
 from keyfold.engine.storage.layout import AppHome
-from keyfold.engine.storage.stored_file import StoredFile
 from keyfold.fault_points import FaultPoint, reached
 from keyfold.plan.nodes import Connector
+from keyfold.plan.validate.sinks import HISTORY
 from keyfold.views.contract import ViewStore
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 Snapshot = Callable[[], "tuple[int, Iterator[pa.RecordBatch]] | None"]
 """The newest published batch of a table and all rows after it, as changes; None before the first."""
 
-_NAME: Final = "history"
 _ROWS_AT_ONCE: Final = 100_000
 _LOG: Final = logging.getLogger("keyfold")
 
@@ -44,7 +43,7 @@ def history_follower(
     assert connector is not None
     assert connector.kafka is not None
     topics.require_compacted(client.for_python(connector), connector.kafka.topics[0])
-    file = StoredFile(home.storage, f"sinks/{_NAME}.json")
+    file = home.sink(HISTORY)
     recorded: dict[str, Any] = json.loads(file.read_bytes()) if file.exists() else {}
     if recorded.get("topic") != connector.kafka.topics[0]:
         recorded = {}
@@ -57,7 +56,7 @@ def history_follower(
         file.put(json.dumps(recorded).encode())
     if recorded.get("snapshot"):
         return HistoryFollower(spark, place, table, connector, store)
-    return KafkaSinkFollower(spark, home, table, _NAME, connector, -1)
+    return KafkaSinkFollower(spark, home, table, HISTORY, connector, -1)
 
 
 class HistoryFollower(KafkaSinkFollower):
@@ -68,7 +67,7 @@ class HistoryFollower(KafkaSinkFollower):
     ) -> None:
         self._snapshot: Snapshot = lambda: reader_snapshot.rows(spark, table, place, store)
         self._connector, self._schema = connector, table.changes.schema
-        super().__init__(spark, place.table(table.spec.name), table, _NAME, connector, -1)
+        super().__init__(spark, place.table(table.spec.name), table, HISTORY, connector, -1)
 
     def new_record(self, begin: int) -> dict[str, Any]:
         """Says that the snapshot is due, until it is in the topic."""

@@ -59,9 +59,16 @@ class _Failure:
 
 
 def failed(
-    app: str, table: str, batch: int | None, error: Any, place: AppHome, *, stream: bool = False
+    app: str,
+    table: str,
+    batch: int | None,
+    error: Any,
+    place: AppHome,
+    *,
+    stream: bool = False,
+    follower: str = "query",
 ) -> RunError:
-    """The reason why a query stopped; the first explanation that fits is used."""
+    """The reason why a query, or a follower of its log, stopped; the first explanation that fits is used."""
     if isinstance(error, LeaseLost):
         # It says all there is, and concerns the whole app.
         return LeaseLost(error.what, app=app, table=table, batch=batch, given=error.given, hint=error.hint)
@@ -82,7 +89,7 @@ def failed(
         if (found := explain(failure)) is not None:
             return found
     return failure.explained(
-        f"the query of {'stream' if stream else 'table'} {table} stopped: {_cause(error, failure.text)}",
+        f"the {follower} of {'stream' if stream else 'table'} {table} stopped: {_cause(error, failure.text)}",
         given=_fragment(failure.text),
         hint="remove the cause and start again: the batch is retried, and nothing is lost or counted twice. "
         f"Spark's log is {failure.place.local.parent / 'spark.log'}",

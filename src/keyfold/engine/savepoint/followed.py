@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 
 from keyfold.engine.log.readers import Use, read_upto
 from keyfold.engine.log.table_log import TableLog
-from keyfold.engine.recovery import table_removal
+from keyfold.engine.recovery import sink_positions, table_removal
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption
 from keyfold.views.stores import open_store
@@ -38,9 +37,8 @@ def _refuse(place: AppHome, table: str, positions: Iterable[tuple[str, int]], st
 
 def _positions(place: AppHome, table: str) -> Iterator[tuple[str, int]]:
     """The view and the sinks by name, and the newest batch that each has read."""
-    home = place.table(table)
-    for name in home.storage.list("sinks"):
-        yield f"sink {name.partition('.')[0]}", int(json.loads(home.storage.read(f"sinks/{name}"))["batch"])
+    for name, at in sink_positions.positions(place, table):
+        yield f"sink {name}", at
     if place.views.exists():
         with closing(open_store(place.views, read_only=True)) as store:
             position = store.position(table)

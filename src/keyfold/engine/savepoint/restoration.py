@@ -68,5 +68,13 @@ def _put_back_plan(place: AppHome, savepoint: Savepoint, entry: dict[str, Any]) 
     if not entry["whole"]:
         now = place.read_plan() or saved
         tables = {name: saved["tables"][name] for name in entry["tables"] if name in saved["tables"]}
-        saved = {**now, "tables": {**now["tables"], **tables}}
+        declared = _declared(now, saved, entry["tables"])
+        saved = {**now, "tables": {**now["tables"], **tables}, "declared": declared}
     place.write_plan(saved)
+
+
+def _declared(now: dict[str, Any], saved: dict[str, Any], tables: Sequence[str]) -> dict[str, Any]:
+    """The declaration, in which tables that were put back are as they were: it says whose their sinks are."""
+    found = {one["name"]: one for one in now["declared"]["tables"]}
+    found |= {one["name"]: one for one in saved["declared"]["tables"] if one["name"] in tables}
+    return {**now["declared"], "tables": list(found.values())}

@@ -70,10 +70,11 @@ class Failures:
                 )
                 self._found[name] = datetime.now(UTC), why
         for follower in self._followers:
-            if follower.error is not None and follower.name not in self._found:
-                table, batch = follower.table, follower.due
-                why = failed(self._app, table, batch, follower.error, self._home)
-                self._found[follower.name] = datetime.now(UTC), why
+            name, table = f"{follower.name} of {follower.table}", follower.table
+            if follower.error is not None and name not in self._found:
+                batch, kind = follower.due, follower.name
+                why = failed(self._app, table, batch, follower.error, self._home, follower=kind)
+                self._found[name] = datetime.now(UTC), why
 
     def raise_first(self) -> None:
         """Raises the first failure, if there is one."""

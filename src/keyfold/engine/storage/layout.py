@@ -9,7 +9,7 @@
 <local>/<app>/status.json  metrics of a running app, or its last ones
 <home>/<app>/local.json    where <local> is, if it is not the home
 <home>/<app>/streams/<s>/  rows of kf.rows; log/ and checkpoint/ of a stream that has a log
-<home>/<app>/tables/<t>/   checkpoint/  log/ (changes and side outputs, batch by batch)  sinks/ (positions)
+<home>/<app>/tables/<t>/   checkpoint/  log/ (changes and side outputs, batch by batch)  sinks/<name>.json
 <home>/<app>/tables/<t>/   topics.json (of which topics of Kafka the positions in the checkpoint are)
 <home>/<app>/tables/<t>/   side/ (replayed late rows)  control/ (rows that only advance event time)
 <home>/<app>/tables/<t>/   inputs/<n>-<table>/ (of each use of another table: the snapshot it begins with)
@@ -31,6 +31,7 @@ from keyfold.engine.storage.files import replace_file
 from keyfold.engine.storage.local import LocalStorage
 from keyfold.engine.storage.local_directory import claim, local_directory, owner, use_local_directory
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
+from keyfold.engine.storage.stored_file import StoredFile
 from keyfold.errors import HomeUnusable
 
 
@@ -90,6 +91,10 @@ class TableHome:
     def side(self) -> Storage:
         """The directory of replayed late rows."""
         return self.storage.below("side")
+
+    def sink(self, name: str) -> StoredFile:
+        """The position of a sink; its name is unique whatever the case, which some file systems ignore."""
+        return StoredFile(self.storage, f"sinks/{name.lower()}.json")
 
     def control(self, stream: str) -> Storage:
         """The directory of rows that only advance a stream's event time."""

@@ -99,7 +99,7 @@ def _table_dict(table: TableSpec) -> dict[str, Any]:
         else connector_dict(table.history_topic),
         "partitions": table.partitions,
         "on_error": table.on_error,
-        "sinks": [connector_dict(sink) for sink in table.sinks],
+        "sinks": [{"name": name, **connector_dict(sink)} for name, sink in table.sinks],
         "at": _text(table.site),
     }
 

@@ -90,8 +90,8 @@ class _Drawing:
         if table.pattern is not None:
             self.lines += pattern_lines(f"pattern_{table.name}", table.pattern, label)
             self.lines.append(f"pattern_{table.name} -.-> {name}")
-        for number, sink in enumerate(table.sinks):
-            self.lines.append(f"{name}_sink_{number}[/{label(connector_words(sink))}/]")
+        for number, (named, sink) in enumerate(table.sinks):
+            self.lines.append(f"{name}_sink_{number}[/{label(named, connector_words(sink))}/]")
             self.lines.append(f"{name} --> {name}_sink_{number}")
 
 

@@ -123,7 +123,7 @@ def _table_block(table: TableSpec) -> list[str]:
         ("latency", [table.latency]),
         ("partitions", [table.partitions]),
         ("on_error", [table.on_error]),
-        ("to", [connector_words(sink) for sink in table.sinks]),
+        ("to", [f"{name}: {connector_words(sink)}" for name, sink in table.sinks]),
         ("at", [_text(table.site)]),
     ]
     return _block("table", table.name, table.help, rows)

@@ -1,4 +1,4 @@
-"""Checks of a stream's source, schema and event time, and of sinks."""
+"""Checks of a stream's source, schema and event time."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Final, NamedTuple, NoReturn
 
 from keyfold.errors import BadOption
 from keyfold.plan import ddl, durations, formats
-from keyfold.plan.nodes import Connector, TableSpec
-from keyfold.plan.validate import arguments, kafka
+from keyfold.plan.nodes import Connector
+from keyfold.plan.validate import kafka
 
 RATE_SCHEMA: Final = "timestamp timestamp, value bigint"
 FUTURE: Final = "1 day"
@@ -85,22 +85,6 @@ def recording(history: object, shared: object, where: object = None) -> Recordin
             hint="leave out one of them",
         )
     return Recording(length, shared)
-
-
-def checked_sink(sink: object, table: TableSpec, where: object = None) -> Connector:
-    """The connector, if changes can be written to it."""
-    advice = 'kf.kafka("host:9092", topic="totals"), kf.files("out", format="parquet") or kf.spark("format")'
-    checked = arguments.instance(sink, Connector, "to takes a sink", advice, where)
-    if checked.kind in ("rate", "rows"):
-        raise BadOption(f"kf.{checked.kind} is a source, not a sink", where=where, hint=advice)
-    if checked.kind == "files" and set(checked.path or "") & set("*?[{"):
-        problem = "the path of a sink must be a directory, not a glob"
-        raise BadOption(problem, where=where, given=repr(checked.path))
-    if checked.kafka is not None:
-        kafka.check_sink(checked, checked.kafka, where)
-    if checked in table.sinks:
-        raise BadOption("the table already has this sink", where=where, given=checked.path or checked.format)
-    return checked
 
 
 def _rate(given: object, where: object) -> tuple[dict[str, str], str]:

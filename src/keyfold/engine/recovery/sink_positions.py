@@ -1,0 +1,189 @@
+"""Where the sinks of an app go on: each position is stored under its sink's name.
+
+An earlier version numbered the sinks of a table as they were declared. Whose a number was says the
+declaration that `app.json` has of the last start, whatever the app declares by now; so positions get names
+before that is replaced. A sink that is not declared any more keeps its position, but the log does not wait
+for it: if it is declared again when batches that it has not written are gone, the start is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from keyfold.engine.log.retention import totals
+from keyfold.engine.log.table_log import TableLog
+from keyfold.engine.storage.layout import AppHome, TableHome
+from keyfold.errors import StateMismatch
+from keyfold.fault_points import FaultPoint, reached
+from keyfold.plan.call_site import location
+from keyfold.plan.describe.as_json import connector_dict
+from keyfold.plan.nodes import AppSpec, TableSpec
+from keyfold.plan.validate.sinks import HISTORY, default_name
+
+Described: TypeAlias = Mapping[str, Any]
+"""A sink as `connector_dict` describes it, which is how `app.json` records it."""
+
+_Sinks: TypeAlias = Sequence[tuple[str, Described]]
+
+_LOG: Final = logging.getLogger("keyfold")
+
+
+def prepare(spec: AppSpec, stored: Mapping[str, Any] | None, place: AppHome) -> None:
+    """Names positions, and refuses sinks that have missed batches; before the new plan is recorded."""
+    declared = {table.name: table for table in spec.tables}
+    # Of tables that are left out too: once the new plan is recorded, nobody could tell.
+    for name in dict.fromkeys([*_recorded_tables(stored), *declared]):
+        _take_over(f"{spec.name}.{name}", stored, declared.get(name), place.table(name))
+    for table in spec.tables:
+        for name, _ in table.sinks:
+            _refuse_gap(table, name, place.table(table.name))
+        _warn_of_removed(table, stored, place.table(table.name))
+
+
+def positions(place: AppHome, table: str) -> Iterator[tuple[str, int]]:
+    """The sinks that the last start declared, and the newest batch that each has written.
+
+    All that have a position, if it did not declare the table.
+    """
+    home, declared = place.table(table), _recorded_tables(place.read_plan()).get(table)
+    known = None if declared is None else {HISTORY, *(name.lower() for name, _ in _files(declared))}
+    for name in (file.partition(".json")[0] for file in home.storage.list("sinks")):
+        if (at := _position(home, name)) is not None and (known is None or name in known):
+            yield name, at
+
+
+def _recorded_tables(stored: Mapping[str, Any] | None) -> dict[str, Sequence[Described]]:
+    """The sinks of the tables that the last start declared."""
+    tables = ((stored or {}).get("declared") or {}).get("tables", ())
+    return {table["name"]: table.get("sinks", ()) for table in tables}
+
+
+def _files(sinks: Sequence[Described]) -> list[tuple[str, Described]]:
+    """Recorded sinks by the names of their positions, which were numbers."""
+    return [(sink.get("name", str(number)), sink) for number, sink in enumerate(sinks)]
+
+
+def _position(home: TableHome, name: str) -> int | None:
+    try:
+        return int(json.loads(home.sink(name).read_bytes())["batch"])
+    except FileNotFoundError:
+        return None
+
+
+def _take_over(
+    full_name: str, stored: Mapping[str, Any] | None, table: TableSpec | None, home: TableHome
+) -> None:
+    """Moves positions from numbers to names. If it is interrupted, the next start does it again.
+
+    Nobody writes a position meanwhile. Numbers go in the order of their positions, the lowest last.
+    """
+    now = [(name, connector_dict(sink)) for name, sink in (() if table is None else table.sinks)]
+    old = _numbered(full_name, _recorded_tables(stored).get(home.path.name), now, home)
+    at = {number: _position(home, number) or 0 for number, _ in old}
+    owners = _owners(old, now)
+    uses = Counter(number for numbers in owners.values() for number in numbers)
+    for name, numbers in owners.items():
+        lowest = min(numbers, key=at.__getitem__)
+        content = home.sink(lowest).read_bytes()
+        if len(numbers) > 1 or uses[lowest] > 1:
+            _LOG.warning(
+                "%s: app.json does not tell which of the positions %s is that of sink %s: it goes on after "
+                "batch %d, and may write batches again",
+                full_name,
+                ", ".join(numbers),
+                name,
+                at[lowest],
+            )
+            # Without the identity of a producer, which only one sink can have.
+            content = json.dumps({"batch": at[lowest]}).encode()
+        home.sink(name).put(content)
+    for number in sorted(uses, key=at.__getitem__, reverse=True):
+        home.sink(number).delete()
+        reached(FaultPoint.SINK_NUMBER_REMOVED, table=full_name, number=number)
+
+
+def _numbered(full_name: str, recorded: Sequence[Described] | None, now: _Sinks, home: TableHome) -> _Sinks:
+    """The sinks whose positions have numbers; in the order of today if the last start did not declare any."""
+    sinks = _files([sink for _, sink in now] if recorded is None else recorded)
+    if all("name" in sink for _, sink in sinks):
+        return []
+    files = set(home.storage.list("sinks"))
+    found = [(number, sink) for number, sink in sinks if "name" not in sink and f"{number}.json" in files]
+    if found and recorded is None:
+        _LOG.warning(
+            "%s: app.json does not tell whose positions %s are: they go to its sinks in this order",
+            full_name,
+            ", ".join(number for number, _ in found),
+        )
+    return found
+
+
+def _owners(old: _Sinks, now: _Sinks) -> dict[str, list[str]]:
+    """The numbers of earlier sinks, by the names that they have now.
+
+    A sink is the one that is described alike, else the one with its address. One that is not declared any
+    more gets its default name.
+    """
+    same = {number: [name for name, sink in now if sink == was] for number, was in old}
+    taken = {name for names in same.values() for name in names}
+    found: dict[str, list[str]] = {}
+    for number, was in old:
+        default = default_name(was)
+        alike = [name for name, sink in now if name not in taken and default_name(sink) == default]
+        if default in alike or not (alike or default in {name.lower() for name, _ in now}):
+            alike = [default]
+        for name in same[number] or alike:
+            found.setdefault(name, []).append(number)
+    return found
+
+
+def _refuse_gap(table: TableSpec, name: str, home: TableHome) -> None:
+    """Refuses a sink that has missed batches while it was not declared."""
+    at = _position(home, name)
+    gone = None if at is None else _gone(home, at)
+    if gone is not None:
+        full_name, (first, last) = f"{table.app}.{table.name}", gone
+        raise StateMismatch(
+            f"sink {name} of {full_name} was not declared for some time, and has missed batches {first} to "
+            f"{last}: their changes are gone from the log",
+            where=location(full_name, table.site),
+            given=f"sink {name} at batch {at}",
+            hint='another name, .to(..., name="..."), with which it begins after the newest batch; or '
+            f"`keyfold reset {full_name}`, after which it gets all changes again",
+        )
+
+
+def _gone(home: TableHome, at: int) -> tuple[int, int] | None:
+    """The first and the last batch after one whose changes the log no longer has, or never had.
+
+    While nobody reads a log, changes are only counted. A batch that is not committed runs again.
+    """
+    log = TableLog(home.log_files)
+    upto, committed = totals(log).upto, home.committed()
+    if upto > at:
+        return at + 1, upto
+    done = -1 if committed is None else committed
+    counted = [m.batch for m in log.after(at) if m.batch <= done and not m.has_its_changes]
+    return (counted[0], counted[-1]) if counted else None
+
+
+def _warn_of_removed(table: TableSpec, stored: Mapping[str, Any] | None, home: TableHome) -> None:
+    """Names the sinks that the app declares no longer, and that have not written all changes."""
+    names = {name.lower() for name, _ in table.sinks}
+    recorded = _files(_recorded_tables(stored).get(table.name, ()))
+    for name in (name for name, _ in recorded if name.lower() not in names):
+        newest, at = TableLog(home.log_files).newest(), _position(home, name)
+        if at is not None and newest is not None and at < newest:
+            _LOG.warning(
+                "%s.%s: sink %s is not declared any more, and has not written batches %d to %d; declared "
+                "under this name again, it goes on there as long as the log has them",
+                table.app,
+                table.name,
+                name,
+                at + 1,
+                newest,
+            )
