@@ -120,7 +120,6 @@ class ErasureStaging:
 
     def _require_read(self, home: AppHome) -> None:
         """Refuses to change a log that others have not read to its end: they would miss what is erased."""
-        # A rescale is a batch of the state, and none of the log.
         newest = TableLog(home.table(self.table).log_files).newest()
         for reader in table_removal.readers(home, self.table):
             for name in home.table(reader).storage.list("inputs"):
