@@ -138,7 +138,7 @@ class SparkCheckpoint:
     def before_resizes(self, batch: int) -> int:
         """A batch, or the last one before it that is not a resize of the state, which changes no row.
 
-        A resize is a batch of the state, and none of the log: who follows the log can't get further than this.
+        A resize is a batch of the state, and none of the log: who follows the log gets no further than this.
         """
         while self._resizes(batch):
             batch -= 1
