@@ -152,8 +152,23 @@ def test_a_view_that_was_altered_is_found_key_by_key_and_repaired(
     assert anew.code == 0, anew.err
     assert anew.json["effects"] == {"sums": ["rows of orders from its log"]}
     assert [row["n"] for row in cli("rows", "shop.sums", "--json").json] == [3, 3, 3]
+    # A batch that the log does not have, and no input after it.
+    assert cli("rescale", "shop.sums", "3").code == 0
     assert cli("run", "shop.py", "--drain").code == 0
     assert [row["n"] for row in cli("rows", "shop.sums", "--json").json] == [3, 3, 3]
+    sums = cli("verify", "shop.py", "sums", "--json")
+    assert sums.code == 0, sums.err
+    (found,) = sums.json["tables"]
+    assert (found["compared"], found["state"]["compared"], found["equal"]) == (True, True, True)
+    for file in home.glob("views.db*"):
+        file.unlink()
+    without = cli("verify", "shop.py", "sums", "--json")
+    assert without.code == 1
+    assert without.json["tables"][0]["state"] == {
+        "compared": False,
+        "why": "the table has no view",
+        "hint": "start the app, which sees to it, and stop it (keyfold run APP.py --drain)",
+    }
 
 
 def test_the_view_of_a_pattern_is_rebuilt_from_a_log_that_has_all_matches(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import keyfold as kf
 from keyfold.cli.app_plan import compiled_plan
 from keyfold.engine import session
+from keyfold.engine.recovery import verification
 from keyfold.engine.savepoint import create, forget, key_surgery, rescale, restore
 from keyfold.engine.savepoint.capture import silent
 from keyfold.engine.savepoint.migrate import Migrated, migrate
@@ -26,6 +27,7 @@ from keyfold.errors import KeyfoldError, QueryFailed
 from keyfold.fault_points import FaultPoint, handled_by
 from keyfold.settings import load
 from keyfold.testing import Driver, drive, shared_session
+from keyfold.views.sqlite.store import SqliteStore
 from tests.engine.models.operations_model import SECONDS, Model, Row, Version
 from tests.engine.models.strategies import plans
 from tests.engine.recovery.kills import Killed, steps
@@ -137,6 +139,21 @@ class World:
         assert not audit.breaks(self.place.storage)
         assert set(Savepoints(self.place).names()) == set(self.model.savepoints)
 
+    def verify(self) -> None:
+        """Each view was compared, and is what the state and the log say."""
+        self.stop()
+        spark = session.users_session(shared_session(), load())
+        with (
+            tempfile.TemporaryDirectory() as feeds,
+            closing(SqliteStore(self.place.views, read_only=True)) as view,
+        ):
+            plan = compiled_plan(spark, app(self.model.now.version).spec(), self.place, Path(feeds))
+            for one in plan.tables:
+                found = verification.verify(spark, one, self.place, view)
+                assert found.compared, found
+                assert found.state == [], found
+                assert found.equal, found
+
     # Commands, each with what it does to the model
 
     def create(self, kill: int) -> None:
@@ -244,6 +261,32 @@ sequences = st.lists(
     min_size=6,
     max_size=8,
 )
+
+
+PAIRS = (
+    ("forget", 1),
+    ("rescale", 2),
+    ("delete", 0),
+    ("rescale", 0),
+    ("migrate", 0),
+    ("rescale", 1),
+    ("restore", 2),
+    ("forget", 0),
+)
+"""Operations with what they choose: a rescale, which adds nothing to the log, after and before others."""
+
+
+def test_the_view_follows_each_operation_when_no_input_comes_after_it(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    try:
+        world.push([(key, 1) for key in KEYS], None, "totals")
+        world.push([("a", 2), ("b", 3)], None, "totals")
+        for name, choice in PAIRS:
+            getattr(world, name)(choice, 10**6)
+            world.check()
+            world.verify()
+    finally:
+        world.stop()
 
 
 @pytest.mark.timeout(1800)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -14,11 +15,25 @@ import keyfold as kf
 from keyfold.cli.app_plan import compiled_plan
 from keyfold.cli.commands import state_put
 from keyfold.engine import session
-from keyfold.engine.savepoint import forget, key_surgery, rescale, unfinished
+from keyfold.engine.savepoint import (
+    create,
+    forget,
+    forgetting,
+    key_surgery,
+    migrating,
+    rescale,
+    rescaling,
+    restoration,
+    restore,
+    rewriting,
+    unfinished,
+)
 from keyfold.engine.savepoint.capture import silent
 from keyfold.engine.savepoint.migrate import Migrated, migrate
 from keyfold.engine.savepoint.state_reading import state_of
+from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome
+from keyfold.errors import HomeUnusable
 from keyfold.fault_points import FaultPoint
 from keyfold.settings import load
 from keyfold.testing import drive, shared_session
@@ -68,6 +83,10 @@ def migrated(home: Path) -> None:
 
 def forgotten(home: Path) -> None:
     forget.forget(shared_session(), AppHome(home / "shop"), "totals", ["a"], None, lambda _: None)
+
+
+def restored(home: Path) -> None:
+    restore.restore(AppHome(home / "shop"), "then", (), None, silent)
 
 
 COMMANDS: dict[str, tuple[Act, FaultPoint, FaultPoint]] = {
@@ -166,9 +185,75 @@ def test_a_kill_at_any_step_leaves_the_old_state_or_the_new_one(
     assert of_state(home) == again
 
 
+REPLACING = {kind.intent: kind for kind in unfinished.KINDS if kind.replaces}
+RECORDED = {
+    rescaling.INTENT: (rescaled, "rescale", FaultPoint.RESCALE_RECORDED),
+    rewriting.INTENT: (deleted, "state delete", FaultPoint.REWRITE_RECORDED),
+    migrating.INTENT: (migrated, "migrate", FaultPoint.MIGRATION_RECORDED),
+    forgetting.INTENT: (forgotten, "forget", FaultPoint.FORGET_RECORDED),
+    restoration.INTENT: (restored, "restore", FaultPoint.RESTORE_RECORDED),
+}
+"""By the intent of each kind of command that replaces files: one that is killed when it has recorded it."""
+
+
+@pytest.mark.parametrize("intent", REPLACING)
+def test_a_command_whose_prepared_files_are_missing_is_not_finished(
+    made: Path, tmp_path: Path, intent: str
+) -> None:
+    act, what, recorded = RECORDED[intent]
+    home = tmp_path / "home"
+    shutil.copytree(made, home)
+    create.create(AppHome(home / "shop"), "then")
+    saved = tmp_path / "saved"
+    shutil.copytree(home, saved)
+    killed(saved, home, act, point=recorded)
+    prepared = json.loads((home / "shop" / intent).read_bytes())["prepared"]
+    kept = tmp_path / "kept"
+    shutil.copytree(home, kept)
+
+    def without(names: list[str]) -> Path:
+        for name in names:
+            (home / "shop" / prepared["directory"] / name).unlink()
+        return home
+
+    def refused(by: Callable[[], object]) -> HomeUnusable:
+        before = _durable(files(home))
+        with pytest.raises(HomeUnusable, match=f"the {what} of shop .* can't be finished") as error:
+            by()
+        assert _durable(files(home)) == before
+        assert f"{home}/shop/{prepared['directory']}" in error.value.what
+        return error.value
+
+    for names in (prepared["files"][-1:], prepared["files"]):
+        shutil.rmtree(home)
+        shutil.copytree(kept, home)
+        without(names)
+        error = refused(lambda: finished(home))
+        assert error.given is not None
+        assert error.given.startswith(names[0])
+        assert f"delete {home}/shop/{intent}" in str(error.hint)
+    refused(lambda: drive(app(), home=home).__enter__())
+
+    # Withdrawn, as the error says.
+    (home / "shop" / intent).unlink()
+    finished(home)
+    assert _durable(_unaudited(files(home))) == _durable(_unaudited(files(saved)))
+    assert what not in [one["what"] for one in audit.entries(AppHome(home / "shop").storage)]
+
+    # Not once files have been replaced.
+    killed(kept, home, finished, last=2)
+    without(prepared["files"][-1:])
+    assert "delete" not in str(refused(lambda: finished(home)).hint)
+
+
 def _relocated(made: Path, home: Path) -> dict[str, bytes]:
     shutil.copytree(made, home)
     return files(home)
+
+
+def _durable(found: dict[str, bytes]) -> dict[str, bytes]:
+    """Without the status, in which a start says why it failed."""
+    return {name: content for name, content in found.items() if name != "status.json"}
 
 
 def _unaudited(found: dict[str, bytes]) -> dict[str, bytes]:

@@ -31,8 +31,9 @@ def command(
 ) -> None:
     """Compare the views with the state and the log, row by row.
 
-    The log is compared as far as it reaches back. The app must be stopped. Exits with 1 if a view differs,
-    and names the keys. The audit log has a line for a repair.
+    The app must be stopped. A log that does not have all changes of its table is left out, and so is the
+    state of patterns and processors. Exits with 1 if a view differs, and names the keys; or if one could not
+    be compared with either, and says what to do. The audit log has a line for a repair.
 
     Example: keyfold verify shop.py --repair
     """
@@ -50,7 +51,7 @@ def command(
         output.table(columns, (_cells(one) for one in found), right=("batch", "rows"))
         for one in found:
             _show(one, one.table in repaired)
-    if any(not one.equal and one.table not in repaired for one in found):
+    if any(not one.compared or (not one.equal and one.table not in repaired) for one in found):
         raise typer.Exit(1)
 
 
@@ -94,9 +95,11 @@ def _verified(
 
 
 def _document(found: Verified, repaired: set[str]) -> dict[str, Any]:
+    from keyfold.engine.recovery.verification import NotCompared
+
     def side(differences: Any) -> Any:
-        if isinstance(differences, str):
-            return {"compared": False, "why": differences}
+        if isinstance(differences, NotCompared):
+            return {"compared": False, "why": differences.why, "hint": differences.hint}
         shown = [{"key": one.key, "problem": one.problem} for one in differences]
         return {"compared": True, "equal": not differences, "differences": shown}
 
@@ -104,6 +107,7 @@ def _document(found: Verified, repaired: set[str]) -> dict[str, Any]:
         "table": found.table,
         "batch": found.batch,
         "rows": found.rows,
+        "compared": found.compared,
         "equal": found.equal,
         "repaired": found.table in repaired,
         "state": side(found.state),
@@ -113,7 +117,7 @@ def _document(found: Verified, repaired: set[str]) -> dict[str, Any]:
 
 def _cells(found: Verified) -> tuple[Any, ...]:
     words = [
-        "not compared" if isinstance(d, str) else "differs" if d else "equal"
+        "differs" if d and isinstance(d, list) else "equal" if isinstance(d, list) else "not compared"
         for d in (found.state, found.log)
     ]
     return (found.table, found.batch, found.rows, *words)
@@ -123,8 +127,9 @@ def _show(found: Verified, repaired: bool) -> None:
     from keyfold.cli import output
 
     for side, differences in (("state", found.state), ("log", found.log)):
-        if isinstance(differences, str):
-            output.say(f"{found.table}: not compared with its {side}: {differences}")
+        if not isinstance(differences, list):
+            hint = "" if found.compared else f"; {differences.hint}"
+            output.say(f"{found.table}: not compared with its {side}: {differences.why}{hint}")
             continue
         for one in differences:
             key = ", ".join(f"{name}={value!r}" for name, value in one.key.items())

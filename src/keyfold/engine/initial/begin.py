@@ -12,7 +12,7 @@ from keyfold.engine.log import shared_streams
 from keyfold.engine.savepoint import leftovers, migrating
 from keyfold.engine.sources import initial_files, inline_rows
 from keyfold.engine.startup_phases import Tell
-from keyfold.engine.storage import audit, intents
+from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import StateMismatch
 from keyfold.fault_points import FaultPoint, reached
@@ -84,7 +84,7 @@ def _begin(
         leftovers.discard(place, migrating.WORK)
         raise
     entry = audit.entry("initial", None, tables=[table.name], **made["entry"]["initial"])
-    intents.record(place.storage, migrating.INTENT, {"tables": [made], "audit": entry})
+    migrating.record(place, [made], entry)
     reached(FaultPoint.MIGRATION_RECORDED)
     migrating.finish(place)
 

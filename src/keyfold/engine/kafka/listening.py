@@ -101,7 +101,8 @@ def _connectors(spec: AppSpec, replaced: Collection[str]) -> Iterator[tuple[str,
             where = location(f"{spec.name}.{stream.name}", stream.site)
             yield f"stream {stream.name}", where, stream.connector
     for table in spec.tables:
-        for sink in (*table.sinks, *filter(None, (table.history_topic,))):
+        sinks = [sink for _, sink in table.sinks]
+        for sink in (*sinks, *filter(None, (table.history_topic,))):
             if sink.kafka is not None:
                 where = location(f"{spec.name}.{table.name}", table.site)
                 yield f"topic {sink.kafka.subject}", where, sink

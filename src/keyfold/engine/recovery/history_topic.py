@@ -48,8 +48,8 @@ def history_follower(
     if recorded.get("topic") != connector.kafka.topics[0]:
         recorded = {}
     committed, log = home.committed(), TableLog(home.log_files)
-    state = -1 if committed is None else committed
-    whole = follows(log, home.spark, int(recorded.get("batch", -1)), state)
+    upto = -1 if committed is None else home.spark.before_resizes(committed)
+    whole = follows(log, int(recorded.get("batch", -1)), upto)
     # Without an id it was restored from a savepoint: the topic has what came after that.
     if not whole or (recorded and "id" not in recorded):
         recorded = {"batch": -1, "topic": connector.kafka.topics[0], "snapshot": True}

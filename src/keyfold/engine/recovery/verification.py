@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.log.changes import changes
-from keyfold.engine.log.retention import totals
 from keyfold.engine.log.table_log import TableLog
+from keyfold.engine.recovery import view_rebuild
 from keyfold.engine.recovery.state_rows import from_state
 from keyfold.engine.storage.layout import AppHome
 from keyfold.plan.table_keys import BOUNDS, closes
@@ -27,22 +27,40 @@ if TYPE_CHECKING:
 
 SHOWN: Final = 20
 """How many differences are named."""
+_START: Final = "start the app, which sees to it, and stop it (keyfold run APP.py --drain)"
+_HISTORY: Final = "history=..., declared before the table's first batch, keeps all changes in the log"
+
+
+@dataclass(frozen=True)
+class NotCompared:
+    """Why a view was not compared with its state, or its log, and what to do."""
+
+    why: str
+    hint: str
+
+
+Side = list[Difference] | NotCompared
 
 
 @dataclass(frozen=True)
 class Verified:
-    """The result for one table; what could not be compared says why."""
+    """The result for one table."""
 
     table: str
     batch: int | None
     rows: int
-    state: list[Difference] | str
-    log: list[Difference] | str
+    state: Side
+    log: Side
 
     @property
     def equal(self) -> bool:
         """Whether nothing that was compared differs."""
         return not any(isinstance(found, list) and found for found in (self.state, self.log))
+
+    @property
+    def compared(self) -> bool:
+        """Whether the view was compared with its state or its log: few tables can be with both."""
+        return isinstance(self.state, list) or isinstance(self.log, list)
 
 
 def verify(spark: SparkSession, compiled: Compiled, place: AppHome, view: SqliteStore) -> Verified:
@@ -51,19 +69,37 @@ def verify(spark: SparkSession, compiled: Compiled, place: AppHome, view: Sqlite
     batch, position = home.committed(), view.position(name)
     rows = 0 if position is None else view.count(name) or 0
     if batch is None or position is None:
-        why = "the table has no batch yet" if batch is None else "the table has no view"
-        return Verified(name, batch, rows, why, why)
-    if position.batch != batch:
-        why = f"the view is at batch {position.batch}, the state at {batch}; the next start brings it up"
-        return Verified(name, batch, rows, why, why)
-    state: list[Difference] | str = "the state has no rows that can be compared"
-    if compiled.rebuilt is not None:
-        found = from_state(spark, compiled, home, batch)
-        state = _compared(compiled, view, found, _open_windows(compiled, place, batch))
+        none = NotCompared(f"the table has no {'batch yet' if batch is None else 'view'}", _START)
+        return Verified(name, batch, rows, none, none)
+    if not home.spark.before_resizes(batch) <= position.batch <= batch:
+        apart = NotCompared(f"the view is at batch {position.batch}, the state at {batch}", _START)
+        return Verified(name, batch, rows, apart, apart)
+    return Verified(
+        name,
+        batch,
+        rows,
+        _with_state(spark, compiled, place, view, batch),
+        _with_log(compiled, place, view, batch),
+    )
+
+
+def _with_state(
+    spark: SparkSession, compiled: Compiled, place: AppHome, view: SqliteStore, batch: int
+) -> Side:
+    if compiled.rebuilt is None:
+        return NotCompared("the state of a pattern or a processor has no rows that can be compared", _HISTORY)
+    found = from_state(spark, compiled, place.table(compiled.spec.name), batch)
+    return _compared(compiled, view, found, _open_windows(compiled, place, batch))
+
+
+def _with_log(compiled: Compiled, place: AppHome, view: SqliteStore, batch: int) -> Side:
+    home = place.table(compiled.spec.name)
     log = TableLog(home.log_files)
-    if totals(log).upto >= 0 or not all(m.has_its_changes for m in log.after(-1)):
-        return Verified(name, batch, rows, state, "the log no longer has all changes; see history=")
-    return Verified(name, batch, rows, state, _compared(compiled, view, _changes(log, compiled, batch), None))
+    if not view_rebuild.has_all_changes(log, home, batch):
+        closed = _open_windows(compiled, place, batch) is not None
+        only = ", so that closed windows were not compared" if closed else ""
+        return NotCompared(f"the log does not have all changes of the table{only}", _HISTORY)
+    return _compared(compiled, view, _changes(log, compiled, batch), None)
 
 
 def _changes(log: TableLog, compiled: Compiled, batch: int) -> Iterator[pa.RecordBatch]:

@@ -26,8 +26,7 @@ from keyfold.engine.log.retention import totals
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.recovery.definition_check import ahead_of_state
 from keyfold.engine.recovery.state_rows import from_state
-from keyfold.engine.storage.layout import AppHome
-from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
+from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.plan.table_keys import BOUNDS, closes
 from keyfold.views.contract import Position, ViewStore
 from keyfold.views.none import NoViews
@@ -45,7 +44,7 @@ def align(spark: SparkSession, store: ViewStore, compiled: Compiled, place: AppH
         return
     name = compiled.spec.name
     home = place.table(name)
-    state, log = _number(home.committed()), TableLog(home.log_files)
+    committed, log = home.committed(), TableLog(home.log_files)
     if home.begun() is None and store.position(name) is None:
         # Nothing has run yet: an earlier definition may have left an empty view.
         store.drop(name)
@@ -61,9 +60,9 @@ def align(spark: SparkSession, store: ViewStore, compiled: Compiled, place: AppH
         position = None
     at = -1 if position is None else position.batch
     if at > max(_number(home.begun()), _number(log.newest())) or (at >= 0 and home.begun() is None):
-        raise ahead_of_state(compiled, "view", at, home, None if home.begun() is None else state)
-    if at < state and not follows(log, home.spark, at, state):
-        rebuild(spark, store, compiled, place, state)
+        raise ahead_of_state(compiled, "view", at, home, None if home.begun() is None else _number(committed))
+    if committed is not None and not follows(log, at, home.spark.before_resizes(committed)):
+        rebuild(spark, store, compiled, place, committed)
 
 
 def _is_of(log: TableLog, position: Position) -> bool:
@@ -72,19 +71,24 @@ def _is_of(log: TableLog, position: Position) -> bool:
     return manifest is not None and manifest.at == position.at
 
 
-def follows(log: TableLog, checkpoint: SparkCheckpoint, at: int, state: int) -> bool:
-    """Whether the log has the changes of every batch after a position, up to that of the state."""
-    found = {manifest.batch: manifest for manifest in log.after(at)}
-    whole = all(manifest.has_its_changes for manifest in found.values())
-    # A resize of the state is a batch without a manifest, which changes no row.
-    unpublished = (batch for batch in range(at + 1, state + 1) if batch not in found)
-    return totals(log).upto <= at and whole and all(map(checkpoint.resizes, unpublished))
+def follows(log: TableLog, at: int, upto: int) -> bool:
+    """Whether the log has the changes of every batch after a position, up to another batch."""
+    if at >= upto:
+        return True
+    found = list(log.after(at))
+    whole = all(one.has_its_changes and (one.batch == 0 or one.previous is not None) for one in found)
+    return totals(log).upto <= at and whole and bool(found) and found[-1].batch >= upto
 
 
 def can_rebuild(compiled: Compiled, place: AppHome, batch: int) -> bool:
     """Whether the state of a batch has a table's rows, or the log has all of its changes."""
     home = place.table(compiled.spec.name)
-    return compiled.rebuilt is not None or follows(TableLog(home.log_files), home.spark, -1, batch)
+    return compiled.rebuilt is not None or has_all_changes(TableLog(home.log_files), home, batch)
+
+
+def has_all_changes(log: TableLog, home: TableHome, batch: int) -> bool:
+    """Whether the log has all changes up to a committed batch."""
+    return follows(log, -1, home.spark.before_resizes(batch))
 
 
 def rebuild(spark: SparkSession, store: ViewStore, compiled: Compiled, place: AppHome, batch: int) -> None:
@@ -93,14 +97,16 @@ def rebuild(spark: SparkSession, store: ViewStore, compiled: Compiled, place: Ap
     home = place.table(spec.name)
     log = TableLog(home.log_files)
     batches = _logged(log, compiled, batch)
-    if compiled.rebuilt is not None or not follows(log, home.spark, -1, batch):
+    if compiled.rebuilt is not None or not has_all_changes(log, home, batch):
         batches = chain(batches, from_state(spark, compiled, home, batch))
-    manifest, watermark = log.find(batch), home.spark.watermark(batch)
-    now = Position(batch, datetime.now(UTC) if manifest is None else manifest.at, watermark)
+    # A view is where its log is.
+    published = home.spark.before_resizes(batch)
+    manifest, watermark = log.find(published), home.spark.watermark(batch)
+    now = Position(published, datetime.now(UTC) if manifest is None else manifest.at, watermark)
     if closes(spec.window) and spec.keep_ms is None:
         _rebuild_open(store, compiled, place, now, batches)
     else:
-        store.rebuild(spec.name, compiled.view, batches, batch, now.at, watermark)
+        store.rebuild(spec.name, compiled.view, batches, now.batch, now.at, watermark)
 
 
 def _logged(log: TableLog, compiled: Compiled, batch: int) -> Iterator[pa.RecordBatch]:

@@ -82,7 +82,7 @@ def forget(
         intent = {"table": table, "key": key.columns, "batch": home.batch, "deleted": work.deleted}
         reached(FaultPoint.FORGET_STAGED)
         document = {**intent, "receipt": receipt, "entry": entry}
-        intents.record(place.storage, forgetting.INTENT, document)
+        intents.record(place.storage, forgetting.INTENT, document, forgetting.FILES)
         reached(FaultPoint.FORGET_RECORDED)
         forgetting.finish(place)
         return receipt

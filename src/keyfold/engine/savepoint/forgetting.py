@@ -31,7 +31,7 @@ FILES: Final = f"{STAGE}/files"
 def finish(place: AppHome) -> None:
     """Carries out a recorded erasure, if need be again, or removes what was not recorded."""
     storage = place.storage
-    intent = intents.recorded(storage, INTENT)
+    intent = intents.begun(place, INTENT, FILES)
     if intent is None:
         storage.delete(STAGE)
         return

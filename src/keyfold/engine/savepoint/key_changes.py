@@ -57,8 +57,7 @@ class KeyChanges:
                     )
                 return
             position = store.position(self._table)
-            # A rescale is a batch of the state, and none of the log.
-            if position is None or position.batch not in (self._batch, self._log.newest()):
+            if position is None or position.batch < self._home.spark.before_resizes(self._batch):
                 raise BadOption(
                     f"the view of {name} is not at batch {self._batch}, that of its state",
                     given="no batch" if position is None else f"batch {position.batch}",

@@ -14,7 +14,7 @@ from keyfold.engine.savepoint import leftovers, migrated_state, migrated_view, m
 from keyfold.engine.savepoint.capture import captured, name_before, silent
 from keyfold.engine.savepoint.failure import failed
 from keyfold.engine.savepoint.followed import require_followed
-from keyfold.engine.storage import audit, intents
+from keyfold.engine.storage import audit
 from keyfold.engine.storage.known_since import KnownSince
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption, KeyfoldError
@@ -88,7 +88,7 @@ def migrate(
             effects={one.change.table: list(one.change.effects) for one in tables},
             undo=undo.name,
         )
-        intents.record(place.storage, migrating.INTENT, {"tables": recorded, "audit": entry})
+        migrating.record(place, recorded, entry)
         reached(FaultPoint.MIGRATION_RECORDED)
         tell("switching")
         migrating.finish(place)

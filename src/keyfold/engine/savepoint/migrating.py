@@ -5,7 +5,7 @@ It is certain from then on: if the command is killed, the next command or start 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
 from typing import Any, Final
@@ -20,7 +20,6 @@ from keyfold.engine.savepoint.checkpoint_copy import copied_checkpoint
 from keyfold.engine.savepoint.leftovers import remove
 from keyfold.engine.storage import audit, intents
 from keyfold.engine.storage.layout import AppHome, TableHome
-from keyfold.errors import HomeUnusable
 from keyfold.fault_points import FaultPoint, reached
 from keyfold.views.contract import ViewSchema
 from keyfold.views.stores import open_store
@@ -35,9 +34,18 @@ def work(place: AppHome, table: str) -> TableHome:
     return TableHome(place.path / WORK / table, place.remote)
 
 
+def record(place: AppHome, tables: Sequence[dict[str, Any]], entry: dict[str, Any]) -> None:
+    """Makes a migration certain: what the switch has to know of each table, and the audit log's entry."""
+    sources = [f"{one['rebuilt'] or _checkpoint(one['table'])}/" for one in tables]
+    views = [f"{WORK}/{one['table']}/{VIEW}" for one in tables if one["view"] is not None]
+    found = [f"{WORK}/{file.name}" for file in place.storage.files(WORK)]
+    needed = [name.removeprefix(f"{WORK}/") for name in found if name.startswith((*sources, *views))]
+    intents.record(place.storage, INTENT, {"tables": list(tables), "audit": entry}, WORK, needed)
+
+
 def finish(place: AppHome) -> None:
     """Carries out a recorded migration, if need be again, or removes what was not recorded."""
-    recorded = intents.recorded(place.storage, INTENT)
+    recorded = intents.begun(place, INTENT, WORK)
     if recorded is None:
         remove(place, WORK)
         return
@@ -88,8 +96,8 @@ def _switch(place: AppHome, one: dict[str, Any]) -> None:
         others = [name for name in files if not name.startswith("checkpoint/")]
         copy_files(storage, others, f"tables/{was}/", f"tables/{table}/")
     reached(FaultPoint.MIGRATION_COPIED, table=table)
-    source, target = f"{WORK}/{table}/checkpoint", f"tables/{table}/checkpoint"
-    files = _prepared_files(place, source)
+    source, target = _checkpoint(table), f"tables/{table}/checkpoint"
+    files = [file.name for file in storage.files(source)]
     storage.delete(target)
     copied_checkpoint(storage, source, target, files)
     reached(FaultPoint.MIGRATION_SWITCHED, table=table)
@@ -99,22 +107,14 @@ def _switch(place: AppHome, one: dict[str, Any]) -> None:
     reached(FaultPoint.MIGRATION_VIEW_DONE, table=table)
 
 
-def _prepared_files(place: AppHome, directory: str) -> list[str]:
-    """The files that take the place of others, which must not go before these are there."""
-    files = [file.name for file in place.storage.files(directory)]
-    if not files:
-        raise HomeUnusable(
-            f"a migration of {place.path.name} was recorded, and its files are missing; nothing was changed",
-            given=f"{place.shown}/{directory}",
-            hint="put them back from a backup of the home",
-        )
-    return files
+def _checkpoint(table: str) -> str:
+    return f"{WORK}/{table}/checkpoint"
 
 
 def _replace(place: AppHome, one: dict[str, Any]) -> None:
     """A table that was rebuilt: all of its files, and its view."""
     source, target = one["rebuilt"], f"tables/{one['table']}"
-    files = _prepared_files(place, source)
+    files = [file.name for file in place.storage.files(source)]
     place.storage.delete(target)
     copy_files(place.storage, files, f"{source}/", f"{target}/")
     place.table(one["table"]).spark.relocate()

@@ -47,7 +47,7 @@ def rescale(
         facts = {"tables": [table], "batches": {table: batch}, "partitions": [before, partitions]}
         entry = audit.entry("rescale", why, **facts, rows=sum(one.rows for one in new))
         reached(FaultPoint.RESCALE_READY, table=table)
-        intents.record(place.storage, rescaling.INTENT, entry)
+        intents.record(place.storage, rescaling.INTENT, entry, rescaling.WORK)
         reached(FaultPoint.RESCALE_RECORDED, table=table)
         rescaling.finish(place)
         return entry

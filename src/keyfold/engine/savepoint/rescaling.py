@@ -23,17 +23,13 @@ def work(table: str) -> str:
 
 def finish(place: AppHome) -> None:
     """Carries out a recorded switch, if need be again, or removes what was not recorded."""
-    entry = intents.recorded(place.storage, INTENT)
+    entry = intents.begun(place, INTENT, WORK)
     if entry is None:
         place.storage.delete(WORK)
         return
     (table,) = entry["tables"]
     source, target = f"{work(table)}/checkpoint", f"tables/{table}/checkpoint"
     files = [file.name for file in place.storage.files(source)]
-    if not files:
-        # Somebody has removed the new state; the old one is in its place.
-        place.storage.delete(INTENT)
-        return
     place.storage.delete(target)
     copied_checkpoint(place.storage, source, target, files)
     reached(FaultPoint.RESCALE_SWITCHED, table=table)

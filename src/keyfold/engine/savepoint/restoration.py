@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from keyfold.engine.recovery import table_removal
 from keyfold.engine.savepoint.capture import copy_files, forget_sinks
+from keyfold.engine.savepoint.manifest import FILE as MANIFEST
 from keyfold.engine.savepoint.manifest import SavedFile, Savepoint
 from keyfold.engine.savepoint.savepoints import FILES, VIEW, Savepoints
 from keyfold.engine.storage import audit, intents
@@ -22,9 +23,16 @@ from keyfold.fault_points import FaultPoint, reached
 INTENT: Final = "restoring.json"
 
 
+def record(place: AppHome, savepoint: Savepoint, entry: dict[str, Any]) -> None:
+    """Makes a restore certain."""
+    files = [MANIFEST, *([] if savepoint.view is None else [VIEW])]
+    files += [f"{FILES}/{file.path}" for file in savepoint.files]
+    intents.record(place.storage, INTENT, entry, f"savepoints/{savepoint.name}", files)
+
+
 def finish(place: AppHome) -> None:
     """Carries out a recorded restore, if need be again from its start; the caller holds the home."""
-    entry = intents.recorded(place.storage, INTENT)
+    entry = intents.begun(place, INTENT, "savepoints")
     if entry is None:
         return
     savepoint = Savepoints(place).find(entry["savepoint"])

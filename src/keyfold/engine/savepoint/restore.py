@@ -11,7 +11,7 @@ from keyfold.engine.savepoint import restoration, unfinished, verify
 from keyfold.engine.savepoint.capture import Progress, captured, name_before
 from keyfold.engine.savepoint.manifest import Savepoint
 from keyfold.engine.savepoint.savepoints import Savepoints
-from keyfold.engine.storage import audit, intents
+from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption, KeyfoldError, SavepointUnusable, choice
 from keyfold.fault_points import FaultPoint, reached
@@ -34,7 +34,7 @@ def restore(
         undo = _saved(place, name, progress)
         entry = _entry(place, savepoint, wanted, savepoint.whole and not tables, why, undo)
         reached(FaultPoint.RESTORE_REQUESTED)
-        intents.record(place.storage, restoration.INTENT, entry)
+        restoration.record(place, savepoint, entry)
         reached(FaultPoint.RESTORE_RECORDED)
         restoration.finish(place)
         return entry

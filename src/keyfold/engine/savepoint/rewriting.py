@@ -137,7 +137,7 @@ def switch(
     """
     reached(FaultPoint.REWRITE_READY, tables=tables)
     document = {"entry": entry, "tables": list(tables), "plan": plan}
-    intents.record(place.storage, INTENT, document)
+    intents.record(place.storage, INTENT, document, WORK)
     reached(FaultPoint.REWRITE_RECORDED, tables=tables)
     finish(place)
 
@@ -145,7 +145,7 @@ def switch(
 def finish(place: AppHome) -> None:
     """Carries out a recorded switch, if need be again, or removes what was not recorded."""
     storage = place.storage
-    intent = intents.recorded(storage, INTENT)
+    intent = intents.begun(place, INTENT, WORK)
     if intent is None:
         discard(place)
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 
 from keyfold.engine.log import prepared
@@ -25,21 +26,39 @@ from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease, is_held_by_app
 from keyfold.engine.storage.local import LocalStorage
 
-_LEFT: Final[tuple[tuple[Callable[[AppHome], Any], frozenset[str]], ...]] = (
-    (clone.discard_unfinished, frozenset({clone.INTENT})),
-    (table_removal.finish, frozenset({table_removal.INTENT})),
-    (capture.finish, frozenset({capture.INTENT})),
-    (importing.finish, frozenset({importing.INTENT})),
-    (view_rebuilding.finish, frozenset({view_rebuilding.INTENT})),
-    (rescaling.finish, frozenset({rescaling.INTENT, rescaling.WORK})),
-    (rewriting.finish, frozenset({rewriting.INTENT, rewriting.WORK})),
-    (migrating.finish, frozenset({migrating.INTENT, migrating.WORK})),
-    (forgetting.finish, frozenset({forgetting.INTENT, forgetting.STAGE})),
-    (restoration.finish, frozenset({restoration.INTENT})),
-    (deletion.finish, frozenset({deletion.INTENT})),
-    (lambda place: audit.settle(place.storage), frozenset({audit.LEFT})),
+
+@dataclass(frozen=True)
+class Kind:
+    """Finishes or discards what a kind of command leaves in an app's home when it is interrupted."""
+
+    finish: Callable[[AppHome], Any]
+    intent: str
+    work: str | None = None
+    """The directory of files that take the place of others."""
+    replaces: bool = False
+    """Whether it replaces files by others, which must all be there."""
+
+    @property
+    def names(self) -> set[str]:
+        """What it leaves in the directory of the home."""
+        return {self.intent, self.work or self.intent}
+
+
+KINDS: Final = (
+    Kind(clone.discard_unfinished, clone.INTENT),
+    Kind(table_removal.finish, table_removal.INTENT),
+    Kind(capture.finish, capture.INTENT),
+    Kind(importing.finish, importing.INTENT),
+    Kind(view_rebuilding.finish, view_rebuilding.INTENT),
+    Kind(rescaling.finish, rescaling.INTENT, rescaling.WORK, replaces=True),
+    Kind(rewriting.finish, rewriting.INTENT, rewriting.WORK, replaces=True),
+    Kind(migrating.finish, migrating.INTENT, migrating.WORK, replaces=True),
+    Kind(forgetting.finish, forgetting.INTENT, forgetting.STAGE, replaces=True),
+    Kind(restoration.finish, restoration.INTENT, replaces=True),
+    Kind(deletion.finish, deletion.INTENT),
+    Kind(lambda place: audit.settle(place.storage), audit.LEFT),
 )
-"""Who sees to what an interrupted command leaves in an app's home, in this order."""
+"""In the order in which they are seen to."""
 
 
 def finish(place: AppHome) -> None:
@@ -51,9 +70,9 @@ def finish(place: AppHome) -> None:
     if place.remote is not None or place.local != place.path:
         # What a command has left on this disk, which another host may have finished.
         left |= set(LocalStorage(place.local).list())
-    for see_to, names in _LEFT:
-        if left & names:
-            see_to(place)
+    for kind in KINDS:
+        if left & kind.names:
+            kind.finish(place)
     prepared.settle_all(place)
 
 

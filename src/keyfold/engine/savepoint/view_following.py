@@ -10,7 +10,7 @@ from keyfold.views.stores import open_store
 
 
 def bring_up_view(place: AppHome, table: str, batch: int) -> None:
-    """Applies a batch of the log to the view, if that is at the one before; else it follows later."""
+    """Applies a batch of the log to the view, if that has those before; else it follows later."""
     log = TableLog(place.table(table).log_files)
     manifest = log.find(batch)
     if manifest is None or not place.views.exists():
@@ -19,7 +19,8 @@ def bring_up_view(place: AppHome, table: str, batch: int) -> None:
         store = open_store(place.views, read_only=False)
         try:
             position = store.position(table)
-            if position is not None and position.batch == manifest.previous:
+            before = -1 if manifest.previous is None else manifest.previous
+            if position is not None and before <= position.batch < batch:
                 ViewFollower(log, store, store.schema(table)).apply(manifest)
         finally:
             store.close()

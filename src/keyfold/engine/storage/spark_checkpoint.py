@@ -140,8 +140,17 @@ class SparkCheckpoint:
         found = self.setting(_PARTITIONS)
         return None if found is None else int(found)
 
-    def resizes(self, batch: int) -> bool:
-        """Whether a batch is Spark's own: a resize of the state, which reads no rows and runs no hook."""
+    def before_resizes(self, batch: int) -> int:
+        """A batch, or the last one before it that is not a resize of the state, which changes no row.
+
+        A resize is a batch of the state, and none of the log: who follows the log gets no further than this.
+        """
+        while self._resizes(batch):
+            batch -= 1
+        return batch
+
+    def _resizes(self, batch: int) -> bool:
+        """Whether a batch is Spark's own, which reads no rows and runs no hook."""
         try:
             (before, *read), (now, *reads) = self._offsets(batch - 1), self._offsets(batch)
             return read == reads and before["conf"][_PARTITIONS] != now["conf"][_PARTITIONS]
