@@ -1,23 +1,18 @@
-"""Reads an app's home: views, rejected and late rows, positions; on a local disk it needs no JVM."""
+"""Reads an app's home: views, late rows, positions; on a local disk it needs no JVM."""
 
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import reduce
-from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.storage.home_names import find, find_remote, home_of
-from keyfold.errors import QueryError, choice, did_you_mean
+from keyfold.errors import QueryError
 
 if TYPE_CHECKING:
-    from keyfold.engine.log.table_log import TableLog
     from keyfold.engine.storage.contract import Storage
     from keyfold.engine.storage.layout import AppHome
     from keyfold.settings import Settings
@@ -91,70 +86,16 @@ def remote_storage(settings: Settings) -> Iterator[Storage]:
         yield SparkStorage(session.kernel(spark), spark, str(settings.home))
 
 
-@dataclass(frozen=True)
-class Rejections:
-    """The rejected rows of a table, or of a stream: of all tables that read it, each once."""
-
-    rows: list[dict[str, Any]]
-    not_kept: Counter[str]
-    """How many more there were by kind of reason, which were counted and not kept."""
-    streams: list[str] = field(default_factory=list)
-    """The streams of a table whose own logs have more, which are not among the table's."""
-
-
-def rejected_rows(name: str, home: str | None) -> Rejections:
-    """What a table or stream has rejected."""
-    with opened_app(name, home) as (place, part):
-        return replace(_rejected(place, part, name), streams=_streams_that_reject(place, part))
-
-
-def _rejected(place: AppHome, part: str, name: str) -> Rejections:
-    from keyfold.engine.log import side_outputs
-    from keyfold.engine.log.table_log import TableLog
-
-    tables = _tables_and_streams(place)
-    known = {known.lower(): known for known in tables}
-    if part.lower() in known:
-        return _of_log(TableLog(place.table(known[part.lower()]).log_files))
-    readers = [table for table, streams in tables.items() if part.lower() in streams]
-    if not readers and part.lower() not in {stream.lower() for stream in _streams(place)}:
-        names = [*tables, *_streams(place)]
-        hint = did_you_mean(part, names, choice(names))
-        what = f"no stream or table {part} in app {place.path.name}"
-        raise QueryError(what, reason="not_found", given=name, hint=hint)
-    stream = next((name for name in _streams(place) if name.lower() == part.lower()), part)
-    own = _of_log(TableLog(place.stream_home(stream).log_files))
-    found = {table: _of_log(TableLog(place.table(table).log_files)) for table in readers}
-    rows = side_outputs.of_stream(part, [own.rows, *(one.rows for one in found.values())])
-    # It is not known which of several streams they were of, and several tables may reject the same row.
-    alone = (one.not_kept for table, one in found.items() if len(tables[table]) == 1)
-    return Rejections(rows, own.not_kept + reduce(or_, alone, Counter()))
-
-
-def _of_log(log: TableLog) -> Rejections:
-    from keyfold.engine.log import side_outputs
-
-    rows = side_outputs.rejected(log)
-    return Rejections(rows, side_outputs.not_kept(log, rows))
-
-
-def _streams_that_reject(place: AppHome, part: str) -> list[str]:
-    from keyfold.engine.log.retention import counted
-    from keyfold.engine.log.table_log import TableLog
-
-    tables = (place.read_plan() or {}).get("tables") or {}
-    entry: dict[str, Any] = next((e for known, e in tables.items() if known.lower() == part.lower()), {})
-    logs = {stream: TableLog(place.stream_home(stream).log_files) for stream in entry.get("shared", ())}
-    return [f"{place.path.name}.{stream}" for stream, log in logs.items() if counted(log)["rejected"]]
-
-
 @contextmanager
 def late_table(name: str, home: str | None) -> Iterator[tuple[AppHome, str]]:
     """The app and the table that a name of late rows refers to."""
     from keyfold.engine.batch.late_replay import table_of
 
     with opened_app(name, home) as (place, part):
-        yield place, table_of(place.path.name, part, _tables_and_streams(place), _streams(place))
+        yield (
+            place,
+            table_of(place.path.name, part, tables_and_streams(place), declared_streams(place)),
+        )
 
 
 def reached(place: AppHome, table: str) -> tuple[int | None, datetime | None]:
@@ -177,12 +118,13 @@ def reached(place: AppHome, table: str) -> tuple[int | None, datetime | None]:
     return committed, watermark if isinstance(watermark, datetime) else None
 
 
-def _tables_and_streams(place: AppHome) -> dict[str, set[str]]:
+def tables_and_streams(place: AppHome) -> dict[str, set[str]]:
+    """The tables that have run, each with the streams that it reads, in lower case."""
     tables = (place.read_plan() or {}).get("tables") or {}
     return {name: {stream.lower() for stream in entry.get("streams", ())} for name, entry in tables.items()}
 
 
-def _streams(place: AppHome) -> list[str]:
+def declared_streams(place: AppHome) -> list[str]:
     """The declared streams: one that no table reads has no rejected rows, but is a valid name."""
     declared = (place.read_plan() or {}).get("declared") or {}
     return [stream["name"] for stream in declared.get("streams", ())]

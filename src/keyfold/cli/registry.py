@@ -32,6 +32,7 @@ from keyfold.cli.commands import (
     savepoint_files,
     standby,
     state,
+    state_history,
     state_put,
     state_read,
     status,
@@ -93,7 +94,7 @@ app.add_typer(savepoint.app, name="savepoint")
 app.add_typer(audit.app, name="audit")
 state.app.command("read")(state_read.read)
 state.app.command("diff")(state_read.diff)
-state.app.command("history", cls=KeyCommand)(state_read.history)
+state.app.command("history", cls=KeyCommand)(state_history.history)
 state.app.command("put", cls=KeyCommand)(state_put.put)
 state.app.command("delete", cls=KeyCommand)(state_put.delete)
 app.add_typer(state.app, name="state")

@@ -175,8 +175,8 @@ def test_a_migration_waits_for_sinks_that_are_declared_alone(home: AppHome) -> N
     home.storage.put("app.json", json.dumps(recorded(app(A))).encode())
     require_followed(home, "totals")
     home.storage.put("app.json", json.dumps(recorded(app(A, B))).encode())
-    with pytest.raises(BadOption, match=r"^sink files-b of shop\.totals have not read"):
+    with pytest.raises(BadOption, match=r"^sink files-b must first read the newest changes of shop\.totals"):
         require_followed(home, "totals")
     home.storage.put("app.json", json.dumps(old(C, A)).encode())
-    with pytest.raises(BadOption, match=r"^sink 1 of shop\.totals have not read"):
+    with pytest.raises(BadOption, match=r"^sink 1 must first read the newest changes of shop\.totals"):
         require_followed(home, "totals")

@@ -14,7 +14,7 @@ import typer
 from keyfold.cli.options import Home, Json
 
 if TYPE_CHECKING:
-    from keyfold.cli.home_reader import Rejections
+    from keyfold.cli.rejections import Rejections
 
 Rows = Sequence[dict[str, Any]]
 
@@ -63,7 +63,7 @@ def command(
     Example: keyfold rejected shop.orders --reason "is null"
     """
     from keyfold.cli import output
-    from keyfold.cli.home_reader import rejected_rows
+    from keyfold.cli.rejections import rejected_rows
     from keyfold.engine.log import side_outputs
 
     found = rejected_rows(name, home)

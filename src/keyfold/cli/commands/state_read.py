@@ -1,9 +1,8 @@
-"""`keyfold state read | diff | history`: what is in a table's state, and how it came to be."""
+"""`keyfold state read | diff`: what is in a table's state, and what differs between two."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,7 +10,6 @@ import typer
 from keyfold.cli.options import Home, Json, TableName
 
 if TYPE_CHECKING:
-    from keyfold.engine.log.key_history import Since
     from keyfold.engine.savepoint.state_diff import KeyDifference
     from keyfold.engine.savepoint.state_reading import StateOf
     from keyfold.engine.storage.layout import AppHome
@@ -149,61 +147,3 @@ def _side(opened: ExitStack, place: AppHome, table: str, word: str, home: str | 
         return state_of(place, table, savepoint=word)
     other, same = opened.enter_context(found(f"{word}.{table}", home))
     return state_of(other, same)
-
-
-def history(
-    name: TableName,
-    key: Annotated[
-        list[str],
-        typer.Argument(metavar="KEY...", help="The key's values, or the first ones.", show_default=False),
-    ],
-    home: Home = None,
-    json: Json = False,
-) -> None:
-    """Print every change of a key that the table's log still has.
-
-    Also says since which batch the log has all of them, and why it does not have earlier ones.
-
-    Example: keyfold state history shop.totals eu
-    """
-    from keyfold.cli import output
-    from keyfold.cli.removal_dialog import found
-    from keyfold.engine.log import key_history
-    from keyfold.engine.log.table_log import TableLog
-
-    with found(name, home) as (place, table):
-        log = TableLog(place.table(table).log_files)
-        reaches, changes = key_history.since(log), list(key_history.history(log, key))
-    if json:
-        head = {"app": place.path.name, "table": table, "since": asdict(reaches)}
-        output.json_document({**head, "changes": changes})
-        return
-    output.table(("batch", "at", "op", "row"), ([*one.values()] for one in changes))
-    if reaches.batch is None or not reaches.whole:
-        output.say(_reach(reaches, _declared_history(place, table)))
-
-
-def _reach(reaches: Since, history: str | None) -> str:
-    """Since when a log that does not have all changes has them, and where earlier ones are."""
-    from keyfold.cli import formatting
-
-    if reaches.batch is None and reaches.whole:
-        return "the table has no changes yet"
-    if reaches.migrated is not None:
-        why = f"the log began anew after batch {reaches.migrated}, when the table was migrated"
-    elif history is not None:
-        why = f"{'all' if reaches.batch is None else 'earlier ones'} are older than history={history}"
-    elif reaches.batch is None:
-        why = "all followers have read them; history= keeps them"
-    else:
-        why = "earlier ones are gone; history= keeps them"
-    if reaches.batch is None:
-        return f"the log has no changes{' yet' * (reaches.migrated is not None)}: {why}"
-    return f"the log has all changes since batch {reaches.batch}, {formatting.moment(reaches.at)}: {why}"
-
-
-def _declared_history(place: AppHome, table: str) -> str | None:
-    """How long the table keeps its changes, as the last start declared it."""
-    declared = (place.read_plan() or {}).get("declared") or {}
-    found = [one.get("history") for one in declared.get("tables", ()) if one["name"] == table]
-    return found[0] if found and isinstance(found[0], str) else None
