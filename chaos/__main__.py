@@ -1,8 +1,9 @@
 """`make chaos`: kills an app with every kind of table, then compares each table with that of a clean run.
 
-Files arrive all the while. Python, its JVM, or both are killed in turn with kill -9: while the app starts,
-and at any moment after that. At the end the app processes what is left, and a second one processes the same
-files undisturbed. Views, rejected and late rows of the two must be the same.
+Files and messages of Kafka arrive all the while. Python, its JVM, or both are killed in turn with kill -9:
+while the app starts, and at any moment after that. Halfway the app processes what is there, then keys are
+erased and late rows replayed; at the end late rows are replayed once more. A second app has the same rows
+and commands, and nobody kills it. Views, rejected and late rows of the two must be the same.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import argparse
 import json
 import random
 import shutil
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -21,14 +21,15 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from chaos import compare, events
-from chaos.life import TARGETS, Life, committed, drain, under_way
-from keyfold.engine.polling import wait_until
+from chaos import compare, events, upkeep
+from chaos.killer import Killer, say
+from chaos.life import Run
+from keyfold.engine.kafka import topics
+from keyfold.engine.kafka.broker import Broker
+from keyfold.settings import load
 
 # These come after the last kill: the watermark of two streams moves on once both have rows again.
 LAST_FILES = 2
-START_SECONDS = 300
-MOST_SECONDS = 120
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -55,62 +56,46 @@ def main(arguments: list[str] | None = None) -> None:
 
 def campaign(place: Path, kills: int, rows: int, seed: int) -> dict[str, Any]:
     """The whole campaign as data."""
-    files, killed, clean = place / "files", place / "killed", place / "clean"
-    count = kills + LAST_FILES
+    files, count = place / "files", kills + LAST_FILES
     events.generate(files, count, rows, seed)
-    for run in (killed, clean):
-        for stream in events.STREAMS:
-            (run / "data" / stream).mkdir(parents=True)
     begun = time.monotonic()
-    exits, batches = kill_all(files, killed, kills, random.Random(seed))
-    for number in range(kills, count):
-        events.arrive(files, killed / "data", number)
-    drain(killed)
-    say("a clean run on the same files")
-    for number in range(count):
-        events.arrive(files, clean / "data", number)
-    drain(clean)
-    compared = compare.compare(clean, killed, compare.tables())
+    with Broker(place / "broker", load()) as broker:
+        killer = Killer(kills, random.Random(seed))
+        killed, clean = (Run(place / name, broker.address) for name in ("killed", "clean"))
+        replayed = live(killed, files, count, killer)
+        say("a clean run on the same rows")
+        undisturbed = live(clean, files, count, None)
+    compared = compare.compare(clean.place, killed.place, compare.tables(), (undisturbed, replayed))
     return {
         "seed": seed,
         "kills": kills,
-        "exits": {target: dict(found) for target, found in exits.items()},
-        "batches_killed": batches,
+        "exits": {target: dict(found) for target, found in killer.exits.items()},
+        "batches_killed": killer.batches,
         "seconds": round(time.monotonic() - begun),
         "compared": {one.name: one.rows for one in compared if one.rows or one.differences},
         "differences": {one.name: list(one.differences) for one in compared if one.differences},
     }
 
 
-def kill_all(
-    files: Path, place: Path, kills: int, chance: random.Random
-) -> tuple[dict[str, Counter[int]], int]:
-    """Exit codes of Python by what was killed, and how many batches were under way."""
-    exits: dict[str, Counter[int]] = {target: Counter() for target in TARGETS}
-    batches, home = 0, place / ".keyfold"
-    for number in range(kills):
-        target, starting = TARGETS[number % len(TARGETS)], number % 5 == 4
-        events.arrive(files, place / "data", number)
-        life = Life(place, number)
-        if starting:
-            wait_until(lambda life=life: life.up() or life.ended(), chance.uniform(1, 15))
-        elif not wait_until(lambda life=life: life.up() or life.ended(), START_SECONDS):
-            raise SystemExit(f"the app was not up within {START_SECONDS} s; see {life.said}")
-        else:
-            # By batches and not by the clock: a slow machine would never come to its second one.
-            more = committed(home) + chance.choice((0, 10, 60)) * chance.random()
-            wait_until(lambda life=life, more=more: life.ended() or committed(home) >= more, MOST_SECONDS)
-            wait_until(life.ended, 2 * chance.random())
-        if life.ended():
-            raise SystemExit(f"the app ended by itself with {life.process.returncode}; see {life.said}")
-        code = life.kill(target)
-        hit = under_way(home)
-        exits[target][code], batches = exits[target][code] + 1, batches + hit
-        when = "while it started" if starting else "while it ran"
-        done = committed(home)
-        what = f"{target} {when}, exit {code}, {hit} batches under way, {done} done"
-        say(f"kill {number + 1} of {kills}: {what}")
-    return exits, batches
+def live(run: Run, files: Path, count: int, killer: Killer | None) -> Counter[str]:
+    """Lets an app process all rows, as they arrive or halves of them; returns what became of late rows."""
+    run.place.mkdir(parents=True)
+    topics.create(run.servers, run.topic, events.PARTITIONS)
+    replayed: Counter[str] = Counter()
+    for number in range(count):
+        if number == count // 2:
+            run.drain()
+            upkeep.forget(run)
+            # Folded in the next life, or in the one after that.
+            replayed += upkeep.replay(run)
+        events.arrive(files, run.place / "data", number)
+        events.send(files, run.servers, run.topic, number)
+        if killer is not None and number < killer.kills:
+            killer.kill(run, number)
+    run.drain()
+    replayed += upkeep.replay(run)
+    run.drain()
+    return replayed
 
 
 def show(report: dict[str, Any]) -> None:
@@ -127,10 +112,6 @@ def show(report: dict[str, Any]) -> None:
         f"{total} differences; {report['batches_killed']} batches were under way at the kills; "
         f"exit codes {report['exits']}; {report['seconds']} s"
     )
-
-
-def say(text: str) -> None:
-    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ these borders: streams that are joined have no late rows, and what is folded is 
 
 from __future__ import annotations
 
+import os
+
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor
 
@@ -46,6 +48,20 @@ profiles = app.stream(
     time="at",
     late=LATE,
 )
+visits = app.stream(
+    "visits",
+    kf.kafka(
+        os.environ.get("CHAOS_SERVERS", "127.0.0.1:9092"),
+        topic=os.environ.get("CHAOS_TOPIC", "visits"),
+        metadata=["partition"],
+        options={"maxOffsetsPerTrigger": 300},
+    ),
+    schema="id long, user string, ms int, at timestamp",
+    time="at",
+    # Longer than a file's half hour: a batch may end anywhere within it, and no row be late for that.
+    late="1 hour",
+    help="messages of Kafka, some of which do not parse",
+)
 prices = kf.lookup(
     "prices", kf.rows([{"sku": f"s{n}", "price": n} for n in range(5)]), schema="sku string, price int"
 )
@@ -75,7 +91,9 @@ users.table(
 # Windows
 users.tumbling("15 minutes").table("tumbling", n="count(*)", ms="sum(ms)")
 users.tumbling("15 minutes").table("tumbling_final", emit="final", n="count(*)")
-users.tumbling("15 minutes").table("tumbling_kept", keep="1 hour", n="count(*)")
+users.tumbling("15 minutes").table(
+    "tumbling_kept", keep="6 hours", n="count(*)", help="into which late rows are replayed"
+)
 users.sliding("1 hour", every="15 minutes").table("sliding", n="count(*)", high="max(ms)")
 users.session("5 minutes").table("sessions", n="count(*)", ms="sum(ms)")
 users.rolling("30 minutes").table("rolling", n="count(*)", ms="sum(ms)")
@@ -104,6 +122,11 @@ class Highest(StatefulProcessor):
 
 
 users.process("processed", Highest, output="user string, highest long")
+
+# Messages of Kafka
+visitors = visits.by("user")
+visitors.table("visitors", n="count(*)", ms="sum(ms)", places="count(distinct kafka_partition)")
+visitors.tumbling("15 minutes").table("visited", emit="final", n="count(*)", ms="sum(ms)")
 
 # Two streams, a stream and a table, a stream and a lookup
 paid = orders.join(payments, on="id", within="1 hour")

@@ -17,7 +17,8 @@ from keyfold.cli import main as cli_main
 # What is read of each table; and of that, what depends on where batches end and on when the app ran.
 READ = {
     "view": (("rows",), ("_at", "_batch")),
-    "rejected": (("rejected",), ("at", "batch")),
+    # Each run has a topic of its own.
+    "rejected": (("rejected",), ("at", "batch", "topic")),
     "late": (("late", "show"), ("at", "batch")),
 }
 COUNTS = ("late", "rejected", "duplicates")
@@ -42,14 +43,20 @@ def streams() -> list[str]:
     return [stream["name"] for stream in _keyfold("describe", APP)["streams"]]
 
 
-def compare(clean: Path, killed: Path, names: Sequence[str]) -> list[Compared]:
-    """All views, rejected rows of tables and streams, late rows, and what the status counts."""
+def compare(
+    clean: Path, killed: Path, names: Sequence[str], replayed: tuple[Counter[str], Counter[str]]
+) -> list[Compared]:
+    """All views, rejected rows of tables and streams, late rows, and what the status counts.
+
+    And how many late rows were replayed in each.
+    """
     read = [(name, what) for name in names for what in READ] + [(name, "rejected") for name in streams()]
     rows = [
         _compared(f"{name}, {what}", _read(clean, name, what), _read(killed, name, what))
         for name, what in read
     ]
-    return [*rows, _compared("counts of the status", _counts(clean), _counts(killed))]
+    counts = _compared("counts of the status", _counts(clean), _counts(killed))
+    return [*rows, counts, _compared("late rows of replays", *replayed)]
 
 
 def _read(place: Path, name: str, what: str) -> Counter[str]:

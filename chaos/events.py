@@ -1,20 +1,26 @@
-"""The files of the app's streams, the same for the same seed, and their arrival."""
+"""The rows of the app's streams, the same for the same seed, and their arrival: as files, and in a topic."""
 
 from __future__ import annotations
 
 import json
 import os
 import random
+import re
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from keyfold.engine.kafka.sending import Sender
+
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SPAN = timedelta(minutes=30)
 USERS, CUSTOMERS = 50, 40
 STREAMS = ("clicks", "orders", "payments", "profiles")
+MESSAGES = "visits"
+"""The stream that is a topic; a message is a line of its file."""
+PARTITIONS = 2
 
 
 def generate(place: Path, files: int, rows: int, seed: int) -> None:
@@ -22,7 +28,7 @@ def generate(place: Path, files: int, rows: int, seed: int) -> None:
     chance = random.Random(seed)
     begun = time.time() - 24 * 3600
     for number in range(files):
-        for stream in STREAMS:
+        for stream in (*STREAMS, MESSAGES):
             lines = _LINES[stream](chance, number, rows)
             path = place / stream / f"{number:04d}.json"
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -36,6 +42,14 @@ def arrive(source: Path, target: Path, number: int) -> None:
     for stream in STREAMS:
         (target / stream).mkdir(parents=True, exist_ok=True)
         os.link(source / stream / f"{number:04d}.json", target / stream / f"{number:04d}.json")
+
+
+def send(source: Path, servers: str, topic: str, number: int) -> None:
+    """Sends the n-th messages; a user's are in one partition, in order."""
+    with Sender(servers) as sender:
+        for line in (source / MESSAGES / f"{number:04d}.json").read_bytes().splitlines():
+            user = re.search(rb'"user": "(\w+)', line)
+            sender.send(topic, user[1] if user else b"", line)
 
 
 def _clicks(chance: random.Random, number: int, rows: int) -> Iterator[str]:
@@ -55,6 +69,16 @@ def _clicks(chance: random.Random, number: int, rows: int) -> Iterator[str]:
             "ms": chance.randint(1, 1000),
         }
         yield json.dumps({**click, "at": _text(at)})
+
+
+def _visits(chance: random.Random, number: int, rows: int) -> Iterator[str]:
+    for row in range(rows):
+        if chance.random() < 0.01:
+            yield '{"id": 1, "user": "cut'
+            continue
+        visit = {"id": number * rows + row, "user": f"u{chance.randrange(USERS)}"}
+        visit |= {"ms": chance.randint(1, 1000)}
+        yield json.dumps({**visit, "at": _text(_time(chance, number))})
 
 
 def _orders(chance: random.Random, number: int, rows: int) -> Iterator[str]:
@@ -82,7 +106,13 @@ def _profiles(chance: random.Random, number: int, rows: int) -> Iterator[str]:
         yield json.dumps({**profile, "at": _text(at)})
 
 
-_LINES = {"clicks": _clicks, "orders": _orders, "payments": _payments, "profiles": _profiles}
+_LINES = {
+    "clicks": _clicks,
+    "orders": _orders,
+    "payments": _payments,
+    "profiles": _profiles,
+    MESSAGES: _visits,
+}
 
 
 def _time(chance: random.Random, number: int) -> datetime:

@@ -1,11 +1,12 @@
-"""One life of the app: a `keyfold run` process and its JVM, until somebody kills them."""
+"""Where an app runs, and one life of it: a `keyfold run` process and its JVM, until somebody kills them."""
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
-import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -17,13 +18,55 @@ APP = Path(__file__).with_name("app.py")
 TARGETS = ("python", "jvm", "both")
 
 
+@dataclass(frozen=True)
+class Run:
+    """A directory in which the app runs: its data, its home, and a topic of its own at these servers."""
+
+    place: Path
+    servers: str
+
+    @property
+    def home(self) -> Path:
+        return self.place / ".keyfold"
+
+    @property
+    def topic(self) -> str:
+        return self.place.name
+
+    def environment(self) -> dict[str, str]:
+        """What the app's file reads."""
+        return {**os.environ, "CHAOS_SERVERS": self.servers, "CHAOS_TOPIC": self.topic}
+
+    def keyfold(self, *words: object) -> str:
+        """Runs a command to its end; what it says goes to a file. Returns what it prints."""
+        number = len(list(self.place.glob("command-*.log")))
+        said = self.place / f"command-{number:03d}.log"
+        with said.open("wb") as file:
+            done = subprocess.run(
+                [*KEYFOLD, *map(str, words)],
+                cwd=self.place,
+                env=self.environment(),
+                stdout=subprocess.PIPE,
+                stderr=file,
+            )
+        if done.returncode:
+            raise SystemExit(f"keyfold {words[0]} in {self.place} ended with {done.returncode}; see {said}")
+        return done.stdout.decode()
+
+    def drain(self) -> None:
+        """Lets the app process all input that is there."""
+        self.keyfold("run", APP, "--drain")
+
+
 class Life:
     """`keyfold run` in a directory; all it says goes to a file there."""
 
-    def __init__(self, place: Path, number: int) -> None:
-        self.place, self.said = place, place / f"life-{number:03d}.log"
+    def __init__(self, run: Run, number: int) -> None:
+        self.said = run.place / f"life-{number:03d}.log"
         with self.said.open("wb") as file:
-            self.process = subprocess.Popen([*KEYFOLD, "run", str(APP)], cwd=place, stdout=file, stderr=file)
+            self.process = subprocess.Popen(
+                [*KEYFOLD, "run", str(APP)], cwd=run.place, env=run.environment(), stdout=file, stderr=file
+            )
 
     def up(self) -> bool:
         return " is running in " in self.said.read_text("utf-8", "replace")
@@ -54,17 +97,6 @@ class Life:
             raise SystemExit(
                 f"the app did not end within 120 s of its JVM's death; see {self.said}"
             ) from None
-
-
-def drain(place: Path) -> float:
-    """Lets the app process all input that is there; returns how long it took."""
-    begun = time.monotonic()
-    said = place / "drain.log"
-    with said.open("wb") as file:
-        done = subprocess.run([*KEYFOLD, "run", str(APP), "--drain"], cwd=place, stdout=file, stderr=file)
-    if done.returncode:
-        raise SystemExit(f"the drain in {place} ended with {done.returncode}; see {said}")
-    return time.monotonic() - begun
 
 
 def under_way(home: Path) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from chaos import compare, events
+from chaos import compare, events, upkeep
+from chaos.life import Run
 
 
 def texts(place: Path) -> dict[str, str]:
@@ -15,7 +16,7 @@ def texts(place: Path) -> dict[str, str]:
 def test_a_seed_gives_the_same_files_again(tmp_path: Path) -> None:
     for name, seed in (("one", 1), ("again", 1), ("other", 2)):
         events.generate(tmp_path / name, files=2, rows=50, seed=seed)
-    assert len(texts(tmp_path / "one")) == 2 * len(events.STREAMS)
+    assert len(texts(tmp_path / "one")) == 2 * len((*events.STREAMS, events.MESSAGES))
     assert texts(tmp_path / "one") == texts(tmp_path / "again") != texts(tmp_path / "other")
 
 
@@ -34,5 +35,12 @@ def test_rows_that_are_missing_or_too_many_are_named() -> None:
 
 def test_every_table_and_stream_of_the_app_is_compared() -> None:
     names = compare.tables()
-    assert len(names) == len(set(names)) >= 28
-    assert sorted(compare.streams()) == sorted(events.STREAMS)
+    assert len(names) == len(set(names)) >= 30
+    assert {*upkeep.FORGETTING, upkeep.REPLAYING} <= set(names)
+    assert sorted(compare.streams()) == sorted((*events.STREAMS, events.MESSAGES))
+
+
+def test_each_run_has_a_home_and_a_topic_of_its_own(tmp_path: Path) -> None:
+    killed, clean = (Run(tmp_path / name, "127.0.0.1:9") for name in ("killed", "clean"))
+    assert killed.environment()["CHAOS_TOPIC"] != clean.environment()["CHAOS_TOPIC"]
+    assert killed.home != clean.home
