@@ -6,9 +6,10 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -19,6 +20,7 @@ from keyfold.engine.savepoint.savepoints import Savepoints
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease
+from keyfold.engine.storage.local import LocalStorage
 from keyfold.errors import NameTaken, QueryError, SavepointUnusable
 from keyfold.fault_points import FaultPoint, handled_by
 from tests.cli.conftest import Cli
@@ -248,4 +250,56 @@ def test_of_two_who_delete_a_savepoint_at_once_one_does_and_is_audited(tmp_path:
     with unfinished.held(place):
         pass
     assert [one["what"] for one in audit.entries(place.storage)] == ["savepoint", "savepoint delete"]
+    assert place.storage.list("deleting") == []
+
+
+def test_a_slow_deleter_leaves_a_new_savepoint_of_the_name_alone(tmp_path: Path) -> None:
+    place = with_savepoint(tmp_path)
+    delete_files, refused = LocalStorage.delete, []
+
+    def new() -> None:
+        capture = Capture(place, "first", live=True, why=None, progress=silent)
+        for table in place.storage.list("tables"):
+            capture.take_table(table)
+        capture.take_plan()
+        capture.complete(False)
+
+    def slowly(storage: LocalStorage, name: str, **options: Any) -> None:
+        if name == "savepoints/first" and not refused:
+            refused.append(name)
+            # It has seen that the manifest is gone. Another one finishes, and the name seems to be free.
+            Deletion(place, None, held=False).delete("first")
+            with suppress(NameTaken):
+                new()
+        delete_files(storage, name, **options)
+
+    with running(place):
+        with patch.object(LocalStorage, "delete", slowly):
+            Deletion(place, None, held=False).delete("first")
+        if "first" not in Savepoints(place).names():
+            new()
+        verify.require_whole(Savepoints(place).find("first"), Savepoints(place).storage("first"), silent)
+    with unfinished.held(place):
+        pass
+    whats = [one["what"] for one in audit.entries(place.storage)]
+    assert sorted(whats) == ["savepoint", "savepoint", "savepoint delete"]
+    assert place.storage.list("deleting") == []
+
+
+def test_the_name_is_free_again_after_a_deleter_was_killed(tmp_path: Path) -> None:
+    place = with_savepoint(tmp_path)
+    with running(place), pytest.raises(Killed), steps(point=FaultPoint.DELETION_DONE):
+        delete(place)
+    (claim,) = [name for name in place.storage.list("deleting") if not name.endswith(".json")]
+    # The intent is carried out by somebody else; what the killed one has left is of a process that is gone.
+    with running(place):
+        Deletion(place, None, held=False).delete("first")
+        with pytest.raises(NameTaken):
+            Capture(place, "first", live=True, why=None, progress=silent)
+        found = json.loads(place.storage.read(f"deleting/{claim}"))
+        found["process"]["ticks"] = 1
+        place.storage.put(f"deleting/{claim}", json.dumps(found).encode())
+        Capture(place, "first", live=True, why=None, progress=silent)
+    with unfinished.held(place):
+        pass
     assert place.storage.list("deleting") == []

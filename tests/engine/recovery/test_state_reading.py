@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,10 @@ import pytest
 
 import keyfold as kf
 from keyfold.cli.main import main
+from keyfold.engine.savepoint.deletion import Deletion
+from keyfold.engine.storage.layout import AppHome
+from keyfold.errors import QueryError
+from keyfold.fault_points import FaultPoint, handled_by
 from keyfold.testing import Driver, drive, shared_session
 from tests.engine.recovery.test_resize import at
 from tests.process.test_process import Total
@@ -123,3 +128,15 @@ def test_every_kind_of_table_is_read_by_column(tmp_path: Path, capsys: pytest.Ca
         ("upsert", 2),
         ("upsert", 3),
     ]
+
+    place = AppHome(tmp_path / "kinds")
+
+    def delete(point: FaultPoint, facts: dict[str, Any]) -> None:
+        # While its files get second names, for Spark to read.
+        if point == FaultPoint.STORAGE_NAMED and facts["name"].startswith("state/"):
+            with suppress(QueryError):
+                Deletion(place, None, held=False).delete("then")
+
+    with handled_by(delete):
+        assert main(["state", "read", "kinds.hops", "--savepoint", "then", "--home", str(tmp_path)]) == 1
+    assert "savepoint then of kinds was deleted or changed while it was read" in capsys.readouterr().err

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -68,7 +68,7 @@ def read(
     from keyfold.engine.recovery import state_parts
     from keyfold.engine.savepoint.state_reading import state_of
 
-    with found(name, home) as (place, table):
+    with found(name, home) as (place, table), _read(place, savepoint):
         state = state_of(place, table, batch, savepoint)
         with own_spark(home) as spark:
             known = state.parts(spark)
@@ -89,6 +89,13 @@ def read(
     others = ", ".join(one.name for one in known if one != wanted)
     if others:
         output.say(f"batch {state.batch}; other parts: {others} (--part)")
+
+
+def _read(place: AppHome, savepoint: str | None) -> AbstractContextManager[object]:
+    """Notices that a savepoint is deleted while it is read."""
+    from keyfold.engine.savepoint.savepoints import Savepoints
+
+    return nullcontext() if savepoint is None else Savepoints(place).reading(savepoint)
 
 
 def diff(
@@ -144,6 +151,7 @@ def _side(opened: ExitStack, place: AppHome, table: str, word: str, home: str | 
     if word.isdecimal():
         return state_of(place, table, batch=int(word))
     if word in Savepoints(place).names():
+        opened.enter_context(_read(place, word))
         return state_of(place, table, savepoint=word)
     other, same = opened.enter_context(found(f"{word}.{table}", home))
     return state_of(other, same)

@@ -2,12 +2,17 @@
 
 It is certain from then on: if the command is killed, the next command or start finishes it. The manifest goes
 before all other files, by which those who read the savepoint notice (`Savepoints.reading`).
+
+Of several who delete it at once, each carries out the same record, and has a file `deleting/<name>.json.<id>`
+for as long. While there is one, nobody begins a savepoint of this name: a slow one would delete its files.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,10 +23,12 @@ from keyfold.engine.savepoint.manifest import FILE, Savepoint
 from keyfold.engine.savepoint.savepoints import Savepoints
 from keyfold.engine.storage import audit, intents
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.processes import alive, identity, same_host, this_host
 from keyfold.errors import NameTaken, QueryError, SavepointUnusable
 from keyfold.fault_points import FaultPoint, reached
 
 INTENT: Final = "deleting"
+_JSON: Final = ".json"
 
 
 @dataclass(frozen=True)
@@ -81,7 +88,7 @@ class Deletion:
 
 def require_none(place: AppHome, name: str) -> None:
     """Refuses a new savepoint whose name is that of one that is being deleted, as the new files would be."""
-    if _name(name) in place.storage.list(INTENT):
+    if _name(name) in place.storage.list(INTENT) or _at_it(place, name):
         raise NameTaken(
             f"savepoint {name} of app {place.path.name} is being deleted",
             given=name,
@@ -92,25 +99,48 @@ def require_none(place: AppHome, name: str) -> None:
 def finish(place: AppHome) -> None:
     """Carries out recorded deletions, if need be again; the caller holds the home."""
     for file in place.storage.list(INTENT):
-        _finish(place, file.removesuffix(".json"), lambda entry: audit.append(place.storage, entry))
+        if file.endswith(_JSON):
+            _finish(place, file.removesuffix(_JSON), lambda entry: audit.append(place.storage, entry))
+    for file in place.storage.list(INTENT):
+        # Who holds the home does nothing else with savepoints.
+        if not file.endswith(_JSON) and not _is_at_it(place, file, but=os.getpid()):
+            place.storage.delete(f"{INTENT}/{file}")
 
 
 def _finish(place: AppHome, name: str, audited: Callable[[dict[str, Any]], None]) -> None:
     storage, intent = place.storage, f"{INTENT}/{_name(name)}"
+    mine = f"{intent}.{uuid.uuid4().hex}"
+    storage.put(mine, json.dumps({"host": this_host(), "process": identity(os.getpid())}).encode())
+    # Only now: if it is recorded still, no savepoint of this name begins until this command is done.
     entry = intents.recorded(storage, intent)
-    if entry is None:
-        return  # somebody else has finished it
-    own = Savepoints(place).storage(name)
-    # By now the name may be that of another savepoint, which is none of this command's.
-    if FILE in own.list() and own.sha256(FILE) == entry["manifest"]:
-        own.delete(FILE)
-    reached(FaultPoint.DELETION_DONE, name=name)
-    # Asked again: somebody else may have finished, and a new savepoint of this name may have begun.
-    if FILE not in own.list() and intents.recorded(storage, intent) == entry:
-        storage.delete(f"savepoints/{name}")
-    audited(entry)
-    storage.delete(intent)
+    if entry is not None:
+        own = Savepoints(place).storage(name)
+        # By now the name may be that of another savepoint, which is none of this command's.
+        if FILE in own.list() and own.sha256(FILE) == entry["manifest"]:
+            own.delete(FILE)
+        reached(FaultPoint.DELETION_DONE, name=name)
+        if FILE not in own.list():
+            storage.delete(f"savepoints/{name}")
+        audited(entry)
+        storage.delete(intent)
+    storage.delete(mine)
+
+
+def _at_it(place: AppHome, name: str) -> bool:
+    """Whether a process deletes a savepoint, as far as that can be told."""
+    found = [file for file in place.storage.list(INTENT) if not file.endswith(_JSON)]
+    return any(file.rpartition(".")[0] == _name(name) and _is_at_it(place, file) for file in found)
+
+
+def _is_at_it(place: AppHome, file: str, but: int | None = None) -> bool:
+    """Whether the process that has a file runs; of one on another host that is not known."""
+    found = intents.recorded(place.storage, f"{INTENT}/{file}")
+    if found is None:
+        return False
+    if not same_host(found["host"], this_host()):
+        return but is None
+    return alive(found["process"]) is not None and found["process"]["pid"] != but
 
 
 def _name(savepoint: str) -> str:
-    return f"{savepoint}.json"
+    return f"{savepoint}{_JSON}"

@@ -12,7 +12,7 @@ from keyfold.engine.savepoint.manifest import FILE, Savepoint
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.stored_file import StoredFile
-from keyfold.errors import BadName, KeyfoldError, QueryError, SavepointUnusable, choice, did_you_mean
+from keyfold.errors import BadName, QueryError, SavepointUnusable, choice, did_you_mean
 
 FILES: Final = "files"
 """The directory of a savepoint that mirrors the app's home."""
@@ -78,7 +78,7 @@ class Savepoints:
         content = self.manifest(name)
         try:
             yield manifests.decode(content, StoredFile(self.storage(name), FILE))
-        except (OSError, KeyfoldError) as error:
+        except Exception as error:
             if not self._is_still(name, content):
                 raise self._gone(name) from error
             raise
