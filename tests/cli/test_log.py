@@ -90,7 +90,7 @@ def test_old_batches_are_merged_unless_the_app_runs(cli: Cli, log: TableLog) -> 
         publish(log, batch, {"change": [row], "rejected": [REJECTED]}, schema=CHANGES)
     lease = Lease(AppHome(log.storage.root.parents[2])).take()
     running = cli("log", "compact", "totals", *home(log))
-    assert (running.code, "already runs shop" in running.err) == (1, True)
+    assert (running.code, "this command needs the app stopped" in running.err) == (3, True)
     lease.release()
     done = cli("log", "compact", "shop.totals", *home(log), "--json")
     assert "batches 0-19 merged" in done.err

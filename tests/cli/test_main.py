@@ -72,7 +72,7 @@ def test_a_missing_argument(cli: Cli) -> None:
         (main.NoSuchKey("x", reason="not_found"), 1),
         (QueryError("x", reason="not_ready"), 1),
         (QueryError("x", reason="behind_bound"), 1),
-        (HomeLocked("x"), 1),
+        (HomeLocked("x"), 3),
         (QueryFailed("x", app="a", table="t", batch=3), 1),
         (TypeError("x"), 1),
         (main.Interrupted("x", signal.SIGTERM), 143),

@@ -18,6 +18,20 @@ from keyfold.fault_points import FaultPoint
 from keyfold.views.stores import open_store
 from tests.cli.conftest import KINDS, PAIRS, ROWS, TOTALS, Cli, make_app
 
+RUNNING = (
+    "shop is running, and this command needs the app stopped\n"
+    f"  given: pid {os.getpid()}\n"
+    "  try: stop it first\n"
+)
+NEED_A_STOPPED_APP = (
+    ["drop", "kinds", "--yes"],
+    ["reset", "kinds", "--yes"],
+    ["forget", "totals", "eu", "--yes"],
+    ["state", "delete", "totals", "eu"],
+    ["savepoint", "restore", "first", "--yes"],
+    ["log", "compact", "totals"],
+)
+
 
 def shop_in(home: Path) -> AppHome:
     """An app of three tables; pairs reads totals, and kinds reads pairs."""
@@ -127,7 +141,10 @@ def test_what_can_be_refused_is_refused_before_anything_is_removed(tmp_path: Pat
     lease = Lease(place).take()
     try:
         held = cli("drop", "kinds", "--yes", "--home", tmp_path, "--json")
-        assert (held.code, held.json["error"]["kind"]) == (1, "HomeLocked")
+        assert (held.code, held.json["error"]["kind"]) == (3, "HomeLocked")
+        lease.holds_jvm(os.getpid())
+        said = [cli(*words, "--home", tmp_path) for words in NEED_A_STOPPED_APP]
+        assert {(one.code, one.err) for one in said} == {(3, RUNNING)}
     finally:
         lease.release()
     assert left(place) == before
@@ -255,6 +272,6 @@ def test_a_running_app_is_refused_before_spark_starts(
     finally:
         lease.release()
     for result in results:
-        assert result.code == 1
-        assert f"process {os.getpid()} runs shop" in result.err
+        assert result.code == 3
+        assert f"holds shop, and this command needs the app stopped\n  given: pid {os.getpid()}" in result.err
         assert "Spark" not in result.err

@@ -256,7 +256,7 @@ def test_a_running_app_is_read_guarded_and_stopped(
     assert cli("rejected", "orders", "--json").json["rejected"] == 2
 
     held = keyfold(where, "run", "shop.py", "--drain", "--json")
-    assert held.code == 1
+    assert held.code == 3, "a supervisor must not start it again"
     assert held.json["error"]["kind"] == "HomeLocked"
     assert f"pid {running[0].process.pid}" in held.err
 

@@ -226,8 +226,9 @@ def test_names_running_apps_and_unknown_savepoints_are_refused(tmp_path: Path, c
     try:
         for words in (["create", "x"], ["restore", "first", "--yes"]):
             held = cli("savepoint", *words, "--home", tmp_path)
-            assert held.code == 1
-            assert "runs shop" in held.err
+            assert held.code == 3
+            assert "and this command needs the app stopped" in held.err
+            assert ("--live makes it between two batches" in held.err) == (words[0] == "create")
     finally:
         lease.release()
     assert Savepoints(place).names() == ["first"]

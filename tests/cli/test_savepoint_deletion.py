@@ -220,8 +220,8 @@ def test_a_savepoint_is_not_deleted_while_a_command_such_as_a_restore_holds_the_
     with unfinished.held(place):
         for words in (["delete", "first"], ["prune", "--keep", "0"]):
             refused = cli("savepoint", *words, "--home", tmp_path)
-            assert refused.code == 1
-            assert "already runs shop" in refused.err
+            assert refused.code == 3
+            assert "another command, or a start, holds shop" in refused.err
     assert Savepoints(place).names() == ["first"]
 
 

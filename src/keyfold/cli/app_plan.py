@@ -73,7 +73,7 @@ def planned(loaded: Loaded, home: str | None, *, stopped: bool = False) -> Itera
             place.read_plan()  # for its error, before Spark is started
         if stopped:
             # Of a home elsewhere, the local files say whether the app runs on this host.
-            refuse_running(place, "stop it first")
+            refuse_running(place)
         local = isinstance(settings.home, Path)
         output.say("starting Spark" if local else f"opening {settings.home} through Spark")
         # Spark logs to the home of its settings, which must not be the one that is compared.

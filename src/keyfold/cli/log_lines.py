@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.cli import formatting, output
@@ -20,31 +20,38 @@ class Lines:
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
         self._next = time.monotonic() + _LINE_SECONDS
-        self._last_batch: dict[str, int | None] = {}
+        self._last_batch: dict[str, int | None] | None = None
         self._warned: dict[str, int | None] = {}
 
     def tell(self) -> None:
         """Logs the tables with new batches, if the time has come."""
+        if self._last_batch is None:
+            # The batch of an earlier run is no news, and its duration and throughput are not known.
+            queries = _queries(self._handle.status())
+            self._last_batch = {name: found["batch"] for name, found, _ in queries if not found["rows"]}
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + _LINE_SECONDS
-        status = self._handle.status()
-        for name, stream in status["streams"].items():
-            if stream["batch"] != self._last_batch.get(name):
-                self._last_batch[name] = stream["batch"]
-                output.say(stream_line(name, stream))
-                self._warn(name, stream)
-        for name, table in status["tables"].items():
-            if table["batch"] != self._last_batch.get(name):
-                self._last_batch[name] = table["batch"]
-                output.say(line(name, table))
-                self._warn(name, table)
+        for name, found, words in _queries(self._handle.status()):
+            # A view may be at a batch that Spark has not reported yet.
+            if found["batch"] != self._last_batch.get(name) and found["batch_ms"] is not None:
+                self._last_batch[name] = found["batch"]
+                output.say(words(name, found))
+                self._warn(name, found)
 
     def _warn(self, name: str, table: dict[str, Any]) -> None:
         batch = (table.get("rejecting") or {}).get("batch")
         if batch != self._warned.get(name):
             self._warned[name] = batch
             output.say(rejecting(f"{self._handle.spec.name}.{name}", table["rejecting"]))
+
+
+def _queries(
+    status: dict[str, Any],
+) -> Iterator[tuple[str, dict[str, Any], Callable[[str, dict[str, Any]], str]]]:
+    """The streams and tables of a status, each with what puts it into words."""
+    yield from ((name, found, stream_line) for name, found in status["streams"].items())
+    yield from ((name, found, line) for name, found in status["tables"].items())
 
 
 def rejecting(table: str, found: dict[str, Any]) -> str:

@@ -5,6 +5,7 @@
 | 0 | done |
 | 1 | a failure, or a key that does not exist |
 | 2 | an error of the user: a wrong declaration, option, name or filter |
+| 3 | another process holds the home: the app is running, or a command works on it |
 | 130, 143 | ended by SIGINT or SIGTERM before it was complete |
 
 An error is text on stderr; with `--json` it is also the one document on stdout.
@@ -22,7 +23,7 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import Any, TextIO
 
-from keyfold.errors import DeclarationError, KeyfoldError, QueryError
+from keyfold.errors import DeclarationError, HomeLocked, KeyfoldError, QueryError
 
 
 class Interrupted(Exception):
@@ -111,6 +112,8 @@ def code_of(error: BaseException) -> int:
         return 1
     if isinstance(error, QueryError):
         return 2 if error.reason in ("bad_request", "not_found") else 1
+    if isinstance(error, HomeLocked):
+        return 3
     return 2 if isinstance(error, DeclarationError) or _usage(error) else 1
 
 

@@ -27,14 +27,14 @@ def running(place: AppHome) -> bool:
     return current(place) is not None
 
 
-def refuse_running(place: AppHome, advice: str) -> None:
-    """Refuses to go on while a process runs the app."""
+def refuse_running(place: AppHome, or_else: str = "") -> None:
+    """Refuses to go on while a process runs the app; `or_else`: what can be done meanwhile."""
     from keyfold.engine.storage.lease import current
-    from keyfold.errors import HomeLocked
+    from keyfold.engine.storage.lease_takeover import must_be_stopped
 
     lease = current(place)
     if lease is not None:
-        raise HomeLocked(f"process {lease.python['pid']} runs {place.path.name}", hint=advice)
+        raise must_be_stopped(place, lease, here=True, or_else=or_else)
 
 
 @contextmanager

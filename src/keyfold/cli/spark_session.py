@@ -24,7 +24,7 @@ def own_spark(home: str | None, stopped: AppHome | None = None) -> Iterator[Any]
     from keyfold.settings import load
 
     if stopped is not None:
-        refuse_running(stopped, "stop it first")
+        refuse_running(stopped)
     output.say("starting Spark")
     settings = load(home=home)
     short = isinstance(settings.home, Path) and short_run.is_small([settings.home])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 import pytest
 
 import keyfold as kf
+from keyfold.cli import log_lines
+from keyfold.engine.polling import wait_until
 from keyfold.errors import QueryError, QueryFailed
 from keyfold.fault_points import FaultPoint, handled_by
 from keyfold.testing import Driver, drive
@@ -294,3 +297,28 @@ def test_without_views_changes_and_rejected_rows_are_there_and_rows_are_not() ->
         assert refused.value.reason == "not_ready"
         assert not d.handle.home.views.exists()
         assert [c["total"] for c in d.changes("sums")] == [1, 4]
+
+
+def test_log_lines_after_a_restart_begin_with_the_first_batch_of_the_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(log_lines, "_LINE_SECONDS", 0.0)
+    told: list[str] = []
+
+    def tell() -> list[str]:
+        lines.tell()
+        told.extend(capsys.readouterr().err.splitlines())
+        return told
+
+    with drive(shop()) as d:
+        for _ in range(2):
+            lines = log_lines.Lines(d.handle)
+            capsys.readouterr()
+            assert tell() == [], "what was there before this run is no news"
+            d.push("orders", [{"id": "1", "region": "eu", "amount": 10.0, "at": NOON}])
+            # Spark reports how long a batch took a moment after its commit.
+            assert wait_until(lambda: len(tell()) >= 3, 10), told
+            begin = r"keyfold: (hours|totals): batch \d+ in \d.* rows/s, 1 keys, state \d"
+            assert all(re.match(f"keyfold: stream orders: batch|{begin}", line) for line in told), told
+            told.clear()
+            d.restart()

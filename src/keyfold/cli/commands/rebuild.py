@@ -144,7 +144,7 @@ def _views(loaded: Loaded, wanted: list[str], why: str | None, home: str | None)
     spec = loaded.app.spec()
     names = chosen(spec.name, [table.name for table in spec.tables], wanted)
     # Also of a home elsewhere, whose local files say whether the app runs on this host.
-    refuse_running(AppHome(home_of(home).resolve() / spec.name), "stop it first")
+    refuse_running(AppHome(home_of(home).resolve() / spec.name))
     with opened_place(spec.name, home) as place, own_spark(home, place) as spark, unfinished.held(place):
         with TemporaryDirectory(prefix="keyfold-rebuild-") as directory:
             compiled = compile_app(spark, spec, empty_feeds(spec, Path(directory)), place)

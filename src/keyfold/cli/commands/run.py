@@ -80,7 +80,7 @@ def command(
     nothing = log_lines.warn(status)
     if drain and ended == "drained" and nothing:
         name = f"{status['app']}.{next(iter(status['tables']))}"
-        output.error(f"every row was rejected\n  try: keyfold rejected {name} --limit 10")
+        output.error(f"every row was rejected\n  try: keyfold rejected {name}")
         raise typer.Exit(1)
     if drain and ended == "time":
         output.say(f"{for_} ended before all input was processed; the next start continues")

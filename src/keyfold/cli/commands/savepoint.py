@@ -150,7 +150,7 @@ def restore(
 
     with opened_place(app, home) as place:
         wanted = dialog.tables_of(place, tables)
-        dialog.refuse_running(place, "stop it first: a restore replaces its state")
+        dialog.refuse_running(place)
         if not yes:
             ask(f"Restore {', '.join(wanted) or place.path.name} to savepoint {name}?")
         with dialog.progress() as told:

@@ -79,7 +79,7 @@ def finish(place: AppHome) -> None:
 @contextmanager
 def held(place: AppHome) -> Iterator[Lease]:
     """The home of an app that no process runs, with nothing left to finish."""
-    lease = Lease(place).take()
+    lease = Lease(place, command=True).take()
     try:
         finish(place)
         yield lease

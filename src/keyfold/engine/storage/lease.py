@@ -41,12 +41,20 @@ class Lease:
     """The right of this process and its JVM to write an app's home."""
 
     def __init__(
-        self, home: AppHome, *, seconds: float = LEASE_SECONDS, host: Mapping[str, Any] | None = None
+        self,
+        home: AppHome,
+        *,
+        seconds: float = LEASE_SECONDS,
+        host: Mapping[str, Any] | None = None,
+        command: bool = False,
     ) -> None:
-        """`host`: as which one this process holds the home, for tests of several hosts."""
+        """`host`: as which one this process holds the home, for tests of several hosts.
+
+        `command`: the process runs no app, and needs it stopped.
+        """
         self._home, self._seconds, self._host = home, seconds, host or this_host()
         self._files = LeaseFiles(home.storage, LocalStorage(home.path) if home.remote else None)
-        self._takeover = Takeover(home, self._files, self._host, seconds)
+        self._takeover = Takeover(home, self._files, self._host, seconds, command=command)
         self._record: LeaseRecord | None = None
         self._renewed = 0.0
         self._lost: LeaseLost | None = None

@@ -20,9 +20,12 @@ _WAITED_FOR: Final = 1.1
 class Takeover:
     """One look, from a host, at who holds an app's home."""
 
-    def __init__(self, home: AppHome, files: LeaseFiles, host: Mapping[str, Any], seconds: float) -> None:
-        """`seconds`: the lease time of a holder that does not say its own."""
+    def __init__(
+        self, home: AppHome, files: LeaseFiles, host: Mapping[str, Any], seconds: float, *, command: bool
+    ) -> None:
+        """`seconds`: the lease time of a holder that does not say its own. `command`: it runs no app."""
         self._home, self._files, self._host, self._seconds = home, files, host, seconds
+        self._command = command
 
     def is_over(self, last: LeaseFile) -> bool:
         """Whether nobody holds the home any more; False if the lease has changed meanwhile.
@@ -54,6 +57,8 @@ class Takeover:
 
     def _locked(self, record: LeaseRecord, *, here: bool) -> HomeLocked:
         place, pid = self._home.shown, record.python["pid"]
+        if self._command:
+            return must_be_stopped(self._home, record, here=here)
         if here and pid == os.getpid():
             return HomeLocked(
                 f"this process already runs {self._home.path.name}",
@@ -66,3 +71,16 @@ class Takeover:
             given=f"pid {pid}" if here else str(record),
             hint="stop it, or use another home (--home DIR)",
         )
+
+
+def must_be_stopped(home: AppHome, record: LeaseRecord, *, here: bool, or_else: str = "") -> HomeLocked:
+    """The error of a command that needs a stopped app; `or_else`: what can be done while it runs."""
+    app = home.path.name
+    # A holder names its JVM once it runs queries; commands never do.
+    who = f"{app} is running" if record.jvm is not None else f"another command, or a start, holds {app}"
+    first = "stop it first" if record.jvm is not None else "stop it first, or wait until it has ended"
+    return HomeLocked(
+        f"{who}, and this command needs the app stopped",
+        given=f"pid {record.python['pid']}" if here else str(record),
+        hint=f"{first}; or {or_else}" if or_else else first,
+    )
