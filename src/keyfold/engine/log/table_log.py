@@ -27,9 +27,13 @@ _BYTES_AT_ONCE: Final = 1 << 20
 
 
 class TableLog:
-    """The log in a storage of its own, or in a directory; it need not exist yet."""
+    """The log in a storage of its own, or in a directory; it need not exist yet.
 
-    def __init__(self, where: Storage | Path) -> None:
+    `upto`: later batches, which are among the newest, are left out.
+    """
+
+    def __init__(self, where: Storage | Path, upto: int | None = None) -> None:
+        self._upto = upto
         self.storage = LocalStorage(where) if isinstance(where, Path) else where
         self.merged = MergedRanges(self.storage)
         self._slices = Slices(self._opened)
@@ -46,7 +50,8 @@ class TableLog:
     def own_batches(self) -> list[int]:
         """The batches whose manifest has a file of its own, in order."""
         names = (name.removesuffix(".json") for name in self.storage.list() if name.endswith(".json"))
-        return sorted(int(name) for name in names if name.isdecimal())
+        batches = sorted(int(name) for name in names if name.isdecimal())
+        return [batch for batch in batches if self._upto is None or batch <= self._upto]
 
     def newest(self) -> int | None:
         """The newest batch that is published."""

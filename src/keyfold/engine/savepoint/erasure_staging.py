@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,53 +14,21 @@ from keyfold.engine.log.log_erasure import LogErasure
 from keyfold.engine.log.row_text import StreamText, Texts
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.recovery import state_digest, table_removal
-from keyfold.engine.recovery.state_digest import FamilyDigest
 from keyfold.engine.savepoint import rewriting
 from keyfold.engine.savepoint.checkpoint_copy import copied_checkpoint
+from keyfold.engine.savepoint.erased import Erased
 from keyfold.engine.savepoint.followed import require_read
 from keyfold.engine.savepoint.forgetting import FILES
 from keyfold.engine.savepoint.join_keys import JoinedKey
 from keyfold.engine.savepoint.join_rows import are_by_time
 from keyfold.engine.savepoint.key_changes import KeyChanges
 from keyfold.engine.savepoint.key_erasure import KeyErasure, TableKey
+from keyfold.engine.savepoint.unfinished_batch import UnfinishedBatch, unfinished_batch
+from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-@dataclass
-class Erased:
-    """What an erasure takes out of a home, or out of a savepoint of it."""
-
-    batch: int | None = None
-    state: int = 0
-    view: int = 0
-    log: dict[str, int] = field(default_factory=dict)
-    streams: dict[str, dict[str, int]] = field(default_factory=dict)
-    replayed: int = 0
-    by_word: int = 0
-    """How many rows of text went because they have the key as a word."""
-    not_searched: list[str] = field(default_factory=list)
-    left: tuple[FamilyDigest, ...] = ()
-    """What the state has afterwards."""
-    keys: set[tuple[str, ...]] = field(default_factory=set)
-    """The keys that state, view and log had, as text."""
-    table: str | None = None
-    """The table's name there, if that is another one."""
-
-    @property
-    def anything(self) -> bool:
-        """Whether there was a trace of the key."""
-        return bool(self.state or self.view or self.log or self.streams or self.replayed)
-
-    def document(self) -> dict[str, Any]:
-        """For the receipt."""
-        side = {"log": self.log, "streams": self.streams, "replayed_rows": self.replayed}
-        side["found_by_word"] = self.by_word
-        rows = {"keys": len(self.keys), "state_rows": self.state, "view_rows": self.view, **side}
-        named = {} if self.table is None else {"table": self.table}
-        return {**named, **rows, "not_searched": self.not_searched}
 
 
 @dataclass(frozen=True)
@@ -96,30 +64,47 @@ class ErasureStaging:
 
     def _erased(self, home: AppHome, prefix: str, views: Path) -> Erased:
         found = Erased()
-        batch = home.table(self.table).committed()
+        batch, left = home.table(self.table).committed(), unfinished_batch(home.table(self.table))
+        if left is not None:
+            if not prefix:
+                rewriting.require_stopped_between_batches(home, self.table)
+            left.require_unread(home)
         if batch is not None:
-            rewriting.require_stopped_between_batches(home, self.table)
             require_read(home, self.table)
         plan = home.read_plan()
         streams = ((plan or {}).get("tables", {}).get(self.table) or {}).get("streams") or [None]
         texts = Texts(row_text.of_plan(plan), streams[0] if len(streams) == 1 else None)
         name = f"{prefix}tables/{self.table}/log"
-        self._log(home.table(self.table).log_files, name, texts, found.log, found)
+        self._log(home.table(self.table).log_files, name, texts, found.log, found, left)
         self._streams(home, prefix, found)
         self._replayed(home, prefix, found)
+        if left is not None:
+            self.deleted.extend(f"{name}/{file}" for file in left.log_files())
         if batch is None:
+            # The first batch, if there is one, begins again.
+            source = f"{prefix}tables/{self.table}/checkpoint"
+            self.deleted.extend(f"{source}/{name}" for name in _state_files(self.place.storage, source))
             return found
         changes = KeyChanges(home, self.table, batch, self.key, views)
         found.view, found.batch = len(changes.rows), batch + 1
-        self._state(prefix, batch, found)
+        self._state(prefix, batch, found, left)
         target = self.place.storage.below(f"{FILES}/{prefix}tables/{self.table}/log")
         changes.publish(target, (), told=self.is_followed(home))
         found.keys |= {tuple(as_text(row[name]) for name in self.key.declared) for row in changes.rows}
         return found
 
-    def _log(self, files: Any, name: str, texts: Texts, erased: dict[str, int], found: Erased) -> None:
+    def _log(
+        self,
+        files: Any,
+        name: str,
+        texts: Texts,
+        erased: dict[str, int],
+        found: Erased,
+        left: UnfinishedBatch | None = None,
+    ) -> None:
         def put(file: str, content: bytes) -> None:
-            self.place.storage.put(f"{FILES}/{name}/{file}", content)
+            if left is None or not left.has(file):
+                self.place.storage.put(f"{FILES}/{name}/{file}", content)
 
         run = LogErasure(TableLog(files), self.key.columns, self._in_text, put, texts, self.key.declared)
         run.run()
@@ -134,12 +119,20 @@ class ErasureStaging:
             if self.source is None:
                 found.not_searched.append(f"the log of stream {name}: the key is computed from its columns")
                 continue
+            self._require_unseen(home, name)
             mine = replace(self, key=TableKey(tuple(self.source), tuple(self.source.values())))
             erased: dict[str, int] = {}
             texts = Texts(row_text.of_plan(home.read_plan()), name)
             mine._log(home.stream_home(name).log_files, f"{prefix}streams/{name}/log", texts, erased, found)
             if erased:
                 found.streams[name] = erased
+
+    def _require_unseen(self, home: AppHome, stream: str) -> None:
+        """Refuses to change the input of an unfinished batch that others have seen the changes of."""
+        for table in table_removal.readers(home, stream):
+            left = unfinished_batch(home.table(table))
+            if table != self.table and left is not None and left.published:
+                rewriting.require_stopped_between_batches(home, table)
 
     def _replayed(self, home: AppHome, prefix: str, found: Erased) -> None:
         """Stages the files of late rows that were sent to be folded, which a start may not have done yet."""
@@ -155,11 +148,12 @@ class ErasureStaging:
                 text = "".join(f"{line}\n" for line in stays)
                 self.place.storage.put(f"{FILES}/{prefix}{directory}/{file.name}", text.encode())
 
-    def _state(self, prefix: str, batch: int, found: Erased) -> None:
+    def _state(self, prefix: str, batch: int, found: Erased, left: UnfinishedBatch | None) -> None:
         """Stages a checkpoint with a state, without the key; older versions, which have it, are left out."""
         storage, source = self.place.storage, f"{prefix}tables/{self.table}/checkpoint"
         target = f"{FILES}/{source}"
-        files = [file.name for file in storage.files(source)]
+        gone = [] if left is None else left.checkpoint_files()
+        files = [file.name for file in storage.files(source) if file.name not in gone]
         copy = copied_checkpoint(storage, source, target, files)
         uri, joined = copy.storage.uri(), self.joined if are_by_time(copy) else None
         erasure = KeyErasure(self.spark, uri, batch, self.key, upstream=True, joined=joined)
@@ -167,14 +161,21 @@ class ErasureStaging:
             found.keys |= erasure.keys()
         before = state_digest.digest(self.spark, copy.storage, batch)
         written = rewriting.rewrite(self.spark, copy, batch, erasure)
-        for name in files:
-            if name.startswith("state/") and "/_metadata/" not in name and "/_stateSchema/" not in name:
-                storage.delete(f"{target}/{name}", durable=False)
+        for name in _state_files(storage, source):
+            storage.delete(f"{target}/{name}", durable=False)
         after = state_digest.digest(self.spark, copy.storage, written)
         rows = sum(one.rows for one in before) - sum(one.rows for one in after)
         # In a list, the key is an entry among others: the row stays, and is another one.
         found.state = rows or int(before != after)
         found.not_searched += erasure.unreached
         found.left = tuple(after)
+        if left is not None:
+            left.plan_next(copy)
         copy.relocate(self.place.table(self.table).checkpoint_url)
         self.deleted.append(source)
+
+
+def _state_files(storage: Storage, checkpoint: str) -> list[str]:
+    """The files of a checkpoint that hold rows of its state."""
+    names = [file.name for file in storage.files(checkpoint) if file.name.startswith("state/")]
+    return [name for name in names if "/_metadata/" not in name and "/_stateSchema/" not in name]

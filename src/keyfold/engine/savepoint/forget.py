@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.recovery import table_removal
 from keyfold.engine.savepoint import forgetting, leftovers, receipts, unfinished
-from keyfold.engine.savepoint.erasure_staging import Erased, ErasureStaging
+from keyfold.engine.savepoint.erased import Erased
+from keyfold.engine.savepoint.erasure_staging import ErasureStaging
 from keyfold.engine.savepoint.failure import failed
 from keyfold.engine.savepoint.join_keys import SIDES, JoinedKey, joined_key
 from keyfold.engine.savepoint.join_rows import JoinRows, are_by_time

@@ -9,7 +9,6 @@ import json
 import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ from keyfold.engine.savepoint.receipts import DIRECTORY
 from keyfold.engine.storage import audit, intents
 from keyfold.engine.storage.layout import AppHome
 from keyfold.fault_points import FaultPoint, reached
+from keyfold.views.query.filters import All
 from keyfold.views.stores import open_store
 
 INTENT: Final = "forgetting.json"
@@ -61,26 +61,24 @@ def finish(place: AppHome) -> None:
     storage.delete(STAGE)
 
 
-def erase_from_view(views: Path, table: str, key: Mapping[str, str], batch: int) -> int:
-    """Deletes the rows of a key from a view, as a batch, and what SQLite has left of them in the file."""
-    store, rows = open_store(views, read_only=False), 0
-    try:
+def erase_from_view(views: Path, table: str, key: Mapping[str, str], batch: int | None) -> None:
+    """Deletes the rows of a key from a view, which is at a batch then, and what SQLite has left of them.
+
+    None: no batch of the table was finished. What its first one has written is written again.
+    """
+    with closing(open_store(views, read_only=False)) as store:
         position = store.position(table)
-        if position is not None and position.batch < batch:
-            schema = store.schema(table)
-            found = rows_of_key(store, table, key)
-            rows = len(found)
-            at = position.at if isinstance(position.at, datetime) else datetime.fromisoformat(position.at)
-            with store.batch(table, batch, at, position.watermark) as view:
-                if found:
-                    view.apply(_deletes(schema, found))
-    finally:
-        store.close()
+        if batch is None:
+            store.drop(table)
+        elif position is not None and position.batch <= batch:
+            schema, found = store.schema(table), rows_of_key(store, table, key)
+            changes = [_deletes(schema, found)] if found else []
+            # In place of the batch that a savepoint may have of this number.
+            store.rebuild(table, schema, changes, batch, position.at, position.watermark, keep=All(()))
     # A deleted row stays in free pages and in the log of writes until the file is written anew.
     with closing(sqlite3.connect(views)) as connection:
         connection.execute("VACUUM")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    return rows
 
 
 def _deletes(schema: Any, rows: list[dict[str, Any]]) -> Any:

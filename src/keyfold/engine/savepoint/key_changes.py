@@ -29,7 +29,10 @@ Row = Mapping[str, Any]
 
 
 class KeyChanges:
-    """The rows that followers have of a key, and the batch that tells them of others."""
+    """The rows that followers have of a key, and the batch that tells them of others.
+
+    `batch`: the newest one of the state. What a savepoint has of a later one is about to go.
+    """
 
     def __init__(
         self, place: AppHome, table: str, batch: int, key: TableKey, views: Path | None = None
@@ -37,7 +40,7 @@ class KeyChanges:
         self._place, self._table, self._batch = place, table, batch
         self._views = views or place.views
         self._home = place.table(table)
-        self._log = TableLog(self._home.log_files)
+        self._log = TableLog(self._home.log_files, batch)
         self.schema: ViewSchema | None = None
         self.rows: list[Row] = []
         """The rows of the key in the view, which is as far as the state."""

@@ -53,14 +53,14 @@ def require_stopped_between_batches(place: AppHome, table: str) -> int:
     """The last batch of a table, which must be committed."""
     name, home = f"{place.path.name}.{table}", place.table(table)
     committed, begun = home.committed(), home.begun()
-    if committed is None:
-        raise BadOption(f"{name} has no state yet", given=table, hint="start the app first")
     if begun != committed:
         raise BadOption(
             f"batch {begun} of {name} is not finished",
             given=table,
             hint="start the app, let it finish the batch, and stop it (keyfold run APP.py --drain)",
         )
+    if committed is None:
+        raise BadOption(f"{name} has no state yet", given=table, hint="start the app first")
     return committed
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from keyfold.engine.log import key_history
 from keyfold.engine.log.table_log import TableLog
-from keyfold.engine.savepoint.erasure_staging import Erased, ErasureStaging
+from keyfold.engine.savepoint.erased import Erased
+from keyfold.engine.savepoint.erasure_staging import ErasureStaging
 from keyfold.engine.savepoint.forgetting import FILES, erase_from_view
 from keyfold.engine.savepoint.join_keys import joined_key
 from keyfold.engine.savepoint.key_erasure import TableKey, declared_key
@@ -100,7 +101,7 @@ class _Saved:
                 given=name,
                 hint=f"keyfold savepoint delete {name}",
             ) from None
-        if self.savepoint.view is not None and found.batch is not None:
+        if self.savepoint.view is not None:
             erase_from_view(views, self.work.table, self.work.key.columns, found.batch)
             storage.send(views, f"{FILES}/savepoints/{name}/{VIEW}")
         self.work.deleted.append(f"savepoints/{name}/reading")
@@ -113,7 +114,8 @@ class _Saved:
         key = self.work.key
         if key.names != key.declared[: len(key.names)]:
             return False
-        log = TableLog(home.table(self.work.table).log_files)
+        table = home.table(self.work.table)
+        log = TableLog(table.log_files, table.committed())
         newest = log.newest()
         found = list(key_history.history(log, key.values))
         return bool(found) and all(one["batch"] == newest and one["op"] == "delete" for one in found)
@@ -125,12 +127,12 @@ class _Saved:
         files = {
             file.path: file
             for file in savepoint.files
-            if not any(file.path.startswith(f"{directory}/") for directory in gone)
+            if not any(f"{file.path}/".startswith(f"{name}/") for name in gone)
         }
         for file in storage.files(staged.rstrip("/")):
             files[file.name] = SavedFile(file.name, file.bytes, storage.sha256(f"{staged}{file.name}"))
         view = savepoint.view
-        if view is not None and found.batch is not None:
+        if view is not None:
             name = f"{FILES}/savepoints/{savepoint.name}/{VIEW}"
             view = SavedFile(VIEW, storage.size(name), storage.sha256(name))
         tables = dict(savepoint.tables)
@@ -146,7 +148,6 @@ class _Saved:
 @contextmanager
 def _home_in(place: AppHome, savepoint: str) -> Iterator[tuple[AppHome, Path]]:
     """A savepoint's files as the home that they were, and a place for a copy of its view."""
-    files = f"savepoints/{savepoint}/{SAVED}"
+    files = place.storage.below(f"savepoints/{savepoint}/{SAVED}")
     with tempfile.TemporaryDirectory(prefix="keyfold-forget-") as directory:
-        remote = None if place.remote is None else place.remote.below(files)
-        yield AppHome(place.path if remote else place.path / files, remote), Path(directory) / VIEW
+        yield AppHome(place.path, files), Path(directory) / VIEW

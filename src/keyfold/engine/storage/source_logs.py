@@ -54,6 +54,13 @@ class SourceLogs:
         """Makes a source skip more files, from its next batch on."""
         self.storage.put(_skipped(source), json.dumps([*self.skipped(source), *rows]).encode())
 
+    def renumber(self, batch: int, number: int) -> None:
+        """Has the files that a batch is to skip be skipped by one of another number."""
+        for source in (int(log.name) for log in self.directories()):
+            if rows := self.skipped(source):
+                changed = [{**row, "batch": number} if row["batch"] == batch else row for row in rows]
+                self.storage.put(_skipped(source), json.dumps(changed).encode())
+
 
 def _skipped(source: int) -> str:
     return f"sources/{source}/skipped.json"

@@ -1,0 +1,42 @@
+"""What an erasure takes out of a home, or out of a savepoint of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from keyfold.engine.recovery.state_digest import FamilyDigest
+
+
+@dataclass
+class Erased:
+    """What an erasure takes out of a home, or out of a savepoint of it."""
+
+    batch: int | None = None
+    state: int = 0
+    view: int = 0
+    log: dict[str, int] = field(default_factory=dict)
+    streams: dict[str, dict[str, int]] = field(default_factory=dict)
+    replayed: int = 0
+    by_word: int = 0
+    """How many rows of text went because they have the key as a word."""
+    not_searched: list[str] = field(default_factory=list)
+    left: tuple[FamilyDigest, ...] = ()
+    """What the state has afterwards."""
+    keys: set[tuple[str, ...]] = field(default_factory=set)
+    """The keys that state, view and log had, as text."""
+    table: str | None = None
+    """The table's name there, if that is another one."""
+
+    @property
+    def anything(self) -> bool:
+        """Whether there was a trace of the key."""
+        return bool(self.state or self.view or self.log or self.streams or self.replayed)
+
+    def document(self) -> dict[str, Any]:
+        """For the receipt."""
+        side = {"log": self.log, "streams": self.streams, "replayed_rows": self.replayed}
+        side["found_by_word"] = self.by_word
+        rows = {"keys": len(self.keys), "state_rows": self.state, "view_rows": self.view, **side}
+        named = {} if self.table is None else {"table": self.table}
+        return {**named, **rows, "not_searched": self.not_searched}

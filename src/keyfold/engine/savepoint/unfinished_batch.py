@@ -1,0 +1,65 @@
+"""A batch that was planned and not committed, as after a kill: how a key is erased from a savepoint with it.
+
+An erasure adds a batch to the state, which takes this one's number. So it becomes the next one, with the same
+input, and what it has left goes: state that was not committed, and what it has published. After a restore it
+runs on the state without the key, and publishes the same changes of all other keys again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from keyfold.engine.log.table_log import TableLog
+from keyfold.engine.recovery import table_removal
+from keyfold.engine.storage.layout import AppHome, TableHome
+from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
+from keyfold.errors import BadOption
+
+
+@dataclass(frozen=True)
+class UnfinishedBatch:
+    """The newest batch of a table, which only the offset log has."""
+
+    home: TableHome
+    number: int
+
+    @property
+    def published(self) -> bool:
+        """Whether those who follow the table's log may have seen its changes."""
+        return TableLog(self.home.log_files).find(self.number) is not None
+
+    def has(self, file: str) -> bool:
+        """Whether a file of the log is its own."""
+        return file == f"{self.number}.json" or file.startswith(f"data/{self.number}-")
+
+    def log_files(self) -> list[str]:
+        """All of these files."""
+        return [file.name for file in self.home.log_files.files() if self.has(file.name)]
+
+    def checkpoint_files(self) -> list[str]:
+        """The files of the checkpoint that it has left."""
+        spark = self.home.spark
+        return [spark.offset_file(self.number).path, *spark.state.left_by(self.number)]
+
+    def plan_next(self, checkpoint: SparkCheckpoint) -> None:
+        """Plans it in a checkpoint whose newest batch has taken its number."""
+        number = self.number + 1
+        planned = self.home.spark.offset_file(self.number).read_bytes()
+        checkpoint.storage.put(checkpoint.offset_file(number).path, planned)
+        checkpoint.sources.renumber(self.number, number)
+
+    def require_unread(self, place: AppHome) -> None:
+        """Refuses it if other tables may have folded what it has published."""
+        readers = table_removal.readers(place, self.home.path.name)
+        if readers and self.published:
+            raise BadOption(
+                f"batch {self.number} of {place.path.name}.{self.home.path.name} is published and not "
+                f"finished, and {', '.join(readers)} may have read it",
+                given=self.home.path.name,
+            )
+
+
+def unfinished_batch(home: TableHome) -> UnfinishedBatch | None:
+    """The batch of a table that was planned and not committed, if there is one."""
+    begun = home.begun()
+    return None if begun is None or begun == home.committed() else UnfinishedBatch(home, begun)

@@ -1,0 +1,183 @@
+"""A savepoint of an app that was killed at any point of a batch: every operation on it works."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import keyfold as kf
+from keyfold.cli.app_plan import compiled_plan
+from keyfold.engine import session
+from keyfold.engine.recovery import verification
+from keyfold.engine.savepoint import archive, clone, create, restore, verify
+from keyfold.engine.savepoint.capture import silent
+from keyfold.engine.savepoint.forget import forget
+from keyfold.engine.savepoint.savepoints import Savepoints
+from keyfold.engine.savepoint.state_reading import state_of
+from keyfold.engine.storage.layout import AppHome
+from keyfold.errors import BadOption
+from keyfold.fault_points import FaultPoint, handled_by
+from keyfold.settings import load
+from keyfold.testing import shared_session
+from keyfold.views.sqlite.store import SqliteStore
+from keyfold.views.stores import open_store
+from tests.conftest import LONG
+from tests.engine.recovery.test_forget import traces
+
+pytestmark = pytest.mark.jvm
+
+POINTS = (
+    FaultPoint.BATCH_BEGUN,
+    FaultPoint.PARTS_WRITTEN,
+    FaultPoint.BATCH_PUBLISHED,
+    FaultPoint.VIEW_WRITTEN,
+    FaultPoint.VIEW_COMMITTED,
+    FaultPoint.BATCH_DONE,
+)
+ALL = [(batch, point) for batch in (0, 1) for point in POINTS]
+SOME = [(0, FaultPoint.VIEW_COMMITTED), (1, FaultPoint.PARTS_WRITTEN), (1, FaultPoint.BATCH_DONE)]
+ROWS = (
+    [("ada-l", 1), ("bob-m", 1), ("ada-l", 4)],
+    [("ada-l", 2), ("cyd-n", 3), ("bob-m", 5)],
+    [("ada-l", 5), ("bob-m", 7), ("dee-o", 2)],
+)
+"""The rows of each file, which is a batch."""
+
+
+def app(data: Path, name: str = "c2") -> kf.App:
+    made = kf.App(name)
+    schema = "k string, x int"
+    rows = made.stream("rows", kf.files(data, maxFilesPerTrigger=1), schema=schema, shared=False)
+    rows.by("k").table("totals", n="count(*)", total="sum(x)", history="1 day")
+    rows.by("k").top(1, by="x desc").table("best", x="x")
+    return made
+
+
+def write(data: Path, number: int) -> None:
+    data.mkdir(exist_ok=True)
+    lines = [json.dumps({"k": k, "x": x}) for k, x in ROWS[number]]
+    (data / f"{number}.json").write_text("\n".join(lines) + "\n")
+
+
+def run(made: kf.App, home: Path) -> dict[str, tuple[int, int]]:
+    """What the table has after a start that reads all input; its view is what its state says."""
+    with made.start(home=home, spark=shared_session()) as handle:
+        handle.drain()
+    place, spark = AppHome(home / made.name), session.users_session(shared_session(), load())
+    with (
+        tempfile.TemporaryDirectory() as feeds,
+        closing(SqliteStore(place.views, read_only=True)) as view,
+    ):
+        for one in compiled_plan(spark, made.spec(), place, Path(feeds)).tables:
+            found = verification.verify(spark, one, place, view)
+            assert found.compared, found
+            assert found.equal, found
+    with closing(open_store(place.views, read_only=True)) as store:
+        return {row["k"]: (row["n"], row["total"]) for row in store.scan("totals")}
+
+
+def folded(first: int, upto: int, without: str | None = None, before: int = 0) -> dict[str, tuple[int, int]]:
+    """The rows of files, and those of files `before` the first one without a key."""
+    rows = [row for file in ROWS[:before] for row in file if row[0] != without]
+    rows += [row for file in ROWS[first:upto] for row in file]
+    n, total = Counter(k for k, _ in rows), Counter[str]()
+    for k, x in rows:
+        total[k] += x
+    return {k: (n[k], total[k]) for k in n}
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[int, FaultPoint], Path]:
+    """What a kill at each point leaves in a home: a copy of it, of one run."""
+    top = tmp_path_factory.mktemp("unfinished")
+    home, data, found = top / "home", top / "data", {}
+    in_view = {0: threading.Event(), 1: threading.Event()}
+
+    def keep(point: FaultPoint, facts: dict[str, Any]) -> None:
+        if point not in POINTS or facts["table"] != "totals":
+            return
+        batch = facts["batch"]
+        if point == FaultPoint.BATCH_DONE:
+            # Everything else that the batch does is done by then.
+            assert in_view[batch].wait(60)
+        found[batch, point] = top / f"{batch} {point}"
+        # By another process: closing files here would release locks of SQLite.
+        subprocess.run(["cp", "-r", home, found[batch, point]], check=True)
+        shutil.rmtree(found[batch, point] / "c2" / "lease")
+        if point == FaultPoint.VIEW_COMMITTED:
+            in_view[batch].set()
+
+    for number in (0, 1):
+        write(data, number)
+        with handled_by(keep), app(data).start(home=home, spark=shared_session()) as handle:
+            handle.drain()
+    return found
+
+
+@pytest.fixture
+def home(killed: dict[tuple[int, FaultPoint], Path], request: pytest.FixtureRequest) -> Path:
+    """The home that was killed at a point, where it was, and the input by then."""
+    batch, point = request.param
+    found = killed[batch, point]
+    home, data = found.parent / "home", found.parent / "data"
+    shutil.rmtree(home)
+    shutil.rmtree(data)
+    for number in range(batch + 1):
+        write(data, number)
+    shutil.copytree(found, home)
+    return home
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("home", "at"), [(at, at) for at in (ALL if LONG else SOME)], indirect=["home"])
+def test_every_operation_works_on_a_savepoint_after_a_kill(
+    home: Path, at: tuple[int, FaultPoint], tmp_path: Path
+) -> None:
+    batch = at[0]
+    place, data, spark = AppHome(home / "c2"), home.parent / "data", shared_session()
+    assert (place.table("totals").begun(), place.table("totals").committed()) == (
+        batch,
+        batch - 1 if batch else None,
+    )
+    create.create(place, "then", spark=spark)
+    archive.export(place, "then", tmp_path / "file", silent)
+    archive.put(tmp_path / "file", place, "again", silent)
+    if batch:
+        rows = state_of(place, "totals", savepoint="then").rows(spark).frame.collect()
+        assert {row["k"] for row in rows} == {"ada-l", "bob-m"}
+
+    # As they are.
+    clone.clone(place, "then", AppHome(home / "green"), silent)
+    assert run(app(data, "green"), home) == folded(0, batch + 1)
+    restore.restore(place, "again", (), None, silent)
+
+    # The home itself is brought up first.
+    def erase(table: str = "totals") -> dict[str, Any]:
+        return forget(spark, place, table, ["ada-l"], None, lambda _: None)
+
+    with pytest.raises(BadOption, match=rf"batch {batch} of c2\.totals is not finished"):
+        erase()
+    assert run(app(data), home) == folded(0, batch + 1)
+    receipt = erase()
+    erase("best")
+    assert set(receipt["savepoints"]) == set(Savepoints(place).names()) >= {"then", "again"}
+    for name in Savepoints(place).names():
+        verify.require_whole(Savepoints(place).find(name), Savepoints(place).storage(name), silent)
+    assert list(traces(home / "c2", "ada-l")) == []
+
+    # What was not committed is read again, and new input after it.
+    write(data, batch + 1)
+    clone.clone(place, "again", AppHome(home / "blue"), silent)
+    wanted = folded(batch, batch + 2, without="ada-l", before=batch)
+    assert run(app(data, "blue"), home) == wanted
+    restore.restore(place, "then", (), None, silent)
+    assert run(app(data), home) == wanted
