@@ -152,7 +152,7 @@ class ErasureStaging:
         """Stages a checkpoint with a state, without the key; older versions, which have it, are left out."""
         storage, source = self.place.storage, f"{prefix}tables/{self.table}/checkpoint"
         target = f"{FILES}/{source}"
-        gone = [] if left is None else left.state_files()
+        gone = [] if left is None else left.checkpoint_files()
         files = [file.name for file in storage.files(source) if file.name not in gone]
         copy = copied_checkpoint(storage, source, target, files)
         uri, joined = copy.storage.uri(), self.joined if are_by_time(copy) else None

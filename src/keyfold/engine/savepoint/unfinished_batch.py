@@ -7,21 +7,13 @@ runs on the state without the key, and publishes the same changes of all other k
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import Final
 
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.recovery import table_removal
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
 from keyfold.errors import BadOption
-
-_STATE: Final = re.compile(
-    r"state/\d+/\d+/(?:[^/]+/)*(\d+)[_.][^/]*(?:changelog|zip|delta|snapshot)(?:\.crc)?"
-)
-"""A version of a state, which is one more than the batch's number."""
-_METADATA: Final = re.compile(r"state/\d+/_metadata/v2/(\d+)")
 
 
 @dataclass(frozen=True)
@@ -44,21 +36,16 @@ class UnfinishedBatch:
         """All of these files."""
         return [file.name for file in self.home.log_files.files() if self.has(file.name)]
 
-    def state_files(self) -> list[str]:
+    def checkpoint_files(self) -> list[str]:
         """The files of the checkpoint that it has left."""
-        names = [file.name for file in self.home.spark.storage.files() if self._has_state(file.name)]
-        return [f"offsets/{self.number}", *names]
-
-    def _has_state(self, name: str) -> bool:
-        version, metadata = _STATE.fullmatch(name), _METADATA.fullmatch(name)
-        if version:
-            return int(version[1]) > self.number
-        return metadata is not None and int(metadata[1]) >= self.number
+        spark = self.home.spark
+        return [spark.offset_file(self.number).path, *spark.state.left_by(self.number)]
 
     def plan_next(self, checkpoint: SparkCheckpoint) -> None:
         """Plans it in a checkpoint whose newest batch has taken its number."""
-        number, planned = self.number + 1, self.home.spark.offset_file(self.number)
-        checkpoint.storage.put(f"offsets/{number}", planned.read_bytes())
+        number = self.number + 1
+        planned = self.home.spark.offset_file(self.number).read_bytes()
+        checkpoint.storage.put(checkpoint.offset_file(number).path, planned)
         checkpoint.sources.renumber(self.number, number)
 
     def require_unread(self, place: AppHome) -> None:

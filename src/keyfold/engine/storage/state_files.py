@@ -5,9 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.stored_file import StoredFile
+
+_VERSION: Final = re.compile(
+    r"state/\d+/\d+/(?:[^/]+/)*(\d+)[_.][^/]*(?:changelog|zip|delta|snapshot)(?:\.crc)?"
+)
+"""A version of a state, whose number is one more than that of its batch."""
+_METADATA: Final = re.compile(r"state/\d+/_metadata/v2/(\d+)")
 
 
 @dataclass(frozen=True)
@@ -36,10 +43,22 @@ class StateFiles:
         stores = [store for operator in operators for store in (operator / "_stateSchema").files()]
         return [file for store in stores for file in store.files()]
 
+    def left_by(self, batch: int) -> list[str]:
+        """The names of what a batch that was not committed has left."""
+        return [file.name for file in self.storage.files() if _newer(file.name, batch)]
+
     def changelogs(self) -> list[StoredFile]:
         """The changelog files, those of the newest versions first."""
         found = [file for file in _all_below(self.directory) if file.suffix == ".changelog"]
         return sorted(found, key=lambda file: -int(re.split(r"\D", file.name)[0] or 0))
+
+
+def _newer(name: str, batch: int) -> bool:
+    """Whether a file of the checkpoint is of a batch's state, or of a later one's."""
+    version, metadata = _VERSION.fullmatch(name), _METADATA.fullmatch(name)
+    if version is not None:
+        return int(version[1]) > batch
+    return metadata is not None and int(metadata[1]) >= batch
 
 
 def _all_below(directory: StoredFile) -> Iterator[StoredFile]:
