@@ -49,10 +49,10 @@ FIRST = """{"region": "eu", "amount": 10.0}
 """
 
 
-def keyfold(where: Path, *words: object) -> Result:
-    command = [*KEYFOLD, *map(str, words)]
+def keyfold(where: Path, *words: object, **variables: str) -> Result:
+    command, environment = [*KEYFOLD, *map(str, words)], {**ENVIRONMENT, **variables}
     done = subprocess.run(
-        command, cwd=where, env=ENVIRONMENT, capture_output=True, text=True, timeout=240, check=False
+        command, cwd=where, env=environment, capture_output=True, text=True, timeout=240, check=False
     )
     return Result(done.returncode, done.stdout, done.stderr)
 
@@ -376,3 +376,38 @@ def test_a_home_that_cannot_be_written(tmp_path: Path) -> None:
     found = keyfold(where, "run", "shop.py", "--home", "file", "--json")
     assert found.code == 1
     assert found.json["error"]["kind"] == "HomeUnusable"
+
+
+PLAIN = """
+import keyfold as kf
+
+app = kf.App("plain")
+orders = app.stream("orders", kf.files("data"), schema="region string, amount double, at timestamp", time="at")
+regions = orders.by("region")
+totals = regions.table("totals", n="count(*)", revenue="sum(amount)")
+regions.tumbling("1 hour").table("hourly", n="count(*)")
+totals.changes().by(all="1").table("all", regions="count(*)")
+"""
+
+
+def test_an_app_that_is_as_it_last_started_is_compared_with_its_home_without_java(tmp_path: Path) -> None:
+    shop, without = app_in(tmp_path / "plain", PLAIN), {"JAVA_HOME": "/nowhere"}
+    assert keyfold(shop, "run", "shop.py", "--drain").code == 0
+    record, before = shop / ".keyfold" / "plain" / "compiled.json", files_of(shop / ".keyfold")
+    found = keyfold(shop, "check", "shop.py", "--json", **without)
+    assert found.code == 0, found.err
+    assert "nothing has to be compiled" in found.err
+    planned = keyfold(shop, "plan", "shop.py", "--json", **without)
+    assert planned.code == 0, planned.err
+    assert {one["change"] for one in planned.json["tables"]} == {"same"}
+    migrated = keyfold(shop, "migrate", "shop.py", **without)
+    assert (migrated.code, migrated.out) == (0, "nothing to migrate\n")
+    assert files_of(shop / ".keyfold") == before
+
+    write(shop / "other.py", PLAIN.replace("sum(amount)", "max(amount)"))
+    for command in ("check", "plan", "migrate"):
+        assert "no Java found" in keyfold(shop, command, "other.py", **without).err
+    record.unlink()
+    compiled = keyfold(shop, "check", "shop.py", "--json")
+    assert (compiled.code, compiled.json) == (0, found.json)
+    assert "nothing has to be compiled" not in compiled.err

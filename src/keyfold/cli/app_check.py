@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from keyfold.engine.compile.compiled import Compiled
     from keyfold.engine.compile.stream import CompiledStream
     from keyfold.engine.compile.table import Analysis
+    from keyfold.engine.recovery.compilation_record import RecordedApp
     from keyfold.engine.storage.layout import AppHome
     from keyfold.plan.nodes import AppSpec
 
@@ -41,7 +45,7 @@ def findings_of(
     """What Spark and the state on disk say of each table. Nothing is run, and nothing is written."""
     from keyfold.engine import session
     from keyfold.engine.compile.stream import compile_streams, recorded_streams
-    from keyfold.engine.compile.table import Analysis, analyze
+    from keyfold.engine.compile.table import Analysis, analyze, build
     from keyfold.engine.compile.upstream import Upstream
     from keyfold.engine.jvm import process
     from keyfold.engine.log import shared_streams
@@ -70,32 +74,51 @@ def findings_of(
     return [
         Finding(name, error=found)
         if isinstance(found, Exception)
-        else _finding(spec, found, good, stored, place)
+        else _finding(spec, name, partial(build, found, good), stored, place)
         for name, found in analyzed.items()
     ]
 
 
+def findings_recorded(app: RecordedApp, stored: dict[str, Any] | None, place: AppHome) -> list[Finding]:
+    """The same of an app that Spark has compiled earlier."""
+    return [_recorded(app, table, stored, place) for table in app.tables]
+
+
+def _recorded(app: RecordedApp, table: Compiled, stored: dict[str, Any] | None, place: AppHome) -> Finding:
+    from keyfold.engine.recovery import stream_definition
+
+    name, spec = table.spec.name, app.shared.spec
+    try:
+        for stream in app.shared.of(table.spec):
+            stream_definition.check(spec.name, stored, app.streams[stream], place)
+    except Exception as error:
+        return Finding(name, error=error)
+    return _finding(spec, name, lambda: table, stored, place)
+
+
 def _finding(
-    spec: AppSpec, analysis: Analysis, others: list[Analysis], stored: dict[str, Any] | None, place: AppHome
+    spec: AppSpec,
+    name: str,
+    compiled_now: Callable[[], Compiled],
+    stored: dict[str, Any] | None,
+    place: AppHome,
 ) -> Finding:
-    from keyfold.engine.compile.table import build
     from keyfold.engine.jvm import process
     from keyfold.engine.recovery import damage, definition, definition_check
 
-    table = analysis.spec
-    found = Finding(table.name)
+    found = Finding(name)
     try:
-        compiled = build(analysis, others)
+        compiled = compiled_now()
         found = Finding(
-            table.name,
-            state="differs" if _has_state(table.name, stored, place) else "new",
+            name,
+            state="differs" if _has_state(name, stored, place) else "new",
             fingerprint=definition.fingerprint(definition.meaning_of(compiled)),
             keys=tuple((column.name, str(column.type)) for column in compiled.view.keys),
             columns=tuple((column.name, str(column.type)) for column in compiled.view.columns),
         )
         definition_check.check(spec, stored, compiled, place)
-        damage.check(table.app, table.name, place.table(table.name))
-        definition_check.check_log(table.app, compiled, place.table(table.name))
+        damage.check(spec.name, name, place.table(name))
+        definition_check.check_log(spec.name, compiled, place.table(name))
     except Exception as error:
         if process.is_java_end(error):
             raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 class AppPlan:
     """A compiled app beside what its home has."""
 
-    spark: SparkSession
+    spark: Any
+    """None if Spark did not have to be asked, since nothing has changed."""
     spec: AppSpec
     place: AppHome
     stored: dict[str, Any]
@@ -41,17 +42,21 @@ class AppPlan:
 
 
 @contextmanager
-def planned(loaded: Loaded, home: str | None, *, stopped: bool = False) -> Iterator[AppPlan]:
+def planned(
+    loaded: Loaded, home: str | None, *, stopped: bool = False, runs: bool = False
+) -> Iterator[AppPlan]:
     """An app compiled by Spark and compared with its home, which is not written.
 
-    `stopped`: the app must not run, which is found out before Spark takes its time to start.
+    `stopped`: the app must not run, which is found out before Spark takes its time to start. `runs`: tables
+    are run, whether or not they have changed.
     """
     from keyfold.cli import output
     from keyfold.cli.app_loader import for_workers
     from keyfold.cli.savepoint_dialog import refuse_running
+    from keyfold.cli.spark_session import is_small, session_of
     from keyfold.engine import session
     from keyfold.engine.jvm import process
-    from keyfold.engine.recovery import remote_home
+    from keyfold.engine.recovery import compilation_record, remote_home
     from keyfold.engine.storage.home_names import home_of
     from keyfold.engine.storage.layout import AppHome
     from keyfold.engine.storage.remote import SparkStorage
@@ -61,7 +66,6 @@ def planned(loaded: Loaded, home: str | None, *, stopped: bool = False) -> Itera
     if home:
         home_of(home)  # for its error, if that is no directory
     spec = loaded.app.spec()
-    for_workers(loaded)
     with (
         TemporaryDirectory(prefix="keyfold-plan-", ignore_cleanup_errors=True) as directory,
         process.ending_java(),
@@ -75,9 +79,16 @@ def planned(loaded: Loaded, home: str | None, *, stopped: bool = False) -> Itera
             # Of a home elsewhere, the local files say whether the app runs on this host.
             refuse_running(place)
         local = isinstance(settings.home, Path)
+        known = compilation_record.recorded(spec, settings, place) if local and not runs else None
+        if known is not None:
+            output.say(compilation_record.UNCHANGED)
+            yield _compared(None, spec, place, known.tables, known.streams, Path(directory))
+            return
+        for_workers(loaded)
         output.say("starting Spark" if local else f"opening {settings.home} through Spark")
         # Spark logs to the home of its settings, which must not be the one that is compared.
-        spark = session.own_session(settings.model_copy(update={"home": Path(directory), "local": None}))
+        own = settings.model_copy(update={"home": Path(directory), "local": None})
+        spark = session_of(own, small=not runs and (not stopped or is_small(settings)))
         if not isinstance(settings.home, Path):
             with remote_home.explained(settings.home):
                 storage = SparkStorage(session.kernel(spark), spark, f"{settings.home}/{spec.name}")
@@ -116,14 +127,26 @@ def compiled_plan(spark: SparkSession, spec: AppSpec, place: AppHome, feeds: Pat
     from keyfold.engine.compile.stream import compile_streams
     from keyfold.engine.compile.table import compile_app
     from keyfold.engine.log import shared_streams
+
+    inputs = empty_feeds(spec, feeds)
+    shared = shared_streams.decided(spec, place.read_plan(), place)
+    streams = compile_streams(spark, shared, inputs)
+    tables = compile_app(spark, spec, inputs, None, None, shared, streams)
+    return _compared(spark, spec, place, tables, streams, feeds)
+
+
+def _compared(
+    spark: SparkSession | None,
+    spec: AppSpec,
+    place: AppHome,
+    tables: list[Compiled],
+    streams: Mapping[str, CompiledStream],
+    feeds: Path,
+) -> AppPlan:
     from keyfold.engine.recovery import definition_check
     from keyfold.engine.recovery.definition_changes import removed_tables
 
     stored = place.read_plan() or {}
-    inputs = empty_feeds(spec, feeds)
-    shared = shared_streams.decided(spec, stored or None, place)
-    streams = compile_streams(spark, shared, inputs)
-    tables = compile_app(spark, spec, inputs, None, None, shared, streams)
     changes = [definition_check.change_of(spec, stored, table, place) for table in tables]
     gone = removed_tables(spec, stored, changes)
     found = [*_changed_streams(spec, stored, streams.values(), place), *changes, *gone]

@@ -173,6 +173,11 @@ def _jvm_there() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ or getattr(context, "_gateway", None) is not None
 
 
+def is_running() -> bool:
+    """Whether this process has a session or a JVM already, perhaps the user's."""
+    return _jvm_there() or _running_session() is not None
+
+
 def _running_session() -> SparkSession | None:
     if "pyspark.sql" not in sys.modules:
         return None

@@ -23,6 +23,7 @@ from keyfold.engine.lookups.registry import Lookups
 from keyfold.engine.realtime import start as realtime
 from keyfold.engine.recovery import (
     bootstrap,
+    compilation_record,
     damage,
     definition,
     definition_check,
@@ -83,6 +84,8 @@ def start(
     wanted = load(home=home, **dict(settings or {}))
     if spark is None:
         process.forget()
+    # In a session of the user's, expressions can mean something else.
+    usual = alone and spark is None and not session.is_running() and not (feeds or recorded)
     own: SparkSession | None = None
     if isinstance(wanted.home, Path):
         place = app_home(wanted.home, spec.name)
@@ -110,7 +113,11 @@ def start(
                 kafka_connector.load(own, wanted)
             with client.using(wanted.kafka):
                 begin(start, own, spec, place, feeds or {}, tell, views=wanted.views == "sqlite")
-                return _Start(spec, own, place, lease, wanted).run(feeds or {}, changelog, tell, recorded)
+                started = _Start(spec, own, place, lease, wanted)
+                handle = started.run(feeds or {}, changelog, tell, recorded)
+        if usual and isinstance(wanted.home, Path):
+            compilation_record.record(place, wanted, started.shared, started.tables, started.streams)
+        return handle
     except BaseException as error:
         if isinstance(error, RunError):
             record_failure(place, error)
@@ -149,7 +156,7 @@ class _Start:
     def run(self, feeds: Mapping[str, Path], changelog: bool, tell: Tell, recorded: bool) -> Handle:
         """Compiles, checks and starts every table."""
         tell("tables")
-        tables = self._compiled(feeds, recorded)
+        self.tables = tables = self._compiled(feeds, recorded)
         store = self._open_views()
         handle = Handle(
             self.shared, self.spark, self.place, self.lease, store, self.lookups, frozenset(feeds)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from keyfold.cli.app_check import Finding, empty_feeds, findings_of
+from keyfold.cli.app_check import Finding, empty_feeds, findings_of, findings_recorded
 from keyfold.cli.options import AppFile, Home, Json
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 def command(app: AppFile, home: Home = None, json: Json = False) -> None:
     """Check an app without running it.
 
-    Starts Spark to analyze every expression, and compares each table with the state on disk. Processes no
-    rows and writes nothing to the home. Exits with 2 if the declaration is wrong or does not fit the state,
-    and with 1 if files of the home are damaged.
+    Has Spark analyze every expression, unless the app is as it was at its last start, and compares each table
+    with the state on disk. Processes no rows and writes nothing to the home. Exits with 2 if the declaration
+    is wrong or does not fit the state, and with 1 if files of the home are damaged.
 
     Example: keyfold check shop.py --home /srv/keyfold
     """
@@ -40,10 +40,12 @@ def command(app: AppFile, home: Home = None, json: Json = False) -> None:
 
 
 def _examined(loaded: Loaded, home: str | None) -> tuple[AppHome, list[Finding]]:
+    from keyfold.cli import output
     from keyfold.cli.app_loader import for_workers
+    from keyfold.cli.spark_session import session_of
     from keyfold.engine import session
     from keyfold.engine.jvm import process
-    from keyfold.engine.recovery import remote_home
+    from keyfold.engine.recovery import compilation_record, remote_home
     from keyfold.engine.storage.home_names import home_of
     from keyfold.engine.storage.layout import AppHome
     from keyfold.engine.storage.remote import SparkStorage
@@ -53,21 +55,23 @@ def _examined(loaded: Loaded, home: str | None) -> tuple[AppHome, list[Finding]]
     if home:
         home_of(home)  # for its error, if that is no directory
     spec = loaded.app.spec()
-    for_workers(loaded)
     # Not app_home(), which creates the directory.
     here = AppHome(settings.local_directory / spec.name)
     if isinstance(settings.home, Path):
         here = AppHome(settings.home.resolve() / spec.name)
-        here.read_plan()  # for its error, before Spark is started
+        stored = here.read_plan()  # also for its error, before Spark is started
+        if (known := compilation_record.recorded(spec, settings, here)) is not None:
+            output.say(compilation_record.UNCHANGED)
+            return here, findings_recorded(known, stored, here)
+    for_workers(loaded)
     with (
         TemporaryDirectory(prefix="keyfold-check-", ignore_cleanup_errors=True) as directory,
         process.ending_java(),
         process.reporting_java_end(spec.name),
     ):
         # Spark logs to the home of its settings, which must not be the one that is checked.
-        spark = session.own_session(
-            settings.model_copy(update={"home": Path(directory), "local": None}), short=True
-        )
+        own = settings.model_copy(update={"home": Path(directory), "local": None})
+        spark = session_of(own, small=True)
         feeds = empty_feeds(spec, Path(directory) / "feeds")
         if isinstance(settings.home, Path):
             return here, findings_of(spark, spec, feeds, here.read_plan(), here)

@@ -44,9 +44,9 @@ def command(
     """Show what a changed app means for the state of its tables.
 
     For each table: same; compatible, if the change takes effect at the next start; migratable, if keyfold
-    migrate can convert the state; or incompatible, with the reason. Starts Spark, but runs no table and
-    writes nothing to the home. Exits with 1 if a table has to be migrated, renamed or reset before the app
-    can start.
+    migrate can convert the state; or incompatible, with the reason. Starts Spark if the app has changed, but
+    runs no table and writes nothing to the home. Exits with 1 if a table has to be migrated, renamed or reset
+    before the app can start.
 
     --shadow N also runs the last N recorded batches of changed tables under the new code, in a temporary
     directory, and shows which rows come out differently. The app may be running meanwhile.
@@ -61,7 +61,7 @@ def command(
 
     if table and shadow is None:
         raise BadOption("--table is an option of --shadow", given=" ".join(table), hint="--shadow 20")
-    with output.only_results(), planned(load(app), home) as found:
+    with output.only_results(), planned(load(app), home, runs=shadow is not None) as found:
         name, place, changes = found.spec.name, found.place.shown, found.changes
         shadows = None if shadow is None else run(found, shadow, table or [], limit)
     if json:

@@ -110,7 +110,7 @@ def _tables(
     from keyfold.engine.savepoint.capture import chosen
     from keyfold.engine.savepoint.migrate import migrate
 
-    with planned(loaded, home, stopped=True) as found:
+    with planned(loaded, home, stopped=True, runs=True) as found:
         names = chosen(found.spec.name, [one.spec.name for one in found.tables], wanted)
         if with_readers:
             names = groups.with_readers(found.spec, found.stored, found.place, names)

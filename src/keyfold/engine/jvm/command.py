@@ -72,12 +72,7 @@ MODULE_OPTIONS: Final = (
 
 def needs_spark_submit(wanted: Mapping[str, str]) -> bool:
     """Whether Spark's own configuration is in use, which only its launcher knows how to read."""
-    home = spark_home()
-    if os.name != "posix" or not (home / "jars").is_dir() or (home / "conf").exists():
-        return True
-    if os.environ.get(SUBMIT_ARGUMENTS, _SHELL).strip() not in ("", _SHELL):
-        return True
-    if any(os.environ.get(name) for name in _LAUNCHER_VARIABLES):
+    if os.name != "posix" or not (spark_home() / "jars").is_dir() or is_configured_outside():
         return True
     options = f"{wanted.get(JAVA_OPTIONS, '')} {os.environ.get('SPARK_SUBMIT_OPTS', '')}"
     return (
@@ -87,6 +82,15 @@ def needs_spark_submit(wanted: Mapping[str, str]) -> bool:
         or "-Xmx" in options
         or "\\" in options
         or any(options.count(quote) % 2 for quote in "'\"")
+    )
+
+
+def is_configured_outside() -> bool:
+    """Whether Spark has settings beside those that keyfold gives it: in files, or in variables."""
+    return (
+        (spark_home() / "conf").exists()
+        or os.environ.get(SUBMIT_ARGUMENTS, _SHELL).strip() not in ("", _SHELL)
+        or any(os.environ.get(name) for name in _LAUNCHER_VARIABLES)
     )
 
 

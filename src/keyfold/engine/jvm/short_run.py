@@ -20,6 +20,8 @@ FIRST_TIER: Final = "-XX:TieredStopAtLevel=1"
 """Java's option for its quick compiler alone. Given before the user's options, which override it."""
 MOST_BYTES: Final = 16 * 2**20
 MOST_FILES: Final = 1000
+HOME_FILES: Final = 10 * MOST_FILES
+"""Of a home, which has a few files for each batch, and of which a command reads those of the newest."""
 
 
 def drains_little(spec: AppSpec) -> bool:
@@ -34,13 +36,13 @@ def drains_little(spec: AppSpec) -> bool:
     return all(map(_bounded, connectors)) and is_small(one.path for one in connectors if one.path)
 
 
-def is_small(paths: Iterable[str | os.PathLike[str]]) -> bool:
+def is_small(paths: Iterable[str | os.PathLike[str]], most_files: int = MOST_FILES) -> bool:
     """Whether the files at and below these paths are few and small; stops looking when they are not."""
     size = number = 0
     for path in paths:
         for file in _files(os.fspath(path)):
             size, number = size + _size(file), number + 1
-            if size > MOST_BYTES or number > MOST_FILES:
+            if size > MOST_BYTES or number > most_files:
                 return False
     return True
 
