@@ -100,21 +100,33 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[int, FaultPoi
     """What a kill at each point leaves in a home: a copy of it, of one run."""
     top = tmp_path_factory.mktemp("unfinished")
     home, data, found = top / "home", top / "data", {}
-    in_view = {0: threading.Event(), 1: threading.Event()}
+    tables = ("totals", "best")
+    passed = {(table, *at): threading.Event() for table in tables for at in ALL}
+
+    def wait(table: str, batch: int, point: FaultPoint) -> None:
+        assert passed[table, batch, point].wait(60)
 
     def keep(point: FaultPoint, facts: dict[str, Any]) -> None:
-        if point not in POINTS or facts["table"] != "totals":
+        if point not in POINTS:
             return
-        batch = facts["batch"]
-        if point == FaultPoint.BATCH_DONE:
-            # Everything else that the batch does is done by then.
-            assert in_view[batch].wait(60)
+        table, batch = facts["table"], facts["batch"]
+        if table == "totals":
+            if point == FaultPoint.BATCH_BEGUN:
+                wait("best", batch, point)
+            if point == FaultPoint.BATCH_DONE:
+                wait(table, batch, FaultPoint.VIEW_COMMITTED)
+            copied(batch, point)
+        passed[table, batch, point].set()
+        if table == "best" and point == FaultPoint.BATCH_BEGUN:
+            # So that nothing but the batch of the other table writes state or logs while they are copied.
+            wait("totals", batch, FaultPoint.BATCH_DONE)
+
+    def copied(batch: int, point: FaultPoint) -> None:
         found[batch, point] = top / f"{batch} {point}"
-        # By another process: closing files here would release locks of SQLite.
-        subprocess.run(["cp", "-r", home, found[batch, point]], check=True)
+        # By another process: closing files here would release locks of SQLite. It may fail to copy temporary
+        # files of the lease and the status, which are written meanwhile.
+        subprocess.run(["cp", "-r", home, found[batch, point]], check=False, stderr=subprocess.DEVNULL)
         shutil.rmtree(found[batch, point] / "c2" / "lease")
-        if point == FaultPoint.VIEW_COMMITTED:
-            in_view[batch].set()
 
     for number in (0, 1):
         write(data, number)
