@@ -382,7 +382,8 @@ PLAIN = """
 import keyfold as kf
 
 app = kf.App("plain")
-orders = app.stream("orders", kf.files("data"), schema="region string, amount double, at timestamp", time="at")
+schema = "region string, amount double, at timestamp"
+orders = app.stream("orders", kf.files("data"), schema=schema, time="at")
 regions = orders.by("region")
 totals = regions.table("totals", n="count(*)", revenue="sum(amount)")
 regions.tumbling("1 hour").table("hourly", n="count(*)")
