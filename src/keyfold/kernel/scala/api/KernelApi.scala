@@ -12,6 +12,7 @@ import org.apache.spark.sql.keyfold.realtime.{DetachedOffset, MessageTopic, Pyth
 import org.apache.spark.sql.keyfold.rows.RejectionLimit
 import org.apache.spark.sql.keyfold.spark.{SparkDatasets, SparkHadoopSettings, SparkRealTimeQuery}
 import org.apache.spark.sql.keyfold.spark.SparkStateRewriter
+import org.apache.spark.sql.keyfold.state.StateDigest
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame, SparkSession => AnySession}
 
@@ -123,6 +124,10 @@ object KernelApi extends SourceApi with LogApi {
   def rewriteState(
       session: AnySession, checkpoint: String, rows: java.util.List[DataFrame], partitions: Int): Long =
     SparkStateRewriter.rewrite(session, checkpoint, rows.asScala.toSeq, partitions)
+
+  /** The digest of rows of a state as JSON: of each column family its name, its rows and their checksum. */
+  def stateDigest(rows: DataFrame): String =
+    json(StateDigest.of(rows).map(one => Array[Any](one.family, one.rows, one.checksum.toString)).toArray)
 
   /** A key or a value of a state store, in bytes, as a struct of a schema, which is JSON. */
   def rowFromBytes(bytes: Column, schema: String): Column =
