@@ -115,6 +115,11 @@ object KernelApi extends SourceApi with LogApi {
   def probeHome(session: AnySession, home: String, tasks: Int): String =
     json(HomeProbe.failures(SparkDatasets.session(session), home, tasks).asJava)
 
+  /** The stateful operators of a checkpoint as JSON: each one's number, name and properties. */
+  def stateOperators(session: AnySession, checkpoint: String, batch: Long): String =
+    json(SparkStateRewriter.described(session, checkpoint, batch)
+      .map { case (operator, name, properties) => Array[Any](operator, name, properties) }.toArray)
+
   /** The state stores of a checkpoint as JSON: pairs of an operator's number and a store's name. */
   def stateStores(session: AnySession, checkpoint: String, batch: Long): String =
     json(SparkStateRewriter.stores(session, checkpoint, batch)
