@@ -18,6 +18,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from bench import commands
+
 KEYFOLD = [sys.executable, "-m", "keyfold"]
 QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 # A command, and the seconds it may take.
@@ -58,6 +60,8 @@ def main() -> None:
             bar = START * old if name == "archive" else math.inf
             found[f"run --drain, {name}: {seconds / old:.2f} of spark-submit's"] = (seconds, bar)
         found["dev, from an edit to its rows"] = (again, AGAIN)
+    for name, (cost,) in commands.costs([commands.HERE], list(commands.COMMANDS), chosen.starts).items():
+        found[f"{name}, of a small home: {cost.processor:.1f} processor seconds"] = (cost.clock, math.inf)
     if chosen.json:
         print(
             json.dumps(

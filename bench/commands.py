@@ -1,7 +1,7 @@
-"""`python -m bench.commands [OTHER]`: what commands cost on a small home, here and in another checkout, in turns.
+"""`python -m bench.commands [OTHER]`: what commands cost on a small home, also in another checkout, in turns.
 
 The home has seven tables of as many kinds and 45 keys; each command gets a copy of it. Prints the processor
-seconds of all processes of a command and seconds by the clock, and those of this checkout relative to the other.
+seconds of all processes of a command, seconds by the clock, and both relative to those of the other checkout.
 """
 
 from __future__ import annotations

@@ -36,6 +36,16 @@ def pairs(x: str = "int") -> kf.App:
     return made
 
 
+def assert_recorded_checksums_stay(rows: Any) -> None:
+    """Savepoints have checksums that earlier versions have computed in SQL."""
+    hashed = "cast(xxhash64(column_family_name, key_bytes, value_bytes) as decimal(38,0)) as one"
+    found = rows.selectExpr("column_family_name", hashed).groupBy("column_family_name")
+    in_sql = {(name, n, f"{total}") for name, n, total in found.agg({"*": "count", "one": "sum"}).collect()}
+    digest = state_digest.of_rows(rows, 1)
+    assert in_sql == {(one.family, one.rows, one.checksum) for one in digest}
+    assert len(digest) == 4
+
+
 def test_joins_go_on_with_other_partitions_as_if_nothing_had_happened(tmp_path: Path) -> None:
     """Rows match rows from before and after; those without a match are emitted and removed in time."""
     spark, place = shared_session(), AppHome(tmp_path / "pairs")
@@ -63,6 +73,7 @@ def test_joins_go_on_with_other_partitions_as_if_nothing_had_happened(tmp_path: 
         size = state_size.largest_keys(spark, home.spark.storage, home.committed() or 0, 99)
         # One key of the join is one key, whatever the times of its rows.
         assert sorted(one.key["field0"] for one in size if one.operator == 1) == list(keys)
+        assert_recorded_checksums_stay(state_digest.stored(spark, home.spark.storage, 1, home.committed() or 0))
         for words in (["create", "then", "--state"], ["verify", "then", "--state"]):
             assert main(["savepoint", *words, "--home", str(tmp_path)]) == 0
         with drive(pairs(), home=tmp_path) as d:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from keyfold.engine import session
 from keyfold.engine.storage.contract import Storage
 
 if TYPE_CHECKING:
@@ -34,8 +36,8 @@ def digest(spark: SparkSession, checkpoint: Storage, batch: int) -> list[FamilyD
 
 def of_rows(rows: DataFrame, operator: int) -> list[FamilyDigest]:
     """The digest of what an operator's state holds, or is to hold, as `stored` returns it."""
-    found = _families(rows).collect()
-    return sorted(FamilyDigest(operator, one["family"], one["rows"], f"{one['checksum']}") for one in found)
+    found = json.loads(session.kernel(rows.sparkSession).stateDigest(rows._jdf))
+    return sorted(FamilyDigest(operator, *family) for family in found)
 
 
 def operators(checkpoint: Storage) -> list[int]:
@@ -70,12 +72,3 @@ def stored(
 
 def _names(found: DataFrame) -> list[str]:
     return list(found.schema["partition_key"].dataType.names)  # type: ignore[attr-defined]
-
-
-def _families(rows: DataFrame) -> Any:
-    from pyspark.sql import functions as F
-
-    each = F.xxhash64("column_family_name", "key_bytes", "value_bytes").cast("decimal(38,0)")
-    return rows.groupBy(F.col("column_family_name").alias("family")).agg(
-        F.count(F.lit(1)).alias("rows"), F.sum(each).alias("checksum")
-    )

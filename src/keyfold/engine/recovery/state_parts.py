@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from keyfold.engine import session
 from keyfold.engine.recovery import state_columns
 from keyfold.errors import QueryError, did_you_mean
 
@@ -46,19 +47,17 @@ class StatePart:
 
 def parts(spark: SparkSession, checkpoint: str, batch: int) -> list[StatePart]:
     """The parts of a checkpoint's state, those of the table itself first."""
-    source = spark.read.format("state-metadata").option("path", checkpoint).option("batchId", batch)
-    found = {int(row["operatorId"]): row for row in source.load().collect()}
-    return [part for operator in sorted(found) for part in _of_operator(operator, found[operator])]
+    found = session.kernel(spark).stateOperators(spark._jsparkSession, checkpoint, batch)
+    return [part for operator in sorted(json.loads(found)) for part in _of_operator(*operator)]
 
 
-def _of_operator(operator: int, row: Any) -> Iterator[StatePart]:
-    if row["operatorName"] == "symmetricHashJoin":
+def _of_operator(operator: int, name: str, properties: str) -> Iterator[StatePart]:
+    if name == "symmetricHashJoin":
         for side in ("left", "right"):
             yield StatePart(operator, side, "join", False)
         return
-    properties = json.loads(row["operatorProperties"])
-    by_processor = row["operatorName"] != "transformWithStateExec"
-    variables = sorted(properties["stateVariables"], key=_place)
+    by_processor = name != "transformWithStateExec"
+    variables = sorted(json.loads(properties)["stateVariables"], key=_place)
     for variable in variables:
         name, kind = variable["stateName"], variable["stateVariableType"]
         if kind == "TimerState":

@@ -5,6 +5,7 @@
 <local>/.tmp/<run>/        temporary files of a JVM
 <home>/<app>/lease/<epoch>.json  which process may write, and its heartbeat
 <home>/<app>/app.json      plan and fingerprints of the running definition
+<home>/<app>/compiled.json what Spark made of that definition, on a local disk; can be lost
 <local>/<app>/views.db     views
 <local>/<app>/status.json  metrics of a running app, or its last ones
 <home>/<app>/local.json    where <local> is, if it is not the home

@@ -12,6 +12,7 @@ import org.apache.spark.sql.keyfold.realtime.{DetachedOffset, MessageTopic, Pyth
 import org.apache.spark.sql.keyfold.rows.RejectionLimit
 import org.apache.spark.sql.keyfold.spark.{SparkDatasets, SparkHadoopSettings, SparkRealTimeQuery}
 import org.apache.spark.sql.keyfold.spark.SparkStateRewriter
+import org.apache.spark.sql.keyfold.state.StateDigest
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame, SparkSession => AnySession}
 
@@ -114,6 +115,11 @@ object KernelApi extends SourceApi with LogApi {
   def probeHome(session: AnySession, home: String, tasks: Int): String =
     json(HomeProbe.failures(SparkDatasets.session(session), home, tasks).asJava)
 
+  /** The stateful operators of a checkpoint as JSON: each one's number, name and properties. */
+  def stateOperators(session: AnySession, checkpoint: String, batch: Long): String =
+    json(SparkStateRewriter.described(session, checkpoint, batch)
+      .map { case (operator, name, properties) => Array[Any](operator, name, properties) }.toArray)
+
   /** The state stores of a checkpoint as JSON: pairs of an operator's number and a store's name. */
   def stateStores(session: AnySession, checkpoint: String, batch: Long): String =
     json(SparkStateRewriter.stores(session, checkpoint, batch)
@@ -123,6 +129,10 @@ object KernelApi extends SourceApi with LogApi {
   def rewriteState(
       session: AnySession, checkpoint: String, rows: java.util.List[DataFrame], partitions: Int): Long =
     SparkStateRewriter.rewrite(session, checkpoint, rows.asScala.toSeq, partitions)
+
+  /** The digest of rows of a state as JSON: of each column family its name, its rows and their checksum. */
+  def stateDigest(rows: DataFrame): String =
+    json(StateDigest.of(rows).map(one => Array[Any](one.family, one.rows, one.checksum.toString)).toArray)
 
   /** A key or a value of a state store, in bytes, as a struct of a schema, which is JSON. */
   def rowFromBytes(bytes: Column, schema: String): Column =

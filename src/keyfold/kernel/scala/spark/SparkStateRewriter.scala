@@ -23,6 +23,19 @@ case class StateStoreName(operator: Long, store: String)
  * `OfflineStateRepartitionRunner` do, which can't write a join (see `SparkStoreWriter`).
  */
 object SparkStateRewriter {
+  /**
+   * The stateful operators of a checkpoint: each one's number, name and properties, which are JSON. Spark has
+   * a source for them, whose first query costs a cold Spark most of a second.
+   */
+  def described(session: AnySession, checkpoint: String, batch: Long): Seq[(Long, String, String)] =
+    operators(SparkDatasets.session(session), checkpoint, batch).map { operator =>
+      val properties = operator match {
+        case v2: OperatorStateMetadataV2 => v2.operatorPropertiesJson
+        case _ => ""
+      }
+      (operator.operatorInfo.operatorId, operator.operatorInfo.operatorName, properties)
+    }
+
   /** The state stores of a checkpoint, in the order in which they are rewritten. */
   def stores(session: AnySession, checkpoint: String, batch: Long): Seq[StateStoreName] =
     operators(SparkDatasets.session(session), checkpoint, batch).flatMap { operator =>
