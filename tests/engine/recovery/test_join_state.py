@@ -73,7 +73,9 @@ def test_joins_go_on_with_other_partitions_as_if_nothing_had_happened(tmp_path: 
         size = state_size.largest_keys(spark, home.spark.storage, home.committed() or 0, 99)
         # One key of the join is one key, whatever the times of its rows.
         assert sorted(one.key["field0"] for one in size if one.operator == 1) == list(keys)
-        assert_recorded_checksums_stay(state_digest.stored(spark, home.spark.storage, 1, home.committed() or 0))
+        assert_recorded_checksums_stay(
+            state_digest.stored(spark, home.spark.storage, 1, home.committed() or 0)
+        )
         for words in (["create", "then", "--state"], ["verify", "then", "--state"]):
             assert main(["savepoint", *words, "--home", str(tmp_path)]) == 0
         with drive(pairs(), home=tmp_path) as d:
