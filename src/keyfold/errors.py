@@ -125,6 +125,9 @@ class RunError(KeyfoldError, RuntimeError):
 class HomeLocked(RunError):
     """A running process holds the home: another one, or this one."""
 
+    passes: bool = False
+    """Whether the holder runs no queries, so that a start can soon succeed."""
+
 
 class HomeUnusable(RunError):
     """The home can't be read or written."""

@@ -338,7 +338,7 @@ def test_a_topic_made_again_with_more_messages_than_were_read_of_the_old_one_is_
     cluster.create(topic)
     cluster.produce(topic, [order("b")] * 3)
     again = (
-        f"{topic}-0: it ends at offset 3, and was read up to offset 2: the topic was deleted and made again"
+        f"{topic}-0: it was read up to offset 2 of a topic with another id: the topic was deleted and made"
     )
     for _ in range(2):
         with pytest.raises(QueryFailed, match=f"(?s){again}.*on_data_loss='warn'.*keyfold reset"):

@@ -113,7 +113,7 @@ def code_of(error: BaseException) -> int:
     if isinstance(error, QueryError):
         return 2 if error.reason in ("bad_request", "not_found") else 1
     if isinstance(error, HomeLocked):
-        return 3
+        return 1 if error.passes else 3
     return 2 if isinstance(error, DeclarationError) or _usage(error) else 1
 
 

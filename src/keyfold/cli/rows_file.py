@@ -44,6 +44,7 @@ def _parsed(text: str, place: str) -> Any:
 def split(rows: Sequence[Mapping[str, Any]], stream: nodes.Source) -> tuple[list[dict[str, Any]], list[str]]:
     """The rows with the stream's columns alone, and the names of other fields, perhaps misspelled ones."""
     columns = of_source(stream)
-    others = [] if columns is None else [field for row in rows for field in row if field not in columns]
+    fields = dict.fromkeys(field for row in rows for field in row)
+    others = {} if columns is None else {field: None for field in fields if field not in columns}
     known = [{field: value for field, value in row.items() if field not in others} for row in rows]
-    return known, list(dict.fromkeys(others))
+    return known, list(others)

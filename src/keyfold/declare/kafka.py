@@ -35,7 +35,7 @@ def kafka(
     tombstones: Literal["reject", "delete"] = "reject",
     on_data_loss: Literal["fail", "warn"] = "fail",
     delivery: Literal["exactly_once", "at_least_once"] = "exactly_once",
-    wait: str | timedelta | int = "3 seconds",
+    wait: str | timedelta | int | None = None,
     options: Mapping[str, object] | None = None,
 ) -> Connector:
     """Topics of Kafka: messages as rows of a stream, or a topic that a table's changes are written to.
@@ -51,9 +51,10 @@ def kafka(
     changelog, for a table of its latest rows. `registry` is the URL of a Schema Registry. Protobuf needs
     `descriptor`, the file of a descriptor set, and `message`, the full name of a message in it.
     Messages that were deleted before they were read fail the table, or with `on_data_loss="warn"` are warned
-    about. `wait` is how long a start waits for the brokers and the topics. `options` are those of the
-    format and of Spark's Kafka source; those of Kafka's own client begin with `kafka.`. A sink writes each
-    batch in a transaction, exactly once, or with `delivery="at_least_once"` without.
+    about. `wait` is how long a start waits for the brokers and the topics: 3 seconds for brokers that take no
+    connection, else a minute. `options` are those of the format and of Spark's Kafka source; those of Kafka's
+    own client begin with `kafka.`. A sink writes each batch in a transaction, exactly once, or with
+    `delivery="at_least_once"` without.
     """
     site = call_site()
     topics = checked_topics(topic, pattern, site)
@@ -75,7 +76,7 @@ def kafka(
         delivery=cast(
             Delivery, arguments.one_of(delivery, ("exactly_once", "at_least_once"), "delivery", site)
         ),
-        wait_ms=durations.millis(wait, "wait", zero=True, where=site),
+        wait_ms=None if wait is None else durations.millis(wait, "wait", zero=True, where=site),
     )
     checked = arguments.one_of(format, formats.MESSAGES, "the format of kf.kafka", site)
     given = arguments.mapping(

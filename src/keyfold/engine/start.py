@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -114,10 +115,8 @@ def start(
             with client.using(wanted.kafka):
                 begin(start, own, spec, place, feeds or {}, tell, views=wanted.views == "sqlite")
                 started = _Start(spec, own, place, lease, wanted)
-                handle = started.run(feeds or {}, changelog, tell, recorded)
-        if usual and isinstance(wanted.home, Path):
-            compilation_record.record(place, wanted, started.shared, started.tables, started.streams)
-        return handle
+                usual = usual and isinstance(wanted.home, Path)
+                return started.run(feeds or {}, changelog, tell, recorded, usual=usual)
     except BaseException as error:
         if isinstance(error, RunError):
             record_failure(place, error)
@@ -153,10 +152,15 @@ class _Start:
         self.stored = place.read_plan()
         self.lookups = Lookups(spark, session.kernel(spark))
 
-    def run(self, feeds: Mapping[str, Path], changelog: bool, tell: Tell, recorded: bool) -> Handle:
-        """Compiles, checks and starts every table."""
+    def run(
+        self, feeds: Mapping[str, Path], changelog: bool, tell: Tell, recorded: bool, *, usual: bool
+    ) -> Handle:
+        """Compiles, checks and starts every table.
+
+        `usual`: Spark has the settings that a command's own session would have.
+        """
         tell("tables")
-        self.tables = tables = self._compiled(feeds, recorded)
+        tables = self._compiled(feeds, recorded)
         store = self._open_views()
         handle = Handle(
             self.shared, self.spark, self.place, self.lease, store, self.lookups, frozenset(feeds)
@@ -164,6 +168,9 @@ class _Start:
         try:
             tell("views")
             self._aligned(tables, store)
+            if usual:
+                with suppress(OSError):  # it only saves time
+                    compilation_record.record(self.place, self.settings, self.shared, tables, self.streams)
             tell("queries")
             queries = AppQueries(
                 self.shared, self.spark, self.place, self.lease, self.settings, self.stored, self.partitions

@@ -36,11 +36,21 @@ class KafkaTopics:
     on_data_loss: OnDataLoss = "fail"
     delivery: Delivery = "exactly_once"
     """Of a sink."""
-    wait_ms: int = 0
-    """How long a start waits for the brokers and the topics."""
+    wait_ms: int | None = None
+    """How long a start waits for the brokers and the topics, if that is declared."""
 
     unlimited: bool = False
     """Whether a batch reads all that comes while it runs."""
+
+    @property
+    def connection_wait_ms(self) -> int:
+        """How long a start waits until brokers take connections."""
+        return 3_000 if self.wait_ms is None else self.wait_ms
+
+    @property
+    def answer_wait_ms(self) -> int:
+        """How long it then waits until they answer, and have the topics."""
+        return 60_000 if self.wait_ms is None else self.wait_ms
 
     @property
     def subject(self) -> str:

@@ -64,7 +64,7 @@ class KafkaSinkFollower(Follower):
         self._closed = False
         with _located(self.full_name, table.spec.site):
             self._producer = self._opened(connector)
-            known = self._producer.ready(connector.kafka.wait_ms / 1000)
+            known = self._producer.ready(connector.kafka.answer_wait_ms / 1000)
         position = self.begin(recorded, known)
         super().__init__(f"sink {name}", table.spec.name, TableLog(home.log_files), position)
 

@@ -37,14 +37,14 @@ def wait_for_brokers(spec: AppSpec, replaced: Collection[str] = ()) -> None:
     """Waits until brokers of each source and sink take connections, for as long as it declares."""
     for what, where, connector in _connectors(spec, replaced):
         assert connector.kafka is not None
-        left, told = connector.kafka.wait_ms / 1000, False
+        left, told = connector.kafka.connection_wait_ms / 1000, False
         deadline = time.monotonic() + left
         while (reason := problem(client.servers(connector), _within(left))) is not None:
             left = deadline - time.monotonic() - _PAUSE_SECONDS
             if left < 0:
                 raise RunError(
                     f"the brokers of {what} could not be reached "
-                    f"within {durations.text(connector.kafka.wait_ms)}",
+                    f"within {durations.text(connector.kafka.connection_wait_ms)}",
                     where=where,
                     app=spec.name,
                     given=reason,
@@ -64,7 +64,8 @@ def _within(left: float) -> float:
 
 def problem(servers: str, seconds: float = _SECONDS) -> str | None:
     """Why no server takes a connection, one by one; None as soon as one does."""
-    reasons = dict.fromkeys(servers.split(","), f"no answer within {seconds:g} s")
+    given = (server.strip() for server in servers.split(","))
+    reasons = dict.fromkeys(filter(None, given), f"no answer within {seconds:g} s")
     answers: Queue[tuple[str, str | None]] = Queue()
     deadline = time.monotonic() + seconds
     for server in reasons:
@@ -82,9 +83,14 @@ def problem(servers: str, seconds: float = _SECONDS) -> str | None:
 
 
 def _refusal(server: str, seconds: float) -> str | None:
-    host, _, port = server.rpartition(":")
+    """Why a server takes no connection; of an address in a form that only Kafka's client knows: nothing."""
+    host, _, port = server.rpartition("://")[2].rpartition(":")
+    if not port.isdecimal():
+        return None
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=seconds).close()
+    except OverflowError:
+        return f"{port} is not a port"
     except socket.gaierror as error:
         return f"the name is not known ({error.strerror})"
     except TimeoutError:

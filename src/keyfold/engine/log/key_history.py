@@ -36,7 +36,8 @@ def since(log: TableLog) -> Since:
     known = totals(log)
     first: Manifest | None = None
     whole = known.upto < 0
-    migrated = known.migrated if known.migrated == known.upto else None
+    # Batches without changes stay behind the last one that a migration has removed.
+    migrated = None if known.migrated is None or known.migrated < known.upto else known.migrated
     for manifest in log.after(known.upto):
         if not manifest.has_its_changes:
             first, whole, migrated = None, False, None

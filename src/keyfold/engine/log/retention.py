@@ -75,6 +75,9 @@ def forget_changes(log: TableLog, upto: int) -> None:
     last = log.newest_change(totals(log).upto)
     if last is not None:
         prune(log, last, newest=last + NEWEST)
+        for of in log.merged.ranges():
+            if of.first <= last < of.last:
+                _remove_changes(log, of)
     replace(totals(log), migrated=upto).record(log.storage)
 
 
@@ -120,13 +123,18 @@ def _remove(log: TableLog, manifest: Manifest) -> None:
 
 def _remove_range(log: TableLog, of: Range) -> None:
     """The same for merged batches, once the changes of all of them are to go."""
-    parts = {part.path: part for manifest in log.merged.manifests(of) for part in manifest.parts}
-    if all(part.kind == "change" for part in parts.values()):
+    parts = [part for manifest in log.merged.manifests(of) for part in manifest.parts]
+    if all(part.kind == "change" for part in parts):
         log.merged.remove(of)
-        return
-    for part in parts.values():
-        if part.kind == "change":
-            log.storage.delete(part.path, durable=False)
+    else:
+        _remove_changes(log, of)
+
+
+def _remove_changes(log: TableLog, of: Range) -> None:
+    """Removes the files with changes of merged batches, whose manifests stay."""
+    parts = {part.path for manifest in log.merged.manifests(of) for part in manifest.of_kind("change")}
+    for path in parts:
+        log.storage.delete(path, durable=False)
 
 
 def _remove_whole(log: TableLog, manifest: Manifest) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,9 +33,11 @@ from keyfold.settings import Settings
 from keyfold.views.contract import ViewSchema
 
 FILE: Final = "compiled.json"
-UNCHANGED: Final = "the app is as it was at its last start: nothing has to be compiled"
+UNCHANGED: Final = "the app is unchanged since its last start: nothing has to be compiled"
 # Settings with which Spark reads functions, catalogs or rules from elsewhere.
 _ELSEWHERE: Final = ("spark.jars", "spark.sql.catalog", "spark.sql.extensions", "spark.hadoop.hive")
+# Variables by which Java and Spark take settings beside those of keyfold.
+_VARIABLES: Final = ("SPARK_ANSI_SQL_MODE", "SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
 _CODE: Final = Path(__file__).parents[2]
 _NO_FRAME: Final[Any] = None
 
@@ -180,7 +183,9 @@ def _hash_of(shared: SharedStreams, settings: Settings) -> str | None:
     given = sorted((name, shown(name, value)) for name, value in settings.spark.items())
     logs = sorted((name, sorted(tables)) for name, tables in shared.readers.items())
     # Relative paths begin at the working directory.
-    parts = [_code(), spark_version(), str(Path.cwd()), given, declared, logs, sorted(shared.chosen)]
+    variables = [os.environ.get(name) for name in _VARIABLES]
+    chosen = sorted(shared.chosen)
+    parts = [_code(), spark_version(), str(Path.cwd()), given, variables, declared, logs, chosen]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 

@@ -98,7 +98,7 @@ def _lost(
 ) -> Iterator[str]:
     """Lost messages of topics that are still the same, as far as their ids say."""
     for topic, number, next_one in read:
-        first, last = _of(topics.first, topic, number), _of(topics.last, topic, number)
+        first, last = _offset(topics.first, topic, number), _offset(topics.last, topic, number)
         if first is None or last is None:
             # An unknown topic is another stream's, or a pattern's; Spark reports those that are gone.
             if topic in topics.last:
@@ -107,7 +107,8 @@ def _lost(
         elif topic not in again and first > next_one:
             yield f"{topic}-{number}: offsets {next_one} to {first - 1} of {first - next_one} messages"
         elif topic not in again and last < next_one:
-            yield _ends(topic, number, next_one, last)
+            ends = f"it ends at offset {last}, and was read up to offset {next_one}"
+            yield f"{topic}-{number}: {ends}: {_AGAIN}"
 
 
 def _of_another_topic(
@@ -115,14 +116,10 @@ def _of_another_topic(
 ) -> Iterator[str]:
     """Positions, also of a batch that is not finished, in topics that are others by now."""
     for topic, number, next_one in begun:
-        last = _of(topics.last, topic, number)
-        if topic in again and last is not None and next_one > 0:
-            yield _ends(topic, number, next_one, last)
+        if topic in again and _offset(topics.last, topic, number) is not None and next_one > 0:
+            read = f"it was read up to offset {next_one} of a topic with another id"
+            yield f"{topic}-{number}: {read}: {_AGAIN}, or the servers are those of another cluster"
 
 
-def _ends(topic: str, number: str, next_one: int, last: int) -> str:
-    return f"{topic}-{number}: it ends at offset {last}, and was read up to offset {next_one}: {_AGAIN}"
-
-
-def _of(offsets: Messages, topic: str, number: str) -> int | None:
+def _offset(offsets: Messages, topic: str, number: str) -> int | None:
     return offsets.get(topic, {}).get(number)

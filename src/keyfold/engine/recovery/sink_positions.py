@@ -49,9 +49,12 @@ def positions(place: AppHome, table: str) -> Iterator[tuple[str, int]]:
 
     All that have a position, if it did not declare the table.
     """
-    home, declared = place.table(table), _recorded_tables(place.read_plan()).get(table)
-    known = None if declared is None else {HISTORY, *(name.lower() for name, _ in _files(declared))}
-    for name in (file.partition(".json")[0] for file in home.storage.list("sinks")):
+    home, stored = place.table(table), place.read_plan()
+    declared = _recorded_tables(stored).get(table)
+    known = None if declared is None else {name.lower() for name, _ in _files(declared)}
+    if known is not None and _has_history_topic(stored, table):
+        known.add(HISTORY)
+    for name in (file.removesuffix(".json") for file in home.storage.list("sinks")):
         if (at := _position(home, name)) is not None and (known is None or name in known):
             yield name, at
 
@@ -60,6 +63,12 @@ def _recorded_tables(stored: Mapping[str, Any] | None) -> dict[str, Sequence[Des
     """The sinks of the tables that the last start declared."""
     tables = ((stored or {}).get("declared") or {}).get("tables", ())
     return {table["name"]: table.get("sinks", ()) for table in tables}
+
+
+def _has_history_topic(stored: Mapping[str, Any] | None, table: str) -> bool:
+    """Whether the last start declared a topic as the history of a table, and not a length of time."""
+    tables = ((stored or {}).get("declared") or {}).get("tables", ())
+    return any(one["name"] == table and isinstance(one.get("history"), Mapping) for one in tables)
 
 
 def _files(sinks: Sequence[Described]) -> list[tuple[str, Described]]:
@@ -149,7 +158,7 @@ def _refuse_gap(table: TableSpec, name: str, home: TableHome) -> None:
         full_name, (first, last) = f"{table.app}.{table.name}", gone
         raise StateMismatch(
             f"sink {name} of {full_name} was not declared for some time, and has missed batches {first} to "
-            f"{last}: their changes are gone from the log",
+            f"{last}: what they changed is gone from the log",
             where=location(full_name, table.site),
             given=f"sink {name} at batch {at}",
             hint='another name, .to(..., name="..."), with which it begins after the newest batch; or '

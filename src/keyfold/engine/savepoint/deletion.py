@@ -33,7 +33,7 @@ _JSON: Final = ".json"
 
 @dataclass(frozen=True)
 class Deletion:
-    """Somebody who deletes savepoints; `held`: and holds the home, which a running app does otherwise."""
+    """Deletes savepoints; `held`: this process holds the home, which otherwise a running app does."""
 
     place: AppHome
     why: str | None
@@ -111,19 +111,21 @@ def _finish(place: AppHome, name: str, audited: Callable[[dict[str, Any]], None]
     storage, intent = place.storage, f"{INTENT}/{_name(name)}"
     mine = f"{intent}.{uuid.uuid4().hex}"
     storage.put(mine, json.dumps({"host": this_host(), "process": identity(os.getpid())}).encode())
-    # Only now: if it is recorded still, no savepoint of this name begins until this command is done.
-    entry = intents.recorded(storage, intent)
-    if entry is not None:
-        own = Savepoints(place).storage(name)
-        # By now the name may be that of another savepoint, which is none of this command's.
-        if FILE in own.list() and own.sha256(FILE) == entry["manifest"]:
-            own.delete(FILE)
-        reached(FaultPoint.DELETION_DONE, name=name)
-        if FILE not in own.list():
-            storage.delete(f"savepoints/{name}")
-        audited(entry)
-        storage.delete(intent)
-    storage.delete(mine)
+    try:
+        # Only now: if it is recorded still, no savepoint of this name begins until this command is done.
+        entry = intents.recorded(storage, intent)
+        if entry is not None:
+            own = Savepoints(place).storage(name)
+            # By now the name may be that of another savepoint, which is none of this command's.
+            if Savepoints(place).has(name, entry["manifest"]):
+                own.delete(FILE)
+            reached(FaultPoint.DELETION_DONE, name=name)
+            if FILE not in own.list():
+                storage.delete(f"savepoints/{name}")
+            audited(entry)
+            storage.delete(intent)
+    finally:
+        storage.delete(mine)
 
 
 def _at_it(place: AppHome, name: str) -> bool:

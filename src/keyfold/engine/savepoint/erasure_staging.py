@@ -13,7 +13,7 @@ from keyfold.engine.log.key_history import as_text
 from keyfold.engine.log.log_erasure import LogErasure
 from keyfold.engine.log.row_text import StreamText, Texts
 from keyfold.engine.log.table_log import TableLog
-from keyfold.engine.recovery import state_digest, table_removal
+from keyfold.engine.recovery import sink_positions, state_digest, table_removal
 from keyfold.engine.savepoint import rewriting
 from keyfold.engine.savepoint.checkpoint_copy import copied_checkpoint
 from keyfold.engine.savepoint.erased import Erased
@@ -52,8 +52,8 @@ class ErasureStaging:
 
     def is_followed(self, home: AppHome) -> bool:
         """Whether tables or sinks follow the table, who must learn of the deletion."""
-        sinks = home.storage.list(f"tables/{self.table}/sinks")
-        return bool(sinks or table_removal.readers(home, self.table))
+        sinks = any(True for _ in sink_positions.positions(home, self.table))
+        return sinks or bool(table_removal.readers(home, self.table))
 
     def erase(self, home: AppHome, prefix: str, views: Path) -> Erased:
         """Stages the files of a home, or of a savepoint below `prefix`, without the key."""

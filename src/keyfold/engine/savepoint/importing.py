@@ -1,7 +1,7 @@
 """The line of the audit log for an imported savepoint, recorded in `importing/<name>.json` before it exists.
 
-An import may run beside the app. Whoever finds the record writes the line if the savepoint has come to be;
-else the import may still go on, and the record stays until the next one of that name.
+An import may run beside the app. Whoever finds the record writes the line if the savepoint exists; else the
+import may still be running, and the record stays until the next one of that name.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any, Final
 
-from keyfold.engine.savepoint.manifest import FILE, Savepoint
+from keyfold.engine.savepoint.manifest import Savepoint
 from keyfold.engine.savepoint.savepoints import Savepoints
 from keyfold.engine.storage import audit, intents
 from keyfold.engine.storage.layout import AppHome
@@ -44,17 +44,12 @@ def complete(place: AppHome, entry: dict[str, Any], *, held: bool) -> None:
 
 
 def finish(place: AppHome, *, held: bool = True) -> None:
-    """Writes the lines of savepoints that have come to be when their import was interrupted."""
+    """Writes the lines of savepoints that exist, and whose import was interrupted."""
     for file in place.storage.list(INTENT):
         entry = intents.recorded(place.storage, f"{INTENT}/{file}")
-        if entry is not None and _exists(place, entry):
+        # The savepoint that was imported, and no other of its name.
+        if entry is not None and Savepoints(place).has(entry["savepoint"], entry["manifest"]):
             complete(place, entry, held=held)
-
-
-def _exists(place: AppHome, entry: dict[str, Any]) -> bool:
-    """Whether the savepoint is the one that was imported, and no other of its name."""
-    own = Savepoints(place).storage(entry["savepoint"])
-    return FILE in own.list() and own.sha256(FILE) == entry["manifest"]
 
 
 def _name(savepoint: str) -> str:

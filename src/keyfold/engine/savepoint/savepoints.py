@@ -68,6 +68,13 @@ class Savepoints:
                 hint=did_you_mean(name, known, choice(known) if known else "there are none"),
             ) from None
 
+    def has(self, name: str, manifest: str) -> bool:
+        """Whether there is a savepoint with a manifest of this SHA-256."""
+        try:
+            return self.storage(name).sha256(FILE) == manifest
+        except FileNotFoundError:
+            return False
+
     @contextmanager
     def reading(self, name: str) -> Iterator[Savepoint]:
         """A savepoint to be read; an error at the end if it was deleted, or erased a key of, meanwhile.

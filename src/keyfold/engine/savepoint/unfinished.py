@@ -58,7 +58,7 @@ KINDS: Final = (
     Kind(deletion.finish, deletion.INTENT),
     Kind(lambda place: audit.settle(place.storage), audit.LEFT),
 )
-"""In the order in which they are seen to."""
+"""Recovery handlers, in order."""
 
 
 def finish(place: AppHome) -> None:

@@ -58,7 +58,7 @@ def wait_for_topics(
 def _wait(spark: SparkSession, app: str, stream: Source) -> TopicOffsets:
     topics = stream.connector.kafka
     assert topics is not None
-    deadline, told = time.monotonic() + topics.wait_ms / 1000, False
+    deadline, told = time.monotonic() + topics.answer_wait_ms / 1000, False
     while True:
         try:
             found = kafka.offsets(spark, stream.connector, _ATTEMPT)
@@ -84,7 +84,7 @@ def _wait(spark: SparkSession, app: str, stream: Source) -> TopicOffsets:
 def _unreachable(app: str, stream: Source, why: str, fatal: tuple[str, str] | None) -> RunError:
     topics = stream.connector.kafka
     assert topics is not None
-    servers, waited = masked(topics.servers), durations.text(topics.wait_ms)
+    servers, waited = masked(topics.servers), durations.text(topics.answer_wait_ms)
     last = masked(why.splitlines()[-1])
     where = location(f"{app}.{stream.name}", stream.site)
     if fatal is not None:
@@ -106,7 +106,7 @@ def _unreachable(app: str, stream: Source, why: str, fatal: tuple[str, str] | No
 def _no_topic(app: str, stream: Source, given: str) -> RunError:
     topics = stream.connector.kafka
     assert topics is not None
-    servers, waited = masked(topics.servers), durations.text(topics.wait_ms)
+    servers, waited = masked(topics.servers), durations.text(topics.answer_wait_ms)
     argument = "topic=" if topics.pattern is None else "pattern="
     return RunError(
         f"there is no topic {topics.subject} at {servers}, and none appeared within {waited}",

@@ -66,11 +66,14 @@ class Takeover:
                 hint="use the handle that the first start returned, or call its stop() before the next "
                 "start; `with app.start() as handle:` does that at its end",
             )
-        return HomeLocked(
+        error = HomeLocked(
             f"another process holds {place}",
             given=f"pid {pid}" if here else str(record),
             hint="stop it, or use another home (--home DIR)",
         )
+        # Only a holder that runs queries names its JVM: a command, or a start that may fail, will be gone.
+        error.passes = record.jvm is None
+        return error
 
 
 def must_be_stopped(home: AppHome, record: LeaseRecord, *, here: bool, or_else: str = "") -> HomeLocked:

@@ -228,7 +228,7 @@ def _kafka_dict(kafka: KafkaTopics) -> dict[str, Any]:
         "tombstones": kafka.tombstones,
         "on_data_loss": kafka.on_data_loss,
         "delivery": kafka.delivery,
-        "wait": durations.text(kafka.wait_ms),
+        "wait": _length(kafka.wait_ms),
     }
 
 
