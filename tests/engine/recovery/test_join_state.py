@@ -41,7 +41,9 @@ def assert_recorded_checksums_stay(rows: Any) -> None:
     hashed = "cast(xxhash64(column_family_name, key_bytes, value_bytes) as decimal(38,0)) as one"
     found = rows.selectExpr("column_family_name", hashed).groupBy("column_family_name").agg({"one": "sum"})
     digest = state_digest.of_rows(rows, 1)
-    assert {name: f"{total}" for name, total in found.collect()} == {one.family: one.checksum for one in digest}
+    assert {name: f"{total}" for name, total in found.collect()} == {
+        one.family: one.checksum for one in digest
+    }
     assert sum(one.rows for one in digest) == rows.count()
     assert len(digest) == 4
 
