@@ -86,7 +86,9 @@ def main() -> None:
 
 def costs(trees: list[Path], names: list[str], rounds: int) -> dict[str, list[Cost]]:
     """The median of each command's rounds, by checkout."""
-    subprocess.run([sys.executable, "-m", "keyfold.engine.jvm.archive_writer"], check=True)
+    for tree in trees:
+        writer = [sys.executable, "-m", "keyfold.engine.jvm.archive_writer"]
+        subprocess.run(writer, env=_environment(tree), check=True)
     with tempfile.TemporaryDirectory(prefix="keyfold-bench-") as directory:
         place, saved = Path(directory) / "small", Path(directory) / "saved"
         _make(place)
@@ -131,16 +133,19 @@ def _line(row: dict[str, object]) -> str:
 
 def _cost(tree: Path, place: Path, words: str) -> Cost:
     """What a command takes with the code of a checkout."""
-    # The same Python and Java for all, and so the same class archive, if their kernels are the same.
-    environment = {**os.environ, "PYTHONPATH": str(tree / "src")}
     used, begun = _processor(), time.monotonic()
     command = [sys.executable, "-m", "keyfold", *words.split()]
-    done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=place, env=_environment(tree), capture_output=True, text=True)
     cost = Cost(_processor() - used, time.monotonic() - begun)
     if done.returncode not in _ANSWERS or "Traceback" in done.stderr:
         raise RuntimeError(f"{words}: {done.stderr}")
     print(f"{tree.name}, {words}: {cost.processor:.1f}, {cost.clock:.1f}", file=sys.stderr, flush=True)
     return cost
+
+
+def _environment(tree: Path) -> dict[str, str]:
+    """The same Python, Java and libraries with the code of a checkout."""
+    return {**os.environ, "PYTHONPATH": str(tree / "src")}
 
 
 def _processor() -> float:

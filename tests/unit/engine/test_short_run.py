@@ -39,13 +39,12 @@ def test_files_count_together_wherever_they_are_below_the_path(tmp_path, pattern
     assert not short_run.drains_little(spec)
 
 
-def test_many_small_files_are_not_little(tmp_path, monkeypatch):
-    monkeypatch.setattr(short_run, "MOST_FILES", 2)
+def test_many_small_files_are_not_little(tmp_path):
     for name in "ab":
         sized(tmp_path / name, 1)
-    assert short_run.is_small([tmp_path])
+    assert short_run.is_small([tmp_path], most_files=2)
     sized(tmp_path / "c", 1)
-    assert not short_run.is_small([tmp_path])
+    assert not short_run.is_small([tmp_path], most_files=2)
 
 
 def test_a_path_that_is_not_there_is_little(tmp_path):
