@@ -215,7 +215,9 @@ def test_spark_connect_is_refused_with_the_reason(tmp_path: Path) -> None:
 
 
 def test_a_schema_and_a_source_that_spark_cannot_read_are_named(tmp_path: Path) -> None:
-    app = app_with(lambda s: s.by("region").table("t", n="count(*)"), schema="id string, region decimal(99, 2)")
+    app = app_with(
+        lambda s: s.by("region").table("t", n="count(*)"), schema="id string, region decimal(99, 2)"
+    )
     with pytest.raises(BadExpression, match="orders"), drive(app):
         pass
     app = app_with(lambda s: s.by("region").table("t", n="count(*)"), schema="region varchar(3)")
