@@ -104,7 +104,7 @@ def test_the_web_analytics_are_what_a_recount_gives(place: Path, monkeypatch: py
     }
     assert rows == expected_visits
     assert len(read("late", "show", "web.visits")) == late
-    reasons = [row["reason"] for row in read("rejected", "web.views")]
+    reasons = [row["reason"] for row in read("rejected", "web.views")["rows"]]
     assert sorted(reasons) == [
         "does not parse",
         "event time 2036-01-01T00:00:00Z is too far in the future",
