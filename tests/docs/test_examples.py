@@ -46,15 +46,14 @@ def run_example(name: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> dict
     return printed
 
 
-def read(*words: str) -> Rows:
+def read(*words: str) -> Any:
     """What a command prints with --json."""
     from keyfold.cli.main import main
 
     out = io.StringIO()
     with redirect_stdout(out):
         assert main([*words, "--json"]) == 0
-    found: Rows = json.loads(out.getvalue())
-    return found
+    return json.loads(out.getvalue())
 
 
 def batches(directory: Path) -> Iterator[tuple[datetime, Rows]]:
