@@ -32,7 +32,7 @@ from keyfold.engine.handle import Handle
 from keyfold.engine.internal_columns import CONTROL
 from keyfold.engine.log import changes
 from keyfold.engine.sources.json_rows import encode, put
-from keyfold.errors import QueryError, choice, did_you_mean
+from keyfold.errors import BadOption, QueryError, choice, did_you_mean
 from keyfold.plan.nodes import AppSpec, Source
 from keyfold.plan.validate.known_columns import of_source
 from keyfold.settings import load
@@ -130,7 +130,10 @@ class Driver:
         Columns that a row lacks are null; those that the stream does not have are refused. A string is a raw
         line, fed as it is.
         """
-        source, given = self._stream(stream), list(rows)
+        source, given = self._stream(stream), [] if isinstance(rows, str | Mapping) else list(rows)
+        if isinstance(rows, str | Mapping) or not all(isinstance(row, str | Mapping) for row in given):
+            hint = f'd.push({stream!r}, [{{"id": "1"}}])'
+            raise BadOption("push takes a list of rows: dicts, or lines of text", given=rows, hint=hint)
         for row in given:
             _refuse_unknown(source, row)
         self._feed(source, encode(given))

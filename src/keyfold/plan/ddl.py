@@ -65,6 +65,9 @@ def _column(piece: Sequence[Token], ddl: str, where: object, what: str) -> tuple
         del kind[0]
     if not kind or first.kind == "mark":
         raise BadOption(f"{what} column {given!r} has no type", where=where, hint=_HINT)
+    if kind[0].text in ("<", "("):
+        problem = f"{what} column {given!r} has a type and no name"
+        raise BadOption(problem, where=where, given=given, hint=f"a struct's fields alone: {_HINT}")
     name = first.text[1:-1].replace("``", "`") if first.kind == "name" else first.text
     _refuse_missing_comma(name, kind, ddl, where, what)
     ddl_types.check(kind, given, where, f"{what} column {name!r}")

@@ -13,7 +13,7 @@ import pytest
 import keyfold as kf
 from keyfold.cli import log_lines
 from keyfold.engine.polling import wait_until
-from keyfold.errors import QueryError, QueryFailed
+from keyfold.errors import BadOption, QueryError, QueryFailed
 from keyfold.fault_points import FaultPoint, handled_by
 from keyfold.testing import Driver, drive
 
@@ -68,6 +68,9 @@ def test_what_is_pushed_is_seen_and_what_was_seen_survives_restart_and_crash() -
         assert d.rows("totals") == []
         assert d.changes("totals") == []
         assert d.rejected("orders") == []
+        for rows in ({"id": "1"}, '{"id": "1"}', [5]):
+            with pytest.raises(BadOption, match="push takes a list of rows"):
+                d.push("orders", rows)  # type: ignore[arg-type, list-item]
 
         # Datetimes with a zone, without one, and ISO strings mean the same moments; missing columns are null.
         d.push(

@@ -226,7 +226,7 @@ def test_a_sink_is_named_by_its_kind_and_address(keyed):
     topic = {"options": {"kafka.sasl.username": "me", "kafka.sasl.password": "geheim"}}
     names = {
         "kafka-totals": kf.kafka("a:9092,b:9092", topic="totals", **topic),
-        "files-out": kf.files("out"),
+        "files-out": kf.files("./out/"),
         "files-data-out-34ca0c2b": kf.files("/data/out"),
         "files-out-59041eb3": kf.files("Out"),
         "files-s3a-bucket-out-bc54c7cc": kf.files("s3a://me:geheim@bucket/out"),

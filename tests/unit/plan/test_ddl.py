@@ -53,6 +53,7 @@ def test_names_and_types_are_read(ddl, expected):
         ("a decimal(10,2) b map<string,int>, c int", "lacks a comma: column 'a'"),
         ("a string not null b int", "lacks a comma"),
         ("a: int b: int", "lacks a comma"),
+        ("struct<a:int,b:string>", "has a type and no name"),
         ("a string b", "lacks a comma"),
         (None, "must be a string"),
         (["a int"], "must be a string"),

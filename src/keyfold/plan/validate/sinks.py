@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import posixpath
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -51,7 +52,7 @@ def default_name(sink: Mapping[str, Any]) -> str:
     'spark-delta-lake-totals-a12e0a96'
     """
     kind = f"spark-{sink['format']}" if sink["kind"] == "spark" else sink["kind"]
-    address = sink["topics"][0] if "topics" in sink else _LOGIN.sub("//", sink.get("path") or "")
+    address = sink["topics"][0] if "topics" in sink else _address(sink.get("path") or "")
     whole = f"{kind}-{address}" if address else kind
     safe = re.sub(r"[^a-z0-9._]+", "-", whole.lower()).strip("-.")
     if safe == whole and len(whole) <= _LONGEST_DEFAULT:
@@ -59,6 +60,11 @@ def default_name(sink: Mapping[str, Any]) -> str:
     if len(safe) > _LONGEST_DEFAULT:
         safe = f"{safe[:20].strip('-.')}-{safe[-32:].strip('-.')}"
     return f"{safe}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
+
+
+def _address(path: str) -> str:
+    """A path without what can be spelt in several ways, or a URL without its login."""
+    return _LOGIN.sub("//", path) if "://" in path or not path else posixpath.normpath(path)
 
 
 def _checked(sink: object, where: object) -> Connector:
