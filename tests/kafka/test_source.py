@@ -371,7 +371,10 @@ def test_brokers_and_topics_that_are_away_are_waited_for_until_the_deadline(
     [
         ({"start": {3: 0}}, "partition 3 of topic .* is not there: the topic has 1 partitions"),
         ({"start": {0: 99}}, "partition 0 of topic .* ends at offset 0"),
-        ({"metadata": ["key"], "key_format": "json", "key_schema": "id strng"}, "parse key_schema of stream"),
+        (
+            {"metadata": ["key"], "key_format": "json", "key_schema": "id decimal(99, 2)"},
+            "parse key_schema of stream",
+        ),
     ],
     ids=["partition", "offset", "key-schema"],
 )
