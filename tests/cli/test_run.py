@@ -405,6 +405,14 @@ def test_an_app_that_is_as_it_last_started_is_compared_with_its_home_without_jav
     assert (migrated.code, migrated.out) == (0, "nothing to migrate\n")
     assert files_of(shop / ".keyfold") == before
 
+    table, kept = shop / ".keyfold" / "plain" / "tables" / "hourly", shop / "kept"
+    for lost in (table, table / "checkpoint" / "offsets" / "0"):
+        lost.rename(kept)
+        for command in ("check", "plan"):
+            damaged = keyfold(shop, command, "shop.py", **without)
+            assert (damaged.code, "is missing" in f"{damaged.out}{damaged.err}") == (1, True), damaged
+        kept.rename(lost)
+
     write(shop / "other.py", PLAIN.replace("sum(amount)", "max(amount)"))
     for command in ("check", "plan", "migrate"):
         assert "no Java found" in keyfold(shop, command, "other.py", **without).err

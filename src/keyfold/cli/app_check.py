@@ -104,7 +104,7 @@ def _finding(
     place: AppHome,
 ) -> Finding:
     from keyfold.engine.jvm import process
-    from keyfold.engine.recovery import damage, definition, definition_check
+    from keyfold.engine.recovery import definition, definition_check
 
     found = Finding(name)
     try:
@@ -117,13 +117,21 @@ def _finding(
             columns=tuple((column.name, str(column.type)) for column in compiled.view.columns),
         )
         definition_check.check(spec, stored, compiled, place)
-        damage.check(spec.name, name, place.table(name))
+        require_whole(compiled, place)
         definition_check.check_log(spec.name, compiled, place.table(name))
     except Exception as error:
         if process.is_java_end(error):
             raise
         return replace(found, error=error)
     return replace(found, state="fits") if found.state == "differs" else found
+
+
+def require_whole(compiled: Compiled, place: AppHome) -> None:
+    """Refuses a table of which a start would find something missing; the app may run."""
+    from keyfold.engine.recovery import damage, view_rebuild
+
+    damage.check(compiled.spec.app, compiled.spec.name, place.table(compiled.spec.name))
+    view_rebuild.require_checkpoint(compiled, place)
 
 
 def _has_state(table: str, stored: dict[str, Any] | None, place: AppHome) -> bool:

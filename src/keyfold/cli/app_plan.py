@@ -143,10 +143,13 @@ def _compared(
     streams: Mapping[str, CompiledStream],
     feeds: Path,
 ) -> AppPlan:
+    from keyfold.cli.app_check import require_whole
     from keyfold.engine.recovery import definition_check
     from keyfold.engine.recovery.definition_changes import removed_tables
 
     stored = place.read_plan() or {}
+    for table in tables:
+        require_whole(table, place)
     changes = [definition_check.change_of(spec, stored, table, place) for table in tables]
     gone = removed_tables(spec, stored, changes)
     found = [*_changed_streams(spec, stored, streams.values(), place), *changes, *gone]

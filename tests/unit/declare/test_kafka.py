@@ -18,7 +18,7 @@ def test_a_topic_is_read_as_json_from_the_earliest_message_unless_said_otherwise
     assert (made.kind, made.format, made.kafka.servers) == ("kafka", "json", "localhost:9092")
     assert (made.kafka.topics, made.kafka.start) == (("orders",), "earliest")
     assert (made.kafka.on_data_loss, made.kafka.tombstones) == ("fail", "reject")
-    assert made.kafka.wait_ms == 3_000
+    assert (made.kafka.connection_wait_ms, made.kafka.answer_wait_ms) == (3_000, 60_000)
 
 
 def test_several_servers_and_topics_are_a_list_or_text():

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Final
@@ -31,6 +32,7 @@ from keyfold.plan.table_keys import BOUNDS, closes
 from keyfold.views.contract import Position, ViewStore
 from keyfold.views.none import NoViews
 from keyfold.views.query.filters import All, Compare, Not
+from keyfold.views.stores import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,6 +65,18 @@ def align(spark: SparkSession, store: ViewStore, compiled: Compiled, place: AppH
         raise ahead_of_state(compiled, "view", at, home, None if home.begun() is None else _number(committed))
     if committed is not None and not follows(log, at, home.spark.before_resizes(committed)):
         rebuild(spark, store, compiled, place, committed)
+
+
+def require_checkpoint(compiled: Compiled, place: AppHome) -> None:
+    """Refuses a table without a checkpoint whose view has batches; for commands that start nothing."""
+    home = place.table(compiled.spec.name)
+    if home.begun() is not None or place.views_elsewhere or not place.views.exists():
+        return
+    with closing(open_store(place.views, read_only=True)) as store:
+        known = compiled.spec.name in store.tables()
+        position = store.position(compiled.spec.name) if known else None
+    if position is not None:
+        raise ahead_of_state(compiled, "view", position.batch, home, None)
 
 
 def _is_of(log: TableLog, position: Position) -> bool:
