@@ -61,14 +61,17 @@ def positions(place: AppHome, table: str) -> Iterator[tuple[str, int]]:
 
 def _recorded_tables(stored: Mapping[str, Any] | None) -> dict[str, Sequence[Described]]:
     """The sinks of the tables that the last start declared."""
-    tables = ((stored or {}).get("declared") or {}).get("tables", ())
-    return {table["name"]: table.get("sinks", ()) for table in tables}
+    return {table["name"]: table.get("sinks", ()) for table in _declared(stored)}
 
 
 def _has_history_topic(stored: Mapping[str, Any] | None, table: str) -> bool:
     """Whether the last start declared a topic as the history of a table, and not a length of time."""
-    tables = ((stored or {}).get("declared") or {}).get("tables", ())
-    return any(one["name"] == table and isinstance(one.get("history"), Mapping) for one in tables)
+    return any(one["name"] == table and isinstance(one.get("history"), Mapping) for one in _declared(stored))
+
+
+def _declared(stored: Mapping[str, Any] | None) -> Sequence[Mapping[str, Any]]:
+    """The tables that the last start declared."""
+    return list(((stored or {}).get("declared") or {}).get("tables", ()))
 
 
 def _files(sinks: Sequence[Described]) -> list[tuple[str, Described]]:
