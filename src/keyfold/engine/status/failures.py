@@ -60,7 +60,7 @@ class Failures:
             error = None if name in self._found or query.isActive else query.exception()
             if error is not None and not isinstance(hook.error, Stopping):
                 hook.ended()
-                if any(follower.error is hook.error for follower in self._followers):
+                if hook.error is not None and any(f.error is hook.error for f in self._followers):
                     continue  # what follows the log has failed, and is named below
                 why = failed(
                     self._app,
