@@ -19,9 +19,9 @@ from bench.engines import AGGREGATES, SCHEMA
 from bench.standby import takeover
 from keyfold.engine import start
 from keyfold.engine.handle import Handle
+from keyfold.engine.rescale.rescale import rescale
 from keyfold.engine.savepoint import create, restore, state_check, verify
 from keyfold.engine.savepoint.capture import silent
-from keyfold.engine.savepoint.rescale import rescale
 from keyfold.engine.savepoint.savepoints import Savepoints
 from keyfold.engine.storage.layout import AppHome
 

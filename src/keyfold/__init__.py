@@ -48,7 +48,7 @@ from keyfold.errors import (
 if TYPE_CHECKING:
     from keyfold.engine.handle import Handle
     from keyfold.engine.kafka.reading import read_changes
-    from keyfold.engine.savepoint.state_reading import read_state
+    from keyfold.engine.state_reading import read_state
     from keyfold.engine.table_reading import read_table
     from keyfold.views.reader import TableReader
 
@@ -106,7 +106,7 @@ _LATER = {
     "Handle": "keyfold.engine.handle",
     "TableReader": "keyfold.views.reader",
     "read_changes": "keyfold.engine.kafka.reading",
-    "read_state": "keyfold.engine.savepoint.state_reading",
+    "read_state": "keyfold.engine.state_reading",
     "read_table": "keyfold.engine.table_reading",
 }
 

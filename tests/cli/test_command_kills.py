@@ -13,16 +13,10 @@ from unittest.mock import patch
 import pyarrow as pa
 import pytest
 
-from keyfold.engine.recovery import table_removal
-from keyfold.engine.savepoint import (
-    archive,
-    clone,
-    create,
-    restore,
-    unfinished,
-    verify,
-    view_rebuilding,
-)
+from keyfold.engine.operations import removal as table_removal
+from keyfold.engine.operations import unfinished
+from keyfold.engine.recovery import view_rebuilding
+from keyfold.engine.savepoint import archive, clone, create, restore, verify
 from keyfold.engine.savepoint.capture import Capture, silent
 from keyfold.engine.savepoint.deletion import Deletion
 from keyfold.engine.savepoint.savepoints import Savepoints

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from keyfold.engine.recovery import table_removal
+from keyfold.engine.operations import removal as table_removal
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease
 from keyfold.fault_points import FaultPoint
@@ -169,7 +169,7 @@ def test_a_terminal_is_asked(tmp_path: Path, answer: str, code: int) -> None:
 KILLED = """
 import os, sys
 from pathlib import Path
-from keyfold.engine.recovery import table_removal
+from keyfold.engine.operations import removal as table_removal
 from keyfold.engine.storage.layout import AppHome
 from keyfold.fault_points import handled_by
 

@@ -13,7 +13,9 @@ from unittest.mock import patch
 
 import pytest
 
-from keyfold.engine.savepoint import archive, clone, create, forgetting, unfinished, verify
+from keyfold.engine.erasure import switch as forgetting
+from keyfold.engine.operations import unfinished
+from keyfold.engine.savepoint import archive, clone, create, verify
 from keyfold.engine.savepoint.capture import Capture, silent
 from keyfold.engine.savepoint.deletion import Deletion
 from keyfold.engine.savepoint.savepoints import Savepoints

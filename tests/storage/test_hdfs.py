@@ -11,9 +11,9 @@ import pytest
 import keyfold as kf
 from keyfold.cli.app_plan import compiled_plan
 from keyfold.engine import session
+from keyfold.engine.migration.migrate import Migrated, migrate
 from keyfold.engine.savepoint import restore
 from keyfold.engine.savepoint.capture import silent
-from keyfold.engine.savepoint.migrate import Migrated, migrate
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.remote import SparkStorage
 from tests.storage.contract import StorageContract

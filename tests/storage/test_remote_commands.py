@@ -14,7 +14,7 @@ import pytest
 import keyfold as kf
 from keyfold.cli.main import main
 from keyfold.engine import session
-from keyfold.engine.savepoint import unfinished
+from keyfold.engine.operations import unfinished
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.remote import SparkStorage
 from keyfold.fault_points import FaultPoint

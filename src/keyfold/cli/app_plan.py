@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from keyfold.cli.app_loader import Loaded
     from keyfold.engine.compile.compiled import Compiled
     from keyfold.engine.compile.stream import CompiledStream
+    from keyfold.engine.migration.migrate import Migrated, Tell
     from keyfold.engine.recovery.definition_changes import TableChange
-    from keyfold.engine.savepoint.migrate import Migrated, Tell
     from keyfold.engine.storage.layout import AppHome
     from keyfold.plan.nodes import AppSpec
 

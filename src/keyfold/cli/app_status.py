@@ -26,7 +26,7 @@ _OPTIONAL: Final = ("watermark", "took", "state", "rows/s", "age", "behind")
 
 def status(place: AppHome) -> dict[str, Any]:
     """The last status that the app wrote, and whether it still holds."""
-    from keyfold.engine.recovery import table_removal
+    from keyfold.engine.operations import removal as table_removal
     from keyfold.engine.storage.lease import current
 
     lease = current(place)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from keyfold.engine.recovery.table_removal import What
+    from keyfold.engine.operations.removal import What
     from keyfold.engine.storage.layout import AppHome
 
 Yes = Annotated[bool, typer.Option("--yes", help="Don't ask for confirmation; required without a terminal.")]
@@ -27,7 +27,7 @@ def found(name: str, home: str | None) -> Iterator[tuple[AppHome, str]]:
     Or its stream, if that has a log.
     """
     from keyfold.cli.home_reader import opened_app
-    from keyfold.engine.recovery.table_removal import streams, tables
+    from keyfold.engine.operations.removal import streams, tables
     from keyfold.errors import QueryError, choice, did_you_mean
 
     with opened_app(name, home, any_files=True) as (place, part):
@@ -63,7 +63,7 @@ def refuse_stream_without_log(place: AppHome, part: str, given: str) -> None:
 
 def readers_of(place: AppHome, table: str) -> list[str]:
     """All tables whose state contains rows of a table: they read it, directly or through others."""
-    from keyfold.engine.recovery.table_removal import with_readers
+    from keyfold.engine.operations.removal import with_readers
 
     return with_readers(place, table)[1:]
 
@@ -73,8 +73,8 @@ def carried_out(
 ) -> None:
     """Asks for confirmation, removes the tables, and reports what was removed."""
     from keyfold.cli import formatting, output
-    from keyfold.engine.recovery.table_removal import remove, size
-    from keyfold.engine.savepoint import unfinished
+    from keyfold.engine.operations import unfinished
+    from keyfold.engine.operations.removal import remove, size
 
     app = place.path.name
     names = " and ".join(f"{app}.{table}" for table in tables)

@@ -1,6 +1,6 @@
 """Runs tables alone, in a home of their own below their app's, and prepares them to take others' places.
 
-The switch is that of a migration (`savepoint/migrating.py`): recorded first, and finished by whoever comes
+The switch is that of a migration (`migration/switch.py`): recorded first, and finished by whoever comes
 next.
 """
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from keyfold.engine.handle import Handle
-from keyfold.engine.savepoint import migrating
+from keyfold.engine.migration import switch as migrating
 from keyfold.engine.storage.layout import AppHome
 from keyfold.plan import tree
 from keyfold.plan.nodes import AppSpec, Changes, Source, TableSpec

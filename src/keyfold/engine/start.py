@@ -21,6 +21,8 @@ from keyfold.engine.kafka.listening import wait_for_brokers
 from keyfold.engine.log import shared_streams
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.lookups.registry import Lookups
+from keyfold.engine.migration.table_names import RENAMED
+from keyfold.engine.operations import unfinished
 from keyfold.engine.realtime import start as realtime
 from keyfold.engine.recovery import (
     bootstrap,
@@ -35,8 +37,6 @@ from keyfold.engine.recovery import (
 )
 from keyfold.engine.recovery.query_failure import of_table
 from keyfold.engine.recovery.view_rebuild import align
-from keyfold.engine.savepoint import unfinished
-from keyfold.engine.savepoint.table_names import RENAMED
 from keyfold.engine.sources import inline_rows, missing_files
 from keyfold.engine.sources.topic_wait import wait_for_topics
 from keyfold.engine.startup_phases import Tell, brief

@@ -11,7 +11,8 @@ import pytest
 
 import keyfold as kf
 from keyfold.engine.handle import Handle
-from keyfold.engine.recovery import damage, table_removal
+from keyfold.engine.operations import removal as table_removal
+from keyfold.engine.recovery import damage
 from keyfold.engine.sources.json_rows import encode, put
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import HomeUnusable, QueryFailed, RunError

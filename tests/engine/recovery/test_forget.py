@@ -15,12 +15,13 @@ import pytest
 import keyfold as kf
 from keyfold.cli.main import main
 from keyfold.engine.batch import late_replay
+from keyfold.engine.erasure.forget import forget
 from keyfold.engine.log.side_outputs import rejected
 from keyfold.engine.log.table_log import TableLog
-from keyfold.engine.savepoint import rescale, unfinished
-from keyfold.engine.savepoint.forget import forget
-from keyfold.engine.savepoint.key_erasure import key_of
+from keyfold.engine.operations import unfinished
+from keyfold.engine.rescale import rescale
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.surgery.key_erasure import key_of
 from keyfold.errors import BadOption
 from keyfold.fault_points import FaultPoint, handled_by
 from keyfold.testing import Driver, drive, shared_session

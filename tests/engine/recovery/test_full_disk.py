@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from keyfold.engine.savepoint import create, unfinished
+from keyfold.engine.operations import unfinished
+from keyfold.engine.savepoint import create
 from keyfold.engine.savepoint.savepoints import Savepoints
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import KeyfoldError

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import keyfold as kf
-from keyfold.engine.savepoint import unfinished
+from keyfold.engine.operations import unfinished
 from keyfold.engine.savepoint.deletion import Deletion
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome

@@ -12,12 +12,14 @@ from keyfold.cli import shadow_report
 from keyfold.cli.app_plan import compiled_plan
 from keyfold.cli.main import main
 from keyfold.engine import session
-from keyfold.engine.recovery import state_digest, state_size
-from keyfold.engine.savepoint import key_surgery, rescale
+from keyfold.engine.erasure.forget import forget
+from keyfold.engine.migration.migrate import Migrated, migrate
+from keyfold.engine.rescale import rescale
 from keyfold.engine.savepoint.capture import silent
-from keyfold.engine.savepoint.forget import forget
-from keyfold.engine.savepoint.migrate import Migrated, migrate
+from keyfold.engine.state import digest as state_digest
+from keyfold.engine.state import size as state_size
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.surgery import surgery as key_surgery
 from keyfold.errors import BadOption, StateMismatch
 from keyfold.settings import load
 from keyfold.testing import Driver, drive, shared_session

@@ -12,9 +12,11 @@ import pytest
 import keyfold as kf
 from keyfold.cli.app_plan import AppPlan, compiled_plan
 from keyfold.engine import session
-from keyfold.engine.savepoint import rescale, restore, unfinished
+from keyfold.engine.migration.migrate import Migrated, migrate
+from keyfold.engine.operations import unfinished
+from keyfold.engine.rescale import rescale
+from keyfold.engine.savepoint import restore
 from keyfold.engine.savepoint.capture import silent
-from keyfold.engine.savepoint.migrate import Migrated, migrate
 from keyfold.engine.savepoint.savepoints import Savepoints
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.known_since import known_since

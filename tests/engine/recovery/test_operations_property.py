@@ -15,14 +15,17 @@ from hypothesis import strategies as st
 import keyfold as kf
 from keyfold.cli.app_plan import compiled_plan
 from keyfold.engine import session
+from keyfold.engine.erasure import forget
+from keyfold.engine.migration.migrate import Migrated, migrate
 from keyfold.engine.recovery import verification
-from keyfold.engine.savepoint import create, forget, key_surgery, rescale, restore
+from keyfold.engine.rescale import rescale
+from keyfold.engine.savepoint import create, restore
 from keyfold.engine.savepoint.capture import silent
-from keyfold.engine.savepoint.migrate import Migrated, migrate
 from keyfold.engine.savepoint.savepoints import Savepoints
-from keyfold.engine.savepoint.state_reading import state_of
+from keyfold.engine.state_reading import state_of
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.surgery import surgery as key_surgery
 from keyfold.errors import KeyfoldError, QueryFailed
 from keyfold.fault_points import FaultPoint, handled_by
 from keyfold.settings import load

@@ -15,9 +15,9 @@ from keyfold.cli.app_plan import fill_advice
 from keyfold.cli.main import main
 from keyfold.engine.log.retention import prune
 from keyfold.engine.log.table_log import TableLog
+from keyfold.engine.migration.migrate import Migrated, migrate
+from keyfold.engine.operations import unfinished
 from keyfold.engine.rebuild.plan import plan_rebuild
-from keyfold.engine.savepoint import unfinished
-from keyfold.engine.savepoint.migrate import Migrated, migrate
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.known_since import KnownSince
 from keyfold.engine.storage.layout import AppHome

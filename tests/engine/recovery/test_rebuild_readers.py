@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import keyfold as kf
+from keyfold.engine.migration.migrate import migrate
 from keyfold.engine.rebuild.groups import with_readers
 from keyfold.engine.rebuild.plan import plan_rebuild
-from keyfold.engine.savepoint.migrate import migrate
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption

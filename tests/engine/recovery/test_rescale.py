@@ -10,7 +10,7 @@ import pytest
 
 import keyfold as kf
 from keyfold.cli.main import main
-from keyfold.engine.savepoint import rescale
+from keyfold.engine.rescale import rescale
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption
 from keyfold.fault_points import FaultPoint, handled_by

@@ -15,24 +15,20 @@ import keyfold as kf
 from keyfold.cli.app_plan import compiled_plan
 from keyfold.cli.commands import state_put
 from keyfold.engine import session
-from keyfold.engine.savepoint import (
-    create,
-    forget,
-    forgetting,
-    key_surgery,
-    migrating,
-    rescale,
-    rescaling,
-    restoration,
-    restore,
-    rewriting,
-    unfinished,
-)
+from keyfold.engine.erasure import forget
+from keyfold.engine.erasure import switch as forgetting
+from keyfold.engine.migration import switch as migrating
+from keyfold.engine.migration.migrate import Migrated, migrate
+from keyfold.engine.operations import unfinished
+from keyfold.engine.rescale import rescale
+from keyfold.engine.rescale import switch as rescaling
+from keyfold.engine.savepoint import create, restoration, restore
 from keyfold.engine.savepoint.capture import silent
-from keyfold.engine.savepoint.migrate import Migrated, migrate
-from keyfold.engine.savepoint.state_reading import state_of
+from keyfold.engine.state_reading import state_of
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.surgery import rewriting
+from keyfold.engine.surgery import surgery as key_surgery
 from keyfold.errors import HomeUnusable
 from keyfold.fault_points import FaultPoint
 from keyfold.settings import load

@@ -9,7 +9,8 @@ import pytest
 
 import keyfold as kf
 from keyfold.engine.batch import late_replay
-from keyfold.engine.savepoint import clone, rescale, restore
+from keyfold.engine.rescale import rescale
+from keyfold.engine.savepoint import clone, restore
 from keyfold.engine.savepoint.capture import captured, silent
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import QueryFailed, StateMismatch

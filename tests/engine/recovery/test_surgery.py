@@ -10,10 +10,11 @@ import pytest
 
 import keyfold as kf
 from keyfold.cli.main import main
-from keyfold.engine.savepoint import key_surgery, unfinished
+from keyfold.engine.operations import unfinished
 from keyfold.engine.savepoint.capture import silent
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.surgery import surgery as key_surgery
 from keyfold.errors import BadOption, QueryError
 from keyfold.fault_points import FaultPoint, handled_by
 from keyfold.testing import Driver, drive, shared_session

@@ -17,12 +17,12 @@ import pytest
 import keyfold as kf
 from keyfold.cli.app_plan import compiled_plan
 from keyfold.engine import session
+from keyfold.engine.erasure.forget import forget
 from keyfold.engine.recovery import verification
 from keyfold.engine.savepoint import archive, clone, create, restore, verify
 from keyfold.engine.savepoint.capture import silent
-from keyfold.engine.savepoint.forget import forget
 from keyfold.engine.savepoint.savepoints import Savepoints
-from keyfold.engine.savepoint.state_reading import state_of
+from keyfold.engine.state_reading import state_of
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption
 from keyfold.fault_points import FaultPoint, handled_by

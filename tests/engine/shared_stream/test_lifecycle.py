@@ -17,7 +17,7 @@ from keyfold.engine.handle import Handle
 from keyfold.engine.log.compaction import Compaction
 from keyfold.engine.log.retention import totals
 from keyfold.engine.log.table_log import TableLog
-from keyfold.engine.recovery import table_removal
+from keyfold.engine.operations import removal as table_removal
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease
 from keyfold.errors import QueryFailed, StateMismatch

@@ -16,7 +16,7 @@ from keyfold.engine.recovery.definition_changes import (
     removed_tables,
     renamed,
 )
-from keyfold.engine.recovery.state_mapping import widens
+from keyfold.engine.state.mapping import widens
 from keyfold.plan.nodes import TableSpec
 
 BASE = {

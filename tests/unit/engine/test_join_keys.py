@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import keyfold as kf
-from keyfold.engine.savepoint.join_keys import SIDES, joined_key
+from keyfold.engine.state.join_keys import SIDES, joined_key
 from keyfold.engine.storage.layout import AppHome
 from keyfold.plan.describe import text as describe
 from keyfold.plan.nodes import JoinHow

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from keyfold.engine.savepoint import leftovers
+from keyfold.engine.operations import leftovers
 from keyfold.engine.storage.layout import AppHome
 
 

@@ -10,7 +10,7 @@ import pytest
 from keyfold.engine.log import prepared
 from keyfold.engine.log.manifest import Manifest
 from keyfold.engine.log.table_log import TableLog
-from keyfold.engine.savepoint import unfinished
+from keyfold.engine.operations import unfinished
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.fault_points import FaultPoint, handled_by
 

@@ -12,7 +12,8 @@ from keyfold.engine.log import readers
 from keyfold.engine.log.readers import Use
 from keyfold.engine.log.retention import prune
 from keyfold.engine.log.table_log import TableLog
-from keyfold.engine.recovery import reader_snapshot, table_removal
+from keyfold.engine.operations import removal as table_removal
+from keyfold.engine.recovery import reader_snapshot
 from keyfold.engine.status.backlog import Backlog
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.plan.nodes import AppSpec, Changes, Connector, Enrich, Node, Source, TableSpec, Union

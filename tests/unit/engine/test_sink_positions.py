@@ -13,7 +13,7 @@ import keyfold as kf
 from keyfold.engine.log.retention import prune
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.recovery import sink_positions
-from keyfold.engine.savepoint.followed import require_followed
+from keyfold.engine.recovery.followed import require_followed
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption, StateMismatch
 from keyfold.fault_points import FaultPoint, handled_by

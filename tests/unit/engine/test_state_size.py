@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from keyfold.engine.recovery.state_size import Spread
+from keyfold.engine.state.size import Spread
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from keyfold.engine.savepoint.key_erasure import TableKey
-from keyfold.engine.savepoint.savepoint_erasure import key_then
-from keyfold.engine.savepoint.table_names import renamed, then_called
+from keyfold.engine.erasure.savepoint_erasure import key_then
+from keyfold.engine.migration.table_names import renamed, then_called
+from keyfold.engine.surgery.key_erasure import TableKey
 
 
 def plan(**tables: Any) -> dict[str, Any]:

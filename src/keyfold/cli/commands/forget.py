@@ -40,8 +40,8 @@ def command(
     from keyfold.cli import output
     from keyfold.cli.removal_dialog import ask, found, require_terminal
     from keyfold.cli.spark_session import own_spark
-    from keyfold.engine.savepoint.forget import forget
-    from keyfold.engine.savepoint.key_erasure import key_of
+    from keyfold.engine.erasure.forget import forget
+    from keyfold.engine.surgery.key_erasure import key_of
 
     with found(name, home) as (place, table):
         shown = f"{place.path.name}.{table}"
@@ -87,7 +87,7 @@ def receipt(
     """
     from keyfold.cli import output
     from keyfold.cli.app_home import opened_place
-    from keyfold.engine.savepoint import receipts
+    from keyfold.engine.erasure import receipts
     from keyfold.engine.storage import audit
     from keyfold.errors import BadOption
 

@@ -116,7 +116,7 @@ def replay(name: TableName, batch: Batches = None, home: Home = None, json: Json
     from keyfold.cli import output
     from keyfold.cli.home_reader import late_table, reached
     from keyfold.engine.batch import late_replay
-    from keyfold.engine.savepoint import unfinished
+    from keyfold.engine.operations import unfinished
     from keyfold.engine.storage.lease import is_held_by_app
     from keyfold.plan import durations
 

@@ -144,7 +144,7 @@ def prune(name: TableName, older_than: OlderThan = None, home: Home = None, json
 
     from keyfold.cli import formatting, output
     from keyfold.engine.log import retention
-    from keyfold.engine.savepoint import unfinished
+    from keyfold.engine.operations import unfinished
     from keyfold.plan import durations
 
     age = None if older_than is None else timedelta(milliseconds=durations.millis(older_than, "older-than"))
@@ -169,7 +169,7 @@ def compact(name: TableName, home: Home = None, json: Json = False) -> None:
 
     from keyfold.cli import formatting, output
     from keyfold.engine.log.compaction import Compaction, Size
-    from keyfold.engine.savepoint import unfinished
+    from keyfold.engine.operations import unfinished
 
     batches, before, after = 0, Size(), Size()
     with _opened(name, home) as (place, log), unfinished.held(place) as lease:
@@ -191,7 +191,7 @@ def _opened(name: str, home: str | None) -> Iterator[tuple[AppHome, TableLog]]:
     """The log of a table or a stream, and the home of its app."""
     from keyfold.cli.removal_dialog import found
     from keyfold.engine.log.table_log import TableLog
-    from keyfold.engine.recovery.table_removal import home_of
+    from keyfold.engine.operations.removal import home_of
 
     with found(name, home) as (place, known):
         yield place, TableLog(home_of(place, known).log_files)

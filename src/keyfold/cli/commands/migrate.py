@@ -11,7 +11,7 @@ from keyfold.cli.removal_dialog import Why
 
 if TYPE_CHECKING:
     from keyfold.cli.app_plan import AppPlan
-    from keyfold.engine.savepoint.migrate import Migrated
+    from keyfold.engine.migration.migrate import Migrated
 
 
 def command(
@@ -37,7 +37,7 @@ def command(
     from keyfold.cli import output
     from keyfold.cli.app_loader import load
     from keyfold.cli.app_plan import a_line_each, fill_advice, planned
-    from keyfold.engine.savepoint.migrate import migrate
+    from keyfold.engine.migration.migrate import migrate
 
     with output.only_results(), planned(load(app), home, stopped=True) as found:
         tables = _chosen(found, table or [])
@@ -59,8 +59,8 @@ def command(
 
 def _chosen(found: AppPlan, wanted: list[str]) -> list[Migrated]:
     """The tables to migrate: those that can be, unless another one that was asked for can't."""
+    from keyfold.engine.migration.migrate import Migrated
     from keyfold.engine.savepoint.capture import chosen
-    from keyfold.engine.savepoint.migrate import Migrated
     from keyfold.errors import StateMismatch
 
     names = chosen(found.spec.name, [one.spec.name for one in found.tables], wanted)

@@ -105,10 +105,10 @@ def _tables(
 ) -> dict[str, Any]:
     from keyfold.cli import output
     from keyfold.cli.app_plan import planned
+    from keyfold.engine.migration.migrate import migrate
     from keyfold.engine.rebuild import groups
     from keyfold.engine.rebuild.plan import plan_rebuild
     from keyfold.engine.savepoint.capture import chosen
-    from keyfold.engine.savepoint.migrate import migrate
 
     with planned(loaded, home, stopped=True, runs=True) as found:
         names = chosen(found.spec.name, [one.spec.name for one in found.tables], wanted)
@@ -133,8 +133,8 @@ def _views(loaded: Loaded, wanted: list[str], why: str | None, home: str | None)
     from keyfold.cli.savepoint_dialog import refuse_running
     from keyfold.cli.spark_session import own_spark
     from keyfold.engine.compile.table import compile_app
-    from keyfold.engine.recovery import view_rebuild
-    from keyfold.engine.savepoint import unfinished, view_rebuilding
+    from keyfold.engine.operations import unfinished
+    from keyfold.engine.recovery import view_rebuild, view_rebuilding
     from keyfold.engine.savepoint.capture import chosen
     from keyfold.engine.storage.home_names import home_of
     from keyfold.engine.storage.layout import AppHome

@@ -11,7 +11,7 @@ from keyfold.cli.options import Home, Json, TableName
 from keyfold.cli.removal_dialog import Why
 
 if TYPE_CHECKING:
-    from keyfold.engine.recovery.state_size import Spread
+    from keyfold.engine.state.size import Spread
 
 
 def command(
@@ -48,8 +48,8 @@ def command(
     from keyfold.cli import output
     from keyfold.cli.removal_dialog import found
     from keyfold.cli.spark_session import own_spark
-    from keyfold.engine.recovery import state_size
-    from keyfold.engine.savepoint.rescale import require_possible, require_state, rescale
+    from keyfold.engine.rescale.rescale import require_possible, require_state, rescale
+    from keyfold.engine.state import size as state_size
     from keyfold.errors import BadOption
 
     if partitions is None and not plan:

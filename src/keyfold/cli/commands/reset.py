@@ -30,7 +30,7 @@ def command(
     Example: keyfold reset shop.totals --why "disk failure"
     """
     from keyfold.cli import removal_dialog
-    from keyfold.engine.recovery import table_removal
+    from keyfold.engine.operations import removal as table_removal
     from keyfold.errors import BadOption
 
     with removal_dialog.found(name, home) as (place, table):

@@ -107,7 +107,7 @@ def prune(
 
     from keyfold.cli import savepoint_dialog as dialog
     from keyfold.cli.app_home import opened_place
-    from keyfold.engine.savepoint import unfinished
+    from keyfold.engine.operations import unfinished
     from keyfold.engine.savepoint.deletion import Deletion
     from keyfold.plan import durations
 
@@ -127,7 +127,7 @@ def delete(name: Name, app: AppName = None, why: Why = None, home: Home = None, 
     """
     from keyfold.cli import savepoint_dialog as dialog
     from keyfold.cli.app_home import opened_place
-    from keyfold.engine.savepoint import unfinished
+    from keyfold.engine.operations import unfinished
     from keyfold.engine.savepoint.deletion import Deletion
     from keyfold.engine.savepoint.savepoints import checked_name
 
@@ -176,7 +176,8 @@ def import_(
     """
     from keyfold.cli import savepoint_dialog as dialog
     from keyfold.cli.app_home import new_place
-    from keyfold.engine.savepoint import archive, unfinished
+    from keyfold.engine.operations import unfinished
+    from keyfold.engine.savepoint import archive
 
     with (
         new_place(archive.read(file).app, home) as place,

@@ -9,7 +9,7 @@ import typer
 from keyfold.cli.options import Home, Json, TableName
 
 if TYPE_CHECKING:
-    from keyfold.engine.recovery.state_size import FamilySize, KeySize, Spread
+    from keyfold.engine.state.size import FamilySize, KeySize, Spread
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -63,7 +63,7 @@ def size(
     from keyfold.cli import output, size_forecast
     from keyfold.cli.removal_dialog import found
     from keyfold.cli.spark_session import own_spark
-    from keyfold.engine.recovery import state_size
+    from keyfold.engine.state import size as state_size
     from keyfold.engine.status import size_history
     from keyfold.engine.status.size_forecast import forecast
     from keyfold.errors import QueryError

@@ -38,8 +38,8 @@ def delete(name: TableName, key: KeyValues, why: Why = None, home: Home = None, 
     from keyfold.cli import output
     from keyfold.cli.removal_dialog import found
     from keyfold.cli.spark_session import own_spark
-    from keyfold.engine.savepoint import key_surgery
     from keyfold.engine.savepoint.capture import silent
+    from keyfold.engine.surgery import surgery as key_surgery
 
     with (
         found(name, home) as (place, table),
@@ -78,8 +78,8 @@ def put(
     from keyfold.cli.app_home import opened_place
     from keyfold.cli.app_loader import for_workers, load
     from keyfold.cli.spark_session import own_spark
-    from keyfold.engine.savepoint import key_surgery
     from keyfold.engine.savepoint.capture import chosen, silent
+    from keyfold.engine.surgery import surgery as key_surgery
 
     with output.only_results():
         loaded = load(app)

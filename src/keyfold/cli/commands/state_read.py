@@ -10,8 +10,8 @@ import typer
 from keyfold.cli.options import Home, Json, TableName
 
 if TYPE_CHECKING:
-    from keyfold.engine.savepoint.state_diff import KeyDifference
-    from keyfold.engine.savepoint.state_reading import StateOf
+    from keyfold.engine.state.diff import KeyDifference
+    from keyfold.engine.state_reading import StateOf
     from keyfold.engine.storage.layout import AppHome
 
 Batch = Annotated[
@@ -65,8 +65,8 @@ def read(
     from keyfold.cli import output
     from keyfold.cli.removal_dialog import found
     from keyfold.cli.spark_session import own_spark
-    from keyfold.engine.recovery import state_parts
-    from keyfold.engine.savepoint.state_reading import state_of
+    from keyfold.engine.state import parts as state_parts
+    from keyfold.engine.state_reading import state_of
 
     with found(name, home) as (place, table), _read(place, savepoint):
         state = state_of(place, table, batch, savepoint)
@@ -117,7 +117,7 @@ def diff(
     from keyfold.cli import output
     from keyfold.cli.removal_dialog import found
     from keyfold.cli.spark_session import own_spark
-    from keyfold.engine.savepoint import state_diff
+    from keyfold.engine.state import diff as state_diff
 
     with ExitStack() as opened:
         place, table = opened.enter_context(found(name, home))
@@ -144,7 +144,7 @@ def _change(one: KeyDifference) -> dict[str, Any]:
 def _side(opened: ExitStack, place: AppHome, table: str, word: str, home: str | None) -> StateOf:
     from keyfold.cli.removal_dialog import found
     from keyfold.engine.savepoint.savepoints import Savepoints
-    from keyfold.engine.savepoint.state_reading import state_of
+    from keyfold.engine.state_reading import state_of
 
     if word == "now":
         return state_of(place, table)

@@ -62,8 +62,8 @@ def _verified(
     from keyfold.cli.app_home import opened_place
     from keyfold.cli.spark_session import own_spark
     from keyfold.engine.compile.table import compile_app
-    from keyfold.engine.recovery import definition_check, verification, view_rebuild
-    from keyfold.engine.savepoint import unfinished, view_rebuilding
+    from keyfold.engine.operations import unfinished
+    from keyfold.engine.recovery import definition_check, verification, view_rebuild, view_rebuilding
     from keyfold.engine.savepoint.capture import chosen
     from keyfold.views.sqlite.store import SqliteStore
 

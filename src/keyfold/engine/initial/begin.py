@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from keyfold.engine.beside import Start
 from keyfold.engine.initial import rows, state
 from keyfold.engine.log import shared_streams
-from keyfold.engine.savepoint import leftovers, migrating
+from keyfold.engine.migration import switch as migrating
+from keyfold.engine.operations import leftovers
 from keyfold.engine.sources import initial_files, inline_rows
 from keyfold.engine.startup_phases import Tell
 from keyfold.engine.storage import audit

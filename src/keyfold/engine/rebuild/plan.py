@@ -10,9 +10,9 @@ from typing import Any, Literal
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.log.retention import totals
 from keyfold.engine.log.table_log import TableLog
+from keyfold.engine.migration.migrate import Migrated
 from keyfold.engine.rebuild.groups import groups, read_tables, readers
 from keyfold.engine.recovery.definition_changes import TableChange
-from keyfold.engine.savepoint.migrate import Migrated
 from keyfold.engine.sources import file_names
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption

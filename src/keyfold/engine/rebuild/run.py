@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine import beside
+from keyfold.engine.migration.migrate import Migrated, Tell
+from keyfold.engine.operations import leftovers
 from keyfold.engine.rebuild.groups import groups
-from keyfold.engine.savepoint import leftovers
 from keyfold.engine.savepoint.capture import copy_files
-from keyfold.engine.savepoint.migrate import Migrated, Tell
 from keyfold.engine.sources import inline_rows
 from keyfold.engine.start import start
 from keyfold.engine.storage.known_since import KnownSince

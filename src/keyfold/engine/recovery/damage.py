@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from keyfold.engine.recovery import table_removal
+from keyfold.engine.operations import removal as table_removal
 from keyfold.engine.storage.layout import TableHome
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint, is_whole
 from keyfold.engine.storage.stored_file import StoredFile

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.recovery import definition
-from keyfold.engine.recovery.state_mapping import StateMapping, mapped
+from keyfold.engine.state.mapping import StateMapping, mapped
 from keyfold.plan import nodes, tree
 from keyfold.plan.nodes import AppSpec
 

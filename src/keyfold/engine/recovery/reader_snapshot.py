@@ -18,7 +18,7 @@ from keyfold.engine.log.changes import changes
 from keyfold.engine.log.manifest import LAYOUT
 from keyfold.engine.log.readers import SNAPSHOT, Use
 from keyfold.engine.log.table_log import TableLog
-from keyfold.engine.recovery.state_rows import from_state
+from keyfold.engine.state.table_rows import from_state
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome
 from keyfold.fault_points import FaultPoint, reached

@@ -15,7 +15,7 @@ from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.log.changes import changes
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.recovery import view_rebuild
-from keyfold.engine.recovery.state_rows import from_state
+from keyfold.engine.state.table_rows import from_state
 from keyfold.engine.storage.layout import AppHome
 from keyfold.plan.table_keys import BOUNDS, closes
 from keyfold.views.query.filters import Compare, Filter

@@ -26,7 +26,7 @@ from keyfold.engine.log.changes import changes
 from keyfold.engine.log.retention import totals
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.recovery.definition_check import ahead_of_state
-from keyfold.engine.recovery.state_rows import from_state
+from keyfold.engine.state.table_rows import from_state
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.plan.table_keys import BOUNDS, closes
 from keyfold.views.contract import Position, ViewStore

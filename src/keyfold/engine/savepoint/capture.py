@@ -17,11 +17,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final, TypeVar
 
 from keyfold.engine.log.manifest import LAYOUT
-from keyfold.engine.recovery import table_removal
-from keyfold.engine.recovery.state_digest import FamilyDigest
+from keyfold.engine.operations import removal as table_removal
 from keyfold.engine.savepoint import deletion
 from keyfold.engine.savepoint.manifest import SavedFile, SavedTable, Savepoint
 from keyfold.engine.savepoint.savepoints import FILES, VIEW, Savepoints
+from keyfold.engine.state.digest import FamilyDigest
 from keyfold.engine.storage import audit, intents
 from keyfold.engine.storage.contract import FileFacts, Storage
 from keyfold.engine.storage.layout import AppHome

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from keyfold.engine.savepoint import state_check, unfinished
+from keyfold.engine.operations import unfinished
+from keyfold.engine.savepoint import state_check
 from keyfold.engine.savepoint.capture import Progress, captured, silent
 from keyfold.engine.savepoint.manifest import Savepoint
 from keyfold.engine.savepoint.savepoints import checked_name

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from keyfold.engine.recovery.state_digest import FamilyDigest
+from keyfold.engine.state.digest import FamilyDigest
 from keyfold.errors import SavepointUnusable
 
 LAYOUT: Final = 1

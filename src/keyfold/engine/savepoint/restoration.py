@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from keyfold.engine.recovery import table_removal
+from keyfold.engine.operations import removal as table_removal
 from keyfold.engine.savepoint.capture import copy_files, forget_sinks
 from keyfold.engine.savepoint.manifest import FILE as MANIFEST
 from keyfold.engine.savepoint.manifest import SavedFile, Savepoint

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from keyfold.engine.recovery import table_removal
-from keyfold.engine.savepoint import restoration, unfinished, verify
+from keyfold.engine.operations import removal as table_removal
+from keyfold.engine.operations import unfinished
+from keyfold.engine.savepoint import restoration, verify
 from keyfold.engine.savepoint.capture import Progress, captured, name_before
 from keyfold.engine.savepoint.manifest import Savepoint
 from keyfold.engine.savepoint.savepoints import Savepoints

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from keyfold.engine.recovery import state_digest
-from keyfold.engine.recovery.state_digest import FamilyDigest
-from keyfold.engine.savepoint.checkpoint_copy import copied_checkpoint
+from keyfold.engine.operations.checkpoint_copy import copied_checkpoint
 from keyfold.engine.savepoint.manifest import SavedTable, Savepoint
 from keyfold.engine.savepoint.savepoints import FILES
 from keyfold.engine.savepoint.verify import Damage
+from keyfold.engine.state import digest as state_digest
+from keyfold.engine.state.digest import FamilyDigest
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import SavepointUnusable

@@ -12,11 +12,11 @@ import pyarrow as pa
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.log.totals import Totals
+from keyfold.engine.migration import migrated_state, migrated_view
 from keyfold.engine.recovery import definition
-from keyfold.engine.recovery.state_rows import from_state
-from keyfold.engine.savepoint import migrated_state, migrated_view
 from keyfold.engine.savepoint.capture import in_parallel
 from keyfold.engine.shadow.beginning import Beginning, Positions
+from keyfold.engine.state.table_rows import from_state
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.spark_checkpoint import new_metadata

@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from keyfold.engine.log.retention import forget_changes
 from keyfold.engine.log.table_log import TableLog
-from keyfold.engine.savepoint import table_names
+from keyfold.engine.migration import table_names
+from keyfold.engine.operations.checkpoint_copy import copied_checkpoint
+from keyfold.engine.operations.leftovers import remove
 from keyfold.engine.savepoint.capture import copy_files
-from keyfold.engine.savepoint.checkpoint_copy import copied_checkpoint
-from keyfold.engine.savepoint.leftovers import remove
 from keyfold.engine.storage import audit, intents
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.fault_points import FaultPoint, reached

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from keyfold.engine.recovery import table_removal
-from keyfold.engine.savepoint import forgetting, leftovers, receipts, unfinished
-from keyfold.engine.savepoint.erased import Erased
-from keyfold.engine.savepoint.erasure_staging import ErasureStaging
-from keyfold.engine.savepoint.failure import failed
-from keyfold.engine.savepoint.join_keys import SIDES, JoinedKey, joined_key
-from keyfold.engine.savepoint.join_rows import JoinRows, are_by_time
-from keyfold.engine.savepoint.key_erasure import key_of
-from keyfold.engine.savepoint.savepoint_erasure import SavepointErasure
+from keyfold.engine.erasure import receipts
+from keyfold.engine.erasure import switch as forgetting
+from keyfold.engine.erasure.erased import Erased
+from keyfold.engine.erasure.savepoint_erasure import SavepointErasure
+from keyfold.engine.erasure.source_columns import others_with_the_key, source_columns
+from keyfold.engine.erasure.staging import ErasureStaging
+from keyfold.engine.operations import leftovers, unfinished
+from keyfold.engine.operations import removal as table_removal
+from keyfold.engine.operations.failure import failed
 from keyfold.engine.savepoint.savepoints import Savepoints
-from keyfold.engine.savepoint.source_columns import others_with_the_key, source_columns
-from keyfold.engine.savepoint.state_reading import StateOf, state_of
+from keyfold.engine.state.join_keys import SIDES, JoinedKey, joined_key
+from keyfold.engine.state.join_rows import JoinRows, are_by_time
+from keyfold.engine.state_reading import StateOf, state_of
 from keyfold.engine.storage import audit, intents
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.surgery.key_erasure import key_of
 from keyfold.errors import BadOption, KeyfoldError
 from keyfold.fault_points import FaultPoint, reached
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine import session
-from keyfold.engine.recovery import state_parts
-from keyfold.engine.recovery.state_parts import PartRows, StatePart
-from keyfold.engine.savepoint.checkpoint_copy import copied_checkpoint
+from keyfold.engine.operations.checkpoint_copy import copied_checkpoint
 from keyfold.engine.savepoint.savepoints import FILES, Savepoints
+from keyfold.engine.state import parts as state_parts
+from keyfold.engine.state.parts import PartRows, StatePart
 from keyfold.engine.storage.home_names import find, find_remote
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.remote import SparkStorage

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.engine import session
-from keyfold.engine.recovery.state_digest import of_rows, stored
+from keyfold.engine.operations.checkpoint_copy import copied_checkpoint, working_copy
+from keyfold.engine.recovery.view_following import bring_up_view
 from keyfold.engine.savepoint.capture import copy_files
-from keyfold.engine.savepoint.checkpoint_copy import copied_checkpoint, working_copy
-from keyfold.engine.savepoint.view_following import bring_up_view
+from keyfold.engine.state.digest import of_rows, stored
 from keyfold.engine.storage import audit, intents
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint

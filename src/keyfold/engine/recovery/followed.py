@@ -7,7 +7,8 @@ from contextlib import closing
 
 from keyfold.engine.log.readers import Use, read_upto
 from keyfold.engine.log.table_log import TableLog
-from keyfold.engine.recovery import sink_positions, table_removal
+from keyfold.engine.operations import removal as table_removal
+from keyfold.engine.recovery import sink_positions
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption
 from keyfold.views.stores import open_store

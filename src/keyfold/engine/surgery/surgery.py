@@ -7,17 +7,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from keyfold.engine.recovery.state_parts import StatePart
-from keyfold.engine.savepoint import leftovers, rewriting, unfinished
+from keyfold.engine.operations import leftovers, unfinished
+from keyfold.engine.operations.failure import failed
 from keyfold.engine.savepoint.capture import Progress, captured, name_before
-from keyfold.engine.savepoint.failure import failed
-from keyfold.engine.savepoint.key_changes import KeyChanges, Row
-from keyfold.engine.savepoint.key_erasure import KeyErasure, TableKey, key_of
-from keyfold.engine.savepoint.key_values import KeyValues
-from keyfold.engine.savepoint.rewriting import Rewritten, Transform
-from keyfold.engine.savepoint.state_reading import StateOf, state_of
+from keyfold.engine.state.parts import StatePart
+from keyfold.engine.state_reading import StateOf, state_of
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.surgery import rewriting
+from keyfold.engine.surgery.key_changes import KeyChanges, Row
+from keyfold.engine.surgery.key_erasure import KeyErasure, TableKey, key_of
+from keyfold.engine.surgery.key_values import KeyValues
+from keyfold.engine.surgery.rewriting import Rewritten, Transform
 from keyfold.errors import KeyfoldError, QueryError
 
 if TYPE_CHECKING:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from keyfold.engine.recovery import state_digest
-from keyfold.engine.recovery.state_digest import FamilyDigest
-from keyfold.engine.savepoint import leftovers, rescaling, rewriting, unfinished
-from keyfold.engine.savepoint.checkpoint_copy import working_copy
-from keyfold.engine.savepoint.failure import failed
+from keyfold.engine.operations import leftovers, unfinished
+from keyfold.engine.operations.checkpoint_copy import working_copy
+from keyfold.engine.operations.failure import failed
+from keyfold.engine.rescale import switch as rescaling
+from keyfold.engine.state import digest as state_digest
+from keyfold.engine.state.digest import FamilyDigest
 from keyfold.engine.storage import audit, intents
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.surgery import rewriting
 from keyfold.errors import BadOption, HomeUnusable, RunError
 from keyfold.fault_points import FaultPoint, reached
 

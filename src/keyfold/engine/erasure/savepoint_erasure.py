@@ -9,19 +9,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from keyfold.engine.erasure.erased import Erased
+from keyfold.engine.erasure.source_columns import source_columns
+from keyfold.engine.erasure.staging import ErasureStaging
+from keyfold.engine.erasure.switch import FILES, erase_from_view
 from keyfold.engine.log import key_history
 from keyfold.engine.log.table_log import TableLog
-from keyfold.engine.savepoint.erased import Erased
-from keyfold.engine.savepoint.erasure_staging import ErasureStaging
-from keyfold.engine.savepoint.forgetting import FILES, erase_from_view
-from keyfold.engine.savepoint.join_keys import joined_key
-from keyfold.engine.savepoint.key_erasure import TableKey, declared_key
+from keyfold.engine.migration.table_names import then_called
 from keyfold.engine.savepoint.manifest import FILE, SavedFile, Savepoint
 from keyfold.engine.savepoint.savepoints import FILES as SAVED
 from keyfold.engine.savepoint.savepoints import VIEW, Savepoints
-from keyfold.engine.savepoint.source_columns import source_columns
-from keyfold.engine.savepoint.table_names import then_called
+from keyfold.engine.state.join_keys import joined_key
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.surgery.key_erasure import TableKey, declared_key
 from keyfold.errors import BadOption
 
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from keyfold.engine.recovery.state_parts import PartRows
+from keyfold.engine.state.parts import PartRows
 from keyfold.errors import BadOption
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from keyfold.engine.savepoint.state_reading import StateOf
+    from keyfold.engine.state_reading import StateOf
 
 Change = Literal["added", "removed", "changed"]
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.engine import session
 from keyfold.engine.log.key_history import as_text
-from keyfold.engine.recovery import state_parts
-from keyfold.engine.recovery.state_rows import arrow_batches
-from keyfold.engine.savepoint.join_keys import SIDES, JoinedKey
-from keyfold.engine.savepoint.join_rows import JoinRows
+from keyfold.engine.state import parts as state_parts
+from keyfold.engine.state.join_keys import SIDES, JoinedKey
+from keyfold.engine.state.join_rows import JoinRows
+from keyfold.engine.state.table_rows import arrow_batches
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.compile.expressions import column
-from keyfold.engine.recovery import state_digest
-from keyfold.engine.recovery.state_mapping import KeySource, StateMapping
 from keyfold.engine.savepoint.capture import copy_files
 from keyfold.engine.spark_errors import explained, messages
+from keyfold.engine.state import digest as state_digest
+from keyfold.engine.state.mapping import KeySource, StateMapping
 from keyfold.engine.storage.layout import TableHome
 from keyfold.errors import HomeUnusable, RunError
 from keyfold.plan.describe import phrases

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from keyfold.engine.recovery.state_digest import operators, stored
+from keyfold.engine.state.digest import operators, stored
 from keyfold.engine.storage.contract import Storage
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from keyfold.engine.savepoint.checkpoint_copy import copied_checkpoint
+from keyfold.engine.operations.checkpoint_copy import copied_checkpoint
 from keyfold.engine.storage import audit, intents
 from keyfold.engine.storage.layout import AppHome
 from keyfold.fault_points import FaultPoint, reached

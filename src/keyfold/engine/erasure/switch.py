@@ -12,12 +12,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
+from keyfold.engine.erasure.receipts import DIRECTORY
 from keyfold.engine.savepoint.capture import flush_directories
-from keyfold.engine.savepoint.key_rows import rows_of_key
 from keyfold.engine.savepoint.manifest import FILE as MANIFEST
-from keyfold.engine.savepoint.receipts import DIRECTORY
 from keyfold.engine.storage import audit, intents
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.surgery.key_rows import rows_of_key
 from keyfold.fault_points import FaultPoint, reached
 from keyfold.views.query.filters import All
 from keyfold.views.stores import open_store

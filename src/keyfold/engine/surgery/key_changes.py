@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from keyfold.engine.internal_columns import MERGED_BATCH, OP, PREVIOUS
 from keyfold.engine.log.manifest import KINDS, Manifest, Part
 from keyfold.engine.log.table_log import TableLog
-from keyfold.engine.recovery import table_removal
-from keyfold.engine.savepoint.key_erasure import TableKey
-from keyfold.engine.savepoint.key_rows import rows_of_key
+from keyfold.engine.operations import removal as table_removal
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.surgery.key_erasure import TableKey
+from keyfold.engine.surgery.key_rows import rows_of_key
 from keyfold.errors import BadOption
 from keyfold.views.stores import open_store
 

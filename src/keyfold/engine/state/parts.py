@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.engine import session
-from keyfold.engine.recovery import state_columns
+from keyfold.engine.state import columns as state_columns
 from keyfold.errors import QueryError, did_you_mean
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.log.table_log import TableLog
-from keyfold.engine.recovery.state_mapping import StateMapping
-from keyfold.engine.recovery.state_rows import from_state
-from keyfold.engine.savepoint.migrating import VIEW
+from keyfold.engine.migration.switch import VIEW
+from keyfold.engine.state.mapping import StateMapping
+from keyfold.engine.state.table_rows import from_state
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.plan.table_keys import BOUNDS, closes
 from keyfold.views.changes import as_changes

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine import session
-from keyfold.engine.recovery.state_parts import MAIN
-from keyfold.engine.recovery.state_rows import arrow_batches
-from keyfold.engine.savepoint.key_erasure import TableKey, kernel_column
+from keyfold.engine.state.parts import MAIN
+from keyfold.engine.state.table_rows import arrow_batches
+from keyfold.engine.surgery.key_erasure import TableKey, kernel_column
 from keyfold.errors import BadOption, did_you_mean
 
 if TYPE_CHECKING:

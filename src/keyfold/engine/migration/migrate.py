@@ -8,12 +8,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.compile.compiled import Compiled
+from keyfold.engine.migration import migrated_state, migrated_view
+from keyfold.engine.migration import switch as migrating
+from keyfold.engine.operations import leftovers, unfinished
+from keyfold.engine.operations.failure import failed
 from keyfold.engine.recovery import definition
 from keyfold.engine.recovery.definition_changes import TableChange
-from keyfold.engine.savepoint import leftovers, migrated_state, migrated_view, migrating, unfinished
+from keyfold.engine.recovery.followed import require_followed
 from keyfold.engine.savepoint.capture import captured, name_before, silent
-from keyfold.engine.savepoint.failure import failed
-from keyfold.engine.savepoint.followed import require_followed
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.known_since import KnownSince
 from keyfold.engine.storage.layout import AppHome

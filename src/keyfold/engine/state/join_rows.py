@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.engine import session
 from keyfold.engine.internal_columns import visible
-from keyfold.engine.savepoint.join_keys import SIDES
+from keyfold.engine.state.join_keys import SIDES
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
 
 if TYPE_CHECKING:

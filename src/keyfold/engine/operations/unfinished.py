@@ -7,24 +7,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+from keyfold.engine.erasure import switch as forgetting
 from keyfold.engine.log import prepared
-from keyfold.engine.recovery import table_removal
-from keyfold.engine.savepoint import (
-    capture,
-    clone,
-    deletion,
-    forgetting,
-    importing,
-    migrating,
-    rescaling,
-    restoration,
-    rewriting,
-    view_rebuilding,
-)
+from keyfold.engine.migration import switch as migrating
+from keyfold.engine.operations import removal as table_removal
+from keyfold.engine.recovery import view_rebuilding
+from keyfold.engine.rescale import switch as rescaling
+from keyfold.engine.savepoint import capture, clone, deletion, importing, restoration
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease, is_held_by_app
 from keyfold.engine.storage.local import LocalStorage
+from keyfold.engine.surgery import rewriting
 
 
 @dataclass(frozen=True)

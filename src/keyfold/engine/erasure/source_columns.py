@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from keyfold.engine.savepoint.key_erasure import TableKey, declared_key
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.surgery.key_erasure import TableKey, declared_key
 
 
 def source_columns(place: AppHome, table: str, key: TableKey) -> dict[str, str] | None:

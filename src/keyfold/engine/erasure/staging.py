@@ -8,24 +8,26 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from keyfold.engine.erasure.erased import Erased
+from keyfold.engine.erasure.switch import FILES
+from keyfold.engine.erasure.unfinished_batch import UnfinishedBatch, unfinished_batch
 from keyfold.engine.log import row_text
 from keyfold.engine.log.key_history import as_text
 from keyfold.engine.log.log_erasure import LogErasure
 from keyfold.engine.log.row_text import StreamText, Texts
 from keyfold.engine.log.table_log import TableLog
-from keyfold.engine.recovery import sink_positions, state_digest, table_removal
-from keyfold.engine.savepoint import rewriting
-from keyfold.engine.savepoint.checkpoint_copy import copied_checkpoint
-from keyfold.engine.savepoint.erased import Erased
-from keyfold.engine.savepoint.followed import require_read
-from keyfold.engine.savepoint.forgetting import FILES
-from keyfold.engine.savepoint.join_keys import JoinedKey
-from keyfold.engine.savepoint.join_rows import are_by_time
-from keyfold.engine.savepoint.key_changes import KeyChanges
-from keyfold.engine.savepoint.key_erasure import KeyErasure, TableKey
-from keyfold.engine.savepoint.unfinished_batch import UnfinishedBatch, unfinished_batch
+from keyfold.engine.operations import removal as table_removal
+from keyfold.engine.operations.checkpoint_copy import copied_checkpoint
+from keyfold.engine.recovery import sink_positions
+from keyfold.engine.recovery.followed import require_read
+from keyfold.engine.state import digest as state_digest
+from keyfold.engine.state.join_keys import JoinedKey
+from keyfold.engine.state.join_rows import are_by_time
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.surgery import rewriting
+from keyfold.engine.surgery.key_changes import KeyChanges
+from keyfold.engine.surgery.key_erasure import KeyErasure, TableKey
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

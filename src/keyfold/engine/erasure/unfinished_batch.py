@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from keyfold.engine.log.table_log import TableLog
-from keyfold.engine.recovery import table_removal
+from keyfold.engine.operations import removal as table_removal
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
 from keyfold.errors import BadOption

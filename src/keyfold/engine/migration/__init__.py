@@ -1,0 +1,1 @@
+"""A table's state, log and view as a changed definition has them."""
