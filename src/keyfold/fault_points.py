@@ -28,7 +28,6 @@ class FaultPoint(StrEnum):
     SNAPSHOT_RECORDED = "snapshot recorded"  # (table, batch)
     REMOVAL_REQUESTED = "removal requested"  # () nothing has been written
     REMOVAL_RECORDED = "removal recorded"  # () from here on the removal is finished by whoever comes next
-    REMOVAL_AUDITED = "removal audited"  # ()
     FILES_REMOVED = "files removed"  # () of one table
     VIEWS_REMOVED = "views removed"  # ()
     DEFINITION_REMOVED = "definition removed"  # ()

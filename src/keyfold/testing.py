@@ -190,9 +190,9 @@ class Driver:
         And that of each stream which has a log.
         """
         self.handle.stop()
-        place = self.handle.home
-        homes = [place.stream_home(stream.name) for stream in self.handle.shared]
-        for home in (*homes, *(place.table(table.name) for table in self._spec.tables)):
+        app_home = self.handle.home
+        homes = [app_home.stream_home(stream.name) for stream in self.handle.shared]
+        for home in (*homes, *(app_home.table(table.name) for table in self._spec.tables)):
             home.spark.uncommit_last()
         self._start()
 

@@ -21,7 +21,7 @@ from keyfold.engine.savepoint.capture import Capture, silent
 from keyfold.engine.savepoint.deletion import Deletion
 from keyfold.engine.savepoint.savepoints import Savepoints
 from keyfold.engine.storage import audit
-from keyfold.engine.storage.layout import AppHome, app_home
+from keyfold.engine.storage.layout import AppHome, local_app_home
 from keyfold.engine.storage.local import LocalStorage
 from keyfold.errors import KeyfoldError
 from keyfold.fault_points import FaultPoint, handled_by
@@ -97,7 +97,7 @@ COMMANDS: dict[str, Act] = {
     "restore of tables": lambda home: restore.restore(
         shop(home), "first", ("totals", "pairs", "kinds"), None, silent
     ),
-    "clone": lambda home: clone.clone(shop(home), "first", app_home(home, "green"), silent),
+    "clone": lambda home: clone.clone(shop(home), "first", local_app_home(home, "green"), silent),
     "delete": delete,
     "prune": prune,
     "export": export,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from keyfold.engine.operations import removal as table_removal
+from keyfold.engine.operations.kinds import REMOVE
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease
 from keyfold.fault_points import FaultPoint
@@ -183,7 +183,6 @@ with handled_by(kill):
 STEPS = [
     FaultPoint.REMOVAL_REQUESTED,
     FaultPoint.REMOVAL_RECORDED,
-    FaultPoint.REMOVAL_AUDITED,
     FaultPoint.FILES_REMOVED,
     FaultPoint.VIEWS_REMOVED,
     FaultPoint.DEFINITION_REMOVED,
@@ -201,8 +200,8 @@ def test_a_kill_in_the_middle_leaves_all_or_is_finished_by_the_next_start(
     recorded = step != FaultPoint.REMOVAL_REQUESTED
     if not recorded:
         assert left(place) == before
-    table_removal.finish(place)
-    table_removal.finish(place)
+    REMOVE.finish(place)
+    REMOVE.finish(place)
     assert left(place) == (without(before, "kinds") if recorded else before)
     assert not recorded or len(audit(place)) == 1
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from keyfold.engine.savepoint import clone, create, restoration
+from keyfold.engine.operations.kinds import CLONE, RESTORE
+from keyfold.engine.savepoint import clone, create
 from keyfold.engine.savepoint.capture import silent
 from keyfold.engine.savepoint.savepoints import Savepoints
 from keyfold.engine.storage.layout import AppHome
@@ -279,7 +280,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from keyfold.engine.savepoint import clone, create, restore
-from keyfold.engine.storage.layout import AppHome, app_home
+from keyfold.engine.storage.layout import AppHome, local_app_home
 from keyfold.fault_points import handled_by
 
 home, act, point, number = Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
@@ -298,7 +299,7 @@ with handled_by(kill):
     elif act == "restore":
         restore.restore(AppHome(home / "shop"), "first", (), None, silent)
     else:
-        clone.clone(AppHome(home / "shop"), "first", app_home(home, "green"), silent)
+        clone.clone(AppHome(home / "shop"), "first", local_app_home(home, "green"), silent)
 """
 
 
@@ -338,7 +339,7 @@ def test_a_kill_in_a_restore_leaves_all_or_is_finished_by_the_next_start(
     after = contents(place)
     killed(tmp_path, "restore", step)
     for _ in range(2):
-        restoration.finish(place)
+        RESTORE.finish(place)
         assert contents(place) == (after if step == FaultPoint.RESTORE_REQUESTED else before)
     restored = [line for line in audit(place) if line["what"] == "restore"]
     assert len(restored) == (0 if step == FaultPoint.RESTORE_REQUESTED else 1)
@@ -351,7 +352,7 @@ def test_a_kill_in_a_clone_leaves_no_app(tmp_path: Path, files: int) -> None:
     create.create(place, "first")
     killed(tmp_path, "clone", FaultPoint.STORAGE_NAMED, files)
     green = AppHome(tmp_path / "green")
-    clone.discard_unfinished(green)
+    CLONE.finish(green)
     assert not [path for path in green.path.rglob("*") if path.is_file() and "lease" not in path.parts]
     clone.clone(place, "first", green, silent)
     assert (green.path / "app.json").exists()

@@ -13,8 +13,8 @@ from unittest.mock import patch
 
 import pytest
 
-from keyfold.engine.erasure import switch as forgetting
 from keyfold.engine.operations import unfinished
+from keyfold.engine.operations.kinds import CLONE, FORGET
 from keyfold.engine.savepoint import archive, clone, create, verify
 from keyfold.engine.savepoint.capture import Capture, silent
 from keyfold.engine.savepoint.deletion import Deletion
@@ -169,7 +169,7 @@ def verified_and_exported(home: Path, meanwhile: Callable[[], None]) -> None:
 
 def cloned(home: Path, meanwhile: Callable[[], None]) -> None:
     def handle(point: FaultPoint, facts: dict[str, Any]) -> None:
-        if point == FaultPoint.STORAGE_NAMED and facts["name"] == clone.INTENT:
+        if point == FaultPoint.STORAGE_NAMED and facts["name"] == CLONE.record:
             meanwhile()
 
     with handled_by(handle):
@@ -197,21 +197,21 @@ def test_who_reads_a_savepoint_while_a_key_is_erased_from_it_fails(tmp_path: Pat
     def erase() -> None:
         for file in place.storage.files("savepoints/first"):
             place.storage.copy(
-                f"savepoints/first/{file.name}", f"{forgetting.FILES}/savepoints/first/{file.name}"
+                f"savepoints/first/{file.name}", f"{FORGET.prepared}/savepoints/first/{file.name}"
             )
-        changed = f"{forgetting.FILES}/savepoints/first/savepoint.json"
+        changed = f"{FORGET.prepared}/savepoints/first/savepoint.json"
         place.storage.put(changed, place.storage.read(changed).replace(b'"why": null', b'"why": "x"'))
         entry = audit.entry("forget", None)
         intent: dict[str, Any] = {"table": "totals", "key": {}, "batch": None, "deleted": []}
         intent["receipt"] = {"id": "x"}
-        place.storage.put(forgetting.INTENT, json.dumps({**intent, "entry": entry}).encode())
+        place.storage.put(FORGET.record, json.dumps({**intent, "entry": entry}).encode())
         # The first file of the savepoint is in place, and the manifest is not.
         with pytest.raises(Killed), steps(3):
-            forgetting.finish(place)
+            FORGET.finish(place)
 
     with pytest.raises(SavepointUnusable, match=GONE):
         exported(tmp_path, erase)
-    forgetting.finish(place)
+    FORGET.finish(place)
     verify.require_whole(Savepoints(place).find("first"), Savepoints(place).storage("first"), silent)
 
 

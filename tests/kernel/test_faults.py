@@ -15,7 +15,7 @@ import pytest
 
 from keyfold.engine.log import side_outputs
 from keyfold.engine.log.table_log import TableLog
-from keyfold.engine.storage.layout import app_home
+from keyfold.engine.storage.layout import local_app_home
 from keyfold.kernel import build
 from keyfold.views.reader import TableReader
 from keyfold.views.stores import open_store
@@ -67,7 +67,7 @@ def test_a_store_that_fails_stops_the_query_and_no_row_or_window_is_rejected(tmp
     (tmp_path / "in" / "1.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "fails").touch()
     stopped = run(tmp_path)
-    home = app_home(tmp_path / ".keyfold", "shop")
+    home = local_app_home(tmp_path / ".keyfold", "shop")
     assert side_outputs.rejected(TableLog(home.table("totals").log)) == []
     assert stopped.returncode == 1, stopped.stdout + stopped.stderr
     assert "the store is broken" in stopped.stderr

@@ -18,7 +18,7 @@ from keyfold.engine.internal_columns import BATCH, POSITION
 from keyfold.engine.log.change_frame import change_frame
 from keyfold.engine.log.compaction import Compaction
 from keyfold.engine.log.table_log import TableLog
-from keyfold.engine.storage.layout import app_home
+from keyfold.engine.storage.layout import local_app_home
 from keyfold.engine.storage.lease import Lease
 from keyfold.testing import shared_session
 from tests.log_files import publish
@@ -339,7 +339,7 @@ def test_merged_batches_are_read_like_others(tmp_path: Path) -> None:
     session.kernel(shared_session()).published(half.log.uri, 14)
     first = in_order(half.read())
     published(range(15, 30))
-    lease = Lease(app_home(tmp_path, "shop")).take()
+    lease = Lease(local_app_home(tmp_path, "shop")).take()
     assert [str(merge.of) for merge in Compaction(log, lease).run()] == ["0-19"]
     lease.release()
     session.kernel(shared_session()).published(half.log.uri, 29)

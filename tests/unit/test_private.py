@@ -47,7 +47,7 @@ def open_to_others(place: Path) -> dict[str, str]:
 def test_all_that_python_writes_into_a_home_is_private(tmp_path: Path) -> None:
     home = tmp_path / "deep" / "home"
     log_settings(load(home=home))
-    place = homes.app_home(home, "shop")
+    place = homes.local_app_home(home, "shop")
     lease = Lease(place).take()
     table = place.table("t")
     place.write_plan({})
@@ -73,7 +73,7 @@ def test_all_that_python_writes_into_a_home_is_private(tmp_path: Path) -> None:
 
 def test_an_app_that_others_could_read_is_made_private_when_it_is_started(tmp_path: Path) -> None:
     (tmp_path / "home" / "shop" / "tables").mkdir(parents=True)
-    homes.app_home(tmp_path / "home", "shop")
+    homes.local_app_home(tmp_path / "home", "shop")
     assert mode(tmp_path / "home" / "shop") == 0o700
     assert mode(tmp_path / "home") == 0o777, "the home may hold other things than keyfold's"
 

@@ -40,7 +40,7 @@ def empty_feeds(spec: AppSpec, directory: Path) -> dict[str, Path]:
 
 
 def findings_of(
-    spark: SparkSession, spec: AppSpec, feeds: dict[str, Path], stored: dict[str, Any] | None, place: AppHome
+    spark: SparkSession, spec: AppSpec, feeds: dict[str, Path], stored: dict[str, Any] | None, home: AppHome
 ) -> list[Finding]:
     """What Spark and the state on disk say of each table. Nothing is run, and nothing is written."""
     from keyfold.engine import session
@@ -55,14 +55,14 @@ def findings_of(
     # An error is reported for its table, and the other tables are checked all the same.
     sides = Lookups(spark, session.kernel(spark))
     upstream = Upstream(spec, {})
-    shared = shared_streams.decided(spec, stored, place)
+    shared = shared_streams.decided(spec, stored, home)
     analyzed: dict[str, Analysis | Exception] = {}
     streams: dict[str, CompiledStream] = {}
     for table in spec.tables:
         try:
             missing = [name for name in shared.of(table) if name not in streams]
             for name, stream in compile_streams(spark, shared, feeds, only=missing).items():
-                stream_definition.check(spec.name, stored, stream, place)
+                stream_definition.check(spec.name, stored, stream, home)
                 streams[name] = stream
             recorded = recorded_streams(shared, streams, table, None)
             analyzed[table.name] = analyze(spark, table, feeds, sides, upstream, recorded=recorded)
@@ -74,26 +74,26 @@ def findings_of(
     return [
         Finding(name, error=found)
         if isinstance(found, Exception)
-        else _finding(spec, name, partial(build, found, good), stored, place)
+        else _finding(spec, name, partial(build, found, good), stored, home)
         for name, found in analyzed.items()
     ]
 
 
-def findings_recorded(app: RecordedApp, stored: dict[str, Any] | None, place: AppHome) -> list[Finding]:
+def findings_recorded(app: RecordedApp, stored: dict[str, Any] | None, home: AppHome) -> list[Finding]:
     """The same of an app that Spark has compiled earlier."""
-    return [_recorded(app, table, stored, place) for table in app.tables]
+    return [_recorded(app, table, stored, home) for table in app.tables]
 
 
-def _recorded(app: RecordedApp, table: Compiled, stored: dict[str, Any] | None, place: AppHome) -> Finding:
+def _recorded(app: RecordedApp, table: Compiled, stored: dict[str, Any] | None, home: AppHome) -> Finding:
     from keyfold.engine.recovery import stream_definition
 
     name, spec = table.spec.name, app.shared.spec
     try:
         for stream in app.shared.of(table.spec):
-            stream_definition.check(spec.name, stored, app.streams[stream], place)
+            stream_definition.check(spec.name, stored, app.streams[stream], home)
     except Exception as error:
         return Finding(name, error=error)
-    return _finding(spec, name, lambda: table, stored, place)
+    return _finding(spec, name, lambda: table, stored, home)
 
 
 def _finding(
@@ -101,7 +101,7 @@ def _finding(
     name: str,
     compiled_now: Callable[[], Compiled],
     stored: dict[str, Any] | None,
-    place: AppHome,
+    home: AppHome,
 ) -> Finding:
     from keyfold.engine.jvm import process
     from keyfold.engine.recovery import definition, definition_check
@@ -111,14 +111,14 @@ def _finding(
         compiled = compiled_now()
         found = Finding(
             name,
-            state="differs" if _has_state(name, stored, place) else "new",
+            state="differs" if _has_state(name, stored, home) else "new",
             fingerprint=definition.fingerprint(definition.meaning_of(compiled)),
             keys=tuple((column.name, str(column.type)) for column in compiled.view.keys),
             columns=tuple((column.name, str(column.type)) for column in compiled.view.columns),
         )
-        definition_check.check(spec, stored, compiled, place)
-        require_whole(compiled, place)
-        definition_check.check_log(spec.name, compiled, place.table(name))
+        definition_check.check(spec, stored, compiled, home)
+        require_whole(compiled, home)
+        definition_check.check_log(spec.name, compiled, home.table(name))
     except Exception as error:
         if process.is_java_end(error):
             raise
@@ -126,13 +126,13 @@ def _finding(
     return replace(found, state="fits") if found.state == "differs" else found
 
 
-def require_whole(compiled: Compiled, place: AppHome) -> None:
+def require_whole(compiled: Compiled, home: AppHome) -> None:
     """Refuses a table of which a start would find something missing; the app may run."""
     from keyfold.engine.recovery import damage, view_rebuild
 
-    damage.check(compiled.spec.app, compiled.spec.name, place.table(compiled.spec.name))
-    view_rebuild.require_checkpoint(compiled, place)
+    damage.check(compiled.spec.app, compiled.spec.name, home.table(compiled.spec.name))
+    view_rebuild.require_checkpoint(compiled, home)
 
 
-def _has_state(table: str, stored: dict[str, Any] | None, place: AppHome) -> bool:
-    return table in ((stored or {}).get("tables") or {}) or place.table(table).begun() is not None
+def _has_state(table: str, stored: dict[str, Any] | None, home: AppHome) -> bool:
+    return table in ((stored or {}).get("tables") or {}) or home.table(table).begun() is not None

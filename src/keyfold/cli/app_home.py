@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def opened_place(app: str | None, home: str | None) -> Iterator[AppHome]:
+def open_app(app: str | None, home: str | None) -> Iterator[AppHome]:
     """The app that was named, or the only one of the home; also one that has savepoints and nothing else.
 
     A home that is not on a local disk is opened through Spark.
@@ -33,21 +33,21 @@ def opened_place(app: str | None, home: str | None) -> Iterator[AppHome]:
 
 
 @contextmanager
-def new_place(app: str, home: str | None) -> Iterator[AppHome]:
+def open_new_app(app: str, home: str | None) -> Iterator[AppHome]:
     """The home of an app that need not exist yet: its directory is made."""
     from keyfold.cli.home_reader import is_elsewhere, remote_storage
     from keyfold.engine.storage.home_names import home_of
-    from keyfold.engine.storage.layout import app_home, remote_app_home
+    from keyfold.engine.storage.layout import local_app_home, remote_app_home
     from keyfold.settings import load
 
     if not is_elsewhere(home):
-        yield app_home(home_of(home), app)
+        yield local_app_home(home_of(home), app)
         return
     settings = load(home=home)
     with remote_storage(settings) as storage:
-        place = remote_app_home(storage.below(app), settings.local_directory, app)
-        place.use_local(settings.local)
-        yield place
+        app_home = remote_app_home(storage.below(app), settings.local_directory, app)
+        app_home.use_local(settings.local)
+        yield app_home
 
 
 def on_disk(app: str | None, home: Path) -> AppHome:

@@ -28,7 +28,7 @@ class AppPlan:
     spark: Any
     """None if Spark did not have to be asked, since nothing has changed."""
     spec: AppSpec
-    place: AppHome
+    home: AppHome
     stored: dict[str, Any]
     tables: list[Compiled]
     changes: list[TableChange]
@@ -38,7 +38,7 @@ class AppPlan:
         """Rebuilds tables from rows of their streams, beside the old ones."""
         from keyfold.engine.rebuild.run import rebuild
 
-        return rebuild(self.spark, self.spec, self.place, tables, self.feeds, tell)
+        return rebuild(self.spark, self.spec, self.home, tables, self.feeds, tell)
 
 
 @contextmanager
@@ -71,18 +71,18 @@ def planned(
         process.ending_java(),
         process.reporting_java_end(spec.name),
     ):
-        place = AppHome(settings.local_directory / spec.name)
+        app_home = AppHome(settings.local_directory / spec.name)
         if isinstance(settings.home, Path):
-            place = AppHome(settings.home.resolve() / spec.name)
-            place.read_plan()  # for its error, before Spark is started
+            app_home = AppHome(settings.home.resolve() / spec.name)
+            app_home.read_plan()  # for its error, before Spark is started
         if stopped:
             # Of a home elsewhere, the local files say whether the app runs on this host.
-            refuse_running(place)
+            refuse_running(app_home)
         local = isinstance(settings.home, Path)
-        known = compilation_record.recorded(spec, settings, place) if local and not runs else None
+        known = compilation_record.recorded(spec, settings, app_home) if local and not runs else None
         if known is not None:
             output.say(compilation_record.UNCHANGED)
-            yield _compared(None, spec, place, known.tables, known.streams, Path(directory))
+            yield _compared(None, spec, app_home, known.tables, known.streams, Path(directory))
             return
         for_workers(loaded)
         output.say("starting Spark" if local else f"opening {settings.home} through Spark")
@@ -92,9 +92,9 @@ def planned(
         if not isinstance(settings.home, Path):
             with remote_home.explained(settings.home):
                 storage = SparkStorage(session.kernel(spark), spark, f"{settings.home}/{spec.name}")
-                place = AppHome(settings.local_directory / spec.name, storage)
-        output.say(f"comparing {spec.name} with {place.shown}")
-        yield compiled_plan(spark, spec, place, Path(directory) / "feeds")
+                app_home = AppHome(settings.local_directory / spec.name, storage)
+        output.say(f"comparing {spec.name} with {app_home.shown}")
+        yield compiled_plan(spark, spec, app_home, Path(directory) / "feeds")
 
 
 def a_line_each(first: tuple[str, ...], effects: Sequence[str]) -> Iterator[tuple[str, ...]]:
@@ -121,7 +121,7 @@ def _filling(file: str, change: TableChange, columns: Sequence[str], since: str)
     return f"{change.table}: {command} fills {' and '.join(columns)} from {rows}{lost}"
 
 
-def compiled_plan(spark: SparkSession, spec: AppSpec, place: AppHome, feeds: Path) -> AppPlan:
+def compiled_plan(spark: SparkSession, spec: AppSpec, home: AppHome, feeds: Path) -> AppPlan:
     """The app as Spark understands it, compared table by table. `feeds`: a directory for empty inputs."""
     from keyfold.cli.app_check import empty_feeds
     from keyfold.engine.compile.stream import compile_streams
@@ -129,16 +129,16 @@ def compiled_plan(spark: SparkSession, spec: AppSpec, place: AppHome, feeds: Pat
     from keyfold.engine.log import shared_streams
 
     inputs = empty_feeds(spec, feeds)
-    shared = shared_streams.decided(spec, place.read_plan(), place)
+    shared = shared_streams.decided(spec, home.read_plan(), home)
     streams = compile_streams(spark, shared, inputs)
     tables = compile_app(spark, spec, inputs, None, None, shared, streams)
-    return _compared(spark, spec, place, tables, streams, feeds)
+    return _compared(spark, spec, home, tables, streams, feeds)
 
 
 def _compared(
     spark: SparkSession | None,
     spec: AppSpec,
-    place: AppHome,
+    home: AppHome,
     tables: list[Compiled],
     streams: Mapping[str, CompiledStream],
     feeds: Path,
@@ -147,17 +147,17 @@ def _compared(
     from keyfold.engine.recovery import definition_check
     from keyfold.engine.recovery.definition_changes import removed_tables
 
-    stored = place.read_plan() or {}
+    stored = home.read_plan() or {}
     for table in tables:
-        require_whole(table, place)
-    changes = [definition_check.change_of(spec, stored, table, place) for table in tables]
+        require_whole(table, home)
+    changes = [definition_check.change_of(spec, stored, table, home) for table in tables]
     gone = removed_tables(spec, stored, changes)
-    found = [*_changed_streams(spec, stored, streams.values(), place), *changes, *gone]
-    return AppPlan(spark, spec, place, stored, tables, found, feeds)
+    found = [*_changed_streams(spec, stored, streams.values(), home), *changes, *gone]
+    return AppPlan(spark, spec, home, stored, tables, found, feeds)
 
 
 def _changed_streams(
-    spec: AppSpec, stored: dict[str, Any], streams: Iterable[CompiledStream], place: AppHome
+    spec: AppSpec, stored: dict[str, Any], streams: Iterable[CompiledStream], home: AppHome
 ) -> Iterator[TableChange]:
     """Streams whose logs were written with other types, which a start refuses."""
     from keyfold.engine.recovery import stream_definition
@@ -166,6 +166,6 @@ def _changed_streams(
 
     for stream in streams:
         try:
-            stream_definition.check(spec.name, stored or None, stream, place)
+            stream_definition.check(spec.name, stored or None, stream, home)
         except StateMismatch as error:
             yield TableChange(stream.spec.name, "incompatible", tuple(str(error.given).splitlines()))

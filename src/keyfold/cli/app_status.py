@@ -24,23 +24,23 @@ _OLD_COUNT_SECONDS: Final = 30.0
 _OPTIONAL: Final = ("watermark", "took", "state", "rows/s", "age", "behind")
 
 
-def status(place: AppHome) -> dict[str, Any]:
+def status(home: AppHome) -> dict[str, Any]:
     """The last status that the app wrote, and whether it still holds."""
     from keyfold.engine.operations import removal as table_removal
     from keyfold.engine.storage.lease import current
 
-    lease = current(place)
+    lease = current(home)
     pid = None if lease is None else int(lease.python["pid"])
-    written = _written(place)
-    plan = place.read_plan()
+    written = _written(home)
+    plan = home.read_plan()
     # Without app.json: the tables that have files on disk.
-    names = table_removal.tables(place) if plan is None else plan.get("tables", {})
-    tables = {name: written["tables"].get(name) or view_facts(place, name) for name in names}
+    names = table_removal.tables(home) if plan is None else plan.get("tables", {})
+    tables = {name: written["tables"].get(name) or view_facts(home, name) for name in names}
     seen = _time(written.get("at"))
     state = _state(lease, written, any(table.get("running") for table in tables.values()))
     return {
-        "app": place.path.name,
-        "home": str(place.path),
+        "app": home.path.name,
+        "home": str(home.path),
         "state": state,
         "running": pid is not None,
         "pid": pid,
@@ -73,8 +73,8 @@ def _recorded(plan: Mapping[str, Any] | None, table: str) -> dict[str, Any]:
     return {**({"since": since} if since else {}), **({"initial": began} if began else {})}
 
 
-def _written(place: AppHome) -> dict[str, Any]:
-    return {"tables": {}, **place.read_status()}
+def _written(home: AppHome) -> dict[str, Any]:
+    return {"tables": {}, **home.read_status()}
 
 
 def _state(lease: LeaseRecord | None, written: Mapping[str, Any], was_running: bool) -> State:

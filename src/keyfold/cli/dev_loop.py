@@ -119,10 +119,10 @@ class Development:
         """What Spark, or the state that is kept, refuses of an app."""
         from keyfold.engine.storage.layout import AppHome
 
-        place = AppHome(self._home.resolve() / spec.name)
-        stored = place.read_plan() if self._keep else None
+        home = AppHome(self._home.resolve() / spec.name)
+        stored = home.read_plan() if self._keep else None
         with TemporaryDirectory(prefix="keyfold-check-", ignore_cleanup_errors=True) as directory:
-            kept = place if self._keep else AppHome(Path(directory) / spec.name)
+            kept = home if self._keep else AppHome(Path(directory) / spec.name)
             feeds = empty_feeds(spec, Path(directory) / "feeds")
             found = findings_of(self._spark, spec, feeds, stored, kept)
         return [finding.error for finding in found if finding.error is not None]

@@ -32,8 +32,8 @@ def opened(name: str, home: str | None) -> Iterator[tuple[ViewStore, TableReader
     from keyfold.views.reader import TableReader
     from keyfold.views.stores import open_store
 
-    place, table = find(home_of(home), name)
-    store = open_store(place.views, read_only=True)
+    app_home, table = find(home_of(home), name)
+    store = open_store(app_home.views, read_only=True)
     try:
         yield store, TableReader(store, table)
     finally:
@@ -91,52 +91,52 @@ def late_table(name: str, home: str | None) -> Iterator[tuple[AppHome, str]]:
     """The app and the table that a name of late rows refers to."""
     from keyfold.engine.batch.late_replay import table_of
 
-    with opened_app(name, home) as (place, part):
+    with opened_app(name, home) as (app_home, part):
         yield (
-            place,
-            table_of(place.path.name, part, tables_and_streams(place), declared_streams(place)),
+            app_home,
+            table_of(app_home.path.name, part, tables_and_streams(app_home), declared_streams(app_home)),
         )
 
 
-def reached(place: AppHome, table: str) -> tuple[int | None, datetime | None]:
+def reached(home: AppHome, table: str) -> tuple[int | None, datetime | None]:
     """The last committed batch of a table and its watermark, from its view or from Spark's commit log."""
     from keyfold.views.stores import open_store
     from keyfold.views.types.epoch import from_micros
 
-    home, position = place.table(table), None
-    if place.views.exists():
-        store = open_store(place.views, read_only=True)
+    table_home, position = home.table(table), None
+    if home.views.exists():
+        store = open_store(home.views, read_only=True)
         try:
             position = store.position(table)
         finally:
             store.close()
-    committed = home.committed()
+    committed = table_home.committed()
     if position and (committed is None or position.batch >= committed):
         return position.batch, position.watermark
-    ms = None if committed is None else home.spark.watermark_ms(committed)
+    ms = None if committed is None else table_home.spark.watermark_ms(committed)
     watermark = None if ms is None else from_micros(ms * 1000, zoned=True)
     return committed, watermark if isinstance(watermark, datetime) else None
 
 
-def tables_and_streams(place: AppHome) -> dict[str, set[str]]:
+def tables_and_streams(home: AppHome) -> dict[str, set[str]]:
     """The tables that have run, each with the streams that it reads, in lower case."""
-    tables = (place.read_plan() or {}).get("tables") or {}
+    tables = (home.read_plan() or {}).get("tables") or {}
     return {name: {stream.lower() for stream in entry.get("streams", ())} for name, entry in tables.items()}
 
 
-def declared_streams(place: AppHome) -> list[str]:
+def declared_streams(home: AppHome) -> list[str]:
     """The declared streams: one that no table reads has no rejected rows, but is a valid name."""
-    declared = (place.read_plan() or {}).get("declared") or {}
+    declared = (home.read_plan() or {}).get("declared") or {}
     return [stream["name"] for stream in declared.get("streams", ())]
 
 
-def view_facts(place: AppHome, table: str) -> dict[str, Any]:
+def view_facts(home: AppHome, table: str) -> dict[str, Any]:
     """The view of a table without status, such as one that the app no longer declares."""
     from keyfold.errors import QueryError
     from keyfold.views.stores import open_store
 
     try:
-        store = open_store(place.views, read_only=True)
+        store = open_store(home.views, read_only=True)
         try:
             position = store.position(table)
             return {"batch": position.batch if position else None, "keys": store.count(table)}

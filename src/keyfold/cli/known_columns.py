@@ -25,7 +25,7 @@ def say_known_since(name: str, home: str | None) -> None:
     from keyfold.cli import log_lines, output
     from keyfold.engine.storage.home_names import find
 
-    place, table = find(home_of(home), name)
-    for columns in columns_known_since(place.path.name, [table], home).values():
+    app_home, table = find(home_of(home), name)
+    for columns in columns_known_since(app_home.path.name, [table], home).values():
         for column, since in columns.items():
             output.say(log_lines.known_since(column, since))

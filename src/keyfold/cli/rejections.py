@@ -29,27 +29,27 @@ class Rejections:
 
 def rejected_rows(name: str, home: str | None) -> Rejections:
     """What a table or stream has rejected."""
-    with opened_app(name, home) as (place, part):
-        return replace(_rejected(place, part, name), streams=_streams_that_reject(place, part))
+    with opened_app(name, home) as (app_home, part):
+        return replace(_rejected(app_home, part, name), streams=_streams_that_reject(app_home, part))
 
 
-def _rejected(place: AppHome, part: str, name: str) -> Rejections:
+def _rejected(home: AppHome, part: str, name: str) -> Rejections:
     from keyfold.engine.log import side_outputs
     from keyfold.engine.log.table_log import TableLog
 
-    tables = tables_and_streams(place)
+    tables = tables_and_streams(home)
     known = {known.lower(): known for known in tables}
     if part.lower() in known:
-        return _of_log(TableLog(place.table(known[part.lower()]).log_files))
+        return _of_log(TableLog(home.table(known[part.lower()]).log_files))
     readers = [table for table, streams in tables.items() if part.lower() in streams]
-    if not readers and part.lower() not in {stream.lower() for stream in declared_streams(place)}:
-        names = [*tables, *declared_streams(place)]
+    if not readers and part.lower() not in {stream.lower() for stream in declared_streams(home)}:
+        names = [*tables, *declared_streams(home)]
         hint = did_you_mean(part, names, choice(names))
-        what = f"no stream or table {part} in app {place.path.name}"
+        what = f"no stream or table {part} in app {home.path.name}"
         raise QueryError(what, reason="not_found", given=name, hint=hint)
-    stream = next((name for name in declared_streams(place) if name.lower() == part.lower()), part)
-    own = _of_log(TableLog(place.stream_home(stream).log_files))
-    found = {table: _of_log(TableLog(place.table(table).log_files)) for table in readers}
+    stream = next((name for name in declared_streams(home) if name.lower() == part.lower()), part)
+    own = _of_log(TableLog(home.stream_home(stream).log_files))
+    found = {table: _of_log(TableLog(home.table(table).log_files)) for table in readers}
     rows = side_outputs.of_stream(part, [own.rows, *(one.rows for one in found.values())])
     # It is not known which of several streams they were of, and several tables may reject the same row.
     alone = (one.not_kept for table, one in found.items() if len(tables[table]) == 1)
@@ -63,11 +63,11 @@ def _of_log(log: TableLog) -> Rejections:
     return Rejections(rows, side_outputs.not_kept(log, rows))
 
 
-def _streams_that_reject(place: AppHome, part: str) -> list[str]:
+def _streams_that_reject(home: AppHome, part: str) -> list[str]:
     from keyfold.engine.log.retention import counted
     from keyfold.engine.log.table_log import TableLog
 
-    tables = (place.read_plan() or {}).get("tables") or {}
+    tables = (home.read_plan() or {}).get("tables") or {}
     entry: dict[str, Any] = next((e for known, e in tables.items() if known.lower() == part.lower()), {})
-    logs = {stream: TableLog(place.stream_home(stream).log_files) for stream in entry.get("shared", ())}
-    return [f"{place.path.name}.{stream}" for stream, log in logs.items() if counted(log)["rejected"]]
+    logs = {stream: TableLog(home.stream_home(stream).log_files) for stream in entry.get("shared", ())}
+    return [f"{home.path.name}.{stream}" for stream, log in logs.items() if counted(log)["rejected"]]

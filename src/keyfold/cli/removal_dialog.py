@@ -30,29 +30,29 @@ def found(name: str, home: str | None) -> Iterator[tuple[AppHome, str]]:
     from keyfold.engine.operations.removal import streams, tables
     from keyfold.errors import QueryError, choice, did_you_mean
 
-    with opened_app(name, home, any_files=True) as (place, part):
-        known = {known.lower(): known for known in (*streams(place), *tables(place))}
+    with opened_app(name, home, any_files=True) as (app_home, part):
+        known = {known.lower(): known for known in (*streams(app_home), *tables(app_home))}
         if part.lower() not in known:
-            refuse_stream_without_log(place, part, name)
+            refuse_stream_without_log(app_home, part, name)
             listed = choice(known.values()) if known else None
             hint = did_you_mean(part, known.values(), listed)
             raise QueryError(
-                f"no table {part} in app {place.path.name}", reason="not_found", given=name, hint=hint
+                f"no table {part} in app {app_home.path.name}", reason="not_found", given=name, hint=hint
             )
-        yield place, known[part.lower()]
+        yield app_home, known[part.lower()]
 
 
-def refuse_stream_without_log(place: AppHome, part: str, given: str) -> None:
+def refuse_stream_without_log(home: AppHome, part: str, given: str) -> None:
     """Says of a stream that its tables read its source themselves, so that nothing of it is in the home."""
     from keyfold.errors import QueryError
 
-    plan = place.read_plan() or {}
+    plan = home.read_plan() or {}
     declared = [one["name"] for one in (plan.get("declared") or {}).get("streams", ())]
     stream = next((name for name in declared if name.lower() == part.lower()), None)
     if stream is None:
         return
     tables = plan["tables"].items()
-    reading = [f"{place.path.name}.{name}" for name, one in tables if stream in one.get("streams", ())]
+    reading = [f"{home.path.name}.{name}" for name, one in tables if stream in one.get("streams", ())]
     raise QueryError(
         f"stream {stream} has no log of its own: its tables read its source themselves",
         reason="not_found",
@@ -61,28 +61,26 @@ def refuse_stream_without_log(place: AppHome, part: str, given: str) -> None:
     )
 
 
-def readers_of(place: AppHome, table: str) -> list[str]:
+def readers_of(home: AppHome, table: str) -> list[str]:
     """All tables whose state contains rows of a table: they read it, directly or through others."""
     from keyfold.engine.operations.removal import with_readers
 
-    return with_readers(place, table)[1:]
+    return with_readers(home, table)[1:]
 
 
-def carried_out(
-    what: What, place: AppHome, tables: list[str], why: str | None, yes: bool, json: bool
-) -> None:
+def carried_out(what: What, home: AppHome, tables: list[str], why: str | None, yes: bool, json: bool) -> None:
     """Asks for confirmation, removes the tables, and reports what was removed."""
     from keyfold.cli import formatting, output
     from keyfold.engine.operations import unfinished
     from keyfold.engine.operations.removal import remove, size
 
-    app = place.path.name
+    app = home.path.name
     names = " and ".join(f"{app}.{table}" for table in tables)
     if not yes:
-        space = formatting.size(sum(size(place, table) for table in tables))
+        space = formatting.size(sum(size(home, table) for table in tables))
         ask(f"{what} {names}? This deletes state, view and side outputs, {space}.")
-    with unfinished.held(place):
-        done = remove(place, what, tables, why)
+    with unfinished.held(home):
+        done = remove(home, what, tables, why)
     if json:
         output.json_document({"app": app, **done})
     else:

@@ -34,11 +34,11 @@ def rows_of(file: str) -> list[Any]:
     return list(found)
 
 
-def _parsed(text: str, place: str) -> Any:
+def _parsed(text: str, home: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise BadOption(f"the rows are not JSON: {error}", given=place, hint=_FORM) from None
+        raise BadOption(f"the rows are not JSON: {error}", given=home, hint=_FORM) from None
 
 
 def split(rows: Sequence[Mapping[str, Any]], stream: nodes.Source) -> tuple[list[dict[str, Any]], list[str]]:

@@ -15,26 +15,26 @@ if TYPE_CHECKING:
     from keyfold.engine.storage.layout import AppHome
 
 
-def tables_of(place: AppHome, names: Sequence[str] | None) -> list[str]:
+def tables_of(home: AppHome, names: Sequence[str] | None) -> list[str]:
     """Tables that were named as `table` or `app.table`."""
-    return [name.removeprefix(f"{place.path.name}.") for name in names or ()]
+    return [name.removeprefix(f"{home.path.name}.") for name in names or ()]
 
 
-def running(place: AppHome) -> bool:
+def running(home: AppHome) -> bool:
     """Whether a process holds the app."""
     from keyfold.engine.storage.lease import current
 
-    return current(place) is not None
+    return current(home) is not None
 
 
-def refuse_running(place: AppHome, or_else: str = "") -> None:
+def refuse_running(home: AppHome, or_else: str = "") -> None:
     """Refuses to go on while a process runs the app; `or_else`: what can be done meanwhile."""
     from keyfold.engine.storage.lease import current
     from keyfold.engine.storage.lease_takeover import must_be_stopped
 
-    lease = current(place)
+    lease = current(home)
     if lease is not None:
-        raise must_be_stopped(place, lease, here=True, or_else=or_else)
+        raise must_be_stopped(home, lease, here=True, or_else=or_else)
 
 
 @contextmanager
@@ -65,13 +65,13 @@ def spark(home: str | None, *, needed: bool) -> Iterator[Any]:
 
 
 def read_back(
-    place: AppHome, found: Savepoint, home: str | None
+    app_home: AppHome, found: Savepoint, home: str | None
 ) -> tuple[dict[str, tuple[int, str]], list[Damage]]:
     """How many rows the state of each table has, with what that was compared with; and what differs."""
     from keyfold.engine.savepoint import state_check
 
     with spark(home, needed=True) as session:
-        now = state_check.states(session, place, found.name, found.tables)
+        now = state_check.states(session, app_home, found.name, found.tables)
     recorded = {name: table.state is not None for name, table in found.tables.items()}
     rows = {
         name: (state_check.rows(state), "as recorded" if recorded[name] else "nothing was recorded")

@@ -32,7 +32,7 @@ def run(found: AppPlan, number: int, tables: Sequence[str], limit: int) -> Shado
     from keyfold.engine.shadow.run import shadow
 
     changes = _chosen(found, tables)
-    shared = shared_streams.decided(found.spec, found.stored, found.place)
+    shared = shared_streams.decided(found.spec, found.stored, found.home)
     compiled = {one.spec.name: one for one in found.tables}
     shadows = Shadows()
     for change in changes:
@@ -44,7 +44,7 @@ def run(found: AppPlan, number: int, tables: Sequence[str], limit: int) -> Shado
             shadow(
                 found.spark,
                 shared,
-                found.place,
+                found.home,
                 found.stored,
                 compiled[change.table],
                 change,
@@ -69,7 +69,7 @@ def _chosen(found: AppPlan, tables: Sequence[str]) -> list[TableChange]:
     if not found.stored:
         raise BadOption(
             f"app {found.spec.name} has not run in this home, so nothing is recorded",
-            given=found.place.shown,
+            given=found.home.shown,
             hint="keyfold run APP.py, or another home: --home DIR",
         )
     names = chosen(found.spec.name, [one.spec.name for one in found.tables], tables)

@@ -160,14 +160,14 @@ def _row(row: object, number: int) -> FrozenRow:
     return _frozen_dict(row, f"row {number} of kf.rows")
 
 
-def _frozen_dict(value: Mapping[Any, Any], place: str) -> FrozenRow:
+def _frozen_dict(value: Mapping[Any, Any], home: str) -> FrozenRow:
     for name in value:
         if not isinstance(name, str):
-            raise BadOption(f"a name in {place} is not a string", where=call_site(), given=repr(name))
-    return FrozenRow({name: _frozen(item, f"{name!r} of {place}") for name, item in value.items()})
+            raise BadOption(f"a name in {home} is not a string", where=call_site(), given=repr(name))
+    return FrozenRow({name: _frozen(item, f"{name!r} of {home}") for name, item in value.items()})
 
 
-def _frozen(value: Any, place: str) -> Any:
+def _frozen(value: Any, home: str) -> Any:
     """The value as JSON, in the form that Spark's JSON reader accepts."""
     if value is None or isinstance(value, bool | int | str):
         return value
@@ -180,10 +180,10 @@ def _frozen(value: Any, place: str) -> Any:
     if isinstance(value, bytes | bytearray):
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, Mapping):
-        return _frozen_dict(value, place)
+        return _frozen_dict(value, home)
     if isinstance(value, list | tuple):
-        return tuple(_frozen(item, f"{place}[{index}]") for index, item in enumerate(value))
-    raise BadOption(f"{place} has a type that rows do not support", where=call_site(), given=repr(value))
+        return tuple(_frozen(item, f"{home}[{index}]") for index, item in enumerate(value))
+    raise BadOption(f"{home} has a type that rows do not support", where=call_site(), given=repr(value))
 
 
 _NOT_FINITE: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}

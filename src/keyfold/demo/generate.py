@@ -106,9 +106,9 @@ class Generator:
         return json.dumps(row)
 
 
-def rows_of(place: Path) -> Iterator[dict[str, Any]]:
+def rows_of(home: Path) -> Iterator[dict[str, Any]]:
     """The rows that parse, of all files of a stream."""
-    for file in sorted(place.glob("*.json")):
+    for file in sorted(home.glob("*.json")):
         for line in file.read_text("utf-8").splitlines():
             try:
                 yield json.loads(line)

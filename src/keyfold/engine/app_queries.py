@@ -48,20 +48,20 @@ class AppQueries:
         self,
         shared: SharedStreams,
         spark: SparkSession,
-        place: AppHome,
+        home: AppHome,
         lease: Lease,
         settings: Settings,
         stored: dict[str, Any] | None,
         partitions: Mapping[str, int],
     ) -> None:
-        self.spec, self.spark, self.place = shared.spec, spark, place
+        self.spec, self.spark, self.home = shared.spec, spark, home
         self.shared, self.lease, self.settings = shared, lease, settings
         self.stored, self.partitions = stored, partitions
 
     def start_stream(self, handle: Handle, stream: CompiledStream) -> None:
         """Starts the query that records a stream in its log."""
         name, kernel = stream.spec.name, session.kernel(self.spark)
-        home = self.place.stream_home(name)
+        home = self.home.stream_home(name)
         log = TableLog(home.log_files)
         writer = LogWriter(kernel, log, name, self.lease)
         writer.sweep()
@@ -81,7 +81,7 @@ class AppQueries:
     def start_table(self, handle: Handle, table: Compiled, changelog: bool) -> None:
         """Starts the query of a table, and what follows its log. `changelog`: keep all changes."""
         name = table.spec.name
-        home = self.place.table(name)
+        home = self.home.table(name)
         home.sweep()
         log, kernel = TableLog(home.log_files), session.kernel(self.spark)
         writer = LogWriter(kernel, log, name, self.lease)
@@ -132,7 +132,7 @@ class AppQueries:
     ) -> None:
         """Removes the batches of a log that everybody has read and whose history is over."""
         positions = [follower.position for follower in followers]
-        positions += [readers.kept_after(self.place, use) for use in uses]
+        positions += [readers.kept_after(self.home, use) for use in uses]
         read_upto = min(positions, default=sys.maxsize)
         history = None if history_ms is None else timedelta(milliseconds=history_ms)
         retention.prune(log, read_upto, history, writer.newest)
@@ -144,8 +144,8 @@ class AppQueries:
             found.append(ViewFollower(log, handle.store, table.view))
         newest = log.newest()
         for name, connector in () if table.realtime else table.spec.sinks:
-            home, begin = self.place.table(table.spec.name), -1 if newest is None else newest
+            home, begin = self.home.table(table.spec.name), -1 if newest is None else newest
             found.append(sink_follower(self.spark, home, table, name, connector, begin))
         if table.spec.history_topic is not None:
-            found.append(history_follower(self.spark, table, self.place, handle.store))
+            found.append(history_follower(self.spark, table, self.home, handle.store))
         return found

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from keyfold.engine.handle import Handle
-from keyfold.engine.migration import switch as migrating
+from keyfold.engine.migration.switch import VIEW
+from keyfold.engine.operations.kinds import MIGRATE
 from keyfold.engine.storage.layout import AppHome
 from keyfold.plan import tree
 from keyfold.plan.nodes import AppSpec, Changes, Source, TableSpec
@@ -31,10 +32,10 @@ Start = Callable[..., Handle]
 """`keyfold.engine.start.start`, which itself prepares tables with this module."""
 
 
-def home_of(place: AppHome, table: str) -> AppHome:
+def home_of(home: AppHome, table: str) -> AppHome:
     """Where a table is run: its files are where those of the app are, its view is on the local disk."""
-    below = f"{migrating.WORK}/{table}-rebuilt/{place.path.name}"
-    return AppHome(place.path / below, None if place.remote is None else place.remote.below(below))
+    below = f"{MIGRATE.name}/{table}-rebuilt/{home.path.name}"
+    return AppHome(home.path / below, None if home.remote is None else home.remote.below(below))
 
 
 def run(
@@ -74,34 +75,34 @@ def _read_by_others(spec: AppSpec, tables: Sequence[TableSpec]) -> frozenset[str
     return frozenset(names & (read | spec.read_outside))
 
 
-def prepared(place: AppHome, beside: AppHome, table: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+def prepared(home: AppHome, beside: AppHome, table: str, entry: Mapping[str, Any]) -> dict[str, Any]:
     """What the switch has to know of a table that has run; its view becomes a file of rows.
 
     `entry`: what app.json is to have of the table beside what its run has recorded.
     """
     with closing(open_store(beside.views, read_only=True)) as store:
-        view, keys = written_view(place, store, table, table), store.count(table)
+        view, keys = written_view(home, store, table, table), store.count(table)
     recorded = (beside.read_plan() or {})["tables"][table]
     return {
         "table": table,
         "was": None,
-        "rebuilt": str(beside.table(table).path.relative_to(place.path)),
+        "rebuilt": str(beside.table(table).path.relative_to(home.path)),
         "keys": keys,
         **view,
         "entry": {**recorded, **entry},
     }
 
 
-def written_view(place: AppHome, store: ViewStore, of: str, table: str) -> dict[str, Any]:
+def written_view(home: AppHome, store: ViewStore, of: str, table: str) -> dict[str, Any]:
     """Writes the rows of a view into a file, for the view of a table; returns what else that needs."""
     schema, position = store.schema(of), store.position(of)
     assert position is not None
     with tempfile.TemporaryDirectory(prefix="keyfold-migrate-") as directory:
-        path = Path(directory) / migrating.VIEW
+        path = Path(directory) / VIEW
         with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, schema.arrow) as out:
             for rows in as_changes(store.scan(of), schema):
                 out.write_batch(rows)
-        place.storage.send(path, f"{migrating.WORK}/{table}/{migrating.VIEW}")
+        home.storage.send(path, f"{MIGRATE.name}/{table}/{VIEW}")
     watermark = None if position.watermark is None else position.watermark.isoformat()
     return {
         "batch": position.batch,

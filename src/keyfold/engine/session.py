@@ -122,12 +122,12 @@ def _jvm_up(
     settings: Settings, extra: Mapping[str, str], tell: Tell, alone: bool, short: bool
 ) -> dict[str, str]:
     """Starts a JVM for PySpark unless it has one; returns the settings of its session."""
-    place = settings.local_directory if alone else None
+    home = settings.local_directory if alone else None
     if _jvm_there():
         jar = kernel_jar(settings.kernel_dir, lambda: tell("kernel"))
         _load(jar)
         return wanted_of(settings, jar, extra, _submitted())
-    launch = _ahead.pop() if _ahead else _launch(settings, extra, tell, place, short)
+    launch = _ahead.pop() if _ahead else _launch(settings, extra, tell, home, short)
     from pyspark import SparkContext
 
     SparkContext._ensure_initialized(gateway=launch.gateway())
@@ -158,13 +158,13 @@ def _submitted() -> dict[str, str] | None:
 
 
 def _launch(
-    settings: Settings, extra: Mapping[str, str], tell: Tell, place: Path | None, short: bool
+    settings: Settings, extra: Mapping[str, str], tell: Tell, home: Path | None, short: bool
 ) -> Launch:
     found = java()
     jar = kernel_jar(settings.kernel_dir, lambda: tell("kernel"))
     tell("spark")
     options = (FIRST_TIER,) if short else ()
-    return Launch(found, jar, wanted_of(settings, jar, extra), settings, place, options)
+    return Launch(found, jar, wanted_of(settings, jar, extra), settings, home, options)
 
 
 def _jvm_there() -> bool:

@@ -41,7 +41,7 @@ from keyfold.engine.sources import inline_rows, missing_files
 from keyfold.engine.sources.topic_wait import wait_for_topics
 from keyfold.engine.startup_phases import Tell, brief
 from keyfold.engine.status.monitor import record_failure
-from keyfold.engine.storage.layout import AppHome, TableHome, app_home, remote_app_home
+from keyfold.engine.storage.layout import AppHome, TableHome, local_app_home, remote_app_home
 from keyfold.engine.storage.lease import Lease
 from keyfold.engine.storage.processes import jvm_pid
 from keyfold.engine.storage.remote import SparkStorage
@@ -89,20 +89,20 @@ def start(
     usual = alone and spark is None and not session.is_running() and not (feeds or recorded)
     own: SparkSession | None = None
     if isinstance(wanted.home, Path):
-        place = app_home(wanted.home, spec.name)
+        app_home = local_app_home(wanted.home, spec.name)
     else:
         # Only Spark can write such a home: it is started before the lease can be taken.
         own = _session(spec, spark, wanted, tell, alone)
         with remote_home.explained(wanted.home):
             storage = SparkStorage(session.kernel(own), own, f"{wanted.home}/{spec.name}")
-            place = remote_app_home(storage, wanted.local_directory, spec.name)
+            app_home = remote_app_home(storage, wanted.local_directory, spec.name)
     if standby is not None:
         own = own or _session(spec, spark, wanted, tell, alone)
     with remote_home.explained(str(wanted.home)):
-        lease = _taken(place, wanted, standby)
+        lease = _taken(app_home, wanted, standby)
     try:
-        place.use_local(wanted.local)
-        unfinished.finish(place)
+        app_home.use_local(wanted.local)
+        unfinished.finish(app_home)
         # Before Spark, which takes longer to start than it takes to see that nothing listens.
         with client.using(wanted.kafka):
             wait_for_brokers(spec, feeds or {})
@@ -113,21 +113,21 @@ def start(
                 kafka_connector.check_login(own, spec, wanted)
                 kafka_connector.load(own, wanted)
             with client.using(wanted.kafka):
-                begin(start, own, spec, place, feeds or {}, tell, views=wanted.views == "sqlite")
-                started = _Start(spec, own, place, lease, wanted)
+                begin(start, own, spec, app_home, feeds or {}, tell, views=wanted.views == "sqlite")
+                started = _Start(spec, own, app_home, lease, wanted)
                 usual = usual and isinstance(wanted.home, Path)
                 return started.run(feeds or {}, changelog, tell, recorded, usual=usual)
     except BaseException as error:
         if isinstance(error, RunError):
-            record_failure(place, error)
+            record_failure(app_home, error)
         lease.release()
         raise
 
 
-def _taken(place: AppHome, wanted: Settings, standby: Callable[[HomeLocked], None] | None) -> Lease:
+def _taken(home: AppHome, wanted: Settings, standby: Callable[[HomeLocked], None] | None) -> Lease:
     while True:
         try:
-            return Lease(place, seconds=wanted.lease_seconds).take()
+            return Lease(home, seconds=wanted.lease_seconds).take()
         except HomeLocked as error:
             if standby is None:
                 raise
@@ -145,11 +145,11 @@ class _Start:
     """One start of an app, step by step."""
 
     def __init__(
-        self, spec: AppSpec, spark: SparkSession, place: AppHome, lease: Lease, settings: Settings
+        self, spec: AppSpec, spark: SparkSession, home: AppHome, lease: Lease, settings: Settings
     ) -> None:
-        self.spec, self.spark, self.place, self.lease, self.settings = spec, spark, place, lease, settings
-        cluster.require_shared_home(spark, session.kernel(spark), place.storage.uri())
-        self.stored = place.read_plan()
+        self.spec, self.spark, self.home, self.lease, self.settings = spec, spark, home, lease, settings
+        cluster.require_shared_home(spark, session.kernel(spark), home.storage.uri())
+        self.stored = home.read_plan()
         self.lookups = Lookups(spark, session.kernel(spark))
 
     def run(
@@ -162,18 +162,16 @@ class _Start:
         tell("tables")
         tables = self._compiled(feeds, recorded)
         store = self._open_views()
-        handle = Handle(
-            self.shared, self.spark, self.place, self.lease, store, self.lookups, frozenset(feeds)
-        )
+        handle = Handle(self.shared, self.spark, self.home, self.lease, store, self.lookups, frozenset(feeds))
         try:
             tell("views")
             self._aligned(tables, store)
             if usual:
                 with suppress(OSError):  # it only saves time
-                    compilation_record.record(self.place, self.settings, self.shared, tables, self.streams)
+                    compilation_record.record(self.home, self.settings, self.shared, tables, self.streams)
             tell("queries")
             queries = AppQueries(
-                self.shared, self.spark, self.place, self.lease, self.settings, self.stored, self.partitions
+                self.shared, self.spark, self.home, self.lease, self.settings, self.stored, self.partitions
             )
             for stream in () if recorded else self.streams.values():
                 queries.start_stream(handle, stream)
@@ -188,36 +186,36 @@ class _Start:
 
     def _compiled(self, feeds: Mapping[str, Path], recorded: bool) -> list[Compiled]:
         """The tables, checked against what is on disk. Nothing is written unless all of them fit."""
-        spec, place = self.spec, self.place
+        spec, app_home = self.spec, self.home
         self.topics = topics = wait_for_topics(self.spark, spec, feeds)
-        read: dict[str, str | Path] = {**inline_rows.directories(spec, place), **feeds}
-        self.shared = shared_streams.decided(spec, self.stored, place)
+        read: dict[str, str | Path] = {**inline_rows.directories(spec, app_home), **feeds}
+        self.shared = shared_streams.decided(spec, self.stored, app_home)
         self.streams = compile_streams(self.spark, self.shared, read)
         after = begins(self.stored)
-        tables = compile_app(self.spark, spec, read, place, self.lookups, self.shared, self.streams, after)
+        tables = compile_app(self.spark, spec, read, app_home, self.lookups, self.shared, self.streams, after)
         for stream in () if recorded else self.streams.values():
-            stream_definition.check(spec.name, self.stored, stream, place)
-            home = place.stream_home(stream.spec.name)
+            stream_definition.check(spec.name, self.stored, stream, app_home)
+            home = app_home.stream_home(stream.spec.name)
             lost_messages.check(spec.name, stream.spec.name, [stream.spec], home, topics)
         for table in tables:
-            home = place.table(table.spec.name)
-            definition_check.check(spec, self.stored, table, place)
+            home = app_home.table(table.spec.name)
+            definition_check.check(spec, self.stored, table, app_home)
             damage.check(spec.name, table.spec.name, home)
             definition_check.check_log(spec.name, table, home)
             lost_messages.check(spec.name, table.spec.name, self._read_by(table), home, topics)
         for stream in () if recorded else self.streams.values():
-            lost_messages.record([stream.spec], place.stream_home(stream.spec.name), topics)
+            lost_messages.record([stream.spec], app_home.stream_home(stream.spec.name), topics)
         for table in tables:
-            home = place.table(table.spec.name)
+            home = app_home.table(table.spec.name)
             lost_messages.record(self._read_by(table), home, topics)
             home.spark.relocate()
             for name, clock in table.clocks.items():
                 if name in topics:
                     clock.retain(topics[name].partitions)
         self.partitions = self._all_partitions(tables)
-        inline_rows.check(spec, place)
+        inline_rows.check(spec, app_home)
         self.lookups.load()
-        inline_rows.write(spec, place)
+        inline_rows.write(spec, app_home)
         return tables
 
     def _read_by(self, table: Compiled) -> list[Source]:
@@ -227,21 +225,21 @@ class _Start:
 
     def _open_views(self) -> ViewStore:
         views = self.settings.views
-        return open_store(self.place.views if views == "sqlite" else views, read_only=False)
+        return open_store(self.home.views if views == "sqlite" else views, read_only=False)
 
     def _aligned(self, tables: list[Compiled], store: ViewStore) -> None:
         """Aligns views, state, sinks and readers, and records the plan."""
-        sink_positions.prepare(self.spec, self.stored, self.place)
+        sink_positions.prepare(self.spec, self.stored, self.home)
         for table in tables:
-            home = self.place.table(table.spec.name)
+            home = self.home.table(table.spec.name)
             with of_table(self.spec.name, table.spec.name, home):
-                align(self.spark, store, table, self.place)
+                align(self.spark, store, table, self.home)
             self._skip_missing_files(table, home)
         for stream in self.streams.values():
-            self._skip_missing_files(stream, self.place.stream_home(stream.spec.name))
-        bootstrap.prepare(self.spark, self.shared, tables, self.place, store)
+            self._skip_missing_files(stream, self.home.stream_home(stream.spec.name))
+        bootstrap.prepare(self.spark, self.shared, tables, self.home, store)
         plan = definition.plan_of(self.shared, tables, self.partitions, self.streams)
-        self.place.write_plan(_merged(self.stored, plan))
+        self.home.write_plan(_merged(self.stored, plan))
 
     def _skip_missing_files(self, compiled: Compiled | CompiledStream, home: TableHome) -> None:
         if self.settings.missing_files == "skip":
@@ -258,7 +256,7 @@ class _Start:
 
     def _partitions(self, table: Compiled) -> int | None:
         """The number of state partitions: that of the checkpoint, else of the plan, else as declared."""
-        fixed = self.place.table(table.spec.name).spark.partitions()
+        fixed = self.home.table(table.spec.name).spark.partitions()
         if fixed is not None:
             return fixed
         known = ((self.stored or {}).get("tables") or {}).get(table.spec.name)

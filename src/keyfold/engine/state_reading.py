@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine import session
 from keyfold.engine.operations.checkpoint_copy import copied_checkpoint
 from keyfold.engine.savepoint.savepoints import FILES, Savepoints
-from keyfold.engine.state import parts as state_parts
-from keyfold.engine.state.parts import PartRows, StatePart
+from keyfold.engine.state.state_of import StateOf
 from keyfold.engine.storage.home_names import find, find_remote
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.remote import SparkStorage
@@ -24,42 +22,14 @@ if TYPE_CHECKING:
     from keyfold.settings import Settings
 
 
-@dataclass(frozen=True)
-class StateOf:
-    """The state of a table as of a batch: in its home, or in a savepoint."""
-
-    table: str
-    checkpoint: SparkCheckpoint
-    batch: int
-    savepoint: str | None = None
-
-    @property
-    def uri(self) -> str:
-        """For Spark."""
-        return self.checkpoint.storage.uri()
-
-    def parts(self, spark: SparkSession) -> list[StatePart]:
-        """What can be read of it."""
-        return state_parts.parts(spark, self.uri, self.batch)
-
-    def rows(
-        self, spark: SparkSession, part: StatePart | str | None = None, key: Sequence[str] = ()
-    ) -> PartRows:
-        """The rows of a part; of a key, or of all that begin with it."""
-        if not isinstance(part, StatePart):
-            part = state_parts.found(self.table, self.parts(spark), part)
-        found = state_parts.rows(spark, self.uri, self.batch, part)
-        return state_parts.of_key(found, self.table, list(key)) if key else found
-
-
-def state_of(place: AppHome, table: str, batch: int | None = None, savepoint: str | None = None) -> StateOf:
+def state_of(home: AppHome, table: str, batch: int | None = None, savepoint: str | None = None) -> StateOf:
     """The state of a table: its last committed batch, an earlier one, or a savepoint."""
-    name = f"{place.path.name}.{table}"
+    name = f"{home.path.name}.{table}"
     if batch is not None and savepoint is not None:
         raise BadOption("a batch and a savepoint are given", given=name, hint="one of them")
     if savepoint is not None:
-        return _of_savepoint(place, table, savepoint)
-    checkpoint = place.table(table).spark
+        return _of_savepoint(home, table, savepoint)
+    checkpoint = home.table(table).spark
     committed = checkpoint.committed()
     if committed is None:
         raise QueryError(f"{name} has no state yet", reason="not_ready", given=name)
@@ -79,8 +49,8 @@ def retained(checkpoint: SparkCheckpoint) -> list[int]:
     return sorted(int(name) for name in checkpoint.storage.list("commits") if name.isdecimal())
 
 
-def _of_savepoint(place: AppHome, table: str, name: str) -> StateOf:
-    savepoint = Savepoints(place).find(name)
+def _of_savepoint(home: AppHome, table: str, name: str) -> StateOf:
+    savepoint = Savepoints(home).find(name)
     saved = savepoint.tables.get(table)
     if saved is None or saved.batch is None:
         raise QueryError(
@@ -89,10 +59,10 @@ def _of_savepoint(place: AppHome, table: str, name: str) -> StateOf:
             given=name,
             hint=f"it has {', '.join(savepoint.tables) or 'no tables'}",
         )
-    return StateOf(f"{place.path.name}.{table}", _readable(place, table, name), saved.batch, name)
+    return StateOf(f"{home.path.name}.{table}", _readable(home, table, name), saved.batch, name)
 
 
-def _readable(place: AppHome, table: str, savepoint: str) -> SparkCheckpoint:
+def _readable(home: AppHome, table: str, savepoint: str) -> SparkCheckpoint:
     """The checkpoint in a savepoint, under second names: Spark's paths in it are those of the home.
 
     The savepoint's own files stay as they are; the names go with it.
@@ -100,9 +70,9 @@ def _readable(place: AppHome, table: str, savepoint: str) -> SparkCheckpoint:
     source = f"savepoints/{savepoint}/{FILES}/tables/{table}/checkpoint"
     target = f"savepoints/{savepoint}/reading/{table}/checkpoint"
     # An earlier command may have been killed while it gave them.
-    there = {file.name for file in place.storage.files(target)}
-    files = [file.name for file in place.storage.files(source) if file.name not in there]
-    return copied_checkpoint(place.storage, source, target, files)
+    there = {file.name for file in home.storage.files(target)}
+    files = [file.name for file in home.storage.files(source) if file.name not in there]
+    return copied_checkpoint(home.storage, source, target, files)
 
 
 def read_state(
@@ -127,8 +97,8 @@ def read_state(
 
     settings = load(home=home)
     spark = spark or session.own_session(settings)
-    place, name = _opened(spark, settings, table)
-    return state_of(place, name, batch, savepoint).rows(spark, part, [str(value) for value in key]).frame
+    app_home, name = _opened(spark, settings, table)
+    return state_of(app_home, name, batch, savepoint).rows(spark, part, [str(value) for value in key]).frame
 
 
 def _opened(spark: SparkSession, settings: Settings, name: str) -> tuple[AppHome, str]:

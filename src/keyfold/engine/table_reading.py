@@ -55,5 +55,5 @@ def read_table(
         )
     if by_topic:
         return reading.read_topic(servers, topic, registry=registry, options=options)
-    place, name = find(home_of(home), servers)
-    return TableReader(open_store(place.views, read_only=True), name)
+    app_home, name = find(home_of(home), servers)
+    return TableReader(open_store(app_home.views, read_only=True), name)

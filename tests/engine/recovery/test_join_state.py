@@ -221,7 +221,7 @@ def test_a_table_after_a_join_is_migrated_and_the_join_goes_on(tmp_path: Path) -
 
     compiled = {one.spec.name: one for one in plan.tables}
     changed = [Migrated(compiled[one.table], one) for one in plan.changes if one.kind == "migratable"]
-    migrate(plan.spark, plan.place, changed, None, lambda _: None)
+    migrate(plan.spark, plan.home, changed, None, lambda _: None)
     with drive(new, home=tmp_path) as d:
         assert {row["person"]: row["rows"] for row in d.rows("people")} == {"ada": 2, "bob": 1}
         pay(d, 5, 1, 3)

@@ -113,7 +113,7 @@ def migrated(plan: AppPlan, *only: str) -> dict[str, Any]:
     compiled = {one.spec.name: one for one in plan.tables}
     found = [one for one in plan.changes if one.kind == "migratable" and (not only or one.table in only)]
     wanted = [Migrated(compiled[one.table], one) for one in found]
-    return migrate(plan.spark, plan.place, wanted, "a test", lambda _: None)
+    return migrate(plan.spark, plan.home, wanted, "a test", lambda _: None)
 
 
 def grouped(found: list[Row], *keys: str) -> Groups:

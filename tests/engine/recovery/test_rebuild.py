@@ -162,8 +162,8 @@ def rebuilt(new: kf.App, home: Path, feeds: Path, *tables: str, **options: Any) 
     plan = planned(new, home, feeds)
     compiled = {one.spec.name: one for one in plan.tables}
     options = {"origin": None, "partial": False, **options}
-    pairs = plan_rebuild(plan.spec, plan.stored, [compiled[t] for t in tables], plan.place, **options)
-    return migrate(plan.spark, plan.place, pairs, "why not", lambda _: None, plan.rebuild, "rebuild")
+    pairs = plan_rebuild(plan.spec, plan.stored, [compiled[t] for t in tables], plan.home, **options)
+    return migrate(plan.spark, plan.home, pairs, "why not", lambda _: None, plan.rebuild, "rebuild")
 
 
 def totals(place: AppHome) -> list[tuple[Any, ...]]:

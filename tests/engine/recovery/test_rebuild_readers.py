@@ -83,10 +83,10 @@ def recount(found: list[Row]) -> dict[str, list[tuple[Any, ...]]]:
 
 def rebuilt(made: kf.App, home: Path, *names: str, readers: bool = True) -> dict[str, Any]:
     plan = planned(made, home, home.parent / "feeds")
-    wanted = with_readers(plan.spec, plan.stored, plan.place, names) if readers else list(names)
+    wanted = with_readers(plan.spec, plan.stored, plan.home, names) if readers else list(names)
     some = [one for one in plan.tables if one.spec.name in wanted]
-    tables = plan_rebuild(plan.spec, plan.stored, some, plan.place, origin=None, partial=False)
-    return migrate(plan.spark, plan.place, tables, None, lambda _: None, plan.rebuild, "rebuild")
+    tables = plan_rebuild(plan.spec, plan.stored, some, plan.home, origin=None, partial=False)
+    return migrate(plan.spark, plan.home, tables, None, lambda _: None, plan.rebuild, "rebuild")
 
 
 @pytest.mark.timeout(600)

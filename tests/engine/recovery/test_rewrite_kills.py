@@ -16,18 +16,16 @@ from keyfold.cli.app_plan import compiled_plan
 from keyfold.cli.commands import state_put
 from keyfold.engine import session
 from keyfold.engine.erasure import forget
-from keyfold.engine.erasure import switch as forgetting
-from keyfold.engine.migration import switch as migrating
 from keyfold.engine.migration.migrate import Migrated, migrate
 from keyfold.engine.operations import unfinished
+from keyfold.engine.operations.kinds import FORGET, KINDS, MIGRATE, RESCALE, RESTORE, REWRITE
+from keyfold.engine.operations.operation import Operation
 from keyfold.engine.rescale import rescale
-from keyfold.engine.rescale import switch as rescaling
-from keyfold.engine.savepoint import create, restoration, restore
+from keyfold.engine.savepoint import create, restore
 from keyfold.engine.savepoint.capture import silent
 from keyfold.engine.state_reading import state_of
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome
-from keyfold.engine.surgery import rewriting
 from keyfold.engine.surgery import surgery as key_surgery
 from keyfold.errors import HomeUnusable
 from keyfold.fault_points import FaultPoint
@@ -181,29 +179,29 @@ def test_a_kill_at_any_step_leaves_the_old_state_or_the_new_one(
     assert of_state(home) == again
 
 
-REPLACING = {kind.intent: kind for kind in unfinished.KINDS if kind.replaces}
+REPLACING = [kind for kind in KINDS if isinstance(kind, Operation) and kind.prepared is not None]
 RECORDED = {
-    rescaling.INTENT: (rescaled, "rescale", FaultPoint.RESCALE_RECORDED),
-    rewriting.INTENT: (deleted, "state delete", FaultPoint.REWRITE_RECORDED),
-    migrating.INTENT: (migrated, "migrate", FaultPoint.MIGRATION_RECORDED),
-    forgetting.INTENT: (forgotten, "forget", FaultPoint.FORGET_RECORDED),
-    restoration.INTENT: (restored, "restore", FaultPoint.RESTORE_RECORDED),
+    RESCALE: (rescaled, "rescale", FaultPoint.RESCALE_RECORDED),
+    REWRITE: (deleted, "state delete", FaultPoint.REWRITE_RECORDED),
+    MIGRATE: (migrated, "migrate", FaultPoint.MIGRATION_RECORDED),
+    FORGET: (forgotten, "forget", FaultPoint.FORGET_RECORDED),
+    RESTORE: (restored, "restore", FaultPoint.RESTORE_RECORDED),
 }
-"""By the intent of each kind of command that replaces files: one that is killed when it has recorded it."""
+"""By each kind of operation that replaces files: a command that is killed when it has recorded it."""
 
 
-@pytest.mark.parametrize("intent", REPLACING)
+@pytest.mark.parametrize("kind", REPLACING, ids=lambda kind: kind.name)
 def test_a_command_whose_prepared_files_are_missing_is_not_finished(
-    made: Path, tmp_path: Path, intent: str
+    made: Path, tmp_path: Path, kind: Operation
 ) -> None:
-    act, what, recorded = RECORDED[intent]
+    act, what, recorded = RECORDED[kind]
     home = tmp_path / "home"
     shutil.copytree(made, home)
     create.create(AppHome(home / "shop"), "then")
     saved = tmp_path / "saved"
     shutil.copytree(home, saved)
     killed(saved, home, act, point=recorded)
-    prepared = json.loads((home / "shop" / intent).read_bytes())["prepared"]
+    prepared = json.loads((home / "shop" / kind.record).read_bytes())["prepared"]
     kept = tmp_path / "kept"
     shutil.copytree(home, kept)
 
@@ -227,11 +225,11 @@ def test_a_command_whose_prepared_files_are_missing_is_not_finished(
         error = refused(lambda: finished(home))
         assert error.given is not None
         assert error.given.startswith(names[0])
-        assert f"delete {home}/shop/{intent}" in str(error.hint)
+        assert f"delete {home}/shop/{kind.record}" in str(error.hint)
     refused(lambda: drive(app(), home=home).__enter__())
 
     # Withdrawn, as the error says.
-    (home / "shop" / intent).unlink()
+    (home / "shop" / kind.record).unlink()
     finished(home)
     assert _durable(_unaudited(files(home))) == _durable(_unaudited(files(saved)))
     assert what not in [one["what"] for one in audit.entries(AppHome(home / "shop").storage)]

@@ -16,7 +16,7 @@ from keyfold.engine import start
 from keyfold.engine.savepoint import clone, restore, state_check, verify
 from keyfold.engine.savepoint.capture import silent
 from keyfold.engine.savepoint.savepoints import Savepoints
-from keyfold.engine.storage.layout import AppHome, app_home
+from keyfold.engine.storage.layout import AppHome, local_app_home
 from keyfold.fault_points import FaultPoint, handled_by
 from keyfold.testing import shared_session
 
@@ -121,7 +121,7 @@ def test_a_savepoint_of_a_running_app_is_consistent_and_what_came_since_is_proce
     differing = state_check.differences(replace(savepoint, tables=changed), states)
     assert [one.path for one in differing] == ["tables/counts/checkpoint/state"]
     assert set(early["tables"]) == {"counts", "keys_by_count", "minutes"}
-    green = app_home(tmp_path / "clone", "green")
+    green = local_app_home(tmp_path / "clone", "green")
     clone.clone(place, "early", green, silent)
     with started(shop(inbox, "green"), tmp_path / "clone") as handle:
         handle.drain()

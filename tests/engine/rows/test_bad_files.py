@@ -12,7 +12,7 @@ import pytest
 
 import keyfold as kf
 from keyfold.engine import start
-from keyfold.engine.storage.layout import app_home
+from keyfold.engine.storage.layout import local_app_home
 from keyfold.errors import QueryFailed
 from keyfold.testing import shared_session
 
@@ -125,7 +125,7 @@ def test_a_file_whose_header_is_wrong_is_rejected_once_however_it_is_read(tmp_pa
             assert table["rejecting"] is None, "rows of other files of the batch were folded"
 
     check(again=False)
-    app_home(home, "shop").table("totals").spark.uncommit_last()
+    local_app_home(home, "shop").table("totals").spark.uncommit_last()
     check(again=True)
 
 

@@ -259,9 +259,9 @@ def test_a_home_that_cannot_be_used_is_named(tmp_path: Path) -> None:
 HOLD = """
 import sys
 from pathlib import Path
-from keyfold.engine.storage.layout import app_home
+from keyfold.engine.storage.layout import local_app_home
 from keyfold.engine.storage.lease import Lease
-lease = Lease(app_home(Path(sys.argv[1]), "shop")).take()
+lease = Lease(local_app_home(Path(sys.argv[1]), "shop")).take()
 lease.holds_jvm(int(sys.argv[2]))
 print("held", flush=True)
 sys.stdin.read()

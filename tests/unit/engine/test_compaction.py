@@ -18,7 +18,7 @@ from keyfold.engine.log.log_writer import sweep
 from keyfold.engine.log.manifest import KINDS
 from keyfold.engine.log.retention import NEWEST, counted, prune, prune_side_outputs
 from keyfold.engine.log.table_log import ROWS_AT_ONCE, TableLog
-from keyfold.engine.storage.layout import app_home
+from keyfold.engine.storage.layout import local_app_home
 from keyfold.engine.storage.lease import Lease
 from keyfold.errors import HomeUnusable
 from keyfold.fault_points import FaultPoint
@@ -93,7 +93,7 @@ def files(log: TableLog) -> list[str]:
 
 @pytest.fixture
 def lease(tmp_path: Path) -> Iterator[Lease]:
-    lease = Lease(app_home(tmp_path, "shop")).take()
+    lease = Lease(local_app_home(tmp_path, "shop")).take()
     yield lease
     lease.release()
 

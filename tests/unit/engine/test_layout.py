@@ -16,11 +16,11 @@ from keyfold.errors import HomeUnusable, QueryError
 def test_a_home_that_is_a_file_is_refused_with_advice(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("")
     with pytest.raises(HomeUnusable, match="--home DIR"):
-        homes.app_home(tmp_path / "home", "shop")
+        homes.local_app_home(tmp_path / "home", "shop")
 
 
 def test_a_broken_plan_is_named(tmp_path: Path) -> None:
-    place = homes.app_home(tmp_path, "shop")
+    place = homes.local_app_home(tmp_path, "shop")
     place.plan.write_text("{")
     with pytest.raises(HomeUnusable, match=r"app\.json"):
         place.read_plan()
@@ -30,12 +30,12 @@ def test_a_table_is_found_by_its_full_name_or_alone_where_there_is_one_app(tmp_p
     with pytest.raises(QueryError) as none:
         home_names.find(tmp_path, "totals")
     assert none.value.reason == "not_ready"
-    homes.app_home(tmp_path, "shop").write_plan({})
+    homes.local_app_home(tmp_path, "shop").write_plan({})
     assert home_names.find(tmp_path, "totals")[1] == "totals"
     assert home_names.find(tmp_path, "shop.totals")[0].path.name == "shop"
     with pytest.raises(QueryError, match="shop"):
         home_names.find(tmp_path, "shap.totals")
-    homes.app_home(tmp_path, "bank").write_plan({})
+    homes.local_app_home(tmp_path, "bank").write_plan({})
     with pytest.raises(QueryError, match=r"shop\.totals"):
         home_names.find(tmp_path, "totals")
 
@@ -49,7 +49,7 @@ def test_a_replaced_file_leaves_nothing_beside_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", [None, "", "{", "[1]"])
 def test_a_status_that_is_missing_or_damaged_is_empty(tmp_path: Path, text: str | None) -> None:
-    place = homes.app_home(tmp_path, "shop")
+    place = homes.local_app_home(tmp_path, "shop")
     if text is not None:
         place.status.write_text(text)
     assert place.read_status() == {}

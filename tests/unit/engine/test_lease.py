@@ -19,7 +19,7 @@ import pytest
 
 from keyfold.engine.polling import wait_until
 from keyfold.engine.storage import lease_takeover
-from keyfold.engine.storage.layout import AppHome, app_home
+from keyfold.engine.storage.layout import AppHome, local_app_home
 from keyfold.engine.storage.lease import Lease, current, holder
 from keyfold.engine.storage.lease_files import LeaseFiles, LeaseRecord
 from keyfold.engine.storage.processes import identity, same_host, this_host
@@ -31,10 +31,10 @@ from tests.storage.lease_contract import ELSEWHERE, LeaseContract, record
 HOLD = """
 import sys
 from pathlib import Path
-from keyfold.engine.storage.layout import app_home
+from keyfold.engine.storage.layout import local_app_home
 from keyfold.engine.storage.lease import Lease
 from keyfold.errors import LeaseLost
-lease = Lease(app_home(Path(sys.argv[1]), "shop"), seconds=float(sys.argv[2])).take()
+lease = Lease(local_app_home(Path(sys.argv[1]), "shop"), seconds=float(sys.argv[2])).take()
 print("held", flush=True)
 for line in sys.stdin:
     try:
@@ -81,7 +81,7 @@ def held(home: Path, seconds: float = 15.0) -> Iterator[Holder]:
 
 @pytest.fixture
 def home(tmp_path: Path) -> AppHome:
-    return app_home(tmp_path, "shop")
+    return local_app_home(tmp_path, "shop")
 
 
 def newest(home: AppHome) -> LeaseRecord:
@@ -98,7 +98,7 @@ def is_past(home: AppHome) -> bool:
 class TestLeaseOnALocalDisk(LeaseContract):
     @pytest.fixture
     def home(self, tmp_path: Path) -> AppHome:
-        return app_home(tmp_path, "shop")
+        return local_app_home(tmp_path, "shop")
 
 
 def test_a_home_is_held_by_one_process_at_a_time(tmp_path: Path, home: AppHome) -> None:
@@ -106,7 +106,7 @@ def test_a_home_is_held_by_one_process_at_a_time(tmp_path: Path, home: AppHome) 
         with pytest.raises(HomeLocked, match=f"pid {other.pid}\n"):
             Lease(home).take()
         assert holder(home) == other.pid
-        Lease(app_home(tmp_path, "another")).take().release()
+        Lease(local_app_home(tmp_path, "another")).take().release()
 
 
 def test_the_home_of_a_killed_process_is_taken_over_at_once(tmp_path: Path, home: AppHome) -> None:
@@ -164,7 +164,7 @@ def test_a_step_of_the_clock_does_not_hide_who_holds_a_home(
         monkeypatch.setattr(psutil, "PROCFS_PATH", str(stepped))
         monkeypatch.setattr(psutil._pslinux, "BOOT_TIME", None, raising=False)
         (stepped / str(other.pid)).symlink_to(f"/proc/{other.pid}")
-        assert holder(app_home(tmp_path / "home", "shop")) == other.pid
+        assert holder(local_app_home(tmp_path / "home", "shop")) == other.pid
 
 
 def test_a_second_start_in_one_process_says_that_it_runs_there(home: AppHome) -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from keyfold.engine.session_settings import log_settings
-from keyfold.engine.storage.layout import AppHome, app_home
+from keyfold.engine.storage.layout import AppHome, local_app_home
 from keyfold.errors import HomeUnusable
 from keyfold.settings import load
 
 
 def test_the_local_files_are_in_the_home_by_default(tmp_path: Path) -> None:
-    place = app_home(tmp_path, "shop")
+    place = local_app_home(tmp_path, "shop")
     place.use_local(None)
     assert place.views == tmp_path / "shop" / "views.db"
     place.use_local(tmp_path)
@@ -23,7 +23,7 @@ def test_the_local_files_are_in_the_home_by_default(tmp_path: Path) -> None:
 
 
 def test_another_directory_is_found_by_whoever_knows_the_home(tmp_path: Path) -> None:
-    place = app_home(tmp_path / "home", "shop")
+    place = local_app_home(tmp_path / "home", "shop")
     place.use_local(tmp_path / "local")
     place.write_status({"tables": {}})
     found = AppHome(tmp_path / "home" / "shop")
@@ -37,23 +37,23 @@ def test_another_directory_is_found_by_whoever_knows_the_home(tmp_path: Path) ->
 
 
 def test_two_homes_do_not_share_a_directory_of_local_files(tmp_path: Path) -> None:
-    first, second = (app_home(tmp_path / name, "shop") for name in ("one", "two"))
+    first, second = (local_app_home(tmp_path / name, "shop") for name in ("one", "two"))
     first.use_local(tmp_path / "local")
     with pytest.raises(HomeUnusable, match=r"(?s)belongs to an app in another home.*one/shop.*KEYFOLD_LOCAL"):
         second.use_local(tmp_path / "local")
     assert second.views == tmp_path / "two" / "shop" / "views.db"
     first.use_local(tmp_path / "local")
-    app_home(tmp_path / "two", "bank").use_local(tmp_path / "local")
+    local_app_home(tmp_path / "two", "bank").use_local(tmp_path / "local")
 
 
 def test_a_directory_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(HomeUnusable, match=r"(?s)local files can't be written.*KEYFOLD_LOCAL"):
-        app_home(tmp_path / "home", "shop").use_local(tmp_path / "file")
+        local_app_home(tmp_path / "home", "shop").use_local(tmp_path / "file")
 
 
 def test_a_record_that_makes_no_sense_means_the_home(tmp_path: Path) -> None:
-    place = app_home(tmp_path, "shop")
+    place = local_app_home(tmp_path, "shop")
     (tmp_path / "shop" / "local.json").write_text("[")
     assert place.views == tmp_path / "shop" / "views.db"
 

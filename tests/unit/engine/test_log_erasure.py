@@ -12,7 +12,7 @@ from keyfold.engine.log.compaction import Compaction
 from keyfold.engine.log.key_history import history, is_value, since
 from keyfold.engine.log.log_erasure import LogErasure
 from keyfold.engine.log.table_log import TableLog
-from keyfold.engine.storage.layout import app_home
+from keyfold.engine.storage.layout import local_app_home
 from keyfold.engine.storage.lease import Lease
 from tests.unit.engine.test_compaction import filled
 
@@ -28,7 +28,7 @@ def rows(log: TableLog, kind: Any) -> list[tuple[int, Any]]:
 
 @pytest.mark.parametrize("merged", [False, True])
 def test_no_row_of_the_key_is_left_and_the_others_are_as_they_were(tmp_path: Path, merged: bool) -> None:
-    place = app_home(tmp_path, "shop")
+    place = local_app_home(tmp_path, "shop")
     files = place.table("t").log_files
     filled(TableLog(files), 40)
     if merged:

@@ -27,11 +27,11 @@ def list_(app: AppName = None, home: Home = None, json: Json = False) -> None:
     Example: keyfold audit list --app shop
     """
     from keyfold.cli import output
-    from keyfold.cli.app_home import opened_place
+    from keyfold.cli.app_home import open_app
     from keyfold.engine.storage import audit
 
-    with opened_place(app, home) as place:
-        found = audit.entries(place.storage)
+    with open_app(app, home) as app_home:
+        found = audit.entries(app_home.storage)
     if json:
         output.json_document(found)
         return
@@ -54,11 +54,11 @@ def verify(app: AppName = None, home: Home = None, json: Json = False) -> None:
     Example: keyfold audit verify --app shop
     """
     from keyfold.cli import output
-    from keyfold.cli.app_home import opened_place
+    from keyfold.cli.app_home import open_app
     from keyfold.engine.storage import audit
 
-    with opened_place(app, home) as place:
-        count, found = len(audit.entries(place.storage)), audit.breaks(place.storage)
+    with open_app(app, home) as app_home:
+        count, found = len(audit.entries(app_home.storage)), audit.breaks(app_home.storage)
     if json:
         broken = [{"line": one.line, "problem": one.problem} for one in found]
         output.json_document({"entries": count, "whole": not found, "breaks": broken})

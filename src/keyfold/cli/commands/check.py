@@ -30,11 +30,11 @@ def command(app: AppFile, home: Home = None, json: Json = False) -> None:
 
     with output.only_results():
         loaded = load(app)
-        place, findings = _examined(loaded, home)
+        app_home, findings = _examined(loaded, home)
     if json:
-        output.json_document(_document(loaded.app.name, place, findings))
+        output.json_document(_document(loaded.app.name, app_home, findings))
     else:
-        _show(loaded.app.name, place, findings)
+        _show(loaded.app.name, app_home, findings)
     if codes := {main.code_of(finding.error) for finding in findings if finding.error}:
         raise typer.Exit(max(codes))
 
@@ -55,7 +55,7 @@ def _examined(loaded: Loaded, home: str | None) -> tuple[AppHome, list[Finding]]
     if home:
         home_of(home)  # for its error, if that is no directory
     spec = loaded.app.spec()
-    # Not app_home(), which creates the directory.
+    # Not local_app_home(), which creates the directory.
     here = AppHome(settings.local_directory / spec.name)
     if isinstance(settings.home, Path):
         here = AppHome(settings.home.resolve() / spec.name)
@@ -77,14 +77,14 @@ def _examined(loaded: Loaded, home: str | None) -> tuple[AppHome, list[Finding]]
             return here, findings_of(spark, spec, feeds, here.read_plan(), here)
         with remote_home.explained(settings.home):
             storage = SparkStorage(session.kernel(spark), spark, f"{settings.home}/{spec.name}")
-            place = AppHome(here.path, storage)
-            return place, findings_of(spark, spec, feeds, place.read_plan(), place)
+            app_home = AppHome(here.path, storage)
+            return app_home, findings_of(spark, spec, feeds, app_home.read_plan(), app_home)
 
 
-def _document(app: str, place: AppHome, findings: list[Finding]) -> dict[str, Any]:
+def _document(app: str, home: AppHome, findings: list[Finding]) -> dict[str, Any]:
     return {
         "app": app,
-        "home": place.shown,
+        "home": home.shown,
         "ok": not any(finding.error for finding in findings),
         "tables": [_table_document(finding) for finding in findings],
     }
@@ -111,7 +111,7 @@ _STATES = {
 }
 
 
-def _show(app: str, place: AppHome, findings: list[Finding]) -> None:
+def _show(app: str, home: AppHome, findings: list[Finding]) -> None:
     from keyfold.cli import main, output
 
     for finding in findings:
@@ -123,4 +123,4 @@ def _show(app: str, place: AppHome, findings: list[Finding]) -> None:
                 print(f"  {label:<11}  {', '.join(f'{name} {kind}' for name, kind in columns)}")
         if finding.error is not None:
             output.error(main.text_of(finding.error))
-    print(f"home: {place.shown}")
+    print(f"home: {home.shown}")

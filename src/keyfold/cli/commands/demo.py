@@ -52,14 +52,17 @@ def command(
 
     seconds = seconds_of(for_)
     report: dict[str, Any] = {}
-    with output.only_results(), _place(home) as place, Generator(place / "demo-data") as generator:
-        data = place / "demo-data"
+    with (
+        output.only_results(),
+        _directory(home) as directory,
+        Generator(directory / "demo-data") as generator,
+    ):
+        data = directory / "demo-data"
 
         def begin(handle: Handle, _: object) -> None:
             generator.start()
-            output.say(
-                f"read it from another terminal: keyfold rows shop.regions --home {shlex.quote(str(place))}"
-            )
+            quoted = shlex.quote(str(directory))
+            output.say(f"read it from another terminal: keyfold rows shop.regions --home {quoted}")
 
         def end(handle: Handle) -> None:
             generator.stop()
@@ -70,7 +73,7 @@ def command(
         run_loop.lived(
             app(data).spec(),
             "the demo",
-            home=place,
+            home=directory,
             seconds=seconds,
             meanwhile=begin,
             before_end=end,
@@ -82,14 +85,14 @@ def command(
 
 
 @contextmanager
-def _place(home: str | None) -> Iterator[Path]:
-    from keyfold.engine.storage.layout import app_home
+def _directory(home: str | None) -> Iterator[Path]:
+    from keyfold.engine.storage.layout import local_app_home
 
     if home is not None:
-        place = Path(home).expanduser().resolve()
+        given = Path(home).expanduser().resolve()
         # Checks the home, as `run` does, before anything is written to it.
-        app_home(place, "shop")
-        yield place
+        local_app_home(given, "shop")
+        yield given
         return
     with TemporaryDirectory(prefix="keyfold-demo-", ignore_cleanup_errors=True) as directory:
         yield Path(directory)

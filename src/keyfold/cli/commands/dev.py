@@ -71,8 +71,8 @@ def command(
 
     # A compiled file is known by the second it was made in, and two edits may be in one second.
     sys.dont_write_bytecode = True
-    with output.only_results(), _place(home) as place:
-        ended = Development(app, place, keep=home is not None).run()
+    with output.only_results(), _place(home) as app_home:
+        ended = Development(app, app_home, keep=home is not None).run()
     if json:
         output.json_document(ended)
 

@@ -63,19 +63,19 @@ def command(
     from keyfold.settings import load
 
     wanted = [created.parsed(topic) for topic in topics or ()]
-    with Stopping() as stopping, _place(directory) as place, _broker(place, port, load()) as broker:
+    with Stopping() as stopping, _place(directory) as home, _broker(home, port, load()) as broker:
         for name, partitions in wanted:
             created.create(broker.address, name, partitions)
         found = {
             "address": broker.address,
-            "directory": str(place),
+            "directory": str(home),
             "pid": broker.pid,
             "topics": dict(wanted),
         }
         output.json_document(found) if json else print(broker.address, flush=True)
         _flush()
         stopping.up()
-        output.say(f"a Kafka broker is up at {broker.address}, with its files in {place}; Ctrl-C ends it")
+        output.say(f"a Kafka broker is up at {broker.address}, with its files in {home}; Ctrl-C ends it")
         _wait(broker, stopping.asked, seconds_of(for_))
 
 
@@ -99,10 +99,10 @@ def _wait(broker: Broker, asked: threading.Event, seconds: float | None) -> None
 
 
 @contextmanager
-def _broker(place: Path, port: int | None, settings: object) -> Iterator[Broker]:
+def _broker(home: Path, port: int | None, settings: object) -> Iterator[Broker]:
     from keyfold.engine.kafka.broker import Broker
 
-    with Broker(place, settings, port=port) as broker:  # type: ignore[arg-type]
+    with Broker(home, settings, port=port) as broker:  # type: ignore[arg-type]
         yield broker
 
 
@@ -113,5 +113,5 @@ def _place(directory: str | None) -> Iterator[Path]:
     if directory is not None:
         yield Path(directory).expanduser().resolve()
         return
-    with temporary_directory(PREFIX) as place:
-        yield place
+    with temporary_directory(PREFIX) as home:
+        yield home

@@ -44,7 +44,7 @@ def command(home: Home = None, json: Json = False) -> None:
     from keyfold.cli import output
     from keyfold.engine.storage.home_names import home_of
 
-    place = home_of(home)
+    app_home = home_of(home)
     checks: dict[str, Callable[[], Finding]] = {
         "Python": _python,
         "Java": _java,
@@ -52,8 +52,8 @@ def command(home: Home = None, json: Json = False) -> None:
         "kernel": _kernel,
         "class archive": _class_archive,
         "Kafka": _kafka,
-        "home": lambda: _writable(place),
-        "disk": lambda: _disk(place),
+        "home": lambda: _writable(app_home),
+        "disk": lambda: _disk(app_home),
         "memory": _memory,
         "ports": _ports,
         "locale": _locale,
@@ -137,14 +137,14 @@ def _kafka() -> Finding:
 
 
 def _writable(home: Path) -> Finding:
-    place = _nearest(home)
+    app_home = _nearest(home)
     new = "" if home.exists() else ", will be created"
     try:
         # Tried, since permission bits don't tell all: a file system may be read-only.
-        with tempfile.TemporaryFile(dir=place):
+        with tempfile.TemporaryFile(dir=app_home):
             return Finding("home", True, f"{home.resolve()}{new}")
     except OSError as error:
-        what = f"cannot write to {place}: {error.strerror}"
+        what = f"cannot write to {app_home}: {error.strerror}"
         return Finding("home", False, what, "use another directory: --home DIR, or KEYFOLD_HOME")
 
 
@@ -194,7 +194,7 @@ def _locale() -> Finding:
 
 def _nearest(path: Path) -> Path:
     """The path, or its nearest parent that exists."""
-    place = path.resolve()
-    while not place.exists() and place != place.parent:
-        place = place.parent
-    return place
+    home = path.resolve()
+    while not home.exists() and home != home.parent:
+        home = home.parent
+    return home

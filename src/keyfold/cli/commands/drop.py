@@ -20,12 +20,12 @@ def command(
     from keyfold.cli import removal_dialog
     from keyfold.errors import BadOption
 
-    with removal_dialog.found(name, home) as (place, table):
-        if readers := removal_dialog.readers_of(place, table):
+    with removal_dialog.found(name, home) as (opened, table):
+        if readers := removal_dialog.readers_of(opened, table):
             raise BadOption(
-                f"{place.path.name}.{table} is read by {', '.join(readers)}, whose state contains its rows",
+                f"{opened.path.name}.{table} is read by {', '.join(readers)}, whose state contains its rows",
                 given=name,
-                hint=f"drop {' and '.join(readers)} first; or `keyfold reset {place.path.name}.{table} "
+                hint=f"drop {' and '.join(readers)} first; or `keyfold reset {opened.path.name}.{table} "
                 "--with-readers` to reset all of them",
             )
-        removal_dialog.carried_out("drop", place, [table], why, yes, json)
+        removal_dialog.carried_out("drop", opened, [table], why, yes, json)

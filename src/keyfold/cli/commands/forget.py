@@ -43,11 +43,11 @@ def command(
     from keyfold.engine.erasure.forget import forget
     from keyfold.engine.surgery.key_erasure import key_of
 
-    with found(name, home) as (place, table):
-        shown = f"{place.path.name}.{table}"
+    with found(name, home) as (app_home, table):
+        shown = f"{app_home.path.name}.{table}"
         if not yes:
             require_terminal()
-            if key_of(place, table, key, some=True).is_whole:
+            if key_of(app_home, table, key, some=True).is_whole:
                 ask(f"forget {', '.join(key)} of {shown} for good, in savepoints too?")
 
         def confirm(keys: int) -> None:
@@ -55,8 +55,8 @@ def command(
             if not yes:
                 ask("forget all of them for good, in savepoints too?")
 
-        with own_spark(home, stopped=place) as spark:
-            receipt = forget(spark, place, table, key, why, output.say, confirm)
+        with own_spark(home, stopped=app_home) as spark:
+            receipt = forget(spark, app_home, table, key, why, output.say, confirm)
     if json:
         output.json_document(receipt)
         return
@@ -86,7 +86,7 @@ def receipt(
     Example: keyfold receipt erased.json
     """
     from keyfold.cli import output
-    from keyfold.cli.app_home import opened_place
+    from keyfold.cli.app_home import open_app
     from keyfold.engine.erasure import receipts
     from keyfold.engine.storage import audit
     from keyfold.errors import BadOption
@@ -96,10 +96,10 @@ def receipt(
     except OSError as error:
         raise BadOption(f"{file} can't be read: {error.strerror}", given=file) from None
     given = receipts.parsed(content, file)
-    with opened_place(app or str(given.get("app")), home) as place:
-        genuine = receipts.is_genuine(place.storage, given)
+    with open_app(app or str(given.get("app")), home) as app_home:
+        genuine = receipts.is_genuine(app_home.storage, given)
         hash_ = receipts.digest(given)
-        audited = any(entry.get("receipt") == hash_ for entry in audit.entries(place.storage))
+        audited = any(entry.get("receipt") == hash_ for entry in audit.entries(app_home.storage))
     if json:
         output.json_document({"genuine": genuine, "in_audit_log": audited})
     else:

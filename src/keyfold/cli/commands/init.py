@@ -28,23 +28,23 @@ def command(
     """
     from keyfold.cli import output
 
-    place = Path(directory).expanduser()
+    home = Path(directory).expanduser()
     files = _files()
-    taken = [name for name in files if (place / name).exists()]
+    taken = [name for name in files if (home / name).exists()]
     if taken:
         hint = "another directory, such as: keyfold init shop"
         raise BadOption(f"{taken[0]} already exists", given=directory, hint=hint)
     try:
         for name, content in files.items():
-            (place / name).parent.mkdir(parents=True, exist_ok=True)
-            (place / name).write_text(content, "utf-8")
+            (home / name).parent.mkdir(parents=True, exist_ok=True)
+            (home / name).write_text(content, "utf-8")
     except OSError as error:
         what = f"cannot write {error.filename or directory}: {error.strerror}"
         raise HomeUnusable(what, given=directory, hint="another directory") from None
     if json:
-        output.json_document({"directory": str(place.resolve()), "files": list(files)})
+        output.json_document({"directory": str(home.resolve()), "files": list(files)})
         return
-    output.table(("written",), ([str(place / name)] for name in files))
+    output.table(("written",), ([str(home / name)] for name in files))
     cd = "" if directory == "." else f"cd {shlex.quote(directory)} && "
     print(f"\nnext: {cd}keyfold run app.py --drain\nthen: keyfold rows orders_app.region_totals")
 

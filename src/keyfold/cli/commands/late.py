@@ -51,8 +51,8 @@ def list_(name: TableName, home: Home = None, json: Json = False) -> None:
     from keyfold.cli.home_reader import late_table
     from keyfold.engine.batch import late_replay
 
-    with late_table(name, home) as (place, table):
-        found = late_replay.batches_of(place.table(table))
+    with late_table(name, home) as (app_home, table):
+        found = late_replay.batches_of(app_home.table(table))
         if json:
             output.json_array(_summary(batch) for batch in found)
             return
@@ -89,8 +89,8 @@ def show(
     from keyfold.engine.batch import late_replay
 
     columns = ("batch", "time", "late by", "windows missed", "raw")
-    with late_table(name, home) as (place, table):
-        rows = late_replay.read(place.table(table), batch or None)
+    with late_table(name, home) as (app_home, table):
+        rows = late_replay.read(app_home.table(table), batch or None)
         tail.show(rows, limit, json, columns, _cells, right=("batch", "late by"))
 
 
@@ -120,24 +120,24 @@ def replay(name: TableName, batch: Batches = None, home: Home = None, json: Json
     from keyfold.engine.storage.lease import is_held_by_app
     from keyfold.plan import durations
 
-    with late_table(name, home) as (place, table), unfinished.held_or_running(place):
-        runs, keep = is_held_by_app(place), _keep(place, table)
-        upto, watermark = reached(place, table)
+    with late_table(name, home) as (app_home, table), unfinished.held_or_running(app_home):
+        runs, keep = is_held_by_app(app_home), _keep(app_home, table)
+        upto, watermark = reached(app_home, table)
         done = late_replay.replay(
-            place.table(table), durations.millis(keep, "keep"), watermark, batch or None, upto
+            app_home.table(table), durations.millis(keep, "keep"), watermark, batch or None, upto
         )
     if json:
-        document = {"table": f"{place.path.name}.{table}", **vars(done), "running": runs}
+        document = {"table": f"{app_home.path.name}.{table}", **vars(done), "running": runs}
         output.json_document(document)
     else:
         _show_result(done, runs, keep, watermark)
 
 
-def _keep(place: AppHome, table: str) -> str:
+def _keep(home: AppHome, table: str) -> str:
     """How long the table keeps closed windows, as declared at the last start of the app."""
-    declared = ((place.read_plan() or {}).get("declared") or {}).get("tables") or []
+    declared = ((home.read_plan() or {}).get("declared") or {}).get("tables") or []
     found = next((entry for entry in declared if entry["name"] == table), None)
-    where = f"{place.path.name}.{table}"
+    where = f"{home.path.name}.{table}"
     if found is None:
         raise BadOption(f"the app no longer declares the table {table}", where=where, hint="another table")
     if found.get("keep"):

@@ -148,7 +148,7 @@ def prune(name: TableName, older_than: OlderThan = None, home: Home = None, json
     from keyfold.plan import durations
 
     age = None if older_than is None else timedelta(milliseconds=durations.millis(older_than, "older-than"))
-    with _opened(name, home) as (place, log), unfinished.held_or_running(place):
+    with _opened(name, home) as (app_home, log), unfinished.held_or_running(app_home):
         batches, size = retention.prune_side_outputs(log, age)
     if json:
         output.json_document({"batches": batches, "bytes": size})
@@ -172,7 +172,7 @@ def compact(name: TableName, home: Home = None, json: Json = False) -> None:
     from keyfold.engine.operations import unfinished
 
     batches, before, after = 0, Size(), Size()
-    with _opened(name, home) as (place, log), unfinished.held(place) as lease:
+    with _opened(name, home) as (app_home, log), unfinished.held(app_home) as lease:
         for merge in Compaction(log, lease).run():
             output.say(f"batches {merge.of} merged")
             batches, before, after = batches + merge.batches, before + merge.before, after + merge.after
@@ -193,5 +193,5 @@ def _opened(name: str, home: str | None) -> Iterator[tuple[AppHome, TableLog]]:
     from keyfold.engine.log.table_log import TableLog
     from keyfold.engine.operations.removal import home_of
 
-    with found(name, home) as (place, known):
-        yield place, TableLog(home_of(place, known).log_files)
+    with found(name, home) as (app_home, known):
+        yield app_home, TableLog(home_of(app_home, known).log_files)

@@ -45,7 +45,7 @@ def command(
             output.say(f"{one.change.table}: {'; '.join(one.change.effects)}")
         for line in fill_advice(app, [one.change for one in tables]):
             output.say(line)
-        entry = migrate(found.spark, found.place, tables, why, output.say, found.rebuild) if tables else None
+        entry = migrate(found.spark, found.home, tables, why, output.say, found.rebuild) if tables else None
     if json:
         output.json_document({"app": found.spec.name, "migrated": entry is not None, **(entry or {})})
     elif entry is None:

@@ -62,13 +62,13 @@ def command(
     if table and shadow is None:
         raise BadOption("--table is an option of --shadow", given=" ".join(table), hint="--shadow 20")
     with output.only_results(), planned(load(app), home, runs=shadow is not None) as found:
-        name, place, changes = found.spec.name, found.place.shown, found.changes
+        name, app_home, changes = found.spec.name, found.home.shown, found.changes
         shadows = None if shadow is None else run(found, shadow, table or [], limit)
     if json:
         tables = [document(change) for change in changes]
         compared = {} if shadows is None else {"shadow": as_json(shadows)}
         ok = not _in_the_way(changes)
-        output.json_document({"app": name, "home": place, "ok": ok, "tables": tables, **compared})
+        output.json_document({"app": name, "home": app_home, "ok": ok, "tables": tables, **compared})
     else:
         recorded = [one.name for one in found.spec.tables if recorded_inputs(one)]
         rows = (row for one in changes for row in a_line_each((one.table, one.kind), one.effects))

@@ -113,13 +113,13 @@ def _tables(
     with planned(loaded, home, stopped=True, runs=True) as found:
         names = chosen(found.spec.name, [one.spec.name for one in found.tables], wanted)
         if with_readers:
-            names = groups.with_readers(found.spec, found.stored, found.place, names)
+            names = groups.with_readers(found.spec, found.stored, found.home, names)
         some = [one for one in found.tables if one.spec.name in names]
         asked: Origin | None = None if origin is None else origin.value
-        rebuilt = plan_rebuild(found.spec, found.stored, some, found.place, origin=asked, partial=partial)
+        rebuilt = plan_rebuild(found.spec, found.stored, some, found.home, origin=asked, partial=partial)
         for one in rebuilt:
             output.say(f"{one.change.table}: {'; '.join(one.change.effects)}")
-        return migrate(found.spark, found.place, rebuilt, why, output.say, found.rebuild, "rebuild")
+        return migrate(found.spark, found.home, rebuilt, why, output.say, found.rebuild, "rebuild")
 
 
 def _views(loaded: Loaded, wanted: list[str], why: str | None, home: str | None) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def _views(loaded: Loaded, wanted: list[str], why: str | None, home: str | None)
 
     from keyfold.cli import output
     from keyfold.cli.app_check import empty_feeds
-    from keyfold.cli.app_home import opened_place
+    from keyfold.cli.app_home import open_app
     from keyfold.cli.app_loader import for_workers
     from keyfold.cli.savepoint_dialog import refuse_running
     from keyfold.cli.spark_session import own_spark
@@ -145,24 +145,28 @@ def _views(loaded: Loaded, wanted: list[str], why: str | None, home: str | None)
     names = chosen(spec.name, [table.name for table in spec.tables], wanted)
     # Also of a home elsewhere, whose local files say whether the app runs on this host.
     refuse_running(AppHome(home_of(home).resolve() / spec.name))
-    with opened_place(spec.name, home) as place, own_spark(home, place) as spark, unfinished.held(place):
+    with (
+        open_app(spec.name, home) as app_home,
+        own_spark(home, app_home) as spark,
+        unfinished.held(app_home),
+    ):
         with TemporaryDirectory(prefix="keyfold-rebuild-") as directory:
-            compiled = compile_app(spark, spec, empty_feeds(spec, Path(directory)), place)
-        store = SqliteStore(place.views, read_only=False)
+            compiled = compile_app(spark, spec, empty_feeds(spec, Path(directory)), app_home)
+        store = SqliteStore(app_home.views, read_only=False)
         try:
-            possible = _possible(spec, place, compiled, names, strict=bool(wanted))
+            possible = _possible(spec, app_home, compiled, names, strict=bool(wanted))
             batches = {one.spec.name: batch for one, batch in possible}
-            with view_rebuilding.audited(place, store, "rebuild", why, batches) as entry:
+            with view_rebuilding.audited(app_home, store, "rebuild", why, batches) as entry:
                 for one, batch in possible:
                     output.say(f"rebuilding the view of {one.name}")
-                    view_rebuild.rebuild(spark, store, one, place, batch)
+                    view_rebuild.rebuild(spark, store, one, app_home, batch)
         finally:
             store.close()
     return entry
 
 
 def _possible(
-    spec: AppSpec, place: AppHome, tables: list[Compiled], names: Sequence[str], *, strict: bool
+    spec: AppSpec, home: AppHome, tables: list[Compiled], names: Sequence[str], *, strict: bool
 ) -> list[tuple[Compiled, int]]:
     """The tables whose views can be rebuilt, with their batches, all checked before any is.
 
@@ -174,11 +178,11 @@ def _possible(
 
     found = []
     for one in (one for one in tables if one.spec.name in names):
-        definition_check.check(spec, place.read_plan(), one, place)
-        batch = place.table(one.spec.name).committed()
+        definition_check.check(spec, home.read_plan(), one, home)
+        batch = home.table(one.spec.name).committed()
         if batch is None:
             output.say(f"{one.name} has no state yet: its view stays as it is")
-        elif view_rebuild.can_rebuild(one, place, batch):
+        elif view_rebuild.can_rebuild(one, home, batch):
             found.append((one, batch))
         elif not strict:
             output.say(f"{one.name} has rows that are not in its state: its view stays as it is")

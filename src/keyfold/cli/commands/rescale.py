@@ -54,23 +54,23 @@ def command(
 
     if partitions is None and not plan:
         raise BadOption("the new number of partitions is missing", given=name, hint="8; or --plan")
-    with found(name, home) as (place, table):
-        shown = f"{place.path.name}.{table}"
+    with found(name, home) as (app_home, table):
+        shown = f"{app_home.path.name}.{table}"
         if plan:
-            now, batch = require_state(place, table)
+            now, batch = require_state(app_home, table)
             used = cores or os.cpu_count() or 1
             numbers = sorted({now, partitions or now, *_powers(4 * max(used, 4))})
             with own_spark(home) as spark:
-                checkpoint = place.table(table).storage.below("checkpoint")
+                checkpoint = app_home.table(table).storage.below("checkpoint")
                 spreads = state_size.spreads(spark, checkpoint, batch, numbers)
             _show_plan(shown, now, used, spreads, json)
             return
         assert partitions is not None
-        require_possible(place, table, partitions)
-        with own_spark(home, stopped=place) as spark:
-            entry = rescale(spark, place, table, partitions, why, output.say)
+        require_possible(app_home, table, partitions)
+        with own_spark(home, stopped=app_home) as spark:
+            entry = rescale(spark, app_home, table, partitions, why, output.say)
     if json:
-        output.json_document({"app": place.path.name, **entry})
+        output.json_document({"app": app_home.path.name, **entry})
         return
     before, after = entry["partitions"]
     print(f"{shown}: {after} partitions, {before} before; {entry['rows']:,} rows compared")

@@ -33,12 +33,12 @@ def command(
     from keyfold.engine.operations import removal as table_removal
     from keyfold.errors import BadOption
 
-    with removal_dialog.found(name, home) as (place, table):
-        readers = removal_dialog.readers_of(place, table)
+    with removal_dialog.found(name, home) as (opened, table):
+        readers = removal_dialog.readers_of(opened, table)
         if readers and not with_readers:
             raise BadOption(
-                f"{place.path.name}.{table} is read by {', '.join(readers)}, whose state contains its rows",
+                f"{opened.path.name}.{table} is read by {', '.join(readers)}, whose state contains its rows",
                 given=name,
-                hint=f"`keyfold reset {place.path.name}.{table} --with-readers`, which resets all of them",
+                hint=f"`keyfold reset {opened.path.name}.{table} --with-readers`, which resets all of them",
             )
-        removal_dialog.carried_out("reset", place, table_removal.with_readers(place, table), why, yes, json)
+        removal_dialog.carried_out("reset", opened, table_removal.with_readers(opened, table), why, yes, json)

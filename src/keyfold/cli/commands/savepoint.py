@@ -54,21 +54,21 @@ def create(
     Example: keyfold savepoint create before-upgrade --live
     """
     from keyfold.cli import savepoint_dialog as dialog
-    from keyfold.cli.app_home import opened_place
+    from keyfold.cli.app_home import open_app
     from keyfold.engine.savepoint import create as creation
     from keyfold.engine.savepoint import requests
     from keyfold.engine.savepoint.savepoints import Savepoints, checked_name
 
-    with opened_place(app, home) as place:
-        wanted = dialog.tables_of(place, tables)
+    with open_app(app, home) as app_home:
+        wanted = dialog.tables_of(app_home, tables)
         checked_name(name)
-        if live and dialog.running(place):
-            requests.ask(place, name, wanted, why)
-            found = Savepoints(place).find(name)
+        if live and dialog.running(app_home):
+            requests.ask(app_home, name, wanted, why)
+            found = Savepoints(app_home).find(name)
         else:
-            dialog.refuse_running(place, "--live makes it between two batches")
+            dialog.refuse_running(app_home, "--live makes it between two batches")
             with dialog.spark(home, needed=state) as spark, dialog.progress() as told:
-                found = creation.create(place, name, wanted, why, told, spark)
+                found = creation.create(app_home, name, wanted, why, told, spark)
         dialog.say(found, json, f"savepoint {name}: {dialog.summary(found)}")
 
 
@@ -80,11 +80,11 @@ def list_(app: AppName = None, home: Home = None, json: Json = False) -> None:
     """
     from keyfold.cli import formatting, output
     from keyfold.cli import savepoint_dialog as dialog
-    from keyfold.cli.app_home import opened_place
+    from keyfold.cli.app_home import open_app
     from keyfold.engine.savepoint.savepoints import Savepoints
 
-    with opened_place(app, home) as place:
-        found = Savepoints(place).all()
+    with open_app(app, home) as app_home:
+        found = Savepoints(app_home).all()
         if json:
             output.json_document([dialog.document(one) for one in found])
             return
@@ -112,11 +112,11 @@ def show(name: Name, app: AppName = None, home: Home = None, json: Json = False)
     """
     from keyfold.cli import output
     from keyfold.cli import savepoint_dialog as dialog
-    from keyfold.cli.app_home import opened_place
+    from keyfold.cli.app_home import open_app
     from keyfold.engine.savepoint.savepoints import Savepoints
 
-    with opened_place(app, home) as place:
-        found = Savepoints(place).find(name)
+    with open_app(app, home) as app_home:
+        found = Savepoints(app_home).find(name)
         if json:
             output.json_document(dialog.document(found))
             return
@@ -144,20 +144,20 @@ def restore(
     """
     from keyfold.cli import output
     from keyfold.cli import savepoint_dialog as dialog
-    from keyfold.cli.app_home import opened_place
+    from keyfold.cli.app_home import open_app
     from keyfold.cli.removal_dialog import ask
     from keyfold.engine.savepoint import restore as restoring
 
-    with opened_place(app, home) as place:
-        wanted = dialog.tables_of(place, tables)
-        dialog.refuse_running(place)
+    with open_app(app, home) as app_home:
+        wanted = dialog.tables_of(app_home, tables)
+        dialog.refuse_running(app_home)
         if not yes:
-            ask(f"Restore {', '.join(wanted) or place.path.name} to savepoint {name}?")
+            ask(f"Restore {', '.join(wanted) or app_home.path.name} to savepoint {name}?")
         with dialog.progress() as told:
-            entry = restoring.restore(place, name, wanted, why, told)
+            entry = restoring.restore(app_home, name, wanted, why, told)
         if json:
-            output.json_document({"app": place.path.name, **entry})
+            output.json_document({"app": app_home.path.name, **entry})
             return
-        print(f"{place.path.name}: restored to savepoint {name}; the next start continues from there")
+        print(f"{app_home.path.name}: restored to savepoint {name}; the next start continues from there")
         if entry["undo"]:
             output.say(f"to undo this, restore savepoint {entry['undo']}")

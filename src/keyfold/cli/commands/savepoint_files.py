@@ -30,18 +30,18 @@ def verify(
     """
     from keyfold.cli import output
     from keyfold.cli import savepoint_dialog as dialog
-    from keyfold.cli.app_home import opened_place
+    from keyfold.cli.app_home import open_app
     from keyfold.engine.savepoint import verify as verification
     from keyfold.engine.savepoint.savepoints import Savepoints
 
-    with opened_place(app, home) as place:
-        savepoints = Savepoints(place)
+    with open_app(app, home) as app_home:
+        savepoints = Savepoints(app_home)
         with savepoints.reading(name) as found:
             with dialog.progress() as told:
                 damages = verification.damages(found, savepoints.storage(name), told)
             states = None
             if state and not damages:
-                states, damages = dialog.read_back(place, found, home)
+                states, damages = dialog.read_back(app_home, found, home)
         if json:
             documents = [{"path": one.path, "problem": one.problem} for one in damages]
             rows = None if states is None else {table: read for table, (read, _) in states.items()}
@@ -75,12 +75,12 @@ def clone(
     Example: keyfold savepoint clone before-upgrade shop_green
     """
     from keyfold.cli import savepoint_dialog as dialog
-    from keyfold.cli.app_home import new_place, opened_place
+    from keyfold.cli.app_home import open_app, open_new_app
     from keyfold.engine.savepoint import clone as cloning
     from keyfold.plan.validate import arguments
 
     arguments.identifier(new, "an app", None)
-    with opened_place(app, home) as source, new_place(new, to_home or home) as target:
+    with open_app(app, home) as source, open_new_app(new, to_home or home) as target:
         with dialog.progress() as told:
             found = cloning.clone(source, name, target, told)
         dialog.say(found, json, f"app {new}: {dialog.summary(found)}")
@@ -106,15 +106,15 @@ def prune(
     from datetime import timedelta
 
     from keyfold.cli import savepoint_dialog as dialog
-    from keyfold.cli.app_home import opened_place
+    from keyfold.cli.app_home import open_app
     from keyfold.engine.operations import unfinished
     from keyfold.engine.savepoint.deletion import Deletion
     from keyfold.plan import durations
 
     age = None if older_than is None else timedelta(milliseconds=durations.millis(older_than, "older-than"))
-    with opened_place(app, home) as place:
-        with unfinished.held_or_running(place) as held:
-            found = Deletion(place, why, held).prune(keep, age)
+    with open_app(app, home) as app_home:
+        with unfinished.held_or_running(app_home) as held:
+            found = Deletion(app_home, why, held).prune(keep, age)
         dialog.deleted([one.name for one in found], json)
 
 
@@ -126,15 +126,15 @@ def delete(name: Name, app: AppName = None, why: Why = None, home: Home = None, 
     Example: keyfold savepoint delete before-upgrade
     """
     from keyfold.cli import savepoint_dialog as dialog
-    from keyfold.cli.app_home import opened_place
+    from keyfold.cli.app_home import open_app
     from keyfold.engine.operations import unfinished
     from keyfold.engine.savepoint.deletion import Deletion
     from keyfold.engine.savepoint.savepoints import checked_name
 
-    with opened_place(app, home) as place:
+    with open_app(app, home) as app_home:
         checked_name(name)
-        with unfinished.held_or_running(place) as held:
-            Deletion(place, why, held).delete(name)
+        with unfinished.held_or_running(app_home) as held:
+            Deletion(app_home, why, held).delete(name)
         dialog.deleted([name], json)
 
 
@@ -150,12 +150,12 @@ def export(
     Example: keyfold savepoint export before-upgrade shop.savepoint
     """
     from keyfold.cli import savepoint_dialog as dialog
-    from keyfold.cli.app_home import opened_place
+    from keyfold.cli.app_home import open_app
     from keyfold.engine.savepoint import archive
 
-    with opened_place(app, home) as place:
+    with open_app(app, home) as app_home:
         with dialog.progress() as told:
-            found = archive.export(place, name, file, told)
+            found = archive.export(app_home, name, file, told)
         dialog.say(found, json, f"{file}: savepoint {name}, {dialog.summary(found)}")
 
 
@@ -175,14 +175,14 @@ def import_(
     Example: keyfold savepoint import shop.savepoint
     """
     from keyfold.cli import savepoint_dialog as dialog
-    from keyfold.cli.app_home import new_place
+    from keyfold.cli.app_home import open_new_app
     from keyfold.engine.operations import unfinished
     from keyfold.engine.savepoint import archive
 
     with (
-        new_place(archive.read(file).app, home) as place,
-        unfinished.held_or_running(place) as held,
+        open_new_app(archive.read(file).app, home) as app_home,
+        unfinished.held_or_running(app_home) as held,
         dialog.progress() as told,
     ):
-        found = archive.put(file, place, name, told, why, held=held)
+        found = archive.put(file, app_home, name, told, why, held=held)
     dialog.say(found, json, f"savepoint {found.name} of {found.app}: {dialog.summary(found)}")

@@ -69,19 +69,19 @@ def size(
     from keyfold.errors import QueryError
 
     most = None if bound is None else size_forecast.bytes_of(bound)
-    with found(name, home) as (place, table):
-        table_home = place.table(table)
+    with found(name, home) as (app_home, table):
+        table_home = app_home.table(table)
         batch, now = table_home.committed(), table_home.spark.partitions()
         if batch is None or now is None:
-            raise QueryError(f"{place.path.name}.{table} has no state yet", reason="not_ready", given=name)
+            raise QueryError(f"{app_home.path.name}.{table} has no state yet", reason="not_ready", given=name)
         checkpoint = table_home.storage.below("checkpoint")
-        growth = forecast(size_history.read(place).get(table, []))
+        growth = forecast(size_history.read(app_home).get(table, []))
         with own_spark(home) as spark:
             families = state_size.families(spark, checkpoint, batch)
             largest = state_size.largest_keys(spark, checkpoint, batch, keys) if keys else []
             spreads = state_size.spreads(spark, checkpoint, batch, sorted({now, *(partitions or [])}))
     if json:
-        document = _document(place.path.name, table, batch, families, largest, spreads)
+        document = _document(app_home.path.name, table, batch, families, largest, spreads)
         output.json_document({**document, "forecast": size_forecast.as_json(growth, most)})
         return
     _show(families, largest, spreads, now)

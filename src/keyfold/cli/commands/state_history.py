@@ -34,16 +34,16 @@ def history(
     from keyfold.engine.log import key_history
     from keyfold.engine.log.table_log import TableLog
 
-    with found(name, home) as (place, table):
-        log = TableLog(place.table(table).log_files)
+    with found(name, home) as (app_home, table):
+        log = TableLog(app_home.table(table).log_files)
         reaches, changes = key_history.since(log), list(key_history.history(log, key))
     if json:
-        head = {"app": place.path.name, "table": table, "since": asdict(reaches)}
+        head = {"app": app_home.path.name, "table": table, "since": asdict(reaches)}
         output.json_document({**head, "changes": changes})
         return
     output.table(("batch", "at", "op", "row"), ([*one.values()] for one in changes))
     if reaches.batch is None or not reaches.whole:
-        output.say(_reach(reaches, _declared_history(place, table)))
+        output.say(_reach(reaches, _declared_history(app_home, table)))
 
 
 def _reach(reaches: Since, history: str | None) -> str:
@@ -65,8 +65,8 @@ def _reach(reaches: Since, history: str | None) -> str:
     return f"the log has all changes since batch {reaches.batch}, {formatting.moment(reaches.at)}: {why}"
 
 
-def _declared_history(place: AppHome, table: str) -> str | None:
+def _declared_history(home: AppHome, table: str) -> str | None:
     """How long the table keeps its changes, as the last start declared it."""
-    declared = (place.read_plan() or {}).get("declared") or {}
+    declared = (home.read_plan() or {}).get("declared") or {}
     found = [one.get("history") for one in declared.get("tables", ()) if one["name"] == table]
     return found[0] if found and isinstance(found[0], str) else None

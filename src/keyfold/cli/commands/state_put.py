@@ -42,12 +42,12 @@ def delete(name: TableName, key: KeyValues, why: Why = None, home: Home = None, 
     from keyfold.engine.surgery import surgery as key_surgery
 
     with (
-        found(name, home) as (place, table),
-        own_spark(home, stopped=place) as spark,
-        key_surgery.begun(spark, place, table, key, why, output.say, silent) as surgery,
+        found(name, home) as (app_home, table),
+        own_spark(home, stopped=app_home) as spark,
+        key_surgery.begun(spark, app_home, table, key, why, output.say, silent) as surgery,
     ):
         entry = key_surgery.delete(surgery)
-    _report(place, table, entry, json)
+    _report(app_home, table, entry, json)
 
 
 def put(
@@ -75,7 +75,7 @@ def put(
     Example: keyfold state put shop.py totals eu n_count=5 --why "counted twice on Monday"
     """
     from keyfold.cli import output
-    from keyfold.cli.app_home import opened_place
+    from keyfold.cli.app_home import open_app
     from keyfold.cli.app_loader import for_workers, load
     from keyfold.cli.spark_session import own_spark
     from keyfold.engine.savepoint.capture import chosen, silent
@@ -86,24 +86,24 @@ def put(
         for_workers(loaded)
         spec = loaded.app.spec()
         chosen(spec.name, [one.name for one in spec.tables], [table])
-        with opened_place(spec.name, home) as place, own_spark(home, stopped=place) as spark:
-            compiled = _compiled(spark, spec, table, place)
+        with open_app(spec.name, home) as app_home, own_spark(home, stopped=app_home) as spark:
+            compiled = _compiled(spark, spec, table, app_home)
             key, columns = _split(words, len(next(t for t in spec.tables if t.name == table).keys))
-            with key_surgery.begun(spark, place, table, key, why, output.say, silent) as surgery:
+            with key_surgery.begun(spark, app_home, table, key, why, output.say, silent) as surgery:
                 entry = key_surgery.put(surgery, compiled, columns)
-    _report(place, table, entry, json)
+    _report(app_home, table, entry, json)
 
 
-def _compiled(spark: SparkSession, spec: AppSpec, table: str, place: AppHome) -> Compiled:
+def _compiled(spark: SparkSession, spec: AppSpec, table: str, home: AppHome) -> Compiled:
     """The table as the file declares it, which must be how its state was written."""
     from keyfold.cli.app_check import empty_feeds
     from keyfold.engine.compile.table import compile_app
     from keyfold.engine.recovery import definition_check
 
     with TemporaryDirectory(prefix="keyfold-put-") as directory:
-        compiled = compile_app(spark, spec, empty_feeds(spec, Path(directory)), place)
+        compiled = compile_app(spark, spec, empty_feeds(spec, Path(directory)), home)
     (found,) = (one for one in compiled if one.spec.name == table)
-    definition_check.check(spec, place.read_plan(), found, place)
+    definition_check.check(spec, home.read_plan(), found, home)
     return found
 
 
@@ -119,12 +119,12 @@ def _split(words: list[str], keys: int) -> tuple[list[str], dict[str, str]]:
     return key, {name: value for name, _, value in (word.partition("=") for word in rest)}
 
 
-def _report(place: AppHome, table: str, entry: dict[str, Any], json: bool) -> None:
+def _report(home: AppHome, table: str, entry: dict[str, Any], json: bool) -> None:
     from keyfold.cli import output
 
     if json:
-        output.json_document({"app": place.path.name, **entry})
+        output.json_document({"app": home.path.name, **entry})
         return
     key = ", ".join(f"{name}={value}" for name, value in entry["key"].items())
     changes = f"{entry['changes']} change{'s' * (entry['changes'] != 1)}"
-    print(f"{entry['what']}: {place.path.name}.{table}, {key}; {changes} published; undo: {entry['undo']}")
+    print(f"{entry['what']}: {home.path.name}.{table}, {key}; {changes} published; undo: {entry['undo']}")

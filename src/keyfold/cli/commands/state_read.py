@@ -11,7 +11,7 @@ from keyfold.cli.options import Home, Json, TableName
 
 if TYPE_CHECKING:
     from keyfold.engine.state.diff import KeyDifference
-    from keyfold.engine.state_reading import StateOf
+    from keyfold.engine.state.state_of import StateOf
     from keyfold.engine.storage.layout import AppHome
 
 Batch = Annotated[
@@ -68,8 +68,8 @@ def read(
     from keyfold.engine.state import parts as state_parts
     from keyfold.engine.state_reading import state_of
 
-    with found(name, home) as (place, table), _read(place, savepoint):
-        state = state_of(place, table, batch, savepoint)
+    with found(name, home) as (app_home, table), _read(app_home, savepoint):
+        state = state_of(app_home, table, batch, savepoint)
         with own_spark(home) as spark:
             known = state.parts(spark)
             wanted = state_parts.found(state.table, known, part)
@@ -79,7 +79,7 @@ def read(
             rows = [row.asDict(recursive=True) for row in read.frame.limit(limit + 1).collect()]
     more, rows = len(rows) > limit, rows[:limit]
     if json:
-        head = {"app": place.path.name, "table": table, "batch": state.batch, "savepoint": savepoint}
+        head = {"app": app_home.path.name, "table": table, "batch": state.batch, "savepoint": savepoint}
         names = {"part": wanted.name, "parts": [one.name for one in known], "key": list(read.keys)}
         output.json_document({**head, **names, "rows": rows, "more": more})
         return
@@ -91,11 +91,11 @@ def read(
         output.say(f"batch {state.batch}; other parts: {others} (--part)")
 
 
-def _read(place: AppHome, savepoint: str | None) -> AbstractContextManager[object]:
+def _read(home: AppHome, savepoint: str | None) -> AbstractContextManager[object]:
     """Notices that a savepoint is deleted while it is read."""
     from keyfold.engine.savepoint.savepoints import Savepoints
 
-    return nullcontext() if savepoint is None else Savepoints(place).reading(savepoint)
+    return nullcontext() if savepoint is None else Savepoints(home).reading(savepoint)
 
 
 def diff(
@@ -120,8 +120,8 @@ def diff(
     from keyfold.engine.state import diff as state_diff
 
     with ExitStack() as opened:
-        place, table = opened.enter_context(found(name, home))
-        one, other = (_side(opened, place, table, word, home) for word in (a, b))
+        app_home, table = opened.enter_context(found(name, home))
+        one, other = (_side(opened, app_home, table, word, home) for word in (a, b))
         spark = opened.enter_context(own_spark(home))
         changes = list(state_diff.differences(spark, one, other, part, limit + 1))
     more, changes = len(changes) > limit, changes[:limit]
@@ -141,17 +141,17 @@ def _change(one: KeyDifference) -> dict[str, Any]:
     return {"key": one.key, "change": one.change, "before": one.before, "after": one.after}
 
 
-def _side(opened: ExitStack, place: AppHome, table: str, word: str, home: str | None) -> StateOf:
+def _side(opened: ExitStack, app_home: AppHome, table: str, word: str, home: str | None) -> StateOf:
     from keyfold.cli.removal_dialog import found
     from keyfold.engine.savepoint.savepoints import Savepoints
     from keyfold.engine.state_reading import state_of
 
     if word == "now":
-        return state_of(place, table)
+        return state_of(app_home, table)
     if word.isdecimal():
-        return state_of(place, table, batch=int(word))
-    if word in Savepoints(place).names():
-        opened.enter_context(_read(place, word))
-        return state_of(place, table, savepoint=word)
+        return state_of(app_home, table, batch=int(word))
+    if word in Savepoints(app_home).names():
+        opened.enter_context(_read(app_home, word))
+        return state_of(app_home, table, savepoint=word)
     other, same = opened.enter_context(found(f"{word}.{table}", home))
     return state_of(other, same)

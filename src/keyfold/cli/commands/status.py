@@ -37,7 +37,7 @@ def command(
     from keyfold.cli import app_status, output
     from keyfold.engine.storage.home_names import home_of
 
-    found = [app_status.status(place) for place in _chosen(home_of(home), app)]
+    found = [app_status.status(app_home) for app_home in _chosen(home_of(home), app)]
     if json:
         output.json_array(found)
         return

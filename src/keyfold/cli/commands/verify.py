@@ -59,7 +59,7 @@ def _verified(
     spec: AppSpec, tables: list[str], repair: bool, why: str | None, home: str | None
 ) -> tuple[list[Verified], set[str]]:
     from keyfold.cli.app_check import empty_feeds
-    from keyfold.cli.app_home import opened_place
+    from keyfold.cli.app_home import open_app
     from keyfold.cli.spark_session import own_spark
     from keyfold.engine.compile.table import compile_app
     from keyfold.engine.operations import unfinished
@@ -69,26 +69,26 @@ def _verified(
 
     wanted = chosen(spec.name, [table.name for table in spec.tables], tables)
     with (
-        opened_place(spec.name, home) as place,
-        own_spark(home, stopped=place) as spark,
-        unfinished.held(place),
+        open_app(spec.name, home) as app_home,
+        own_spark(home, stopped=app_home) as spark,
+        unfinished.held(app_home),
     ):
-        view = SqliteStore(place.views, read_only=False)
+        view = SqliteStore(app_home.views, read_only=False)
         try:
             with TemporaryDirectory(prefix="keyfold-verify-") as directory:
                 feeds = empty_feeds(spec, Path(directory))
-                compiled = [c for c in compile_app(spark, spec, feeds, place) if c.spec.name in wanted]
+                compiled = [c for c in compile_app(spark, spec, feeds, app_home) if c.spec.name in wanted]
             for one in compiled:
-                definition_check.check(spec, place.read_plan(), one, place)
-            found = [verification.verify(spark, one, place, view) for one in compiled]
+                definition_check.check(spec, app_home.read_plan(), one, app_home)
+            found = [verification.verify(spark, one, app_home, view) for one in compiled]
             wrong = {
                 one.table: one.batch for one in found if repair and not one.equal and one.batch is not None
             }
             if wrong:
-                with view_rebuilding.audited(place, view, "verify --repair", why, wrong):
+                with view_rebuilding.audited(app_home, view, "verify --repair", why, wrong):
                     for one in compiled:
                         if one.spec.name in wrong:
-                            view_rebuild.rebuild(spark, view, one, place, wrong[one.spec.name])
+                            view_rebuild.rebuild(spark, view, one, app_home, wrong[one.spec.name])
             return found, set(wrong)
         finally:
             view.close()

@@ -31,7 +31,7 @@ def _importable(module: ModuleType) -> bool:
         return True
     path = Path(file).resolve()
     path = path.parent if path.name == "__init__.py" else path
-    extra = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place]
+    extra = [home for home in os.environ.get("PYTHONPATH", "").split(os.pathsep) if home]
     roots = [Path(root).resolve() for root in (*sysconfig.get_paths().values(), *extra)]
     return path.parents[module.__name__.count(".")] in roots
 

@@ -102,17 +102,17 @@ def _refuse_unstorable(stream: CompiledStream) -> None:
 
 
 def recorded_streams(
-    shared: SharedStreams, streams: Mapping[str, CompiledStream], table: TableSpec, place: AppHome | None
+    shared: SharedStreams, streams: Mapping[str, CompiledStream], table: TableSpec, home: AppHome | None
 ) -> dict[str, RecordedStream]:
     """The logs that a table reads in place of sources; without a place, their columns alone."""
-    return {use.table: _recorded(streams[use.table], use, place) for use in shared.uses(table)}
+    return {use.table: _recorded(streams[use.table], use, home) for use in shared.uses(table)}
 
 
-def _recorded(stream: CompiledStream, use: Use, place: AppHome | None) -> RecordedStream:
-    if place is None:
+def _recorded(stream: CompiledStream, use: Use, home: AppHome | None) -> RecordedStream:
+    if home is None:
         return RecordedStream(stream.schema, use.number)
-    inputs = use.directory(place.table(use.reader)).uri()
-    return RecordedStream(stream.schema, use.number, place.stream_home(use.table).log_url, inputs)
+    inputs = use.directory(home.table(use.reader)).uri()
+    return RecordedStream(stream.schema, use.number, home.stream_home(use.table).log_url, inputs)
 
 
 def recorded_rows(context: Context, source: Source) -> DataFrame | None:

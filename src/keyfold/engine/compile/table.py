@@ -43,13 +43,13 @@ def compile_app(
     spark: SparkSession,
     spec: AppSpec,
     feeds: Mapping[str, str | Path] | None = None,
-    place: AppHome | None = None,
+    home: AppHome | None = None,
     lookups: Lookups | None = None,
     shared: SharedStreams | None = None,
     streams: Mapping[str, CompiledStream] | None = None,
     begins: Mapping[str, int] | None = None,
 ) -> list[Compiled]:
-    """Compiles every table of the app and starts nothing. Without a `place` only the streams are read.
+    """Compiles every table of the app and starts nothing. Without a `home` only the streams are read.
 
     `streams`: those that have a log, and are compiled already. `begins`: the event time from which on a table
     that began with other rows takes those of its stream, in microseconds.
@@ -58,10 +58,10 @@ def compile_app(
     shared = shared or SharedStreams(spec)
     upstream, analyses = Upstream(spec, {}), []
     for table in spec.tables:
-        home = None if place is None else place.table(table.name)
-        recorded = recorded_streams(shared, streams or {}, table, place)
+        table_home = None if home is None else home.table(table.name)
+        recorded = recorded_streams(shared, streams or {}, table, home)
         after = (begins or {}).get(table.name)
-        analyses.append(analyze(spark, table, feeds or {}, lookups, upstream, home, recorded, after))
+        analyses.append(analyze(spark, table, feeds or {}, lookups, upstream, table_home, recorded, after))
     return [build(one, analyses) for one in analyses]
 
 

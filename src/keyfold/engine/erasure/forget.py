@@ -6,22 +6,22 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.erasure import receipts
-from keyfold.engine.erasure import switch as forgetting
 from keyfold.engine.erasure.erased import Erased
 from keyfold.engine.erasure.savepoint_erasure import SavepointErasure
 from keyfold.engine.erasure.source_columns import others_with_the_key, source_columns
 from keyfold.engine.erasure.staging import ErasureStaging
-from keyfold.engine.operations import leftovers, unfinished
 from keyfold.engine.operations import removal as table_removal
-from keyfold.engine.operations.failure import failed
+from keyfold.engine.operations import unfinished
+from keyfold.engine.operations.kinds import FORGET
 from keyfold.engine.savepoint.savepoints import Savepoints
 from keyfold.engine.state.join_keys import SIDES, JoinedKey, joined_key
 from keyfold.engine.state.join_rows import JoinRows, are_by_time
-from keyfold.engine.state_reading import StateOf, state_of
-from keyfold.engine.storage import audit, intents
+from keyfold.engine.state.state_of import StateOf
+from keyfold.engine.state_reading import state_of
+from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.surgery.key_erasure import key_of
-from keyfold.errors import BadOption, KeyfoldError
+from keyfold.errors import BadOption
 from keyfold.fault_points import FaultPoint, reached
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ Confirm = Callable[[int], None]
 
 def forget(
     spark: SparkSession,
-    place: AppHome,
+    home: AppHome,
     table: str,
     values: Sequence[str],
     why: str | None,
@@ -47,47 +47,38 @@ def forget(
     The app must be stopped. Tables that read this one are told, and correct themselves at the next start.
     With `confirm`, the values may be those of the first columns, for all keys that start with them.
     """
-    with unfinished.held(place):
-        key = key_of(place, table, values, some=confirm is not None)
-        source = source_columns(place, table, key)
-        joined = joined_key(place, table, key.columns)
-        if place.table(table).committed() is not None:
-            require_searchable(spark, state_of(place, table), joined)
-        readers = table_removal.readers(place, table)
-        work = ErasureStaging(spark, place, table, key, source, joined, [])
-        try:
+    with unfinished.held(home):
+        key = key_of(home, table, values, some=confirm is not None)
+        source = source_columns(home, table, key)
+        joined = joined_key(home, table, key.columns)
+        if home.table(table).committed() is not None:
+            require_searchable(spark, state_of(home, table), joined)
+        readers = table_removal.readers(home, table)
+        work = ErasureStaging(spark, home, table, key, source, joined, [])
+        with FORGET.preparing(home, f"the key can't be erased from {home.path.name}.{table}"):
             tell("erasing the key from state, view and logs, beside the old files")
-            home = work.erase(place, "", place.views)
+            table_home = work.erase(home, "", home.views)
             saved: dict[str, Erased] = {}
-            for name in Savepoints(place).names():
+            for name in Savepoints(home).names():
                 if (found := SavepointErasure(work).erase(name)) is not None:
                     tell(f"the key is erased from a copy of savepoint {name}")
                     saved[name] = found
-            if not any(one.anything for one in (home, *saved.values())):
+            if not any(one.anything for one in (table_home, *saved.values())):
                 raise BadOption(
-                    f"nothing of {place.path.name}.{table} has this key; nothing was changed",
+                    f"nothing of {home.path.name}.{table} has this key; nothing was changed",
                     given=", ".join(values),
-                    hint=f"keyfold state read {place.path.name}.{table} shows what its state has",
+                    hint=f"keyfold state read {home.path.name}.{table} shows what its state has",
                 )
-        except BaseException as error:
-            leftovers.discard(place, forgetting.STAGE)
-            if isinstance(error, Exception) and not isinstance(error, KeyfoldError):
-                raise failed(f"the key can't be erased from {place.path.name}.{table}", error) from error
-            raise
-        count = 1 if key.is_whole else len(home.keys.union(*(one.keys for one in saved.values())))
-        if confirm is not None and not key.is_whole:
-            try:
+            count = 1 if key.is_whole else len(table_home.keys.union(*(one.keys for one in saved.values())))
+            if confirm is not None and not key.is_whole:
                 confirm(count)
-            except BaseException:
-                leftovers.discard(place, forgetting.STAGE)
-                raise
-        receipt, entry = _receipt(work, home, saved, readers, count, why)
-        intent = {"table": table, "key": key.columns, "batch": home.batch, "deleted": work.deleted}
+        receipt, entry = _receipt(work, table_home, saved, readers, count, why)
+        intent = {"table": table, "key": key.columns, "batch": table_home.batch, "deleted": work.deleted}
         reached(FaultPoint.FORGET_STAGED)
         document = {**intent, "receipt": receipt, "entry": entry}
-        intents.record(place.storage, forgetting.INTENT, document, forgetting.FILES)
+        FORGET.commit(home, document)
         reached(FaultPoint.FORGET_RECORDED)
-        forgetting.finish(place)
+        FORGET.finish(home)
         return receipt
 
 
@@ -120,16 +111,16 @@ def _receipt(
     why: str | None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The receipt, and the entry for the audit log; neither says what the key was."""
-    place = work.place
-    key = receipts.of_key(place.storage, work.key.names, work.key.values)
+    app_home = work.home
+    key = receipts.of_key(app_home.storage, work.key.names, work.key.values)
     entry = audit.entry("forget", why, tables=[work.table], key=key, keys=count)
     notes = ["sources outside the home, such as topics and files, are not erased"]
-    if others := others_with_the_key(place, work.table):
+    if others := others_with_the_key(app_home, work.table):
         notes.append(
             f"other tables with a key of the same column may have it too: {', '.join(others)}; "
             "forget it there as well"
         )
-    if work.is_followed(place):
+    if work.is_followed(app_home):
         notes.append(
             f"the deletion itself, with the key, is in batch {home.batch} of the log for those who "
             "follow it; forget again when they have read it"
@@ -141,7 +132,7 @@ def _receipt(
             "the key as a word; some may be of other keys"
         )
     named = work.key.columns.items()
-    keys = [one["key"] for one in audit.entries(place.storage) if isinstance(one.get("key"), dict)]
+    keys = [one["key"] for one in audit.entries(app_home.storage) if isinstance(one.get("key"), dict)]
     lines = sum(named <= one.items() for one in keys)
     if lines:
         notes.append(f"{lines} lines of the audit log name the key, from state put or state delete")
@@ -150,7 +141,7 @@ def _receipt(
         "at": entry["at"],
         "user": entry["user"],
         "why": why,
-        "app": place.path.name,
+        "app": app_home.path.name,
         "table": work.table,
         "key": key,
         "columns": list(work.key.names),
@@ -160,5 +151,5 @@ def _receipt(
         "corrected_at_next_start": readers,
         "notes": notes,
     }
-    signed = receipts.signed(place.storage, receipt)
+    signed = receipts.signed(app_home.storage, receipt)
     return signed, {**entry, "receipt": receipts.digest(signed)}

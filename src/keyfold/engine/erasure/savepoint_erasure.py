@@ -12,10 +12,11 @@ from pathlib import Path
 from keyfold.engine.erasure.erased import Erased
 from keyfold.engine.erasure.source_columns import source_columns
 from keyfold.engine.erasure.staging import ErasureStaging
-from keyfold.engine.erasure.switch import FILES, erase_from_view
+from keyfold.engine.erasure.switch import erase_from_view
 from keyfold.engine.log import key_history
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.migration.table_names import then_called
+from keyfold.engine.operations.kinds import FORGET
 from keyfold.engine.savepoint.manifest import FILE, SavedFile, Savepoint
 from keyfold.engine.savepoint.savepoints import FILES as SAVED
 from keyfold.engine.savepoint.savepoints import VIEW, Savepoints
@@ -36,15 +37,15 @@ class SavepointErasure:
 
         None if the savepoint does not have the table.
         """
-        place = self.work.place
-        savepoint = Savepoints(place).find(name)
-        with _home_in(place, name) as (home, views):
-            table = then_called(place.read_plan(), self.work.table, home.read_plan())
+        app_home = self.work.home
+        savepoint = Savepoints(app_home).find(name)
+        with _home_in(app_home, name) as (home, views):
+            table = then_called(app_home.read_plan(), self.work.table, home.read_plan())
             if table is None or table not in savepoint.tables:
                 return None
             other = None if table == self.work.table else table
             declared = declared_key(home, table)
-            key = key_then(self.work.key, declared_key(place, self.work.table), declared)
+            key = key_then(self.work.key, declared_key(app_home, self.work.table), declared)
             if key is None:
                 why = f"{table}, whose key was {', '.join(declared)}: these values say nothing about that"
                 return Erased(not_searched=[why], table=other)
@@ -86,12 +87,12 @@ class _Saved:
     savepoint: Savepoint
 
     def erase(self, home: AppHome, views: Path) -> Erased:
-        name, storage = self.savepoint.name, self.work.place.storage
+        name, storage = self.savepoint.name, self.work.home.storage
         prefix = f"savepoints/{name}/{SAVED}/"
         if self._is_told(home):
             return Erased(not_searched=["the deletion, with the key, for readers that a restore brings back"])
         if self.savepoint.view is not None:
-            with Savepoints(self.work.place).storage(name).fetched(VIEW) as copy:
+            with Savepoints(self.work.home).storage(name).fetched(VIEW) as copy:
                 shutil.copyfile(copy, views)
         try:
             found = self.work.erase(home, prefix, views)
@@ -103,10 +104,10 @@ class _Saved:
             ) from None
         if self.savepoint.view is not None:
             erase_from_view(views, self.work.table, self.work.key.columns, found.batch)
-            storage.send(views, f"{FILES}/savepoints/{name}/{VIEW}")
+            storage.send(views, f"{FORGET.prepared}/savepoints/{name}/{VIEW}")
         self.work.deleted.append(f"savepoints/{name}/reading")
         manifest = self._manifest(prefix, found)
-        storage.put(f"{FILES}/savepoints/{name}/{FILE}", manifest.encode())
+        storage.put(f"{FORGET.prepared}/savepoints/{name}/{FILE}", manifest.encode())
         return found
 
     def _is_told(self, home: AppHome) -> bool:
@@ -122,7 +123,7 @@ class _Saved:
 
     def _manifest(self, prefix: str, found: Erased) -> Savepoint:
         savepoint, table = self.savepoint, self.work.table
-        storage, staged = self.work.place.storage, f"{FILES}/{prefix}"
+        storage, staged = self.work.home.storage, f"{FORGET.prepared}/{prefix}"
         gone = [name.removeprefix(prefix) for name in self.work.deleted if name.startswith(prefix)]
         files = {
             file.path: file
@@ -133,7 +134,7 @@ class _Saved:
             files[file.name] = SavedFile(file.name, file.bytes, storage.sha256(f"{staged}{file.name}"))
         view = savepoint.view
         if view is not None:
-            name = f"{FILES}/savepoints/{savepoint.name}/{VIEW}"
+            name = f"{FORGET.prepared}/savepoints/{savepoint.name}/{VIEW}"
             view = SavedFile(VIEW, storage.size(name), storage.sha256(name))
         tables = dict(savepoint.tables)
         if found.batch is not None:
@@ -146,8 +147,8 @@ class _Saved:
 
 
 @contextmanager
-def _home_in(place: AppHome, savepoint: str) -> Iterator[tuple[AppHome, Path]]:
+def _home_in(home: AppHome, savepoint: str) -> Iterator[tuple[AppHome, Path]]:
     """A savepoint's files as the home that they were, and a place for a copy of its view."""
-    files = place.storage.below(f"savepoints/{savepoint}/{SAVED}")
+    files = home.storage.below(f"savepoints/{savepoint}/{SAVED}")
     with tempfile.TemporaryDirectory(prefix="keyfold-forget-") as directory:
-        yield AppHome(place.path, files), Path(directory) / VIEW
+        yield AppHome(home.path, files), Path(directory) / VIEW

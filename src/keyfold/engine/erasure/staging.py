@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.erasure.erased import Erased
-from keyfold.engine.erasure.switch import FILES
 from keyfold.engine.erasure.unfinished_batch import UnfinishedBatch, unfinished_batch
 from keyfold.engine.log import row_text
 from keyfold.engine.log.key_history import as_text
@@ -18,6 +17,7 @@ from keyfold.engine.log.row_text import StreamText, Texts
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.operations import removal as table_removal
 from keyfold.engine.operations.checkpoint_copy import copied_checkpoint
+from keyfold.engine.operations.kinds import FORGET
 from keyfold.engine.recovery import sink_positions
 from keyfold.engine.recovery.followed import require_read
 from keyfold.engine.state import digest as state_digest
@@ -38,7 +38,7 @@ class ErasureStaging:
     """An erasure in the making: everything is written beside the old files, in the staging directory."""
 
     spark: SparkSession
-    place: AppHome
+    home: AppHome
     table: str
     key: TableKey
     source: Mapping[str, str] | None
@@ -85,12 +85,12 @@ class ErasureStaging:
         if batch is None:
             # The first batch, if there is one, begins again.
             source = f"{prefix}tables/{self.table}/checkpoint"
-            self.deleted.extend(f"{source}/{name}" for name in _state_files(self.place.storage, source))
+            self.deleted.extend(f"{source}/{name}" for name in _state_files(self.home.storage, source))
             return found
         changes = KeyChanges(home, self.table, batch, self.key, views)
         found.view, found.batch = len(changes.rows), batch + 1
         self._state(prefix, batch, found, left)
-        target = self.place.storage.below(f"{FILES}/{prefix}tables/{self.table}/log")
+        target = self.home.storage.below(f"{FORGET.prepared}/{prefix}tables/{self.table}/log")
         changes.publish(target, (), told=self.is_followed(home))
         found.keys |= {tuple(as_text(row[name]) for name in self.key.declared) for row in changes.rows}
         return found
@@ -106,7 +106,7 @@ class ErasureStaging:
     ) -> None:
         def put(file: str, content: bytes) -> None:
             if left is None or not left.has(file):
-                self.place.storage.put(f"{FILES}/{name}/{file}", content)
+                self.home.storage.put(f"{FORGET.prepared}/{name}/{file}", content)
 
         run = LogErasure(TableLog(files), self.key.columns, self._in_text, put, texts, self.key.declared)
         run.run()
@@ -148,12 +148,12 @@ class ErasureStaging:
                 found.replayed += len(lines) - len(stays)
                 found.by_word += matches.count("word")
                 text = "".join(f"{line}\n" for line in stays)
-                self.place.storage.put(f"{FILES}/{prefix}{directory}/{file.name}", text.encode())
+                self.home.storage.put(f"{FORGET.prepared}/{prefix}{directory}/{file.name}", text.encode())
 
     def _state(self, prefix: str, batch: int, found: Erased, left: UnfinishedBatch | None) -> None:
         """Stages a checkpoint with a state, without the key; older versions, which have it, are left out."""
-        storage, source = self.place.storage, f"{prefix}tables/{self.table}/checkpoint"
-        target = f"{FILES}/{source}"
+        storage, source = self.home.storage, f"{prefix}tables/{self.table}/checkpoint"
+        target = f"{FORGET.prepared}/{source}"
         gone = [] if left is None else left.checkpoint_files()
         files = [file.name for file in storage.files(source) if file.name not in gone]
         copy = copied_checkpoint(storage, source, target, files)
@@ -173,7 +173,7 @@ class ErasureStaging:
         found.left = tuple(after)
         if left is not None:
             left.plan_next(copy)
-        copy.relocate(self.place.table(self.table).checkpoint_url)
+        copy.relocate(self.home.table(self.table).checkpoint_url)
         self.deleted.append(source)
 
 

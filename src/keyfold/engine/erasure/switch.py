@@ -1,7 +1,4 @@
-"""Puts files without an erased key in the place of those that have it, as `forgetting.json` records.
-
-It is certain from then on: if the command is killed, the next command or start finishes it.
-"""
+"""Puts files without an erased key in the place of those that have it."""
 
 from __future__ import annotations
 
@@ -10,55 +7,45 @@ import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from keyfold.engine.erasure.receipts import DIRECTORY
-from keyfold.engine.savepoint.capture import flush_directories
+from keyfold.engine.operations.files import flush_directories
+from keyfold.engine.operations.kinds import FORGET
 from keyfold.engine.savepoint.manifest import FILE as MANIFEST
-from keyfold.engine.storage import audit, intents
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.surgery.key_rows import rows_of_key
 from keyfold.fault_points import FaultPoint, reached
 from keyfold.views.query.filters import All
 from keyfold.views.stores import open_store
 
-INTENT: Final = "forgetting.json"
-STAGE: Final = "forgetting"
-FILES: Final = f"{STAGE}/files"
-"""New files, each below the name that it will have in the app's home."""
 
-
-def finish(place: AppHome) -> None:
-    """Carries out a recorded erasure, if need be again, or removes what was not recorded."""
-    storage = place.storage
-    intent = intents.begun(place, INTENT, FILES)
-    if intent is None:
-        storage.delete(STAGE)
-        return
-    names = [file.name for file in storage.files(FILES)]
+def carry_out(home: AppHome, document: dict[str, Any]) -> dict[str, Any]:
+    """Each prepared file is below the name that it gets in the app's home."""
+    storage = home.storage
+    names = [file.name for file in storage.files(str(FORGET.prepared))]
     manifests = [name for name in names if name.endswith(f"/{MANIFEST}")]
     # A savepoint without a manifest is none, so that nobody reads a mixture of the old one and the new.
     for name in manifests:
         storage.delete(name)
-    for name in intent["deleted"]:
+    for name in document["deleted"]:
         storage.delete(name)
     for some in ([name for name in names if name not in manifests], manifests):
         for name in some:
             storage.delete(name, durable=False)
-            storage.copy(f"{FILES}/{name}", name)
+            storage.copy(f"{FORGET.prepared}/{name}", name)
         flush_directories(storage, some)
     reached(FaultPoint.FORGET_SWITCHED)
-    table = intent["table"]
-    place.table(table).spark.relocate()
-    if intent["batch"] is not None and place.views.exists():
-        erase_from_view(place.views, table, intent["key"], intent["batch"])
-    receipt = intent["receipt"]
+    table = document["table"]
+    home.table(table).spark.relocate()
+    if document["batch"] is not None and home.views.exists():
+        erase_from_view(home.views, table, document["key"], document["batch"])
+    receipt = document["receipt"]
     storage.put(
         f"{DIRECTORY}/{receipt['id']}.json", json.dumps(receipt, ensure_ascii=False, indent=1).encode()
     )
-    audit.append(storage, intent["entry"])
-    storage.delete(INTENT)
-    storage.delete(STAGE)
+    entry: dict[str, Any] = document["entry"]
+    return entry
 
 
 def erase_from_view(views: Path, table: str, key: Mapping[str, str], batch: int | None) -> None:

@@ -48,12 +48,12 @@ class UnfinishedBatch:
         checkpoint.storage.put(checkpoint.offset_file(number).path, planned)
         checkpoint.sources.renumber(self.number, number)
 
-    def require_unread(self, place: AppHome) -> None:
+    def require_unread(self, home: AppHome) -> None:
         """Refuses it if other tables may have folded what it has published."""
-        readers = table_removal.readers(place, self.home.path.name)
+        readers = table_removal.readers(home, self.home.path.name)
         if readers and self.published:
             raise BadOption(
-                f"batch {self.number} of {place.path.name}.{self.home.path.name} is published and not "
+                f"batch {self.number} of {home.path.name}.{self.home.path.name} is published and not "
                 f"finished, and {', '.join(readers)} may have read it",
                 given=self.home.path.name,
             )

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from keyfold.engine.beside import Start
 from keyfold.engine.initial import rows, state
 from keyfold.engine.log import shared_streams
-from keyfold.engine.migration import switch as migrating
+from keyfold.engine.migration import switch
 from keyfold.engine.operations import leftovers
+from keyfold.engine.operations.kinds import MIGRATE
 from keyfold.engine.sources import initial_files, inline_rows
 from keyfold.engine.startup_phases import Tell
 from keyfold.engine.storage import audit
@@ -30,7 +31,7 @@ def begin(
     start: Start,
     spark: SparkSession,
     spec: AppSpec,
-    place: AppHome,
+    home: AppHome,
     feeds: Mapping[str, Path],
     tell: Tell,
     *,
@@ -41,14 +42,14 @@ def begin(
     `views`: whether the app has views in SQLite.
     """
     for table in spec.tables:
-        if table.initial is None or _is_renamed(table, place):
+        if table.initial is None or _is_renamed(table, home):
             continue
-        if place.table(table.name).begun() is not None:
-            stored = place.read_plan() or {}
+        if home.table(table.name).begun() is not None:
+            stored = home.read_plan() or {}
             _require_same(table, (stored.get("tables") or {}).get(table.name) or {})
             continue
         tell("initial")
-        _begin(start, spark, spec, place, table, feeds, views)
+        _begin(start, spark, spec, home, table, feeds, views)
 
 
 def begins(stored: Mapping[str, Any] | None) -> dict[str, int]:
@@ -62,7 +63,7 @@ def _begin(
     start: Start,
     spark: SparkSession,
     spec: AppSpec,
-    place: AppHome,
+    home: AppHome,
     table: TableSpec,
     feeds: Mapping[str, Path],
     views: bool,
@@ -70,29 +71,29 @@ def _begin(
     """Prepares one table beside the home, and puts it in its place."""
     assert table.initial is not None
     stream = tree.sources(table.input)[0]
-    read: dict[str, str | Path] = {**inline_rows.directories(spec, place), **feeds}
-    shared = shared_streams.decided(spec, place.read_plan(), place)
-    leftovers.remove(place, migrating.WORK)
+    read: dict[str, str | Path] = {**inline_rows.directories(spec, home), **feeds}
+    shared = shared_streams.decided(spec, home.read_plan(), home)
+    leftovers.remove(home, MIGRATE.name)
     try:
         if isinstance(table.initial, InitialRows):
-            made = rows.folded(start, spark, place, shared, table, table.initial, read)
+            made = rows.folded(start, spark, home, shared, table, table.initial, read)
         else:
-            made = state.taken(spark, place, shared, table, table.initial, read)
+            made = state.taken(spark, home, shared, table, table.initial, read)
         made["new_view"] = views
         made["streams"] = {stream.name: {"shared": stream.name in shared.chosen}}
         reached(FaultPoint.INITIAL_READY, table=table.name)
     except Exception:
-        leftovers.discard(place, migrating.WORK)
+        leftovers.discard(home, MIGRATE.name)
         raise
     entry = audit.entry("initial", None, tables=[table.name], **made["entry"]["initial"])
-    migrating.record(place, [made], entry)
+    switch.commit(home, [made], entry)
     reached(FaultPoint.MIGRATION_RECORDED)
-    migrating.finish(place)
+    MIGRATE.finish(home)
 
 
-def _is_renamed(table: TableSpec, place: AppHome) -> bool:
+def _is_renamed(table: TableSpec, home: AppHome) -> bool:
     """Whether the table has state under its old name, which a start refuses, and a migration takes."""
-    return table.was is not None and place.table(table.was).begun() is not None
+    return table.was is not None and home.table(table.was).begun() is not None
 
 
 def _require_same(table: TableSpec, entry: Mapping[str, Any]) -> None:

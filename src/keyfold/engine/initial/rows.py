@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 def folded(
     start: Start,
     spark: SparkSession,
-    place: AppHome,
+    home: AppHome,
     shared: SharedStreams,
     table: TableSpec,
     initial: InitialRows,
@@ -53,26 +53,28 @@ def folded(
     if stream.name not in read:
         initial_files.refuse_overlap(spark, stream, facts.files)
     alone = replace(table, input=tree.with_source(table.input, files), initial=None)
-    home = beside.home_of(place, table.name)
-    beside.run(start, spark, home, shared.spec, [alone], [files])
-    record = _record(spark, place, table, initial, files, facts)
-    _go_on_with_stream(place, table, shared)
+    table_home = beside.home_of(home, table.name)
+    beside.run(start, spark, table_home, shared.spec, [alone], [files])
+    record = _record(spark, home, table, initial, files, facts)
+    _go_on_with_stream(home, table, shared)
     return beside.prepared(
-        place, home, table.name, {"directories": {}, "shared": shared.of(table), "initial": record}
+        home, table_home, table.name, {"directories": {}, "shared": shared.of(table), "initial": record}
     )
 
 
 def _record(
     spark: SparkSession,
-    place: AppHome,
+    home: AppHome,
     table: TableSpec,
     initial: InitialRows,
     files: Source,
     facts: FileFacts,
 ) -> dict[str, Any]:
     """What is recorded of the initial rows; refuses them if they are not what the query has read."""
-    home, name = beside.home_of(place, table.name).table(table.name), f"{place.path.name}.{table.name}"
-    read = sorted((f.size, f.time) for _, f in file_names.read_files(home.spark) if f.stream == files.name)
+    table_home, name = beside.home_of(home, table.name).table(table.name), f"{home.path.name}.{table.name}"
+    read = sorted(
+        (f.size, f.time) for _, f in file_names.read_files(table_home.spark) if f.stream == files.name
+    )
     now = initial_files.listed(spark, files.connector)
     if now != facts.files or read != sorted((size, modified) for _, size, modified in now):
         raise HomeUnusable(
@@ -80,9 +82,11 @@ def _record(
             given=f"{len(facts.files)} files at first, {len(read)} read, then {len(now)}",
             hint="start the app again once nothing is written to them",
         )
-    counts = counted(TableLog(home.log_files))
+    counts = counted(TableLog(table_home.log_files))
     if counts["rejected"] and counts["rejected"] >= facts.rows:
-        reason = next((one.example for m in TableLog(home.log_files).after(-1) for one in m.reasons), "")
+        reason = next(
+            (one.example for m in TableLog(table_home.log_files).after(-1) for one in m.reasons), ""
+        )
         raise BadOption(
             f"none of the initial rows of {name} could be used; nothing was changed",
             where=table.site,
@@ -106,15 +110,15 @@ def _record(
         "first": moment(facts.first),
         "last": moment(facts.last),
         "checksum": facts.checksum,
-        "batch": home.committed(),
+        "batch": table_home.committed(),
     }
 
 
-def _go_on_with_stream(place: AppHome, table: TableSpec, shared: SharedStreams) -> None:
+def _go_on_with_stream(home: AppHome, table: TableSpec, shared: SharedStreams) -> None:
     """Makes the table, which has read files, begin with its stream; sinks begin with its first change."""
-    home = beside.home_of(place, table.name).table(table.name)
-    home.spark.forget_sources()
+    table_home = beside.home_of(home, table.name).table(table.name)
+    table_home.spark.forget_sources()
     for use in shared.uses(table):
-        readers.begin_after(use, home, totals(TableLog(use.upstream(place).log_files)).upto)
+        readers.begin_after(use, table_home, totals(TableLog(use.upstream(home).log_files)).upto)
     for name, _ in table.sinks:
-        home.sink(name).put(json.dumps({"batch": -1}).encode())
+        table_home.sink(name).put(json.dumps({"batch": -1}).encode())

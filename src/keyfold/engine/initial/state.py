@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 from keyfold.engine import beside, session
 from keyfold.engine.compile.table import compile_app
 from keyfold.engine.log.shared_streams import SharedStreams
+from keyfold.engine.operations.files import flush_directories, in_parallel
 from keyfold.engine.recovery import remote_home
 from keyfold.engine.recovery.definition import differences, meaning_of
 from keyfold.engine.savepoint import verify
-from keyfold.engine.savepoint.capture import flush_directories, in_parallel, silent
+from keyfold.engine.savepoint.capture import silent
 from keyfold.engine.savepoint.manifest import Savepoint
 from keyfold.engine.savepoint.savepoints import FILES, VIEW, Savepoints
 from keyfold.engine.storage.contract import Storage
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 def taken(
     spark: SparkSession,
-    place: AppHome,
+    home: AppHome,
     shared: SharedStreams,
     table: TableSpec,
     initial: InitialState,
@@ -52,7 +53,7 @@ def taken(
 
     `read`: the directories that are read in place of streams' sources.
     """
-    origin = _origin(spark, place, initial, table.app)
+    origin = _origin(spark, home, initial, table.app)
     with Savepoints(origin).reading(initial.savepoint) as savepoint:
         storage, name = Savepoints(origin).storage(savepoint.name), initial.table or table.name
         verify.require_usable(savepoint)
@@ -62,7 +63,7 @@ def taken(
         _require_same_definition(spark, shared, table, old, read, savepoint)
         _require_same_source(shared, table, old, plan, savepoint)
         verify.require_whole(savepoint, storage, silent)
-        target = beside.home_of(place, table.name)
+        target = beside.home_of(home, table.name)
         _copy(storage, savepoint, name, target, table.name)
         record = _record(savepoint, name, initial)
         # A table that began with files itself goes on without the rows of the stream that they had.
@@ -70,7 +71,7 @@ def taken(
         made = {
             "table": table.name,
             "was": None,
-            "rebuilt": str(target.table(table.name).path.relative_to(place.path)),
+            "rebuilt": str(target.table(table.name).path.relative_to(home.path)),
             "batch": savepoint.tables[name].batch,
             "keys": None,
             "view": None,
@@ -79,21 +80,21 @@ def taken(
         if savepoint.view is not None:
             with storage.fetched(VIEW) as file, closing(open_store(file, read_only=True)) as store:
                 if name in store.tables() and store.position(name) is not None:
-                    made |= beside.written_view(place, store, name, table.name)
+                    made |= beside.written_view(home, store, name, table.name)
         return made
 
 
-def _origin(spark: SparkSession, place: AppHome, initial: InitialState, app: str) -> AppHome:
+def _origin(spark: SparkSession, home: AppHome, initial: InitialState, app: str) -> AppHome:
     """The app that has the savepoint, in the table's home or in another one; only its files are read."""
     name, address = initial.app or app, initial.home
-    if address is None and place.remote is not None:
-        address = place.remote.uri().rpartition("/")[0]
-    home = place.path.parent if address is None else load(home=address).home
-    if isinstance(home, Path):
-        return AppHome(home.resolve() / name)
-    with remote_home.explained(home):
-        storage = SparkStorage(session.kernel(spark), spark, f"{home}/{name}")
-    return AppHome(place.path.parent / name, storage)
+    if address is None and home.remote is not None:
+        address = home.remote.uri().rpartition("/")[0]
+    table_home = home.path.parent if address is None else load(home=address).home
+    if isinstance(table_home, Path):
+        return AppHome(table_home.resolve() / name)
+    with remote_home.explained(table_home):
+        storage = SparkStorage(session.kernel(spark), spark, f"{table_home}/{name}")
+    return AppHome(home.path.parent / name, storage)
 
 
 def _record(savepoint: Savepoint, name: str, initial: InitialState) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def _published(home: TableHome, log: TableLog, found: Manifest) -> Manifest | No
     return whole if log.storage.put_new(log.file(found.batch).path, whole.encode()) else None
 
 
-def settle_all(place: AppHome) -> None:
+def settle_all(home: AppHome) -> None:
     """The same for every table of a home that no process runs."""
-    for name in place.storage.list("tables"):
-        settle(place.table(name), name)
+    for name in home.storage.list("tables"):
+        settle(home.table(name), name)

@@ -36,9 +36,9 @@ class Use:
     previous: bool = False
     stream: bool = False
 
-    def upstream(self, place: AppHome) -> TableHome:
+    def upstream(self, home: AppHome) -> TableHome:
         """The home of what is read."""
-        return place.stream_home(self.table) if self.stream else place.table(self.table)
+        return home.stream_home(self.table) if self.stream else home.table(self.table)
 
     def directory(self, reader: TableHome) -> Storage:
         """Where the reader keeps what concerns this use."""
@@ -74,26 +74,26 @@ def begin_after(use: Use, home: TableHome, batch: int) -> None:
         directory.put(SNAPSHOT, json.dumps({"layout": LAYOUT, "batch": batch, "parts": []}).encode())
 
 
-def read_upto(place: AppHome, use: Use) -> int:
+def read_upto(home: AppHome, use: Use) -> int:
     """The newest batch of the table that the reader has committed; -1 if it has read none."""
-    home = place.table(use.reader)
-    return offset(use, home, home.committed())
+    table_home = home.table(use.reader)
+    return offset(use, table_home, table_home.committed())
 
 
-def planned_upto(place: AppHome, use: Use) -> int:
+def planned_upto(home: AppHome, use: Use) -> int:
     """The newest batch of the table that the reader has begun to read."""
-    home = place.table(use.reader)
-    return offset(use, home, home.begun())
+    table_home = home.table(use.reader)
+    return offset(use, table_home, table_home.begun())
 
 
-def kept_after(place: AppHome, use: Use) -> int:
+def kept_after(home: AppHome, use: Use) -> int:
     """The batch up to which the reader will never read the log again.
 
     The newest committed batch does not count: its commit may be lost with the machine's power.
     """
-    home = place.table(use.reader)
-    committed = home.committed()
-    return offset(use, home, None if committed is None else committed - 1)
+    table_home = home.table(use.reader)
+    committed = table_home.committed()
+    return offset(use, table_home, None if committed is None else committed - 1)
 
 
 def offset(use: Use, home: TableHome, batch: int | None) -> int:

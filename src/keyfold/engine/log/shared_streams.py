@@ -56,24 +56,22 @@ class SharedStreams:
         return [use for table in self.spec.tables for use in self.uses(table) if use.table == stream]
 
 
-def decided(spec: AppSpec, stored: Mapping[str, Any] | None, place: AppHome) -> SharedStreams:
+def decided(spec: AppSpec, stored: Mapping[str, Any] | None, home: AppHome) -> SharedStreams:
     """Which streams have a log: as recorded by earlier starts, else as declared, or where it saves work."""
     known, found, chosen = stored or {}, {}, set()
     for stream in spec.streams:
         tables = [t for t in spec.tables if stream in tree.queried_sources(spec, t)]
-        begun = _begun(stream, [t.name for t in tables], known, place)
+        begun = _begun(stream, [t.name for t in tables], known, home)
         if _is_shared(spec, stream, begun, (known.get("streams") or {}).get(stream.name)):
             chosen.add(stream.name)
-            reading = frozenset(
-                t.name for t in tables if _reads_log(stream, t, t.name in begun, known, place)
-            )
+            reading = frozenset(t.name for t in tables if _reads_log(stream, t, t.name in begun, known, home))
             _refuse_realtime(stream, [t for t in tables if t.name in reading and t.latency is not None])
             if reading or stream.history_ms is not None:
                 found[stream.name] = reading
     return SharedStreams(spec, found, frozenset(chosen))
 
 
-def _begun(stream: Source, tables: list[str], known: Mapping[str, Any], place: AppHome) -> list[str]:
+def _begun(stream: Source, tables: list[str], known: Mapping[str, Any], home: AppHome) -> list[str]:
     """The tables of a stream that have state, also those that are left out of the app for now."""
     stored = known.get("tables") or {}
     left_out = [
@@ -81,7 +79,7 @@ def _begun(stream: Source, tables: list[str], known: Mapping[str, Any], place: A
         for name, entry in stored.items()
         if name not in tables and stream.name in {*entry.get("streams", ()), *entry.get("shared", ())}
     ]
-    return [name for name in (*tables, *left_out) if place.table(name).begun() is not None]
+    return [name for name in (*tables, *left_out) if home.table(name).begun() is not None]
 
 
 def _is_shared(spec: AppSpec, stream: Source, begun: list[str], recorded: Mapping[str, Any] | None) -> bool:
@@ -94,13 +92,13 @@ def _is_shared(spec: AppSpec, stream: Source, begun: list[str], recorded: Mappin
 
 
 def _reads_log(
-    stream: Source, table: TableSpec, begun: bool, known: Mapping[str, Any], place: AppHome
+    stream: Source, table: TableSpec, begun: bool, known: Mapping[str, Any], home: AppHome
 ) -> bool:
     """Whether a table reads the log; once it has begun, that stays as it is."""
     if begun:
         entry = (known.get("tables") or {}).get(table.name) or {}
         return stream.name in entry.get("shared", ())
-    log = TableLog(place.stream_home(stream.name).log_files)
+    log = TableLog(home.stream_home(stream.name).log_files)
     return stream.history_ms is not None or totals(log).upto < 0
 
 

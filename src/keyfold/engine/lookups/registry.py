@@ -63,7 +63,7 @@ class LoadedLookup:
         return dict(self._status)
 
     def _check(self, read: Any) -> None:
-        name, where = self.lookup.name, static_reader.place(self.lookup)
+        name, where = self.lookup.name, static_reader.home(self.lookup)
         if read.repeated():
             raise BadOption(
                 f"lookup {name} has keys with several rows",

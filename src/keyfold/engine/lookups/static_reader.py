@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def place(lookup: Lookup) -> str:
+def home(lookup: Lookup) -> str:
     """A lookup as errors name it."""
     return f"lookup {lookup.name}" + (f", {lookup.site}" if lookup.site else "")
 
 
 def schema_of(lookup: Lookup) -> Any:
     """The declared schema, as Spark reads it."""
-    return parsed(lookup.schema, f"lookup {lookup.name}", place(lookup), "sku string, price double")
+    return parsed(lookup.schema, f"lookup {lookup.name}", home(lookup), "sku string, price double")
 
 
 def frame_of(spark: SparkSession, lookup: Lookup) -> DataFrame:
@@ -59,7 +59,7 @@ def explained(lookup: Lookup) -> Iterator[None]:
     except (PySparkException, Py4JJavaError) as error:
         raise BadOption(
             f"lookup {lookup.name} can't be read: {_reason(error)}",
-            where=place(lookup),
+            where=home(lookup),
             given=_source(lookup),
             hint="correct the file, the path or the schema",
         ) from None
@@ -115,7 +115,7 @@ def _declared(found: DataFrame, lookup: Lookup, schema: Any) -> DataFrame:
         raise BadOption(
             f"lookup {lookup.name} has a different schema: {wrong[0].name} is declared as "
             f"{wrong[0].dataType.simpleString()}, and the source has {has}",
-            where=place(lookup),
+            where=home(lookup),
             given=_source(lookup),
             hint=f"the source has {', '.join(f'{n} {t}' for n, t in types.items())}",
         )
@@ -128,7 +128,7 @@ def _refuse_empty(found: DataFrame, lookup: Lookup) -> None:
     if str(plan.stats().sizeInBytes()) == "0":
         raise BadOption(
             f"lookup {lookup.name} can't be read: the file is missing or empty",
-            where=place(lookup),
+            where=home(lookup),
             given=_source(lookup),
             hint="create the file atomically: write it under another name, then rename it",
         )

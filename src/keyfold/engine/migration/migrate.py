@@ -8,10 +8,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.compile.compiled import Compiled
-from keyfold.engine.migration import migrated_state, migrated_view
-from keyfold.engine.migration import switch as migrating
-from keyfold.engine.operations import leftovers, unfinished
-from keyfold.engine.operations.failure import failed
+from keyfold.engine.migration import migrated_state, migrated_view, switch
+from keyfold.engine.operations import unfinished
+from keyfold.engine.operations.kinds import MIGRATE
 from keyfold.engine.recovery import definition
 from keyfold.engine.recovery.definition_changes import TableChange
 from keyfold.engine.recovery.followed import require_followed
@@ -19,7 +18,7 @@ from keyfold.engine.savepoint.capture import captured, name_before, silent
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.known_since import KnownSince
 from keyfold.engine.storage.layout import AppHome
-from keyfold.errors import BadOption, KeyfoldError
+from keyfold.errors import BadOption
 from keyfold.fault_points import FaultPoint, reached
 from keyfold.plan.describe.phrases import expr_words
 
@@ -44,7 +43,7 @@ Rebuild = Callable[[Sequence[Migrated], Tell], list[dict[str, Any]]]
 
 def migrate(
     spark: SparkSession,
-    place: AppHome,
+    home: AppHome,
     tables: Sequence[Migrated],
     why: str | None,
     tell: Tell,
@@ -56,14 +55,14 @@ def migrate(
     What the app is now becomes a savepoint before anything is changed, which the entry names as `undo`.
     `rebuild` makes tables anew that can't be migrated; see `engine/rebuild`.
     """
-    with unfinished.held(place):
-        stored = place.read_plan() or {"tables": {}}
-        batches = {one.change.table: _batch(place, one.change) for one in tables}
-        try:
+    with unfinished.held(home):
+        stored = home.read_plan() or {"tables": {}}
+        batches = {one.change.table: _batch(home, one.change) for one in tables}
+        with MIGRATE.preparing(home, f"{what} of {home.path.name} failed"):
             now = datetime.now(UTC)
             rebuilt = [one for one in tables if one.change.rebuilt is not None]
             recorded = [
-                _prepared(spark, place, stored, one, now, batches, tell)
+                _prepared(spark, home, stored, one, now, batches, tell)
                 for one in tables
                 if one.change.rebuilt is None
             ]
@@ -72,15 +71,10 @@ def migrate(
                 recorded += rebuild(rebuilt, tell)
             keys = {one.change.table: _key(one.compiled) for one in tables}
             recorded = [{**made, "key": keys[made["table"]]} for made in recorded]
-        except BaseException as error:
-            leftovers.discard(place, migrating.WORK)
-            if isinstance(error, Exception) and not isinstance(error, KeyfoldError):
-                raise failed(f"{what} of {place.path.name} failed", error) from error
-            raise
         tell("making a savepoint")
         reached(FaultPoint.MIGRATION_READY)
         names = ", ".join(batches)
-        undo = captured(place, name_before(what), (), f"before {what} of {names}", silent)
+        undo = captured(home, name_before(what), (), f"before {what} of {names}", silent)
         entry = audit.entry(
             what,
             why,
@@ -90,10 +84,10 @@ def migrate(
             effects={one.change.table: list(one.change.effects) for one in tables},
             undo=undo.name,
         )
-        migrating.record(place, recorded, entry)
+        switch.commit(home, recorded, entry)
         reached(FaultPoint.MIGRATION_RECORDED)
         tell("switching")
-        migrating.finish(place)
+        MIGRATE.finish(home)
         return entry
 
 
@@ -102,11 +96,11 @@ def _key(compiled: Compiled) -> dict[str, str]:
     return {name: expr_words(expression) for name, expression in compiled.spec.keys}
 
 
-def _batch(place: AppHome, change: TableChange) -> int:
+def _batch(home: AppHome, change: TableChange) -> int:
     """The batch whose state is migrated; refuses a table in the middle of one, or ahead of its readers."""
-    name = f"{place.path.name}.{change.was or change.table}"
-    home = place.table(change.was or change.table)
-    committed, begun = home.committed(), home.begun()
+    name = f"{home.path.name}.{change.was or change.table}"
+    table_home = home.table(change.was or change.table)
+    committed, begun = table_home.committed(), table_home.begun()
     if committed is None or begun != committed:
         raise BadOption(
             f"batch {begun} of {name} is not finished",
@@ -114,13 +108,13 @@ def _batch(place: AppHome, change: TableChange) -> int:
             hint="start the app with the old definition, let it finish the batch, and stop it "
             "(keyfold run APP.py --drain)",
         )
-    require_followed(place, change.was or change.table)
+    require_followed(home, change.was or change.table)
     return committed
 
 
 def _prepared(
     spark: SparkSession,
-    place: AppHome,
+    home: AppHome,
     stored: Mapping[str, Any],
     one: Migrated,
     now: datetime,
@@ -131,8 +125,8 @@ def _prepared(
     compiled, change = one.compiled, one.change
     table, name = change.table, change.was or change.table
     old, batch = stored["tables"][name], batches[table]
-    source, target = place.table(name), migrating.work(place, table)
-    place.storage.delete(f"{migrating.WORK}/{table}")
+    source, target = home.table(name), switch.work(home, table)
+    home.storage.delete(f"{MIGRATE.name}/{table}")
     keys = None
     if change.mapping is None:
         tell(f"copying the state of {name}")
@@ -142,7 +136,7 @@ def _prepared(
         migrated_state.copy_checkpoint(source, target, state=False)
         keys = migrated_state.write_state(spark, compiled, old, change.mapping, source, target, batch)
     tell(f"writing the new view of {table}")
-    view = migrated_view.prepare(spark, compiled, change.mapping, place, name, target, batch)
+    view = migrated_view.prepare(spark, compiled, change.mapping, home, name, target, batch)
     return {
         "table": table,
         "was": change.was,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.compile.expressions import column
-from keyfold.engine.savepoint.capture import copy_files
+from keyfold.engine.operations.files import copy_files
 from keyfold.engine.spark_errors import explained, messages
 from keyfold.engine.state import digest as state_digest
 from keyfold.engine.state.mapping import KeySource, StateMapping

@@ -32,20 +32,20 @@ def prepare(
     spark: SparkSession,
     compiled: Compiled,
     mapping: StateMapping | None,
-    place: AppHome,
+    home: AppHome,
     old: str,
     target: TableHome,
     batch: int,
 ) -> dict[str, Any]:
     """Writes the rows of the new view into a file; returns what else a view needs."""
-    home = place.table(old)
-    manifest, watermark = TableLog(home.log_files).find(batch), home.spark.watermark(batch)
+    table_home = home.table(old)
+    manifest, watermark = TableLog(table_home.log_files).find(batch), table_home.spark.watermark(batch)
     with tempfile.TemporaryDirectory(prefix="keyfold-migrate-") as directory:
         path = Path(directory) / VIEW
         with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, compiled.view.arrow) as out:
-            for rows in _closed(compiled, mapping, place, old, watermark):
+            for rows in _closed(compiled, mapping, home, old, watermark):
                 out.write_batch(rows)
-            for rows in _open(spark, compiled, place, old, target, batch):
+            for rows in _open(spark, compiled, home, old, target, batch):
                 out.write_batch(rows)
         target.storage.send(path, VIEW)
     at = datetime.now(UTC) if manifest is None else manifest.at
@@ -57,7 +57,7 @@ def prepare(
 
 
 def _open(
-    spark: SparkSession, compiled: Compiled, place: AppHome, old: str, target: TableHome, batch: int
+    spark: SparkSession, compiled: Compiled, home: AppHome, old: str, target: TableHome, batch: int
 ) -> Iterator[pa.RecordBatch]:
     """The rows that state has; or, where only the view has them, those of the old view.
 
@@ -66,23 +66,23 @@ def _open(
     if compiled.rebuilt is not None:
         yield from from_state(spark, compiled, target, batch)
         return
-    if not place.views.exists():
+    if not home.views.exists():
         return
-    with closing(open_store(place.views, read_only=True)) as store:
+    with closing(open_store(home.views, read_only=True)) as store:
         if old in store.tables():
             yield from as_changes(store.scan(old), compiled.view)
 
 
 def _closed(
-    compiled: Compiled, mapping: StateMapping | None, place: AppHome, old: str, watermark: datetime | None
+    compiled: Compiled, mapping: StateMapping | None, home: AppHome, old: str, watermark: datetime | None
 ) -> Iterator[pa.RecordBatch]:
     """Closed windows, which state does not have, with their old values under the new columns' names."""
     merges = mapping is not None and mapping.merges
     if not closes(compiled.spec.window) or compiled.spec.keep_ms is not None or merges or watermark is None:
         return
-    if not place.views.exists():
+    if not home.views.exists():
         return
-    with closing(open_store(place.views, read_only=True)) as store:
+    with closing(open_store(home.views, read_only=True)) as store:
         if old not in store.tables():
             return
         before = store.schema(old)

@@ -1,1 +1,1 @@
-"""What an operation on a home records before it changes anything, and how what was interrupted is finished."""
+"""What an operation records before it changes a home, and how an interrupted one is finished."""

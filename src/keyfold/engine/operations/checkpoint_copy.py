@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from keyfold.engine.savepoint.capture import copy_files
+from keyfold.engine.operations.files import copy_files
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
 
 
-def working_copy(place: AppHome, table: str, directory: str) -> SparkCheckpoint:
+def working_copy(home: AppHome, table: str, directory: str) -> SparkCheckpoint:
     """A table's checkpoint below a directory of its own, to which Spark can add files."""
-    place.storage.delete(directory)
-    return copied_checkpoint(place.storage, f"tables/{table}/checkpoint", f"{directory}/checkpoint")
+    home.storage.delete(directory)
+    return copied_checkpoint(home.storage, f"tables/{table}/checkpoint", f"{directory}/checkpoint")
 
 
 def copied_checkpoint(

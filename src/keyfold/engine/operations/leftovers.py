@@ -8,18 +8,18 @@ from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.local import LocalStorage
 
 
-def remove(place: AppHome, directory: str) -> None:
+def remove(home: AppHome, directory: str) -> None:
     """Removes a directory, and what the local disk has of it if the home is elsewhere: views of tables."""
-    place.storage.delete(directory)
-    if place.remote is not None:
-        LocalStorage(place.path).delete(directory)
+    home.storage.delete(directory)
+    if home.remote is not None:
+        LocalStorage(home.path).delete(directory)
 
 
-def discard(place: AppHome, directory: str) -> None:
+def discard(home: AppHome, directory: str) -> None:
     """Removes a directory that nothing depends on, as far as that is possible now.
 
     Tasks of Spark that are not told yet may still write into it. What is left goes with the next command, and
     must not take the place of the error, or of the Ctrl-C, that led here.
     """
     with suppress(OSError):
-        remove(place, directory)
+        remove(home, directory)

@@ -1,48 +1,45 @@
 """Removes tables from a home: `keyfold drop` for good, `keyfold reset` to start from the first row.
 
 The log of a stream goes with the last table that has read it, unless it has history.
-
-The removal is recorded first, in `removing.json`, and is certain from then on: if the command is killed, the
-next command or start finishes it before anything else. `audit.jsonl` has a line for every removal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
-from keyfold.engine.storage import audit, intents
+from keyfold.engine.operations.kinds import REMOVE
+from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.engine.storage.stored_file import StoredFile
 from keyfold.errors import HomeUnusable, KeyfoldError
 from keyfold.fault_points import FaultPoint, reached
 
 What = Literal["drop", "reset"]
-INTENT: Final = "removing.json"
 
 
-def tables(place: AppHome) -> list[str]:
+def tables(home: AppHome) -> list[str]:
     """The tables with files in an app's home, whether or not the app still declares them."""
-    return sorted(set(place.storage.list("tables")) | set((_plan(place) or {}).get("tables", {})))
+    return sorted(set(home.storage.list("tables")) | set((_plan(home) or {}).get("tables", {})))
 
 
-def streams(place: AppHome) -> list[str]:
+def streams(home: AppHome) -> list[str]:
     """The streams that have a log in an app's home."""
-    found = place.storage.list("streams")
-    return sorted(name for name in found if "checkpoint" in place.stream_home(name).storage.list())
+    found = home.storage.list("streams")
+    return sorted(name for name in found if "checkpoint" in home.stream_home(name).storage.list())
 
 
-def _abandoned(place: AppHome, names: list[str]) -> list[str]:
+def _abandoned(home: AppHome, names: list[str]) -> list[str]:
     """The streams without history whose logs nobody reads any more, once these tables are gone."""
-    known = (_plan(place) or {}).get("streams", {})
-    without = [stream for stream in streams(place) if not known.get(stream, {}).get("history")]
-    return [stream for stream in without if (read := set(readers(place, stream))) and read <= set(names)]
+    known = (_plan(home) or {}).get("streams", {})
+    without = [stream for stream in streams(home) if not known.get(stream, {}).get("history")]
+    return [stream for stream in without if (read := set(readers(home, stream))) and read <= set(names)]
 
 
-def readers(place: AppHome, table: str) -> list[str]:
+def readers(home: AppHome, table: str) -> list[str]:
     """The tables that have folded rows of another one, or of a stream's log."""
-    return [name for name in place.storage.list("tables") if _reads(place.table(name), table)]
+    return [name for name in home.storage.list("tables") if _reads(home.table(name), table)]
 
 
 def _reads(home: TableHome, table: str) -> bool:
@@ -50,75 +47,68 @@ def _reads(home: TableHome, table: str) -> bool:
     return any(name.partition("-")[2] == table for name in inputs) and home.begun() is not None
 
 
-def with_readers(place: AppHome, table: str) -> list[str]:
+def with_readers(home: AppHome, table: str) -> list[str]:
     """A table, those that read it, those that read these, and so on."""
     found = [table]
     for name in found:
-        found += [reader for reader in readers(place, name) if reader not in found]
+        found += [reader for reader in readers(home, name) if reader not in found]
     return found
 
 
-def remove(place: AppHome, what: What, names: Iterable[str], why: str | None = None) -> dict[str, Any]:
+def remove(home: AppHome, what: What, names: Iterable[str], why: str | None = None) -> dict[str, Any]:
     """Removes tables; returns the audit entry. The caller holds the home, and has nothing left to finish."""
-    entry = _entry(place, what, list(names), why)
+    entry = _entry(home, what, list(names), why)
     reached(FaultPoint.REMOVAL_REQUESTED)
-    intents.record(place.storage, INTENT, entry)
+    REMOVE.commit(home, entry)
     reached(FaultPoint.REMOVAL_RECORDED)
-    return {**entry, "view": finish(place)}
+    REMOVE.finish(home)
+    # A view that can't be removed is not an error: a damaged one is of no use.
+    return {**entry, "view": remove_views(home, entry["tables"])}
 
 
-def finish(place: AppHome) -> str | None:
-    """Carries out a recorded removal, if need be again from its start; the caller holds the home.
-
-    Returns why the view could not be removed; that is no error, since a damaged view is of no use.
-    """
-    entry = intents.recorded(place.storage, INTENT)
-    if entry is None:
-        return None
-    audit.append(place.storage, entry)
-    reached(FaultPoint.REMOVAL_AUDITED)
+def carry_out(home: AppHome, entry: dict[str, Any]) -> dict[str, Any]:
+    """Removes files, views and definitions; the record is the entry of the audit log."""
     for name in entry["tables"]:
-        _remove_files(place, f"tables/{name}")
+        _remove_files(home, f"tables/{name}")
         reached(FaultPoint.FILES_REMOVED)
     for name in entry.get("streams", ()):
         # The rows of kf.rows are in the same directory, and stay.
         for directory in ("checkpoint", "log"):
-            _remove_files(place, f"streams/{name}/{directory}")
+            _remove_files(home, f"streams/{name}/{directory}")
         reached(FaultPoint.FILES_REMOVED)
-    view = remove_views(place, entry["tables"])
+    remove_views(home, entry["tables"])
     reached(FaultPoint.VIEWS_REMOVED)
-    _forget(place, entry)
+    _forget(home, entry)
     reached(FaultPoint.DEFINITION_REMOVED)
-    place.storage.delete(INTENT)
-    return view
+    return entry
 
 
-def _entry(place: AppHome, what: What, given: list[str], why: str | None) -> dict[str, Any]:
-    known = tables(place)
+def _entry(home: AppHome, what: What, given: list[str], why: str | None) -> dict[str, Any]:
+    known = tables(home)
     names = [name for name in given if name in known]
     logs = [name for name in given if name not in known]
     return audit.entry(
         what,
         why,
         tables=names,
-        streams=sorted({*logs, *_abandoned(place, names)}),
-        batches={name: place.table(name).committed() for name in names},
-        bytes=sum(size(place, name) for name in given),
+        streams=sorted({*logs, *_abandoned(home, names)}),
+        batches={name: home.table(name).committed() for name in names},
+        bytes=sum(size(home, name) for name in given),
     )
 
 
-def size(place: AppHome, name: str) -> int:
+def size(home: AppHome, name: str) -> int:
     """The bytes that a table, or a stream, has in the home, without the view."""
-    return home_of(place, name).storage.size()
+    return home_of(home, name).storage.size()
 
 
-def home_of(place: AppHome, name: str) -> TableHome:
+def home_of(home: AppHome, name: str) -> TableHome:
     """The home of a table, or of a stream that has a log."""
-    return place.table(name) if name in tables(place) else place.stream_home(name)
+    return home.table(name) if name in tables(home) else home.stream_home(name)
 
 
-def _remove_files(place: AppHome, directory: str) -> None:
-    path = StoredFile(place.storage, directory)
+def _remove_files(home: AppHome, directory: str) -> None:
+    path = StoredFile(home.storage, directory)
     try:
         path.delete()
     except OSError as error:
@@ -129,13 +119,14 @@ def _remove_files(place: AppHome, directory: str) -> None:
         ) from None
 
 
-def remove_views(place: AppHome, names: list[str]) -> str | None:
+def remove_views(home: AppHome, names: list[str]) -> str | None:
+    """Drops the views of tables; returns why that could not be done."""
     from keyfold.views.stores import open_store
 
-    if not place.views.exists():
+    if not home.views.exists():
         return None
     try:
-        store = open_store(place.views, read_only=False)
+        store = open_store(home.views, read_only=False)
         try:
             for name in names:
                 store.drop(name)
@@ -146,20 +137,20 @@ def remove_views(place: AppHome, names: list[str]) -> str | None:
     return None
 
 
-def _forget(place: AppHome, entry: dict[str, Any]) -> None:
+def _forget(home: AppHome, entry: dict[str, Any]) -> None:
     """Removes the tables from app.json: a table without an entry starts as a new one."""
-    plan = _plan(place)
+    plan = _plan(home)
     if plan is None:
         return
     plan["tables"] = {name: t for name, t in plan.get("tables", {}).items() if name not in entry["tables"]}
     declared = plan.get("declared")
     if entry["what"] == "drop" and declared:
         declared["tables"] = [t for t in declared.get("tables", ()) if t["name"] not in entry["tables"]]
-    place.write_plan(plan)
+    home.write_plan(plan)
 
 
-def _plan(place: AppHome) -> dict[str, Any] | None:
+def _plan(home: AppHome) -> dict[str, Any] | None:
     """app.json, if it can be read; a damaged one does not keep a table from being removed."""
     with suppress(HomeUnusable):
-        return place.read_plan()
+        return home.read_plan()
     return None

@@ -23,21 +23,21 @@ def groups(tables: Sequence[Compiled]) -> list[list[Compiled]]:
     return [[table for table in tables if table.spec.name in group] for group in found]
 
 
-def with_readers(spec: AppSpec, stored: Mapping[str, Any], place: AppHome, names: Sequence[str]) -> list[str]:
+def with_readers(spec: AppSpec, stored: Mapping[str, Any], home: AppHome, names: Sequence[str]) -> list[str]:
     """Tables, those that have read them, those that have read these, and so on; declared ones alone."""
     declared, found, waiting = {table.name for table in spec.tables}, list(names), deque(names)
     while waiting:
-        read = readers(spec, stored, place, waiting.popleft())
+        read = readers(spec, stored, home, waiting.popleft())
         new = [reader for reader in read if reader in declared and reader not in found]
         found += new
         waiting += new
     return found
 
 
-def readers(spec: AppSpec, stored: Mapping[str, Any], place: AppHome, table: str) -> list[str]:
+def readers(spec: AppSpec, stored: Mapping[str, Any], home: AppHome, table: str) -> list[str]:
     """The tables whose state has rows of a table, also those that the app no longer declares."""
     names = readers_of(spec, stored, table).names
-    return [name for name in names if place.table(name).begun() is not None]
+    return [name for name in names if home.table(name).begun() is not None]
 
 
 def read_tables(table: TableSpec) -> list[str]:

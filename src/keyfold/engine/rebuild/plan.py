@@ -28,7 +28,7 @@ def plan_rebuild(
     spec: AppSpec,
     stored: Mapping[str, Any],
     tables: Sequence[Compiled],
-    place: AppHome,
+    home: AppHome,
     *,
     origin: Origin | None,
     partial: bool,
@@ -41,13 +41,13 @@ def plan_rebuild(
     together = {table.spec.name for table in tables}
     for table in tables:
         name = table.spec.name
-        if name not in known or place.table(name).begun() is None:
+        if name not in known or home.table(name).begun() is None:
             raise BadOption(
                 f"{table.name} has no state yet", given=name, hint="start the app; it builds the table"
             )
-        _refuse_alone(spec, stored, table, place, together)
+        _refuse_alone(spec, stored, table, home, together)
         _refuse(table, known[name])
-    planned = [_Group(spec, known, group, place, origin).planned(partial) for group in groups(tables)]
+    planned = [_Group(spec, known, group, home, origin).planned(partial) for group in groups(tables)]
     return [one for group in planned for one in group]
 
 
@@ -58,7 +58,7 @@ class _Group:
     spec: AppSpec
     known: Mapping[str, Any]
     tables: Sequence[Compiled]
-    place: AppHome
+    home: AppHome
     asked: Origin | None
 
     def planned(self, partial: bool) -> list[Migrated]:
@@ -98,7 +98,7 @@ class _Group:
         ]
 
     def _log(self, stream: str) -> TableLog:
-        return TableLog(self.place.stream_home(stream).log_files)
+        return TableLog(self.home.stream_home(stream).log_files)
 
     def _reads_log(self, stream: str, table: Compiled) -> bool:
         return stream in self.known[table.spec.name].get("shared", ())
@@ -128,7 +128,7 @@ class _Group:
             return []
         if stream.connector.kind != "files" or self._reads_log(stream.name, table):
             return [f"{stream.name}: whether its source still has all rows is not known"]
-        read = file_names.read_files(self.place.table(table.spec.name).spark)
+        read = file_names.read_files(self.home.table(table.spec.name).spark)
         names = [file.name for _, file in read if file.stream == stream.name]
         gone = [path for path, exists in table.files.located(stream.name, names) if not exists]
         if not gone:
@@ -153,11 +153,11 @@ def _effects(table: Compiled, origins: Mapping[str, Origin]) -> list[str]:
 
 
 def _refuse_alone(
-    spec: AppSpec, stored: Mapping[str, Any], table: Compiled, place: AppHome, together: set[str]
+    spec: AppSpec, stored: Mapping[str, Any], table: Compiled, home: AppHome, together: set[str]
 ) -> None:
     """Refuses a table without those that have read it, or without those that it reads."""
     name, declared = table.spec.name, {one.name for one in spec.tables}
-    others = [one for one in readers(spec, stored, place, name) if one not in together]
+    others = [one for one in readers(spec, stored, home, name) if one not in together]
     gone = [one for one in others if one not in declared]
     missing = [one for one in read_tables(table.spec) if one not in together]
     if gone:

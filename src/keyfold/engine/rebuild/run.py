@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from keyfold.engine import beside
 from keyfold.engine.migration.migrate import Migrated, Tell
 from keyfold.engine.operations import leftovers
+from keyfold.engine.operations.files import copy_files
 from keyfold.engine.rebuild.groups import groups
-from keyfold.engine.savepoint.capture import copy_files
 from keyfold.engine.sources import inline_rows
 from keyfold.engine.start import start
 from keyfold.engine.storage.known_since import KnownSince
@@ -30,25 +30,25 @@ if TYPE_CHECKING:
 
 
 def rebuild(
-    spark: SparkSession, spec: AppSpec, place: AppHome, tables: Sequence[Migrated], feeds: Path, tell: Tell
+    spark: SparkSession, spec: AppSpec, home: AppHome, tables: Sequence[Migrated], feeds: Path, tell: Tell
 ) -> list[dict[str, Any]]:
     """Makes the tables; returns what the switch has to know. `feeds`: a directory for empty inputs."""
     by_name = {one.compiled.spec.name: one for one in tables}
     found = []
     for group in groups([one.compiled for one in tables]):
         tell(f"rebuilding {', '.join(one.spec.name for one in group)}")
-        found += _together(spark, spec, place, [by_name[one.spec.name] for one in group], feeds)
+        found += _together(spark, spec, home, [by_name[one.spec.name] for one in group], feeds)
     return found
 
 
 def _together(
-    spark: SparkSession, spec: AppSpec, place: AppHome, tables: Sequence[Migrated], feeds: Path
+    spark: SparkSession, spec: AppSpec, home: AppHome, tables: Sequence[Migrated], feeds: Path
 ) -> list[dict[str, Any]]:
     specs = [one.compiled.spec for one in tables]
     direct = frozenset().union(*(one.change.sources for one in tables))
     streams = {stream.name: stream for one in specs for stream in tree.sources(one.input)}
     written = {one.name for one in streams.values() if one.connector.kind == "rows"} & direct
-    home = _prepared_home(place, specs[0].name, [n for n in streams if n not in direct or n in written])
+    table_home = _prepared_home(home, specs[0].name, [n for n in streams if n not in direct or n in written])
     inputs = {
         one.name: feeds / one.name
         for one in streams.values()
@@ -62,21 +62,21 @@ def _together(
         for one in streams.values()
     ]
     # In the files that the home has: a table knows what it has read by their names.
-    read = [inline_rows.as_written(one, place) if one.name in written else one for one in read]
-    beside.run(start, spark, home, spec, [_reading(one, read) for one in specs], read, feeds=inputs)
-    return [beside.prepared(place, home, one.change.table, _since(one)) for one in tables]
+    read = [inline_rows.as_written(one, home) if one.name in written else one for one in read]
+    beside.run(start, spark, table_home, spec, [_reading(one, read) for one in specs], read, feeds=inputs)
+    return [beside.prepared(home, table_home, one.change.table, _since(one)) for one in tables]
 
 
-def _prepared_home(place: AppHome, table: str, streams: Sequence[str]) -> AppHome:
+def _prepared_home(home: AppHome, table: str, streams: Sequence[str]) -> AppHome:
     """A home for the tables, with the files of streams in the app's home, and the definitions of streams."""
-    home = beside.home_of(place, table)
-    below = str(home.path.relative_to(place.path))
-    leftovers.remove(place, str(home.path.parent.relative_to(place.path)))
+    table_home = beside.home_of(home, table)
+    below = str(table_home.path.relative_to(home.path))
+    leftovers.remove(home, str(table_home.path.parent.relative_to(home.path)))
     for stream in streams:
-        files = [file.name for file in place.storage.files(f"streams/{stream}")]
-        copy_files(place.storage, files, f"streams/{stream}/", f"{below}/streams/{stream}/")
-    home.write_plan({**(place.read_plan() or {}), "tables": {}})
-    return home
+        files = [file.name for file in home.storage.files(f"streams/{stream}")]
+        copy_files(home.storage, files, f"streams/{stream}/", f"{below}/streams/{stream}/")
+    table_home.write_plan({**(home.read_plan() or {}), "tables": {}})
+    return table_home
 
 
 def _reading(table: TableSpec, streams: Sequence[Source]) -> TableSpec:

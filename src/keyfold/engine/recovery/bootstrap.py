@@ -31,37 +31,37 @@ _LOG: Final = logging.getLogger("keyfold")
 
 
 def prepare(
-    spark: SparkSession, shared: SharedStreams, compiled: list[Compiled], place: AppHome, store: ViewStore
+    spark: SparkSession, shared: SharedStreams, compiled: list[Compiled], home: AppHome, store: ViewStore
 ) -> None:
     """Checks all readers, and writes snapshots for those that begin; nothing is written unless all fit."""
     tables = {one.spec.name: one for one in compiled}
     for use in (use for one in compiled for use in _uses(one, shared)):
-        if place.table(use.reader).begun() is not None:
-            _check(shared.spec.name, use, place)
+        if home.table(use.reader).begun() is not None:
+            _check(shared.spec.name, use, home)
     # What another run in this JVM has published may have been replaced since.
     for stream in shared:
-        kernel(spark).forgetPublished(place.stream_home(stream.name).log_url)
+        kernel(spark).forgetPublished(home.stream_home(stream.name).log_url)
     for one in compiled:
-        _withdraw(place.table(one.spec.name))
-        _record(spark, one, _uses(one, shared), place)
+        _withdraw(home.table(one.spec.name))
+        _record(spark, one, _uses(one, shared), home)
         for use in _uses(one, shared):
-            if place.table(use.reader).begun() is not None:
+            if home.table(use.reader).begun() is not None:
                 continue
             if use.stream:
-                _begin(shared.spec.name, use, place)
+                _begin(shared.spec.name, use, home)
             else:
-                reader_snapshot.write(spark, tables[use.table], use, place, store)
-        kernel(spark).forgetPublished(place.table(one.spec.name).log_url)
+                reader_snapshot.write(spark, tables[use.table], use, home, store)
+        kernel(spark).forgetPublished(home.table(one.spec.name).log_url)
 
 
 def _uses(compiled: Compiled, shared: SharedStreams) -> list[Use]:
     return readers.uses(compiled.spec) + shared.uses(compiled.spec)
 
 
-def _begin(app: str, use: Use, place: AppHome) -> None:
+def _begin(app: str, use: Use, home: AppHome) -> None:
     """A table that begins with a stream's log: from its oldest batch, which may not be the stream's first."""
-    upto = totals(TableLog(use.upstream(place).log_files)).upto
-    readers.begin_after(use, place.table(use.reader), upto)
+    upto = totals(TableLog(use.upstream(home).log_files)).upto
+    readers.begin_after(use, home.table(use.reader), upto)
     if upto >= 0:
         _LOG.warning(
             "%s.%s begins with the rows of stream %s that are still recorded: those after batch %d",
@@ -83,18 +83,18 @@ def _withdraw(home: TableHome) -> None:
             log.file(manifest.batch).delete()
 
 
-def _record(spark: SparkSession, compiled: Compiled, found: list[Use], place: AppHome) -> None:
+def _record(spark: SparkSession, compiled: Compiled, found: list[Use], home: AppHome) -> None:
     """Records where the offset log of a table's query has the offsets of the logs it reads."""
     positions = list(kernel(spark).logUses(compiled.changes._jdf)) if found else []
     for use in found:
         mine = [at for at, number in enumerate(positions) if number == use.number]
-        readers.record(use, place.table(use.reader), mine)
+        readers.record(use, home.table(use.reader), mine)
 
 
-def _check(app: str, use: Use, place: AppHome) -> None:
-    home, table = use.upstream(place), f"{app}.{use.reader}"
-    begun = -1 if (found := home.begun()) is None else found
-    planned, read = readers.planned_upto(place, use), readers.read_upto(place, use)
+def _check(app: str, use: Use, home: AppHome) -> None:
+    table_home, table = use.upstream(home), f"{app}.{use.reader}"
+    begun = -1 if (found := table_home.begun()) is None else found
+    planned, read = readers.planned_upto(home, use), readers.read_upto(home, use)
     from_where = "the first row" if use.stream else f"the rows that {use.table} has now"
     reset = f"`keyfold reset {table}`, after which it starts from {from_where}"
     rows = f"rows of stream {use.table}" if use.stream else f"changes of {use.table}"
@@ -102,10 +102,10 @@ def _check(app: str, use: Use, place: AppHome) -> None:
         raise StateMismatch(
             f"{table} has read {rows} up to batch {planned}, whose checkpoint is at {begun}; "
             "nothing was changed",
-            given=f"{home.shown}/checkpoint",
+            given=f"{table_home.shown}/checkpoint",
             hint=f"restore the checkpoint of {use.table}; or {reset}",
         )
-    log = TableLog(home.log_files)
+    log = TableLog(table_home.log_files)
     missed = _missed(log, use, read)
     if missed is not None:
         raise StateMismatch(

@@ -91,7 +91,7 @@ class RecordedApp:
 
 
 def record(
-    place: AppHome,
+    home: AppHome,
     settings: Settings,
     shared: SharedStreams,
     tables: Iterable[Compiled],
@@ -100,7 +100,7 @@ def record(
     """Called by a start in a session of keyfold's own, in which streams are read from their sources."""
     found = _hash_of(shared, settings)
     if found is None:
-        place.storage.delete(FILE)
+        home.storage.delete(FILE)
         return
     document = {
         "hash": found,
@@ -110,23 +110,23 @@ def record(
         },
         "streams": {name: {**_files(one.files), "columns": one.columns} for name, one in streams.items()},
     }
-    place.storage.put(FILE, json.dumps(document).encode())
+    home.storage.put(FILE, json.dumps(document).encode())
 
 
 def _files(files: QueryFiles) -> dict[str, Any]:
     return {"directories": files.directories(), "sources": files.numbers()}
 
 
-def recorded(spec: AppSpec, settings: Settings, place: AppHome) -> RecordedApp | None:
+def recorded(spec: AppSpec, settings: Settings, home: AppHome) -> RecordedApp | None:
     """The app as Spark has compiled it and would compile it now; None if it has to be asked.
 
     It also has to be asked if the state is of another definition: only a plan tells what can be migrated.
     """
-    document, stored = _document(place), place.read_plan() or {}
+    document, stored = _document(home), home.read_plan() or {}
     # A user's session may have functions and settings of its own.
     if document is None or session.is_running() or not all(map(_is_there, spec.streams)):
         return None
-    shared = shared_streams.decided(spec, stored or None, place)
+    shared = shared_streams.decided(spec, stored or None, home)
     if document["hash"] != _hash_of(shared, settings):
         return None
     entries, logs = document["tables"], document["streams"]
@@ -135,13 +135,13 @@ def recorded(spec: AppSpec, settings: Settings, place: AppHome) -> RecordedApp |
         [_table(table, entries[table.name]) for table in spec.tables],
         {one.name: _Stream(spec.name, one, _NO_FRAME, logs[one.name]) for one in shared},
     )
-    return found if _is_of_the_state(found, stored, place) else None
+    return found if _is_of_the_state(found, stored, home) else None
 
 
-def _document(place: AppHome) -> dict[str, Any] | None:
+def _document(home: AppHome) -> dict[str, Any] | None:
     """The record, unless it is missing or damaged."""
     try:
-        found = json.loads(place.storage.read(FILE))
+        found = json.loads(home.storage.read(FILE))
     except (FileNotFoundError, ValueError):
         return None
     whole = isinstance(found, dict) and {"hash", "tables", "streams"} <= found.keys()
@@ -153,10 +153,10 @@ def _table(spec: TableSpec, entry: Mapping[str, Any]) -> Compiled:
     return _Table(spec, _NO_FRAME, entry["meaning"], "", view, False, None, entry=entry)
 
 
-def _is_of_the_state(found: RecordedApp, stored: Mapping[str, Any], place: AppHome) -> bool:
+def _is_of_the_state(found: RecordedApp, stored: Mapping[str, Any], home: AppHome) -> bool:
     """Whether the state on disk is of this definition, or there is none."""
     tables, streams = stored.get("tables") or {}, stored.get("streams") or {}
-    begun = [one for one in found.tables if place.table(one.spec.name).begun() is not None]
+    begun = [one for one in found.tables if home.table(one.spec.name).begun() is not None]
     fresh = [one for one in found.tables if one not in begun]
     return (
         all(one.spec.was not in tables for one in fresh)

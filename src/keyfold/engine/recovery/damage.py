@@ -96,8 +96,8 @@ def found_in(home: TableHome, text: str, trace: str, jvm: Any, *, stateful: bool
     if _TRANSIENT.search(text):
         return None
     checkpoint, in_state = home.spark, bool(_STATE.search(text))
-    place = re.escape(checkpoint.storage.uri().removeprefix("file://"))
-    named = re.search(rf"{place}/([^\s,;]*[^\s,;.])", text)
+    app_home = re.escape(checkpoint.storage.uri().removeprefix("file://"))
+    named = re.search(rf"{app_home}/([^\s,;]*[^\s,;.])", text)
     file = None if named is None else StoredFile(checkpoint.storage, named[1])
     if file is not None and (in_state or not file.exists()):
         return Damage(file, _CUT if file.exists() else _MISSING)

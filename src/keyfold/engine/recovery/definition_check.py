@@ -32,14 +32,14 @@ _MIGRATE: Final = "keyfold plan APP.py shows what keyfold migrate APP.py would d
 
 
 def change_of(
-    spec: nodes.AppSpec, stored: Mapping[str, Any], compiled: Compiled, place: AppHome
+    spec: nodes.AppSpec, stored: Mapping[str, Any], compiled: Compiled, home: AppHome
 ) -> TableChange:
     """How a table differs from what the last start recorded of it, under its name or the one that it had."""
     tables: dict[str, Any] = stored.get("tables") or {}
     name, was = compiled.spec.name, None
-    if place.table(name).begun() is None:
+    if home.table(name).begun() is None:
         was = compiled.spec.was
-        if was is None or was not in tables or place.table(was).begun() is None:
+        if was is None or was not in tables or home.table(was).begun() is None:
             return TableChange(name, "new")
     old = tables.get(was or name)
     if old is None:
@@ -50,25 +50,25 @@ def change_of(
         return TableChange(
             name, "incompatible", (f"was: {was} is declared too, and its state can't be both",)
         )
-    readers, home = readers_of(spec, stored, was or name), place.table(was or name)
-    found = compared(old, meaning_of(compiled), compiled, readers, len(home.spark.operators()))
+    readers, table_home = readers_of(spec, stored, was or name), home.table(was or name)
+    found = compared(old, meaning_of(compiled), compiled, readers, len(table_home.spark.operators()))
     if was is not None:
         found = renamed(found, was, readers)
     elif not readers.names:
-        found = _with_recorded(found, old, compiled, place)
-    return ending_history(found, compiled, home.committed())
+        found = _with_recorded(found, old, compiled, home)
+    return ending_history(found, compiled, table_home.committed())
 
 
 def _with_recorded(
-    found: TableChange, old: Mapping[str, Any], compiled: Compiled, place: AppHome
+    found: TableChange, old: Mapping[str, Any], compiled: Compiled, home: AppHome
 ) -> TableChange:
     """The same with what a rebuild from recorded rows can do: all of it, or fill new columns."""
-    since = recorded_since(compiled.spec, old, place)
+    since = recorded_since(compiled.spec, old, home)
     if since is None:
         return found
     if found.kind != "incompatible":
         fills = found.mapping is not None and found.mapping.added
-        return replace(found, recorded=since.isoformat(), whole=_has_all(compiled, place)) if fills else found
+        return replace(found, recorded=since.isoformat(), whole=_has_all(compiled, home)) if fills else found
     effect = f"rebuilt from rows that its streams have recorded since {since:%Y-%m-%d %H:%M:%S} UTC"
     lost = "; what was folded from earlier rows is lost"
     if old.get("initial") is not None and compiled.spec.initial is None:
@@ -77,17 +77,17 @@ def _with_recorded(
     return TableChange(found.table, "migratable", effects, rebuilt=since.isoformat())
 
 
-def _has_all(compiled: Compiled, place: AppHome) -> bool:
+def _has_all(compiled: Compiled, home: AppHome) -> bool:
     """Whether the logs of a table's streams still have every row."""
     streams = tree.sources(compiled.spec.input)
-    return all(totals(TableLog(place.stream_home(stream.name).log_files)).upto < 0 for stream in streams)
+    return all(totals(TableLog(home.stream_home(stream.name).log_files)).upto < 0 for stream in streams)
 
 
-def recorded_since(spec: nodes.TableSpec, old: Mapping[str, Any], place: AppHome) -> datetime | None:
+def recorded_since(spec: nodes.TableSpec, old: Mapping[str, Any], home: AppHome) -> datetime | None:
     """Since when all streams of a table, whose logs it reads, have recorded rows; None if one has not."""
     found = []
     for stream in tree.sources(spec.input):
-        log = TableLog(place.stream_home(stream.name).log_files)
+        log = TableLog(home.stream_home(stream.name).log_files)
         first = next(log.after(totals(log).upto), None)
         if stream.history_ms is None or stream.name not in old.get("shared", ()) or first is None:
             return None
@@ -97,34 +97,34 @@ def recorded_since(spec: nodes.TableSpec, old: Mapping[str, Any], place: AppHome
     return max(found)
 
 
-def check(spec: nodes.AppSpec, stored: dict[str, Any] | None, compiled: Compiled, place: AppHome) -> None:
+def check(spec: nodes.AppSpec, stored: dict[str, Any] | None, compiled: Compiled, home: AppHome) -> None:
     """Refuses a definition that the state on disk does not fit, and incomplete state."""
     app = spec.name
-    _refuse_other_versions(stored or {}, place)
+    _refuse_other_versions(stored or {}, home)
     tables: dict[str, Any] = (stored or {}).get("tables") or {}
     _refuse_other_case(app, compiled, tables)
-    home, old = place.table(compiled.spec.name), tables.get(compiled.spec.name)
-    if home.begun() is None:
-        _refuse_old_name(compiled, tables, place)
+    table_home, old = home.table(compiled.spec.name), tables.get(compiled.spec.name)
+    if table_home.begun() is None:
+        _refuse_old_name(compiled, tables, home)
         return
     if old is None:
-        _refuse_unknown(app, compiled, place)
-    refuse_lost_logs(app, compiled, home)
-    _refuse_changes(spec, stored or {}, compiled, place)
+        _refuse_unknown(app, compiled, home)
+    refuse_lost_logs(app, compiled, table_home)
+    _refuse_changes(spec, stored or {}, compiled, home)
     stored_directories = old.get("directories") or {}
-    file_names.check(compiled.name, compiled.spec.site, stored_directories, compiled.files, home.spark)
+    file_names.check(compiled.name, compiled.spec.site, stored_directories, compiled.files, table_home.spark)
 
 
-def _refuse_other_versions(stored: dict[str, Any], place: AppHome) -> None:
+def _refuse_other_versions(stored: dict[str, Any], home: AppHome) -> None:
     """Refuses a home in another layout, or whose checkpoints a newer Spark has written."""
     layout, spark = stored.get("layout", LAYOUT), stored.get("spark", "")
     if layout != LAYOUT:
-        raise other_layout(f"{place.shown}/app.json", layout)
+        raise other_layout(f"{home.shown}/app.json", layout)
     if version(spark) > version(spark_version()):
         raise HomeUnusable(
             f"the home was last written by Spark {spark}, and this is Spark {spark_version()}; "
             "nothing was changed",
-            given=f"{place.shown}/app.json",
+            given=f"{home.shown}/app.json",
             hint=f"install pyspark {spark} or newer; an older Spark may not read its checkpoints",
         )
 
@@ -138,10 +138,10 @@ def version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
 
 
-def _refuse_old_name(compiled: Compiled, tables: Mapping[str, Any], place: AppHome) -> None:
+def _refuse_old_name(compiled: Compiled, tables: Mapping[str, Any], home: AppHome) -> None:
     """Refuses to start a renamed table from nothing while its state is there under the old name."""
     was = compiled.spec.was
-    if was in tables and place.table(str(was)).begun() is not None:
+    if was in tables and home.table(str(was)).begun() is not None:
         raise StateMismatch(
             f"{compiled.name} was called {was}, and its state is still there; nothing was changed",
             where=compiled.spec.site,
@@ -151,15 +151,15 @@ def _refuse_old_name(compiled: Compiled, tables: Mapping[str, Any], place: AppHo
 
 
 def _refuse_changes(
-    spec: nodes.AppSpec, stored: Mapping[str, Any], compiled: Compiled, place: AppHome
+    spec: nodes.AppSpec, stored: Mapping[str, Any], compiled: Compiled, home: AppHome
 ) -> None:
     old = stored["tables"][compiled.spec.name]
-    change = change_of(spec, stored, compiled, place)
+    change = change_of(spec, stored, compiled, home)
     fits = change.kind in ("same", "compatible")
     changes = [] if fits else differences(old["meaning"], meaning_of(compiled))
     asked = compiled.spec.partitions
     # A resize changes the checkpoint and not the stored plan.
-    on_disk = place.table(compiled.spec.name).spark.partitions() or old["partitions"]
+    on_disk = home.table(compiled.spec.name).spark.partitions() or old["partitions"]
     if asked is not None and asked != on_disk:
         changes.append(f"partitions: {on_disk} on disk, {asked} now (fixed at the first start)")
     if not changes:
@@ -174,16 +174,16 @@ def _refuse_changes(
         given="\n".join(changes),
         hint=f"{more}go back to the old definition; or give the table a new name, which starts from the "
         f"first row; or {_reset(compiled)}; or use another home (--home DIR). Until then "
-        f"keyfold get, rows and rejected still read the stored tables ({place.shown}){why}",
+        f"keyfold get, rows and rejected still read the stored tables ({home.shown}){why}",
     )
 
 
-def _refuse_unknown(app: str, compiled: Compiled, place: AppHome) -> NoReturn:
+def _refuse_unknown(app: str, compiled: Compiled, home: AppHome) -> NoReturn:
     """Refuses state without its definition: any definition would be accepted as the right one."""
     raise HomeUnusable(
-        f"{compiled.name} has state, but {place.shown}/app.json does not record which definition wrote it; "
+        f"{compiled.name} has state, but {home.shown}/app.json does not record which definition wrote it; "
         "nothing was changed",
-        given=f"{place.table(compiled.spec.name).shown}/checkpoint",
+        given=f"{home.table(compiled.spec.name).shown}/checkpoint",
         hint=f"restore app.json as it was when the app last ran; or {_reset(compiled)}",
     )
 

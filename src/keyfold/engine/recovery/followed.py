@@ -14,43 +14,43 @@ from keyfold.errors import BadOption
 from keyfold.views.stores import open_store
 
 
-def require_followed(place: AppHome, table: str) -> None:
+def require_followed(home: AppHome, table: str) -> None:
     """Refuses a table whose view, sinks or readers have still to read its log: the changes are to go."""
-    positions = [*_positions(place, table), *_readers(place, table)]
-    _refuse(place, table, positions, "start the app with the old definition")
+    positions = [*_positions(home, table), *_readers(home, table)]
+    _refuse(home, table, positions, "start the app with the old definition")
 
 
-def require_read(place: AppHome, table: str) -> None:
+def require_read(home: AppHome, table: str) -> None:
     """Refuses a table that others have not read to its end: they would miss what is erased from its log."""
-    _refuse(place, table, _readers(place, table), "start the app")
+    _refuse(home, table, _readers(home, table), "start the app")
 
 
-def _refuse(place: AppHome, table: str, positions: Iterable[tuple[str, int]], start: str) -> None:
-    log = TableLog(place.table(table).log_files)
+def _refuse(home: AppHome, table: str, positions: Iterable[tuple[str, int]], start: str) -> None:
+    log = TableLog(home.table(table).log_files)
     behind = {name: (at, newest) for name, at in positions if (newest := log.newest_change(at)) is not None}
     if behind:
         raise BadOption(
-            f"{', '.join(behind)} must first read the newest changes of {place.path.name}.{table}",
+            f"{', '.join(behind)} must first read the newest changes of {home.path.name}.{table}",
             given="\n".join(f"{name}: at batch {at} of {newest}" for name, (at, newest) in behind.items()),
             hint=f"{start}, let it read all of its input, and stop it (keyfold run APP.py --drain)",
         )
 
 
-def _positions(place: AppHome, table: str) -> Iterator[tuple[str, int]]:
+def _positions(home: AppHome, table: str) -> Iterator[tuple[str, int]]:
     """The view and the sinks by name, and the newest batch that each has read."""
-    for name, at in sink_positions.positions(place, table):
+    for name, at in sink_positions.positions(home, table):
         yield f"sink {name}", at
-    if place.views.exists():
-        with closing(open_store(place.views, read_only=True)) as store:
+    if home.views.exists():
+        with closing(open_store(home.views, read_only=True)) as store:
             position = store.position(table)
         if position is not None:
             yield "the view", position.batch
 
 
-def _readers(place: AppHome, table: str) -> Iterator[tuple[str, int]]:
+def _readers(home: AppHome, table: str) -> Iterator[tuple[str, int]]:
     """The same of the tables that read it."""
-    for reader in table_removal.readers(place, table):
-        inputs = place.table(reader).storage.list("inputs")
+    for reader in table_removal.readers(home, table):
+        inputs = home.table(reader).storage.list("inputs")
         for name in (one for one in inputs if one.partition("-")[2] == table):
             use = Use(reader, int(name.partition("-")[0]), table)
-            yield f"table {reader}", read_upto(place, use)
+            yield f"table {reader}", read_upto(home, use)

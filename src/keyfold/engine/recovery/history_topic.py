@@ -33,41 +33,41 @@ _LOG: Final = logging.getLogger("keyfold")
 
 
 def history_follower(
-    spark: SparkSession, table: Compiled, place: AppHome, store: ViewStore
+    spark: SparkSession, table: Compiled, home: AppHome, store: ViewStore
 ) -> KafkaSinkFollower:
     """Follows the table's log into its topic, which is created if it does not exist.
 
     Where the log no longer has all that the topic lacks, the topic first gets all rows of the table.
     """
-    connector, home = table.spec.history_topic, place.table(table.spec.name)
+    connector, table_home = table.spec.history_topic, home.table(table.spec.name)
     assert connector is not None
     assert connector.kafka is not None
     topics.require_compacted(client.for_python(connector), connector.kafka.topics[0])
-    file = home.sink(HISTORY)
+    file = table_home.sink(HISTORY)
     recorded: dict[str, Any] = json.loads(file.read_bytes()) if file.exists() else {}
     if recorded.get("topic") != connector.kafka.topics[0]:
         recorded = {}
-    committed, log = home.committed(), TableLog(home.log_files)
-    upto = -1 if committed is None else home.spark.before_resizes(committed)
+    committed, log = table_home.committed(), TableLog(table_home.log_files)
+    upto = -1 if committed is None else table_home.spark.before_resizes(committed)
     whole = follows(log, int(recorded.get("batch", -1)), upto)
     # Without an id it was restored from a savepoint: the topic has what came after that.
     if not whole or (recorded and "id" not in recorded):
         recorded = {"batch": -1, "topic": connector.kafka.topics[0], "snapshot": True}
         file.put(json.dumps(recorded).encode())
     if recorded.get("snapshot"):
-        return HistoryFollower(spark, place, table, connector, store)
-    return KafkaSinkFollower(spark, home, table, HISTORY, connector, -1)
+        return HistoryFollower(spark, home, table, connector, store)
+    return KafkaSinkFollower(spark, table_home, table, HISTORY, connector, -1)
 
 
 class HistoryFollower(KafkaSinkFollower):
     """Begins with a snapshot of the table, in one transaction with the position."""
 
     def __init__(
-        self, spark: SparkSession, place: AppHome, table: Compiled, connector: Connector, store: ViewStore
+        self, spark: SparkSession, home: AppHome, table: Compiled, connector: Connector, store: ViewStore
     ) -> None:
-        self._snapshot: Snapshot = lambda: reader_snapshot.rows(spark, table, place, store)
+        self._snapshot: Snapshot = lambda: reader_snapshot.rows(spark, table, home, store)
         self._connector, self._schema = connector, table.changes.schema
-        super().__init__(spark, place.table(table.spec.name), table, HISTORY, connector, -1)
+        super().__init__(spark, home.table(table.spec.name), table, HISTORY, connector, -1)
 
     def new_record(self, begin: int) -> dict[str, Any]:
         """Says that the snapshot is due, until it is in the topic."""

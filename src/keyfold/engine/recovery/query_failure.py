@@ -34,14 +34,14 @@ class _Failure:
     table: str
     batch: int | None
     error: Any
-    place: AppHome
+    home: AppHome
     stream: bool = False
     """Whether it is the query of a stream that has a log."""
 
     @property
     def own_home(self) -> TableHome:
         """The home of the table, or of the stream."""
-        return self.place.stream_home(self.table) if self.stream else self.place.table(self.table)
+        return self.home.stream_home(self.table) if self.stream else self.home.table(self.table)
 
     @property
     def text(self) -> str:
@@ -63,7 +63,7 @@ def failed(
     table: str,
     batch: int | None,
     error: Any,
-    place: AppHome,
+    home: AppHome,
     *,
     stream: bool = False,
     follower: str = "query",
@@ -75,7 +75,7 @@ def failed(
     if isinstance(error, RunError) and error.hint is not None:
         # Of a sink, which says itself what to do.
         return QueryFailed(error.what, app=app, table=table, batch=batch, given=error.given, hint=error.hint)
-    failure = _Failure(app, table, batch, error, place, stream)
+    failure = _Failure(app, table, batch, error, home, stream)
     for explain in (
         _bad_row,
         _kafka,
@@ -92,7 +92,7 @@ def failed(
         f"the {follower} of {'stream' if stream else 'table'} {table} stopped: {_cause(error, failure.text)}",
         given=_fragment(failure.text),
         hint="remove the cause and start again: the batch is retried, and nothing is lost or counted twice. "
-        f"Spark's log is {failure.place.local.parent / 'spark.log'}",
+        f"Spark's log is {failure.home.local.parent / 'spark.log'}",
     )
 
 
@@ -160,15 +160,15 @@ def _disk_full(failure: _Failure) -> QueryFailed | None:
     if not (_DISK_FULL.search(failure.text) or _DISK_FULL.search(str(failure.error))):
         return None
     return failure.explained(
-        f"no space left on the disk of {_disks(failure.place)}",
+        f"no space left on the disk of {_disks(failure.home)}",
         hint="free some space and start again: the batch is retried, and nothing is lost or counted twice",
     )
 
 
-def _disks(place: AppHome) -> str:
+def _disks(home: AppHome) -> str:
     """Where the app writes: its home and, if that is elsewhere, its local files."""
-    home, local = place.shown, str(place.local)
-    return home if local == home else f"{home}, or of {local}"
+    table_home, local = home.shown, str(home.local)
+    return table_home if local == table_home else f"{table_home}, or of {local}"
 
 
 def _damaged_views(failure: _Failure) -> QueryFailed | None:
@@ -177,7 +177,7 @@ def _damaged_views(failure: _Failure) -> QueryFailed | None:
         return None
     return failure.explained(
         f"the views of {failure.app} are damaged: {plain(failure.text)}",
-        given=failure.place.views,
+        given=failure.home.views,
         hint=advice,
     )
 
@@ -198,7 +198,7 @@ def _upstream_log(failure: _Failure) -> QueryFailed | None:
         )
     assert damaged is not None
     file = _local_path(damaged[1])
-    upstream, shown = _table_of(file), file.removeprefix(f"{failure.place.shown}/")
+    upstream, shown = _table_of(file), file.removeprefix(f"{failure.home.shown}/")
     return failure.explained(
         f"the log of {failure.app}.{upstream} is damaged: {shown} {damaged[2]}",
         given=file,
@@ -235,7 +235,7 @@ def _input_file(failure: _Failure) -> QueryFailed | None:
     if about is None:
         return None
     what, given, hint = about
-    if given.startswith(f"{failure.place.shown}/"):
+    if given.startswith(f"{failure.home.shown}/"):
         table = f"{failure.app}.{failure.table}"
         hint = f"restore it from a backup of the home; or `keyfold reset {table}`"
     return failure.explained(what, given=given, hint=hint)

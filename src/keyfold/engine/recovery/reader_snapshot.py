@@ -33,11 +33,11 @@ _ROWS_AT_ONCE: Final = 10_000
 _PART_BYTES: Final = 16 << 20
 
 
-def write(spark: SparkSession, upstream: Compiled, use: Use, place: AppHome, store: ViewStore) -> None:
+def write(spark: SparkSession, upstream: Compiled, use: Use, home: AppHome, store: ViewStore) -> None:
     """Writes the snapshot that a reader begins with; nothing if the table has not published a batch yet."""
-    directory = use.directory(place.table(use.reader))
+    directory = use.directory(home.table(use.reader))
     _remove(directory)
-    found = rows(spark, upstream, place, store)
+    found = rows(spark, upstream, home, store)
     if found is None:
         return
     batch, all_rows = found
@@ -49,12 +49,12 @@ def write(spark: SparkSession, upstream: Compiled, use: Use, place: AppHome, sto
 
 
 def rows(
-    spark: SparkSession, upstream: Compiled, place: AppHome, store: ViewStore
+    spark: SparkSession, upstream: Compiled, home: AppHome, store: ViewStore
 ) -> tuple[int, Iterator[pa.RecordBatch]] | None:
     """The newest published batch and all rows after it, as changes; None before the first batch."""
-    log = TableLog(place.table(upstream.spec.name).log_files)
+    log = TableLog(home.table(upstream.spec.name).log_files)
     if isinstance(store, NoViews):
-        return _from_state(spark, upstream, place, log)
+        return _from_state(spark, upstream, home, log)
     return _from_view(upstream, log, store)
 
 
@@ -105,15 +105,15 @@ def _operations(arrays: dict[str, pa.Array], n: int, closed: datetime | None) ->
 
 
 def _from_state(
-    spark: SparkSession, upstream: Compiled, place: AppHome, log: TableLog
+    spark: SparkSession, upstream: Compiled, home: AppHome, log: TableLog
 ) -> tuple[int, Iterator[pa.RecordBatch]] | None:
     """The rows of the state, and what was published after Spark committed it: at most one batch."""
-    home = place.table(upstream.spec.name)
-    committed, newest = home.committed(), log.newest()
+    table_home = home.table(upstream.spec.name)
+    committed, newest = table_home.committed(), log.newest()
     batch = max(-1 if committed is None else committed, -1 if newest is None else newest)
     if batch < 0:
         return None
-    rows = iter(()) if committed is None else from_state(spark, upstream, home, committed)
+    rows = iter(()) if committed is None else from_state(spark, upstream, table_home, committed)
     later = log.after(-1 if committed is None else committed)
     changed = [found for m in later for found in changes(log, m, upstream.view)]
     return batch, overlaid(rows, changed, [key.name for key in upstream.view.keys]) if changed else rows

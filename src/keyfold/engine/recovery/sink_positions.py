@@ -32,30 +32,30 @@ _Sinks: TypeAlias = Sequence[tuple[str, Described]]
 _LOG: Final = logging.getLogger("keyfold")
 
 
-def prepare(spec: AppSpec, stored: Mapping[str, Any] | None, place: AppHome) -> None:
+def prepare(spec: AppSpec, stored: Mapping[str, Any] | None, home: AppHome) -> None:
     """Names positions, and refuses sinks that have missed batches; before the new plan is recorded."""
     declared = {table.name: table for table in spec.tables}
     # Of tables that are left out too: once the new plan is recorded, nobody could tell.
     for name in dict.fromkeys([*_recorded_tables(stored), *declared]):
-        _take_over(f"{spec.name}.{name}", stored, declared.get(name), place.table(name))
+        _take_over(f"{spec.name}.{name}", stored, declared.get(name), home.table(name))
     for table in spec.tables:
         for name, _ in table.sinks:
-            _refuse_gap(table, name, place.table(table.name))
-        _warn_of_removed(table, stored, place.table(table.name))
+            _refuse_gap(table, name, home.table(table.name))
+        _warn_of_removed(table, stored, home.table(table.name))
 
 
-def positions(place: AppHome, table: str) -> Iterator[tuple[str, int]]:
+def positions(home: AppHome, table: str) -> Iterator[tuple[str, int]]:
     """The sinks that the last start declared, and the newest batch that each has written.
 
     All that have a position, if it did not declare the table.
     """
-    home, stored = place.table(table), place.read_plan()
+    table_home, stored = home.table(table), home.read_plan()
     declared = _recorded_tables(stored).get(table)
     known = None if declared is None else {name.lower() for name, _ in _files(declared)}
     if known is not None and _has_history_topic(stored, table):
         known.add(HISTORY)
-    for name in (file.removesuffix(".json") for file in home.storage.list("sinks")):
-        if (at := _position(home, name)) is not None and (known is None or name in known):
+    for name in (file.removesuffix(".json") for file in table_home.storage.list("sinks")):
+        if (at := _position(table_home, name)) is not None and (known is None or name in known):
             yield name, at
 
 

@@ -12,18 +12,18 @@ from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import StateMismatch
 
 
-def check(app: str, stored: Mapping[str, Any] | None, compiled: CompiledStream, place: AppHome) -> None:
+def check(app: str, stored: Mapping[str, Any] | None, compiled: CompiledStream, home: AppHome) -> None:
     """Refuses another definition than that which wrote the log, and an incomplete checkpoint."""
-    home = place.stream_home(compiled.spec.name)
-    damage.check(app, compiled.spec.name, home, stateful=False)
-    definition_check.check_log(app, compiled, home)
-    if home.begun() is None:
+    table_home = home.stream_home(compiled.spec.name)
+    damage.check(app, compiled.spec.name, table_home, stateful=False)
+    definition_check.check_log(app, compiled, table_home)
+    if table_home.begun() is None:
         return
     old = ((stored or {}).get("streams") or {}).get(compiled.spec.name) or {}
     _refuse_other_types(old, compiled)
-    definition_check.refuse_lost_logs(app, compiled, home)
+    definition_check.refuse_lost_logs(app, compiled, table_home)
     directories = old.get("directories") or {}
-    file_names.check(compiled.name, compiled.spec.site, directories, compiled.files, home.spark)
+    file_names.check(compiled.name, compiled.spec.site, directories, compiled.files, table_home.spark)
 
 
 def _refuse_other_types(stored: Mapping[str, Any], compiled: CompiledStream) -> None:

@@ -63,40 +63,40 @@ class Verified:
         return isinstance(self.state, list) or isinstance(self.log, list)
 
 
-def verify(spark: SparkSession, compiled: Compiled, place: AppHome, view: SqliteStore) -> Verified:
+def verify(spark: SparkSession, compiled: Compiled, home: AppHome, view: SqliteStore) -> Verified:
     """Compares a view with the rows of the table's state, and with what the log adds up to."""
-    name, home = compiled.spec.name, place.table(compiled.spec.name)
-    batch, position = home.committed(), view.position(name)
+    name, table_home = compiled.spec.name, home.table(compiled.spec.name)
+    batch, position = table_home.committed(), view.position(name)
     rows = 0 if position is None else view.count(name) or 0
     if batch is None or position is None:
         none = NotCompared(f"the table has no {'batch yet' if batch is None else 'view'}", _START)
         return Verified(name, batch, rows, none, none)
-    if not home.spark.before_resizes(batch) <= position.batch <= batch:
+    if not table_home.spark.before_resizes(batch) <= position.batch <= batch:
         apart = NotCompared(f"the view is at batch {position.batch}, the state at {batch}", _START)
         return Verified(name, batch, rows, apart, apart)
     return Verified(
         name,
         batch,
         rows,
-        _with_state(spark, compiled, place, view, batch),
-        _with_log(compiled, place, view, batch),
+        _with_state(spark, compiled, home, view, batch),
+        _with_log(compiled, home, view, batch),
     )
 
 
 def _with_state(
-    spark: SparkSession, compiled: Compiled, place: AppHome, view: SqliteStore, batch: int
+    spark: SparkSession, compiled: Compiled, home: AppHome, view: SqliteStore, batch: int
 ) -> Side:
     if compiled.rebuilt is None:
         return NotCompared("the state of a pattern or a processor has no rows that can be compared", _HISTORY)
-    found = from_state(spark, compiled, place.table(compiled.spec.name), batch)
-    return _compared(compiled, view, found, _open_windows(compiled, place, batch))
+    found = from_state(spark, compiled, home.table(compiled.spec.name), batch)
+    return _compared(compiled, view, found, _open_windows(compiled, home, batch))
 
 
-def _with_log(compiled: Compiled, place: AppHome, view: SqliteStore, batch: int) -> Side:
-    home = place.table(compiled.spec.name)
-    log = TableLog(home.log_files)
-    if not view_rebuild.has_all_changes(log, home, batch):
-        closed = _open_windows(compiled, place, batch) is not None
+def _with_log(compiled: Compiled, home: AppHome, view: SqliteStore, batch: int) -> Side:
+    table_home = home.table(compiled.spec.name)
+    log = TableLog(table_home.log_files)
+    if not view_rebuild.has_all_changes(log, table_home, batch):
+        closed = _open_windows(compiled, home, batch) is not None
         only = ", so that closed windows were not compared" if closed else ""
         return NotCompared(f"the log does not have all changes of the table{only}", _HISTORY)
     return _compared(compiled, view, _changes(log, compiled, batch), None)
@@ -108,11 +108,11 @@ def _changes(log: TableLog, compiled: Compiled, batch: int) -> Iterator[pa.Recor
             yield from changes(log, manifest, compiled.view)
 
 
-def _open_windows(compiled: Compiled, place: AppHome, batch: int) -> Filter | None:
+def _open_windows(compiled: Compiled, home: AppHome, batch: int) -> Filter | None:
     """State has only open windows, unless closed ones are kept."""
     if not closes(compiled.spec.window) or compiled.spec.keep_ms is not None:
         return None
-    watermark = place.table(compiled.spec.name).spark.watermark(batch)
+    watermark = home.table(compiled.spec.name).spark.watermark(batch)
     end = next(key for key in compiled.view.keys if key.name == BOUNDS[1])
     return None if watermark is None else Compare(end, ">", watermark)
 

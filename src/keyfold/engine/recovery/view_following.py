@@ -9,14 +9,14 @@ from keyfold.errors import KeyfoldError
 from keyfold.views.stores import open_store
 
 
-def bring_up_view(place: AppHome, table: str, batch: int) -> None:
+def bring_up_view(home: AppHome, table: str, batch: int) -> None:
     """Applies a batch of the log to the view, if that has those before; else it follows later."""
-    log = TableLog(place.table(table).log_files)
+    log = TableLog(home.table(table).log_files)
     manifest = log.find(batch)
-    if manifest is None or not place.views.exists():
+    if manifest is None or not home.views.exists():
         return
     try:
-        store = open_store(place.views, read_only=False)
+        store = open_store(home.views, read_only=False)
         try:
             position = store.position(table)
             before = -1 if manifest.previous is None else manifest.previous

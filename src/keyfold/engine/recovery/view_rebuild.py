@@ -40,43 +40,47 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger("keyfold")
 
 
-def align(spark: SparkSession, store: ViewStore, compiled: Compiled, place: AppHome) -> None:
+def align(spark: SparkSession, store: ViewStore, compiled: Compiled, home: AppHome) -> None:
     """Creates the view if it does not exist, rebuilds it if it can't follow, refuses it if it is ahead."""
     if isinstance(store, NoViews):
         return
     name = compiled.spec.name
-    home = place.table(name)
-    committed, log = home.committed(), TableLog(home.log_files)
-    if home.begun() is None and store.position(name) is None:
+    table_home = home.table(name)
+    committed, log = table_home.committed(), TableLog(table_home.log_files)
+    if table_home.begun() is None and store.position(name) is None:
         # Nothing has run yet: an earlier definition may have left an empty view.
         store.drop(name)
-    if place.views_elsewhere and name in store.tables() and store.schema(name).difference(compiled.view):
+    if home.views_elsewhere and name in store.tables() and store.schema(name).difference(compiled.view):
         # The table was migrated on another machine; state and definition agree by now.
         store.drop(name)
     store.create(compiled.view)
     position = store.position(name)
-    if position is not None and place.views_elsewhere and not _is_of(log, position):
+    if position is not None and home.views_elsewhere and not _is_of(log, position):
         # The table was reset on another machine since, or its log has moved on too far to tell.
         store.drop(name)
         store.create(compiled.view)
         position = None
     at = -1 if position is None else position.batch
-    if at > max(_number(home.begun()), _number(log.newest())) or (at >= 0 and home.begun() is None):
-        raise ahead_of_state(compiled, "view", at, home, None if home.begun() is None else _number(committed))
-    if committed is not None and not follows(log, at, home.spark.before_resizes(committed)):
-        rebuild(spark, store, compiled, place, committed)
+    if at > max(_number(table_home.begun()), _number(log.newest())) or (
+        at >= 0 and table_home.begun() is None
+    ):
+        raise ahead_of_state(
+            compiled, "view", at, table_home, None if table_home.begun() is None else _number(committed)
+        )
+    if committed is not None and not follows(log, at, table_home.spark.before_resizes(committed)):
+        rebuild(spark, store, compiled, home, committed)
 
 
-def require_checkpoint(compiled: Compiled, place: AppHome) -> None:
+def require_checkpoint(compiled: Compiled, home: AppHome) -> None:
     """Refuses a table without a checkpoint whose view has batches; for commands that start nothing."""
-    home = place.table(compiled.spec.name)
-    if home.begun() is not None or place.views_elsewhere or not place.views.exists():
+    table_home = home.table(compiled.spec.name)
+    if table_home.begun() is not None or home.views_elsewhere or not home.views.exists():
         return
-    with closing(open_store(place.views, read_only=True)) as store:
+    with closing(open_store(home.views, read_only=True)) as store:
         known = compiled.spec.name in store.tables()
         position = store.position(compiled.spec.name) if known else None
     if position is not None:
-        raise ahead_of_state(compiled, "view", position.batch, home, None)
+        raise ahead_of_state(compiled, "view", position.batch, table_home, None)
 
 
 def _is_of(log: TableLog, position: Position) -> bool:
@@ -94,10 +98,10 @@ def follows(log: TableLog, at: int, upto: int) -> bool:
     return totals(log).upto <= at and whole and bool(found) and found[-1].batch >= upto
 
 
-def can_rebuild(compiled: Compiled, place: AppHome, batch: int) -> bool:
+def can_rebuild(compiled: Compiled, home: AppHome, batch: int) -> bool:
     """Whether the state of a batch has a table's rows, or the log has all of its changes."""
-    home = place.table(compiled.spec.name)
-    return compiled.rebuilt is not None or has_all_changes(TableLog(home.log_files), home, batch)
+    table_home = home.table(compiled.spec.name)
+    return compiled.rebuilt is not None or has_all_changes(TableLog(table_home.log_files), table_home, batch)
 
 
 def has_all_changes(log: TableLog, home: TableHome, batch: int) -> bool:
@@ -105,20 +109,20 @@ def has_all_changes(log: TableLog, home: TableHome, batch: int) -> bool:
     return follows(log, -1, home.spark.before_resizes(batch))
 
 
-def rebuild(spark: SparkSession, store: ViewStore, compiled: Compiled, place: AppHome, batch: int) -> None:
+def rebuild(spark: SparkSession, store: ViewStore, compiled: Compiled, home: AppHome, batch: int) -> None:
     """Replaces a view by what the log has and, for the rest, the state of a batch."""
     spec = compiled.spec
-    home = place.table(spec.name)
-    log = TableLog(home.log_files)
+    table_home = home.table(spec.name)
+    log = TableLog(table_home.log_files)
     batches = _logged(log, compiled, batch)
-    if compiled.rebuilt is not None or not has_all_changes(log, home, batch):
-        batches = chain(batches, from_state(spark, compiled, home, batch))
+    if compiled.rebuilt is not None or not has_all_changes(log, table_home, batch):
+        batches = chain(batches, from_state(spark, compiled, table_home, batch))
     # A view is where its log is.
-    published = home.spark.before_resizes(batch)
-    manifest, watermark = log.find(published), home.spark.watermark(batch)
+    published = table_home.spark.before_resizes(batch)
+    manifest, watermark = log.find(published), table_home.spark.watermark(batch)
     now = Position(published, datetime.now(UTC) if manifest is None else manifest.at, watermark)
     if closes(spec.window) and spec.keep_ms is None:
-        _rebuild_open(store, compiled, place, now, batches)
+        _rebuild_open(store, compiled, home, now, batches)
     else:
         store.rebuild(spec.name, compiled.view, batches, now.batch, now.at, watermark)
 
@@ -137,7 +141,7 @@ def _logged(log: TableLog, compiled: Compiled, batch: int) -> Iterator[pa.Record
 
 
 def _rebuild_open(
-    store: ViewStore, compiled: Compiled, place: AppHome, now: Position, batches: Iterator[pa.RecordBatch]
+    store: ViewStore, compiled: Compiled, home: AppHome, now: Position, batches: Iterator[pa.RecordBatch]
 ) -> None:
     """Rebuilds a view from a state that has only open windows."""
     name, before = compiled.spec.name, store.position(compiled.spec.name)
@@ -148,14 +152,14 @@ def _rebuild_open(
     lost = store.count(name, All((closed, *(() if known is None else (Not(known),))))) if closed else 0
     store.rebuild(name, compiled.view, batches, now.batch, now.at, now.watermark, keep=known)
     if before is None:
-        lost = _fewer(store, name, place, now.batch)
+        lost = _fewer(store, name, home, now.batch)
     if closed != known and (before or lost != 0):
         _LOG.warning("%s", _loss(f"{compiled.name}", before, now.batch, lost))
 
 
-def _fewer(store: ViewStore, table: str, place: AppHome, batch: int) -> int | None:
+def _fewer(store: ViewStore, table: str, home: AppHome, batch: int) -> int | None:
     """How many rows fewer the view has than when the app last ran; None if that is unknown."""
-    last = place.read_status().get("tables", {}).get(table, {})
+    last = home.read_status().get("tables", {}).get(table, {})
     known = last.get("keys") if last.get("batch") == batch else None
     now = store.count(table)
     return None if known is None or now is None else max(0, known - now)

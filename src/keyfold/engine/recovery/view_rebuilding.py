@@ -9,21 +9,20 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from typing import Any, Final
+from typing import Any
 
-from keyfold.engine.storage import audit, intents
+from keyfold.engine.operations.kinds import REBUILD_VIEWS
+from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.local import LocalStorage
 from keyfold.errors import QueryError
 from keyfold.views.contract import ViewStore
 from keyfold.views.stores import open_store
 
-INTENT: Final = "rebuilding.json"
-
 
 @contextmanager
 def audited(
-    place: AppHome, store: ViewStore, what: str, why: str | None, batches: Mapping[str, int]
+    home: AppHome, store: ViewStore, what: str, why: str | None, batches: Mapping[str, int]
 ) -> Iterator[dict[str, Any]]:
     """The views of these batches are rebuilt within it; yields the entry. The caller holds the home.
 
@@ -31,33 +30,28 @@ def audited(
     """
     entry = audit.entry(what, why, views=list(batches), batches=dict(batches))
     before = {table: _digest(store, table) for table in batches}
-    intents.record(_beside(place), INTENT, {"audit": entry, "before": before})
+    REBUILD_VIEWS.commit(home, {"audit": entry, "before": before})
     try:
         yield entry
     except BaseException:
-        finish(place)
+        REBUILD_VIEWS.finish(home)
         raise
     entry["keys"] = {table: store.count(table) for table in batches}
-    audit.append(place.storage, entry)
-    _beside(place).delete(INTENT)
+    audit.append(home.storage, entry)
+    LocalStorage(home.local).delete(REBUILD_VIEWS.record)
 
 
-def finish(place: AppHome) -> None:
-    """Writes the line for the views that a command had rebuilt when it was interrupted, if there are any."""
-    recorded = intents.recorded(_beside(place), INTENT)
-    if recorded is None:
-        return
-    entry, views = recorded["audit"], _rebuilt(place, recorded["before"])
-    if views:
-        batches = {table: entry["batches"][table] for table in views}
-        audit.append(place.storage, {**entry, "views": views, "batches": batches})
-    _beside(place).delete(INTENT)
+def carry_out(home: AppHome, document: dict[str, Any]) -> dict[str, Any] | None:
+    """The line for the views that a command had rebuilt when it was interrupted, if there are any."""
+    entry, views = document["audit"], _rebuilt(home, document["before"])
+    batches = {table: entry["batches"][table] for table in views}
+    return {**entry, "views": views, "batches": batches} if views else None
 
 
-def _rebuilt(place: AppHome, before: Mapping[str, str | None]) -> list[str]:
-    if not place.views.exists():
+def _rebuilt(home: AppHome, before: Mapping[str, str | None]) -> list[str]:
+    if not home.views.exists():
         return []
-    with closing(open_store(place.views, read_only=True)) as store:
+    with closing(open_store(home.views, read_only=True)) as store:
         now = {table: _digest(store, table) for table in before}
     return [table for table, digest in before.items() if now[table] not in (None, digest)]
 
@@ -70,8 +64,3 @@ def _digest(store: ViewStore, table: str) -> str | None:
             found.update(repr(row).encode())
         return found.hexdigest()
     return None
-
-
-def _beside(place: AppHome) -> LocalStorage:
-    """Where the views are: another host, with views of its own, must not judge by those."""
-    return LocalStorage(place.local)

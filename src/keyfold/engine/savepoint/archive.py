@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import IO
 
 from keyfold import private
+from keyfold.engine.operations.files import flush_directories
 from keyfold.engine.savepoint import deletion, importing, verify
 from keyfold.engine.savepoint import manifest as manifests
-from keyfold.engine.savepoint.capture import Progress, flush_directories, taken
+from keyfold.engine.savepoint.capture import Progress, taken
 from keyfold.engine.savepoint.manifest import FILE, SavedFile, Savepoint
 from keyfold.engine.savepoint.savepoints import FILES, Savepoints, checked_name
 from keyfold.engine.storage.contract import Storage
@@ -26,7 +27,7 @@ from keyfold.errors import BadOption, SavepointUnusable
 from keyfold.fault_points import FaultPoint, reached
 
 
-def export(place: AppHome, name: str, target: Path, progress: Progress) -> Savepoint:
+def export(home: AppHome, name: str, target: Path, progress: Progress) -> Savepoint:
     """Writes a savepoint into one file, which must not exist."""
     if target.exists():
         raise BadOption("the file already exists", given=target, hint="another name")
@@ -36,8 +37,8 @@ def export(place: AppHome, name: str, target: Path, progress: Progress) -> Savep
         )
     temporary = temporary_beside(target)
     try:
-        with Savepoints(place).reading(name) as savepoint:
-            storage = Savepoints(place).storage(name)
+        with Savepoints(home).reading(name) as savepoint:
+            storage = Savepoints(home).storage(name)
             verify.require_whole(savepoint, storage, progress)
             _write(temporary, savepoint, storage, progress)
         rename_durably(temporary, target)
@@ -65,7 +66,7 @@ def read(source: Path) -> Savepoint:
 
 def put(
     source: Path,
-    place: AppHome,
+    home: AppHome,
     name: str | None,
     progress: Progress,
     why: str | None = None,
@@ -80,13 +81,13 @@ def put(
         savepoint = _manifest(tar, source)
         savepoint = replace(savepoint, name=checked_name(name or savepoint.name))
         verify.require_usable(savepoint)
-        savepoints = Savepoints(place)
+        savepoints = Savepoints(home)
         if savepoint.name in savepoints.names():
             raise taken(savepoint.app, savepoint.name)
-        deletion.require_none(place, savepoint.name)
+        deletion.require_none(home, savepoint.name)
         # What an interrupted import left; others may be in the making, as the app may run.
-        importing.discard(place, savepoint.name)
-        place.storage.delete(f"savepoints/{savepoint.name}")
+        importing.discard(home, savepoint.name)
+        home.storage.delete(f"savepoints/{savepoint.name}")
         members = _members(savepoint)
         storage, left = savepoints.storage(savepoint.name), dict(members)
         try:
@@ -101,17 +102,17 @@ def put(
             if left:
                 raise _damaged(source, f"{next(iter(left))} is missing")
             flush_directories(storage, members)
-            entry = importing.record(place, savepoint, source, why)
+            entry = importing.record(home, savepoint, source, why)
             if not savepoints.add(savepoint):
-                importing.discard(place, savepoint.name)
+                importing.discard(home, savepoint.name)
                 raise taken(savepoint.app, savepoint.name)
             reached(FaultPoint.SAVEPOINT_ADDED, name=savepoint.name)
         except BaseException:
             if savepoint.name not in savepoints.names():
-                importing.discard(place, savepoint.name)
-                place.storage.delete(f"savepoints/{savepoint.name}")
+                importing.discard(home, savepoint.name)
+                home.storage.delete(f"savepoints/{savepoint.name}")
             raise
-    importing.complete(place, entry, held=held)
+    importing.complete(home, entry, held=held)
     return savepoint
 
 

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path, PurePosixPath
-from typing import Any, Final, TypeVar
+from pathlib import Path
+from typing import Any
 
 from keyfold.engine.log.manifest import LAYOUT
 from keyfold.engine.operations import removal as table_removal
+from keyfold.engine.operations.files import flush_directories, in_parallel
+from keyfold.engine.operations.kinds import SAVE
 from keyfold.engine.savepoint import deletion
 from keyfold.engine.savepoint.manifest import SavedFile, SavedTable, Savepoint
 from keyfold.engine.savepoint.savepoints import FILES, VIEW, Savepoints
 from keyfold.engine.state.digest import FamilyDigest
-from keyfold.engine.storage import audit, intents
+from keyfold.engine.storage import audit
 from keyfold.engine.storage.contract import FileFacts, Storage
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import NameTaken, QueryError, choice, did_you_mean
@@ -31,18 +32,11 @@ from keyfold.kernel.build import spark_version
 from keyfold.views.contract import ViewStore
 from keyfold.views.stores import open_store
 
-T = TypeVar("T")
-R = TypeVar("R")
 Progress = Callable[[str, int, int], None]
 """Told what is done, how many of it, and of how many."""
 
 ReadBack = Callable[[str, Mapping[str, SavedTable]], Mapping[str, tuple[FamilyDigest, ...]]]
 """Reads the state of the tables of a captured savepoint, by its name."""
-
-INTENT: Final = "saving.json"
-
-# On a remote file system each file takes a while.
-_AT_ONCE: Final = 8
 
 
 def silent(what: str, done: int, of: int) -> None:
@@ -52,16 +46,16 @@ def silent(what: str, done: int, of: int) -> None:
 class Capture:
     """A savepoint in the making; without `complete` it does not exist."""
 
-    def __init__(self, place: AppHome, name: str, *, live: bool, why: str | None, progress: Progress) -> None:
-        self._place, self._savepoints = place, Savepoints(place)
+    def __init__(self, home: AppHome, name: str, *, live: bool, why: str | None, progress: Progress) -> None:
+        self._home, self._savepoints = home, Savepoints(home)
         self._target = self._savepoints.storage(name)
         self._name, self._live, self._why, self._progress = name, live, why, progress
         self._files: list[FileFacts] = []
         self._tables: dict[str, SavedTable] = {}
         self._view: SavedFile | None = None
         if name in self._savepoints.names():
-            raise taken(place.path.name, name)
-        deletion.require_none(place, name)
+            raise taken(home.path.name, name)
+        deletion.require_none(home, name)
         # What an interrupted command left; others may be in the making, as savepoints are also imported.
         self.abandon()
 
@@ -75,7 +69,7 @@ class Capture:
 
     def take_table(self, name: str) -> None:
         """Captures one table, while no batch of it runs."""
-        home = self._place.table(name)
+        home = self._home.table(name)
         self._take(f"tables/{name}")
         batch = home.committed()
         offsets: tuple[Any, ...] = ()
@@ -88,12 +82,12 @@ class Capture:
 
     def take_streams(self) -> None:
         """Captures what belongs to streams; after the tables that read them."""
-        for name in self._place.storage.list("streams"):
+        for name in self._home.storage.list("streams"):
             self._take(f"streams/{name}")
 
     def take_plan(self) -> None:
         """Captures the definitions."""
-        self._copied([FileFacts("app.json", len(self._place.storage.read("app.json")))])
+        self._copied([FileFacts("app.json", len(self._home.storage.read("app.json")))])
 
     def _take(self, directory: str) -> None:
         """Captures the files of a query, of which no batch runs; but Spark may plan the next one meanwhile.
@@ -101,7 +95,7 @@ class Capture:
         It records which files a batch reads, then the batch. So batches are listed first: what one of them
         reads is among the files that are listed afterwards, and one that was planned since is left out.
         """
-        storage, offsets = self._place.storage, "checkpoint/offsets"
+        storage, offsets = self._home.storage, "checkpoint/offsets"
         planned = {f"{offsets}/{batch}" for batch in storage.list(f"{directory}/{offsets}")}
         found = [
             file
@@ -111,7 +105,7 @@ class Capture:
         self._copied([FileFacts(f"{directory}/{file.name}", file.bytes) for file in found])
 
     def _copied(self, files: list[FileFacts]) -> None:
-        storage = self._place.storage
+        storage = self._home.storage
         target = f"savepoints/{self._name}/{FILES}"
         in_parallel(files, lambda file: storage.copy(file.name, f"{target}/{file.name}"))
         self._files += files
@@ -123,7 +117,7 @@ class Capture:
                 self._tables[table] = replace(self._tables[table], state=state)
         found = Savepoint(
             name=self._name,
-            app=self._place.path.name,
+            app=self._home.path.name,
             at=datetime.now(UTC),
             user=audit.user(),
             why=self._why,
@@ -141,13 +135,13 @@ class Capture:
         entry = audit.entry(
             "savepoint", self._why, savepoint=self._name, tables=list(batches), batches=batches
         )
-        intents.record(self._place.storage, INTENT, entry)
+        SAVE.commit(self._home, entry)
         added = self._savepoints.add(found)
         reached(FaultPoint.SAVEPOINT_ADDED, name=self._name)
         if not added:
-            self._place.storage.delete(INTENT)
+            self._home.storage.delete(SAVE.record)
             raise taken(found.app, self._name)
-        finish(self._place)
+        SAVE.finish(self._home)
         return found
 
     def _digests(self) -> Iterator[SavedFile]:
@@ -161,54 +155,30 @@ class Capture:
     def abandon(self) -> None:
         """Removes what was captured, unless somebody else has completed a savepoint of that name."""
         if self._name not in self._savepoints.names():
-            self._place.storage.delete(f"savepoints/{self._name}")
+            self._home.storage.delete(f"savepoints/{self._name}")
 
 
-def finish(place: AppHome) -> None:
-    """Writes the line of the audit log for a savepoint that `saving.json` announces, if it has come to be."""
-    entry = intents.recorded(place.storage, INTENT)
-    if entry is None:
-        return
-    if entry["savepoint"] in Savepoints(place).names():
-        audit.append(place.storage, entry)
-    place.storage.delete(INTENT)
+def carry_out(home: AppHome, entry: dict[str, Any]) -> dict[str, Any] | None:
+    """A savepoint that was announced is written to the audit log if it exists."""
+    return entry if entry["savepoint"] in Savepoints(home).names() else None
 
 
-def copy_files(storage: Storage, names: Sequence[str], source: str, target: str) -> None:
-    """Gives files second names: what follows `source` in the old one follows `target` in the new one."""
-    in_parallel(names, lambda name: storage.copy(f"{source}{name}", f"{target}{name}"))
-    flush_directories(storage, (f"{target}{name}" for name in names))
-
-
-def flush_directories(storage: Storage, files: Iterable[str]) -> None:
-    """Makes the names of files last through a power cut; their content was written long before."""
-    for directory in {str(parent) for file in files for parent in PurePosixPath(file).parents}:
-        if directory != ".":
-            storage.flush(directory)
-
-
-def forget_sinks(place: AppHome, table: str) -> None:
+def forget_sinks(home: AppHome, table: str) -> None:
     """Makes the sinks of a table that was put back, or cloned, new to their destinations.
 
     What they know of the batches that it wrote before is about other batches of the same numbers, and a clone
     must not take a transaction from the app that it was cloned from.
     """
-    for file in place.storage.files(f"tables/{table}/sinks"):
+    for file in home.storage.files(f"tables/{table}/sinks"):
         name = f"tables/{table}/sinks/{file.name}"
-        known = json.loads(place.storage.read(name))
+        known = json.loads(home.storage.read(name))
         if known.pop("id", None) is not None:
-            place.storage.put(name, json.dumps(known).encode())
+            home.storage.put(name, json.dumps(known).encode())
 
 
 def digest(storage: Storage, file: FileFacts) -> SavedFile:
     """A file with its checksum."""
     return SavedFile(file.name, file.bytes, storage.sha256(file.name))
-
-
-def in_parallel(items: Iterable[T], act: Callable[[T], R]) -> list[R]:
-    """The results for all items, several at a time."""
-    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="keyfold-savepoint") as threads:
-        return list(threads.map(act, items))
 
 
 def taken(app: str, name: str) -> NameTaken:
@@ -221,7 +191,7 @@ def taken(app: str, name: str) -> NameTaken:
 
 
 def captured(
-    place: AppHome,
+    home: AppHome,
     name: str,
     tables: Sequence[str],
     why: str | None,
@@ -229,13 +199,13 @@ def captured(
     states: ReadBack | None = None,
 ) -> Savepoint:
     """Makes a savepoint of an app that no process runs; the caller holds the home."""
-    Savepoints(place).sweep()
-    known = table_removal.tables(place)
-    wanted = chosen(place.path.name, known, tables)
-    capture = Capture(place, name, live=False, why=why, progress=progress)
+    Savepoints(home).sweep()
+    known = table_removal.tables(home)
+    wanted = chosen(home.path.name, known, tables)
+    capture = Capture(home, name, live=False, why=why, progress=progress)
     try:
-        if place.views.exists():
-            store = open_store(place.views, read_only=True)
+        if home.views.exists():
+            store = open_store(home.views, read_only=True)
             try:
                 capture.take_view(store)
             finally:

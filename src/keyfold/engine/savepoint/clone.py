@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Any
 
+from keyfold.engine.operations.files import flush_directories, in_parallel
+from keyfold.engine.operations.kinds import CLONE
 from keyfold.engine.savepoint import verify
-from keyfold.engine.savepoint.capture import Progress, flush_directories, forget_sinks, in_parallel
+from keyfold.engine.savepoint.capture import Progress, forget_sinks
 from keyfold.engine.savepoint.manifest import Savepoint
 from keyfold.engine.savepoint.savepoints import FILES, VIEW, Savepoints
 from keyfold.engine.storage.contract import Storage
@@ -15,8 +17,6 @@ from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease
 from keyfold.engine.storage.spark_checkpoint import new_metadata
 from keyfold.errors import BadOption
-
-INTENT: Final = "cloning.json"
 
 
 def clone(source: AppHome, name: str, target: AppHome, progress: Progress) -> Savepoint:
@@ -29,9 +29,9 @@ def clone(source: AppHome, name: str, target: AppHome, progress: Progress) -> Sa
             verify.require_usable(savepoint)
             verify.require_whole(savepoint, storage, progress)
             lease = Lease(target).take()
-            discard_unfinished(target)
+            CLONE.finish(target)
             _require_new(target)
-            target.storage.put(INTENT, json.dumps({"savepoint": name, "of": source.path.name}).encode())
+            CLONE.commit(target, {"savepoint": name, "of": source.path.name})
             _copy(storage.below(FILES), target.storage, savepoint)
             _copy_view(storage, savepoint, target)
             plan = json.loads(storage.read(f"{FILES}/app.json"))
@@ -41,10 +41,10 @@ def clone(source: AppHome, name: str, target: AppHome, progress: Progress) -> Sa
         for table in savepoint.tables:
             forget_sinks(target, table)
         _put_plan(plan, target)
-        target.storage.delete(INTENT)
+        target.storage.delete(CLONE.record)
     except Exception:
         if lease is not None:
-            discard_unfinished(target)
+            CLONE.finish(target)
         raise
     finally:
         if lease is not None:
@@ -52,18 +52,16 @@ def clone(source: AppHome, name: str, target: AppHome, progress: Progress) -> Sa
     return savepoint
 
 
-def discard_unfinished(place: AppHome) -> None:
-    """Removes what a clone that was interrupted has copied; the caller holds the home."""
-    if INTENT in place.storage.list():
-        for name in ("tables", "streams", "app.json"):
-            place.storage.delete(name)
-        place.views.unlink(missing_ok=True)
-        place.storage.delete(INTENT)
+def carry_out(home: AppHome, document: dict[str, Any]) -> None:
+    """Removes what an interrupted clone has copied."""
+    for name in ("tables", "streams", "app.json"):
+        home.storage.delete(name)
+    home.views.unlink(missing_ok=True)
 
 
 def _require_new(target: AppHome) -> None:
     found = target.storage.list()
-    if "app.json" in found and INTENT not in found:
+    if "app.json" in found and CLONE.record not in found:
         raise BadOption(
             f"the home already has an app {target.path.name}",
             given=target.storage.uri().removeprefix("file://"),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def create(
-    place: AppHome,
+    home: AppHome,
     name: str,
     tables: Sequence[str] = (),
     why: str | None = None,
@@ -30,6 +30,6 @@ def create(
     With a Spark session its state is read back, and the number and a checksum of its rows are recorded.
     """
     checked_name(name)
-    with unfinished.held(place):
-        states = None if spark is None else partial(state_check.states, spark, place)
-        return captured(place, name, tables, why, progress, states)
+    with unfinished.held(home):
+        states = None if spark is None else partial(state_check.states, spark, home)
+        return captured(home, name, tables, why, progress, states)

@@ -19,15 +19,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from keyfold.engine.operations.kinds import DELETE
+from keyfold.engine.operations.operation import recorded
 from keyfold.engine.savepoint.manifest import FILE, Savepoint
 from keyfold.engine.savepoint.savepoints import Savepoints
-from keyfold.engine.storage import audit, intents
+from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.processes import alive, identity, same_host, this_host
 from keyfold.errors import NameTaken, QueryError, SavepointUnusable
 from keyfold.fault_points import FaultPoint, reached
 
-INTENT: Final = "deleting"
 _JSON: Final = ".json"
 
 
@@ -35,42 +36,42 @@ _JSON: Final = ".json"
 class Deletion:
     """Deletes savepoints; `held`: this process holds the home, which otherwise a running app does."""
 
-    place: AppHome
+    home: AppHome
     why: str | None
     held: bool
 
     def delete(self, name: str) -> None:
         """Deletes one savepoint, or raises `QueryError` not_found; it may be damaged."""
-        if _name(name) not in self.place.storage.list(INTENT):
+        if _name(name) not in self.home.storage.list(DELETE.name):
             self._record("savepoint delete", name)
-        _finish(self.place, name, self._audit)
+        _finish(self.home, name, self._audit)
 
     def prune(self, keep: int, older_than: timedelta | None) -> list[Savepoint]:
         """Deletes all but the newest `keep`, as far as they are older; returns what was deleted."""
-        found = Savepoints(self.place).all()
+        found = Savepoints(self.home).all()
         limit = None if older_than is None else datetime.now(UTC) - older_than
         old = [one for one in found[: max(0, len(found) - keep)] if limit is None or one.at < limit]
         for one in old:
             with suppress(QueryError):  # somebody else has deleted it by now
                 self._record("savepoint prune", one.name)
-            _finish(self.place, one.name, self._audit)
+            _finish(self.home, one.name, self._audit)
         return old
 
     def _record(self, what: str, name: str) -> None:
-        savepoints, intent = Savepoints(self.place), f"{INTENT}/{_name(name)}"
+        savepoints, intent = Savepoints(self.home), f"{DELETE.name}/{_name(name)}"
         entry = self._entry(what, name, savepoints.manifest(name))
         # Of two who delete it at once, one is recorded, and both finish that.
-        if self.place.storage.put_new(intent, json.dumps(entry).encode()):
+        if self.home.storage.put_new(intent, json.dumps(entry).encode()):
             try:
                 savepoints.manifest(name)
             except QueryError:  # the other one has finished, and is in the audit log
-                self.place.storage.delete(intent)
+                self.home.storage.delete(intent)
                 raise
         reached(FaultPoint.DELETION_RECORDED, name=name)
 
     def _entry(self, what: str, name: str, manifest: bytes) -> dict[str, Any]:
         try:
-            tables = Savepoints(self.place).find(name).tables
+            tables = Savepoints(self.home).find(name).tables
         except SavepointUnusable:
             tables = {}
         return audit.entry(
@@ -83,41 +84,42 @@ class Deletion:
         )
 
     def _audit(self, entry: dict[str, Any]) -> None:
-        (audit.append if self.held else audit.leave)(self.place.storage, entry)
+        (audit.append if self.held else audit.leave)(self.home.storage, entry)
 
 
-def require_none(place: AppHome, name: str) -> None:
+def require_none(home: AppHome, name: str) -> None:
     """Refuses a new savepoint whose name is that of one that is being deleted, as the new files would be."""
-    if _name(name) in place.storage.list(INTENT) or _at_it(place, name):
+    if _name(name) in home.storage.list(DELETE.name) or _at_it(home, name):
         raise NameTaken(
-            f"savepoint {name} of app {place.path.name} is being deleted",
+            f"savepoint {name} of app {home.path.name} is being deleted",
             given=name,
             hint=f"another name; or finish that first: keyfold savepoint delete {name}",
         )
 
 
-def finish(place: AppHome) -> None:
-    """Carries out recorded deletions, if need be again; the caller holds the home."""
-    for file in place.storage.list(INTENT):
+def finish(home: AppHome, *, held: bool = True) -> None:
+    """Carries out recorded deletions, if need be again; `held`: whether this process holds the home."""
+    audited = audit.append if held else audit.leave
+    for file in home.storage.list(DELETE.name):
         if file.endswith(_JSON):
-            _finish(place, file.removesuffix(_JSON), lambda entry: audit.append(place.storage, entry))
-    for file in place.storage.list(INTENT):
+            _finish(home, file.removesuffix(_JSON), lambda entry: audited(home.storage, entry))
+    for file in home.storage.list(DELETE.name):
         # Who holds the home does nothing else with savepoints.
-        if not file.endswith(_JSON) and not _is_at_it(place, file, but=os.getpid()):
-            place.storage.delete(f"{INTENT}/{file}")
+        if not file.endswith(_JSON) and not _is_at_it(home, file, but=os.getpid()):
+            home.storage.delete(f"{DELETE.name}/{file}")
 
 
-def _finish(place: AppHome, name: str, audited: Callable[[dict[str, Any]], None]) -> None:
-    storage, intent = place.storage, f"{INTENT}/{_name(name)}"
+def _finish(home: AppHome, name: str, audited: Callable[[dict[str, Any]], None]) -> None:
+    storage, intent = home.storage, f"{DELETE.name}/{_name(name)}"
     mine = f"{intent}.{uuid.uuid4().hex}"
     storage.put(mine, json.dumps({"host": this_host(), "process": identity(os.getpid())}).encode())
     try:
         # Only now: if it is recorded still, no savepoint of this name begins until this command is done.
-        entry = intents.recorded(storage, intent)
+        entry = recorded(storage, intent)
         if entry is not None:
-            own = Savepoints(place).storage(name)
+            own = Savepoints(home).storage(name)
             # By now the name may be that of another savepoint, which is none of this command's.
-            if Savepoints(place).has(name, entry["manifest"]):
+            if Savepoints(home).has(name, entry["manifest"]):
                 own.delete(FILE)
             reached(FaultPoint.DELETION_DONE, name=name)
             if FILE not in own.list():
@@ -128,15 +130,15 @@ def _finish(place: AppHome, name: str, audited: Callable[[dict[str, Any]], None]
         storage.delete(mine)
 
 
-def _at_it(place: AppHome, name: str) -> bool:
+def _at_it(home: AppHome, name: str) -> bool:
     """Whether a process deletes a savepoint, as far as that can be told."""
-    found = [file for file in place.storage.list(INTENT) if not file.endswith(_JSON)]
-    return any(file.rpartition(".")[0] == _name(name) and _is_at_it(place, file) for file in found)
+    found = [file for file in home.storage.list(DELETE.name) if not file.endswith(_JSON)]
+    return any(file.rpartition(".")[0] == _name(name) and _is_at_it(home, file) for file in found)
 
 
-def _is_at_it(place: AppHome, file: str, but: int | None = None) -> bool:
+def _is_at_it(home: AppHome, file: str, but: int | None = None) -> bool:
     """Whether the process that has a file runs; of one on another host that is not known."""
-    found = intents.recorded(place.storage, f"{INTENT}/{file}")
+    found = recorded(home.storage, f"{DELETE.name}/{file}")
     if found is None:
         return False
     if not same_host(found["host"], this_host()):

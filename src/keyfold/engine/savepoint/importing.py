@@ -7,17 +7,18 @@ import may still be running, and the record stays until the next one of that nam
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Final
+import json
+from typing import Any
 
+from keyfold.engine.operations.kinds import IMPORT
+from keyfold.engine.operations.operation import recorded
 from keyfold.engine.savepoint.manifest import Savepoint
 from keyfold.engine.savepoint.savepoints import Savepoints
-from keyfold.engine.storage import audit, intents
+from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome
 
-INTENT: Final = "importing"
 
-
-def record(place: AppHome, savepoint: Savepoint, source: object, why: str | None) -> dict[str, Any]:
+def record(home: AppHome, savepoint: Savepoint, source: object, why: str | None) -> dict[str, Any]:
     """Records that a savepoint, whose files are in place, is about to exist; returns the entry."""
     entry = audit.entry(
         "savepoint import",
@@ -28,29 +29,29 @@ def record(place: AppHome, savepoint: Savepoint, source: object, why: str | None
         file=str(source),
         manifest=hashlib.sha256(savepoint.encode()).hexdigest(),
     )
-    intents.record(place.storage, _name(savepoint.name), entry)
+    home.storage.put(_name(savepoint.name), json.dumps(entry, ensure_ascii=False).encode())
     return entry
 
 
-def discard(place: AppHome, name: str) -> None:
+def discard(home: AppHome, name: str) -> None:
     """Forgets an import that has failed, or that was interrupted before its savepoint existed."""
-    place.storage.delete(_name(name))
+    home.storage.delete(_name(name))
 
 
-def complete(place: AppHome, entry: dict[str, Any], *, held: bool) -> None:
+def complete(home: AppHome, entry: dict[str, Any], *, held: bool) -> None:
     """Writes the line; `held`: whether this process holds the home."""
-    (audit.append if held else audit.leave)(place.storage, entry)
-    discard(place, entry["savepoint"])
+    (audit.append if held else audit.leave)(home.storage, entry)
+    discard(home, entry["savepoint"])
 
 
-def finish(place: AppHome, *, held: bool = True) -> None:
+def finish(home: AppHome, *, held: bool = True) -> None:
     """Writes the lines of savepoints that exist, and whose import was interrupted."""
-    for file in place.storage.list(INTENT):
-        entry = intents.recorded(place.storage, f"{INTENT}/{file}")
+    for file in home.storage.list(IMPORT.name):
+        entry = recorded(home.storage, f"{IMPORT.name}/{file}")
         # The savepoint that was imported, and no other of its name.
-        if entry is not None and Savepoints(place).has(entry["savepoint"], entry["manifest"]):
-            complete(place, entry, held=held)
+        if entry is not None and Savepoints(home).has(entry["savepoint"], entry["manifest"]):
+            complete(home, entry, held=held)
 
 
 def _name(savepoint: str) -> str:
-    return f"{INTENT}/{savepoint}.json"
+    return f"{IMPORT.name}/{savepoint}.json"

@@ -35,7 +35,7 @@ _CREATING = threading.Lock()
 
 def create(
     spark: SparkSession,
-    place: AppHome,
+    home: AppHome,
     hooks: Mapping[str, BatchHook],
     store: ViewStore,
     name: str,
@@ -45,12 +45,12 @@ def create(
 ) -> Savepoint:
     """Makes a savepoint of the tables of a running app; `hooks` in the order of the declaration."""
     with _CREATING:
-        return _created(spark, place, hooks, store, name, tables, why, progress)
+        return _created(spark, home, hooks, store, name, tables, why, progress)
 
 
 def _created(
     spark: SparkSession,
-    place: AppHome,
+    home: AppHome,
     hooks: Mapping[str, BatchHook],
     store: ViewStore,
     name: str,
@@ -59,8 +59,8 @@ def _created(
     progress: Progress,
 ) -> Savepoint:
     known = [name for name, hook in hooks.items() if isinstance(hook, TableHook)]
-    wanted = chosen(place.path.name, known, tables)
-    capture = Capture(place, checked_name(name), live=True, why=why, progress=progress)
+    wanted = chosen(home.path.name, known, tables)
+    capture = Capture(home, checked_name(name), live=True, why=why, progress=progress)
     try:
         with _logs_kept(hooks.values()):
             capture.take_view(store)
@@ -73,7 +73,7 @@ def _created(
                         paused.enter_context(_between_batches(hook))
                 capture.take_streams()
             capture.take_plan()
-        return capture.complete(wanted == known, partial(state_check.states, spark, place))
+        return capture.complete(wanted == known, partial(state_check.states, spark, home))
     except BaseException:
         capture.abandon()
         raise

@@ -25,25 +25,25 @@ Answer = Callable[[str, Sequence[str], str | None], dict[str, Any]]
 """Makes a savepoint: its name, tables and reason; returns what the other process is told."""
 
 
-def ask(place: AppHome, name: str, tables: Sequence[str], why: str | None) -> dict[str, Any]:
+def ask(home: AppHome, name: str, tables: Sequence[str], why: str | None) -> dict[str, Any]:
     """Asks the process that runs the app, and waits for its answer."""
-    directory, number = private.directory(place.local / "requests"), uuid.uuid4().hex
+    directory, number = private.directory(home.local / "requests"), uuid.uuid4().hex
     request, answer = directory / f"{number}.json", directory / f"{number}.done"
     replace_file(request, json.dumps({"name": name, "tables": list(tables), "why": why}).encode())
     try:
-        wait_until(lambda: answer.exists() or current(place) is None, float("inf"), pause=0.1)
+        wait_until(lambda: answer.exists() or current(home) is None, float("inf"), pause=0.1)
         found = json.loads(answer.read_bytes())
     except FileNotFoundError:
         raise RunError(
             "the app stopped before the savepoint was complete; nothing was changed",
-            app=place.path.name,
+            app=home.path.name,
             hint="repeat the command without --live",
         ) from None
     finally:
         for file in (request, answer):
             file.unlink(missing_ok=True)
     if "error" in found:
-        raise RunError(found["error"], app=place.path.name, given=found["given"], hint=found["hint"])
+        raise RunError(found["error"], app=home.path.name, given=found["given"], hint=found["hint"])
     return dict(found)
 
 

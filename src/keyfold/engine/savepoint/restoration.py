@@ -1,84 +1,75 @@
-"""Carries out a restore that is recorded in `restoring.json`.
-
-It is certain from then on: if the command is killed, the next command or start finishes it before anything
-else.
-"""
+"""Puts the files of a savepoint in the place of the app's."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from keyfold.engine.operations import removal as table_removal
-from keyfold.engine.savepoint.capture import copy_files, forget_sinks
+from keyfold.engine.operations.files import copy_files
+from keyfold.engine.operations.kinds import RESTORE
+from keyfold.engine.savepoint.capture import forget_sinks
 from keyfold.engine.savepoint.manifest import FILE as MANIFEST
 from keyfold.engine.savepoint.manifest import SavedFile, Savepoint
 from keyfold.engine.savepoint.savepoints import FILES, VIEW, Savepoints
-from keyfold.engine.storage import audit, intents
 from keyfold.engine.storage.files import replace_file
 from keyfold.engine.storage.layout import AppHome
 from keyfold.fault_points import FaultPoint, reached
 
-INTENT: Final = "restoring.json"
 
-
-def record(place: AppHome, savepoint: Savepoint, entry: dict[str, Any]) -> None:
-    """Makes a restore certain."""
+def commit(home: AppHome, savepoint: Savepoint, entry: dict[str, Any]) -> None:
+    """Commits a restore."""
     files = [MANIFEST, *([] if savepoint.view is None else [VIEW])]
     files += [f"{FILES}/{file.path}" for file in savepoint.files]
-    intents.record(place.storage, INTENT, entry, f"savepoints/{savepoint.name}", files)
+    RESTORE.commit(home, entry, prepared=f"savepoints/{savepoint.name}", files=files)
 
 
-def finish(place: AppHome) -> None:
-    """Carries out a recorded restore, if need be again from its start; the caller holds the home."""
-    entry = intents.begun(place, INTENT, "savepoints")
-    if entry is None:
-        return
-    savepoint = Savepoints(place).find(entry["savepoint"])
+def carry_out(home: AppHome, entry: dict[str, Any]) -> dict[str, Any]:
+    """Puts tables, views and definitions back; the record is the entry of the audit log."""
+    savepoint = Savepoints(home).find(entry["savepoint"])
     for table in entry["removed"]:
-        place.storage.delete(f"tables/{table}")
+        home.storage.delete(f"tables/{table}")
     for table in entry["tables"]:
-        place.storage.delete(f"tables/{table}")
-        _put_back(place, savepoint, savepoint.of_table(table))
-        forget_sinks(place, table)
+        home.storage.delete(f"tables/{table}")
+        _put_back(home, savepoint, savepoint.of_table(table))
+        forget_sinks(home, table)
         reached(FaultPoint.RESTORE_TABLE_DONE, table=table)
     if entry["whole"]:
-        place.storage.delete("streams")
-        _put_back(place, savepoint, [file for file in savepoint.files if file.path.startswith("streams/")])
-    _put_back_views(place, savepoint, entry)
+        home.storage.delete("streams")
+        _put_back(home, savepoint, [file for file in savepoint.files if file.path.startswith("streams/")])
+    _put_back_views(home, savepoint, entry)
     reached(FaultPoint.RESTORE_VIEW_DONE)
-    _put_back_plan(place, savepoint, entry)
+    _put_back_plan(home, savepoint, entry)
     reached(FaultPoint.RESTORE_PLAN_DONE)
-    audit.append(place.storage, entry)
-    place.storage.delete(INTENT)
+    return entry
 
 
-def _put_back(place: AppHome, savepoint: Savepoint, files: Sequence[SavedFile]) -> None:
+def _put_back(home: AppHome, savepoint: Savepoint, files: Sequence[SavedFile]) -> None:
     source = f"savepoints/{savepoint.name}/{FILES}/"
-    copy_files(place.storage, [file.path for file in files], source, "")
+    copy_files(home.storage, [file.path for file in files], source, "")
 
 
-def _put_back_views(place: AppHome, savepoint: Savepoint, entry: dict[str, Any]) -> None:
+def _put_back_views(home: AppHome, savepoint: Savepoint, entry: dict[str, Any]) -> None:
     """The views as they were; of some tables alone they are dropped, and the next start builds them."""
     if not entry["whole"]:
-        table_removal.remove_views(place, entry["tables"])
+        table_removal.remove_views(home, entry["tables"])
         return
     for suffix in ("-wal", "-shm", ""):
-        place.views.with_name(place.views.name + suffix).unlink(missing_ok=True)
+        home.views.with_name(home.views.name + suffix).unlink(missing_ok=True)
     if savepoint.view is not None:
-        with Savepoints(place).storage(savepoint.name).fetched(VIEW) as copy:
-            replace_file(place.views, copy.read_bytes())
+        with Savepoints(home).storage(savepoint.name).fetched(VIEW) as copy:
+            replace_file(home.views, copy.read_bytes())
 
 
-def _put_back_plan(place: AppHome, savepoint: Savepoint, entry: dict[str, Any]) -> None:
-    saved = json.loads(place.storage.read(f"savepoints/{savepoint.name}/{FILES}/app.json"))
+def _put_back_plan(home: AppHome, savepoint: Savepoint, entry: dict[str, Any]) -> None:
+    saved = json.loads(home.storage.read(f"savepoints/{savepoint.name}/{FILES}/app.json"))
     if not entry["whole"]:
-        now = place.read_plan() or saved
+        now = home.read_plan() or saved
         tables = {name: saved["tables"][name] for name in entry["tables"] if name in saved["tables"]}
         declared = _declared(now, saved, entry["tables"])
         saved = {**now, "tables": {**now["tables"], **tables}, "declared": declared}
-    place.write_plan(saved)
+    home.write_plan(saved)
 
 
 def _declared(now: dict[str, Any], saved: dict[str, Any], tables: Sequence[str]) -> dict[str, Any]:

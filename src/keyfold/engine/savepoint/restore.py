@@ -8,6 +8,7 @@ from typing import Any
 
 from keyfold.engine.operations import removal as table_removal
 from keyfold.engine.operations import unfinished
+from keyfold.engine.operations.kinds import RESTORE
 from keyfold.engine.savepoint import restoration, verify
 from keyfold.engine.savepoint.capture import Progress, captured, name_before
 from keyfold.engine.savepoint.manifest import Savepoint
@@ -19,45 +20,45 @@ from keyfold.fault_points import FaultPoint, reached
 
 
 def restore(
-    place: AppHome, name: str, tables: Sequence[str], why: str | None, progress: Progress
+    home: AppHome, name: str, tables: Sequence[str], why: str | None, progress: Progress
 ) -> dict[str, Any]:
     """Puts all tables of an app, or some, back to a savepoint; returns the entry for the audit log.
 
     The app must be stopped. Without `tables` it is afterwards exactly what it was: tables that it did not
     have then are gone. What it is now becomes a savepoint first, which the entry names as `undo`.
     """
-    with unfinished.held(place):
-        savepoint = Savepoints(place).find(name)
-        _require_app(place, savepoint)
+    with unfinished.held(home):
+        savepoint = Savepoints(home).find(name)
+        _require_app(home, savepoint)
         verify.require_usable(savepoint)
-        wanted = _tables(place, savepoint, tables)
-        verify.require_whole(savepoint, Savepoints(place).storage(name), progress)
-        undo = _saved(place, name, progress)
-        entry = _entry(place, savepoint, wanted, savepoint.whole and not tables, why, undo)
+        wanted = _tables(home, savepoint, tables)
+        verify.require_whole(savepoint, Savepoints(home).storage(name), progress)
+        undo = _saved(home, name, progress)
+        entry = _entry(home, savepoint, wanted, savepoint.whole and not tables, why, undo)
         reached(FaultPoint.RESTORE_REQUESTED)
-        restoration.record(place, savepoint, entry)
+        restoration.commit(home, savepoint, entry)
         reached(FaultPoint.RESTORE_RECORDED)
-        restoration.finish(place)
+        RESTORE.finish(home)
         return entry
 
 
-def _saved(place: AppHome, name: str, progress: Progress) -> str | None:
+def _saved(home: AppHome, name: str, progress: Progress) -> str | None:
     """Makes a savepoint of what the restore is about to replace, if there is anything."""
-    if "app.json" not in place.storage.list():
+    if "app.json" not in home.storage.list():
         return None
-    return captured(place, name_before("restore"), (), f"before the restore of {name}", progress).name
+    return captured(home, name_before("restore"), (), f"before the restore of {name}", progress).name
 
 
-def _require_app(place: AppHome, savepoint: Savepoint) -> None:
-    if savepoint.app != place.path.name:
+def _require_app(home: AppHome, savepoint: Savepoint) -> None:
+    if savepoint.app != home.path.name:
         raise SavepointUnusable(
-            f"savepoint {savepoint.name} is of app {savepoint.app}, and this is app {place.path.name}",
+            f"savepoint {savepoint.name} is of app {savepoint.app}, and this is app {home.path.name}",
             given=savepoint.name,
-            hint=f"keyfold savepoint clone {savepoint.name} {place.path.name}, into a home without that app",
+            hint=f"keyfold savepoint clone {savepoint.name} {home.path.name}, into a home without that app",
         )
 
 
-def _tables(place: AppHome, savepoint: Savepoint, wanted: Sequence[str]) -> list[str]:
+def _tables(home: AppHome, savepoint: Savepoint, wanted: Sequence[str]) -> list[str]:
     """The tables to put back. One that others read goes with them: their state has its later rows."""
     for table in wanted:
         if table not in savepoint.tables:
@@ -68,7 +69,7 @@ def _tables(place: AppHome, savepoint: Savepoint, wanted: Sequence[str]) -> list
             )
     found = list(wanted) or list(savepoint.tables)
     for table in found if wanted or not savepoint.whole else ():
-        others = [reader for reader in table_removal.with_readers(place, table)[1:] if reader not in found]
+        others = [reader for reader in table_removal.with_readers(home, table)[1:] if reader not in found]
         if others:
             raise BadOption(
                 f"{table} is read by {', '.join(others)}, whose state contains later rows of it",
@@ -79,13 +80,13 @@ def _tables(place: AppHome, savepoint: Savepoint, wanted: Sequence[str]) -> list
 
 
 def _entry(
-    place: AppHome, savepoint: Savepoint, tables: list[str], whole: bool, why: str | None, undo: str | None
+    home: AppHome, savepoint: Savepoint, tables: list[str], whole: bool, why: str | None, undo: str | None
 ) -> dict[str, Any]:
-    now = table_removal.tables(place)
+    now = table_removal.tables(home)
     batches = {}
     for name in tables:
         with suppress(OSError, KeyfoldError):
-            batches[name] = place.table(name).committed()
+            batches[name] = home.table(name).committed()
     return audit.entry(
         "restore",
         why,

@@ -35,8 +35,8 @@ def checked_name(name: str) -> str:
 class Savepoints:
     """The savepoints below an app's home, on any storage."""
 
-    def __init__(self, place: AppHome) -> None:
-        self.app, self._storage = place.path.name, place.storage
+    def __init__(self, home: AppHome) -> None:
+        self.app, self._storage = home.path.name, home.storage
 
     def storage(self, name: str) -> Storage:
         """The directory of one savepoint."""

@@ -24,7 +24,7 @@ State = tuple[FamilyDigest, ...]
 
 
 def states(
-    spark: SparkSession, place: AppHome, name: str, tables: Mapping[str, SavedTable]
+    spark: SparkSession, home: AppHome, name: str, tables: Mapping[str, SavedTable]
 ) -> dict[str, State]:
     """What the captured state of each table holds."""
     found: dict[str, State] = {}
@@ -32,11 +32,11 @@ def states(
         if saved.batch is None:
             found[table] = ()
             continue
-        with _readable(place.storage, f"savepoints/{name}/{FILES}/tables/{table}/checkpoint") as copy:
+        with _readable(home.storage, f"savepoints/{name}/{FILES}/tables/{table}/checkpoint") as copy:
             try:
                 found[table] = tuple(state_digest.digest(spark, copy, saved.batch))
             except Exception as error:
-                raise _unreadable(place, name, table, error) from error
+                raise _unreadable(home, name, table, error) from error
     return found
 
 
@@ -71,11 +71,11 @@ def _told(state: State) -> str:
     return f"{rows(state):,} rows ({checksums or 'no state'})"
 
 
-def _unreadable(place: AppHome, name: str, table: str, error: Exception) -> SavepointUnusable:
+def _unreadable(home: AppHome, name: str, table: str, error: Exception) -> SavepointUnusable:
     from keyfold.engine.spark_errors import plain
 
     return SavepointUnusable(
-        f"the state of {place.path.name}.{table} in savepoint {name} can't be read back",
+        f"the state of {home.path.name}.{table} in savepoint {name} can't be read back",
         given=plain(str(error)).splitlines()[0][:300],
         hint="keyfold savepoint verify NAME names files that are damaged; spark.log has more",
     )

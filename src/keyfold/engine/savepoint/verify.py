@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from keyfold.engine.log.manifest import LAYOUT
+from keyfold.engine.operations.files import in_parallel
 from keyfold.engine.recovery.definition_check import version
-from keyfold.engine.savepoint.capture import in_parallel
 from keyfold.engine.savepoint.manifest import SavedFile, Savepoint
 from keyfold.engine.savepoint.savepoints import FILES
 from keyfold.engine.storage.contract import Storage

@@ -60,7 +60,7 @@ def refusal(compiled: Compiled, shared: SharedStreams) -> str | None:
 
 def beginning(
     shared: SharedStreams,
-    place: AppHome,
+    home: AppHome,
     stored: Mapping[str, Any],
     compiled: Compiled,
     change: TableChange,
@@ -68,13 +68,13 @@ def beginning(
     number: int,
 ) -> Beginning:
     """Where a run of the last `number` recorded batches begins. `view`: the batch that its view is at."""
-    search = _Search(place, stored, compiled, change, shared.uses(compiled.spec), view)
+    search = _Search(home, stored, compiled, change, shared.uses(compiled.spec), view)
     return search.found(number)
 
 
 @dataclass
 class _Search:
-    place: AppHome
+    home: AppHome
     stored: Mapping[str, Any]
     compiled: Compiled
     change: TableChange
@@ -84,13 +84,13 @@ class _Search:
     pruned: dict[str, int] = field(default_factory=dict)
 
     @property
-    def home(self) -> TableHome:
-        return self.place.table(self.change.was or self.change.table)
+    def table_home(self) -> TableHome:
+        return self.home.table(self.change.was or self.change.table)
 
     def found(self, number: int) -> Beginning:
         known = self._positions()
         for use in self.uses:
-            log = TableLog(use.upstream(self.place).log_files)
+            log = TableLog(use.upstream(self.home).log_files)
             upto = known[self.view][use.table] if self.view is not None else None
             self.pruned[use.table] = totals(log).upto
             self._require_read(log, use.table, upto)
@@ -104,8 +104,8 @@ class _Search:
         began = ((self.stored.get("tables") or {}).get(self.compiled.spec.name) or {}).get("initial")
         reaches = all(start[s] <= self.pruned[s] < 0 or not self.recorded[s] for s in start)
         whole = reaches and began is None
-        change = _by_state(self.place, self.stored, self.compiled, self.change)
-        states = [b for b in known if change is not None and self.home.spark.keeps_state(b)]
+        change = _by_state(self.home, self.stored, self.compiled, self.change)
+        states = [b for b in known if change is not None and self.table_home.spark.keeps_state(b)]
         before = [b for b, read in known.items() if all(read[s] <= start[s] for s in start)]
         kept = [b for b in before if b in states]
         if change is not None and kept:
@@ -119,13 +119,13 @@ class _Search:
         """How far the table had read after each batch that its checkpoint still lists."""
         if self.view is None:
             return {}
-        listed = sorted(int(n) for n in self.home.spark.storage.list("offsets") if n.isdecimal())
+        listed = sorted(int(n) for n in self.table_home.spark.storage.list("offsets") if n.isdecimal())
         # Under the numbers that these uses had when the table began.
-        names = (name.partition("-") for name in self.home.storage.list("inputs"))
+        names = (name.partition("-") for name in self.table_home.storage.list("inputs"))
         numbers = {stream: int(number) for number, _, stream in names}
         uses = [replace(use, number=numbers.get(use.table, use.number)) for use in self.uses]
         return {
-            batch: {use.table: offset(use, self.home, batch) for use in uses}
+            batch: {use.table: offset(use, self.table_home, batch) for use in uses}
             for batch in listed
             if batch <= self.view
         }
@@ -199,7 +199,7 @@ def _ends(recorded: Mapping[str, Sequence[Manifest]]) -> dict[str, int]:
 
 
 def _by_state(
-    place: AppHome, stored: Mapping[str, Any], compiled: Compiled, change: TableChange
+    home: AppHome, stored: Mapping[str, Any], compiled: Compiled, change: TableChange
 ) -> TableChange | None:
     """How the table goes on from the state that is there; None if the state can't follow.
 
@@ -212,7 +212,7 @@ def _by_state(
         return change
     name = change.was or change.table
     old, now = stored["tables"][name], meaning_of(compiled)
-    operators = place.table(name).spark.operators()
+    operators = home.table(name).spark.operators()
     if len(operators) > 1 or old["state"] != json.loads(compiled.state_schema):
         return None
     input_ = {part: text for part, text in now.items() if _of_input(part)}

@@ -13,8 +13,8 @@ from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.log.totals import Totals
 from keyfold.engine.migration import migrated_state, migrated_view
+from keyfold.engine.operations.files import in_parallel
 from keyfold.engine.recovery import definition
-from keyfold.engine.savepoint.capture import in_parallel
 from keyfold.engine.shadow.beginning import Beginning, Positions
 from keyfold.engine.state.table_rows import from_state
 from keyfold.engine.storage.contract import Storage
@@ -32,7 +32,7 @@ class CopiedHome:
     """The home of a shadow run, of one table; nothing in it is the app's own."""
 
     def __init__(self, source: AppHome, target: AppHome, begin: Beginning) -> None:
-        self._source, self.place, self._begin = source, target, begin
+        self._source, self.home, self._begin = source, target, begin
 
     def prepare(
         self, spark: SparkSession, compiled: Compiled, stored: Mapping[str, Any], view: ViewStore | None
@@ -46,7 +46,7 @@ class CopiedHome:
             kept = ("fingerprint", "meaning", "state", "layout")
             entry = {table: {**old, **{part: new[part] for part in kept}}}
             self._copy_checkpoint(spark, compiled, old, begin.state)
-        self.place.write_plan({**stored, "tables": entry})
+        self.home.write_plan({**stored, "tables": entry})
         for stream, after in begin.after.items():
             self._copy_stream(stream, after)
         if begin.state is not None:
@@ -55,7 +55,7 @@ class CopiedHome:
     def advance(self, kernel: Any, before: Positions, upto: Positions) -> None:
         """Publishes what the streams recorded after one position, up to another."""
         for stream, last in upto.items():
-            source, target = (TableLog(p.stream_home(stream).log_files) for p in (self._source, self.place))
+            source, target = (TableLog(p.stream_home(stream).log_files) for p in (self._source, self.home))
             for batch in (b for b in source.own_batches() if before[stream] < b <= last):
                 manifest = source.find(batch)
                 if manifest is None or source.merged.of(batch) is not None:
@@ -63,10 +63,10 @@ class CopiedHome:
                 parts = [part.path for part in manifest.of_kind("change")]
                 _copy(source.storage, target.storage, parts)
                 target.storage.put(f"{batch}.json", manifest.encode(), durable=False)
-            kernel.published(self.place.stream_home(stream).log_url, last)
+            kernel.published(self.home.stream_home(stream).log_url, last)
 
     def _copy_stream(self, stream: str, after: int) -> None:
-        source, target = (place.stream_home(stream).storage for place in (self._source, self.place))
+        source, target = (home.stream_home(stream).storage for home in (self._source, self.home))
         offsets = [f"checkpoint/offsets/{name}" for name in source.list("checkpoint/offsets")]
         merged = [f"log/merged/{file.name}" for file in source.files("log/merged")]
         _copy(source, target, [*offsets, *merged])
@@ -77,7 +77,7 @@ class CopiedHome:
     ) -> None:
         change = self._begin.change
         source = self._source.table(change.was or change.table)
-        target = self.place.table(change.table)
+        target = self.home.table(change.table)
         mapping = change.mapping if change.kind == "migratable" else None
         files = [f"checkpoint/{file.name}" for file in source.storage.files("checkpoint")]
         files += [
@@ -92,8 +92,8 @@ class CopiedHome:
 
     def _fill_view(self, spark: SparkSession, compiled: Compiled, view: ViewStore | None, batch: int) -> None:
         """The rows as of the batch that it begins with: those of the state, and those that state has not."""
-        home = self.place.table(compiled.spec.name)
-        with closing(open_store(self.place.views, read_only=False)) as store:
+        home = self.home.table(compiled.spec.name)
+        with closing(open_store(self.home.views, read_only=False)) as store:
             store.create(compiled.view)
             store.rebuild(
                 compiled.spec.name,
@@ -117,7 +117,7 @@ class CopiedHome:
             old = (row for row in view.scan(name) if row["_batch"] <= batch)
             yield from as_changes(({n: row[of] for n, of in sources.items()} for row in old), compiled.view)
         if compiled.rebuilt is not None:
-            yield from from_state(spark, compiled, self.place.table(compiled.spec.name), batch)
+            yield from from_state(spark, compiled, self.home.table(compiled.spec.name), batch)
 
 
 def _as_of(name: str, batch: int, *, state: bool) -> bool:

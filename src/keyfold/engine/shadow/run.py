@@ -20,7 +20,7 @@ from keyfold.engine.shadow.beginning import Beginning, beginning
 from keyfold.engine.shadow.copied_home import CopiedHome
 from keyfold.engine.shadow.difference import Differences, differences
 from keyfold.engine.start import start
-from keyfold.engine.storage.layout import AppHome, app_home
+from keyfold.engine.storage.layout import AppHome, local_app_home
 from keyfold.errors import BadOption
 from keyfold.plan import tree
 from keyfold.views.contract import ViewStore
@@ -55,7 +55,7 @@ class Shadow:
 def shadow(
     spark: SparkSession,
     shared: SharedStreams,
-    place: AppHome,
+    home: AppHome,
     stored: Mapping[str, Any],
     compiled: Compiled,
     change: TableChange,
@@ -66,32 +66,32 @@ def shadow(
 ) -> Shadow:
     """Runs the last `number` recorded batches of a table. `directory`: an empty one, for all files."""
     table, old = compiled.spec.name, change.was or change.table
-    with _copy_of_views(place, old) as (view, at):
-        begin = beginning(shared, place, stored, compiled, change, at, number)
-        copied = CopiedHome(place, app_home(directory, shared.spec.name), begin)
+    with _copy_of_views(home, old) as (view, at):
+        begin = beginning(shared, home, stored, compiled, change, at, number)
+        copied = CopiedHome(home, local_app_home(directory, shared.spec.name), begin)
         copied.prepare(spark, compiled, stored, view)
         _run(spark, shared, compiled, copied, begin, directory / "feeds", progress)
-        with closing(open_store(copied.place.views, read_only=True)) as after:
+        with closing(open_store(copied.home.views, read_only=True)) as after:
             first = -1 if begin.state is None else begin.state
             rows = differences(view, old, after, table, (begin.unchanged, first), limit)
-    return Shadow(table, begin, rows, _side_outputs(place, copied.place, old, table, begin, at))
+    return Shadow(table, begin, rows, _side_outputs(home, copied.home, old, table, begin, at))
 
 
 @contextmanager
-def _copy_of_views(place: AppHome, table: str) -> Iterator[tuple[ViewStore | None, int | None]]:
+def _copy_of_views(home: AppHome, table: str) -> Iterator[tuple[ViewStore | None, int | None]]:
     """The app's views as of one moment, and the batch at which that of the table is."""
-    if not place.views.exists():
-        if place.table(table).committed() is not None:
+    if not home.views.exists():
+        if home.table(table).committed() is not None:
             raise BadOption(
-                f"the view of {place.path.name}.{table} is not there, so no rows can be compared",
-                given=place.views,
+                f"the view of {home.path.name}.{table} is not there, so no rows can be compared",
+                given=home.views,
                 hint="start the app with views, which builds it",
             )
         yield None, None
         return
     with tempfile.TemporaryDirectory(prefix="keyfold-shadow-") as directory:
         path = Path(directory) / "views.db"
-        with closing(open_store(place.views, read_only=True)) as store:
+        with closing(open_store(home.views, read_only=True)) as store:
             store.copy_to(path)
         with closing(open_store(path, read_only=True)) as copy:
             position = copy.position(table) if table in copy.tables() else None
@@ -117,7 +117,7 @@ def _run(
     with start(
         spec,
         spark=spark,
-        home=copied.place.path.parent,
+        home=copied.home.path.parent,
         settings={"views": "sqlite", "local": None},
         feeds=inputs,
         recorded=True,
@@ -130,9 +130,9 @@ def _run(
 
 
 def _side_outputs(
-    place: AppHome, copied: AppHome, old: str, table: str, begin: Beginning, at: int | None
+    home: AppHome, copied: AppHome, old: str, table: str, begin: Beginning, at: int | None
 ) -> SideOutputs:
-    log = TableLog(place.table(old).log_files)
+    log = TableLog(home.table(old).log_files)
     first = begin.unchanged
     before = [m for b in log.batches() if first < b <= (-1 if at is None else at) and (m := log.find(b))]
     made = TableLog(copied.table(table).log_files)

@@ -15,18 +15,18 @@ from keyfold.errors import StateMismatch
 from keyfold.plan.nodes import AppSpec, Source
 
 
-def directories(spec: AppSpec, place: AppHome) -> dict[str, str]:
+def directories(spec: AppSpec, home: AppHome) -> dict[str, str]:
     """The directories that streams of `kf.rows` read, as URIs."""
-    found = {s.name: place.stream(s.name) for s in _streams(spec)}
+    found = {s.name: home.stream(s.name) for s in _streams(spec)}
     for directory in found.values():
         directory.directory()
     return {name: directory.uri() for name, directory in found.items()}
 
 
-def check(spec: AppSpec, place: AppHome) -> None:
+def check(spec: AppSpec, home: AppHome) -> None:
     """Refuses a declaration in which rows that were read have changed or are missing."""
     for stream in _streams(spec):
-        written, declared = _written(place.stream(stream.name)), _lines(stream)
+        written, declared = _written(home.stream(stream.name)), _lines(stream)
         if declared[: len(written)] != written:
             differs = next((n for n, w in enumerate(written) if declared[n : n + 1] != [w]), 0)
             raise StateMismatch(
@@ -37,19 +37,19 @@ def check(spec: AppSpec, place: AppHome) -> None:
             )
 
 
-def write(spec: AppSpec, place: AppHome) -> None:
+def write(spec: AppSpec, home: AppHome) -> None:
     """Writes the rows that earlier starts have not written."""
     for stream in _streams(spec):
-        directory = place.stream(stream.name)
+        directory = home.stream(stream.name)
         start = len(_written(directory))
         new = _lines(stream)[start:]
         if new:
             directory.put_new(f"{start:012d}.json", "".join(line + "\n" for line in new).encode())
 
 
-def as_written(stream: Source, place: AppHome) -> Source:
+def as_written(stream: Source, home: AppHome) -> Source:
     """The stream with the rows that earlier starts have written; the next one reads those added since."""
-    rows = (stream.connector.rows or ())[: len(_written(place.stream(stream.name)))]
+    rows = (stream.connector.rows or ())[: len(_written(home.stream(stream.name)))]
     return replace(stream, connector=replace(stream.connector, rows=rows))
 
 

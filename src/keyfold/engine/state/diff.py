@@ -13,7 +13,7 @@ from keyfold.errors import BadOption
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from keyfold.engine.state_reading import StateOf
+    from keyfold.engine.state.state_of import StateOf
 
 Change = Literal["added", "removed", "changed"]
 

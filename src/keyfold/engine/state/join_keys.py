@@ -54,12 +54,12 @@ class JoinedKey:
         return f"{self.names[SIDES.index(side)]}_".lower()
 
 
-def joined_key(place: AppHome, table: str, key: Mapping[str, str]) -> JoinedKey | None:
+def joined_key(home: AppHome, table: str, key: Mapping[str, str]) -> JoinedKey | None:
     """Values of columns of a table's key, by the columns of the join that feeds it.
 
     None if there is no join or several, or if the key is computed from the columns after it.
     """
-    declared = ((place.read_plan() or {}).get("declared") or {}).get("tables", ())
+    declared = ((home.read_plan() or {}).get("declared") or {}).get("tables", ())
     found: Mapping[str, Any] = next((one for one in declared if one["name"] == table), {})
     steps: Pipeline = found.get("input") or ()
     joins = [i for i, step in enumerate(steps) if "join" in step]

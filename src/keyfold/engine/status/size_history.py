@@ -30,10 +30,10 @@ class SizeSample:
     bytes: int | None
 
 
-def read(place: AppHome) -> dict[str, list[SizeSample]]:
+def read(home: AppHome) -> dict[str, list[SizeSample]]:
     """All samples by table, oldest first; none if the file is missing or damaged."""
     try:
-        found = json.loads((place.local / _FILE).read_text("utf-8"))
+        found = json.loads((home.local / _FILE).read_text("utf-8"))
         return {table: [SizeSample(*one) for one in samples] for table, samples in found["tables"].items()}
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return {}
@@ -42,9 +42,9 @@ def read(place: AppHome) -> dict[str, list[SizeSample]]:
 class SizeHistory:
     """Adds samples of a running app to what earlier runs recorded."""
 
-    def __init__(self, place: AppHome) -> None:
-        self._place = place
-        self._samples = read(place)
+    def __init__(self, home: AppHome) -> None:
+        self._home = home
+        self._samples = read(home)
 
     def add(self, status: Mapping[str, Any], *, last: bool = False) -> None:
         """Takes a sample of each table from a status, unless the last one is recent; `last`: the run ends."""
@@ -65,7 +65,7 @@ class SizeHistory:
         if changed:
             tables = {name: [astuple(one) for one in found] for name, found in self._samples.items()}
             content = json.dumps({"tables": tables}).encode()
-            replace_file(self._place.local / _FILE, content, durable=False)
+            replace_file(self._home.local / _FILE, content, durable=False)
 
 
 def _seconds(at: datetime) -> float:

@@ -228,7 +228,7 @@ class AppHome:
         replace_file(self.status, text.encode(), durable=False)
 
 
-def app_home(home: Path, app: str) -> AppHome:
+def local_app_home(home: Path, app: str) -> AppHome:
     """The app's directory, created if it does not exist."""
     path = home.resolve() / app
     try:

@@ -99,9 +99,9 @@ class Lease:
 
     def _was_released_here(self, last: LeaseFile) -> bool:
         """Whether the last holder was this process, which released the lease on a disk that was full."""
-        place = (self._home.storage.uri("lease"), last.epoch)
+        home = (self._home.storage.uri("lease"), last.epoch)
         record = last.record
-        return place in _RELEASED_UNWRITTEN and record is not None and record.python == identity(os.getpid())
+        return home in _RELEASED_UNWRITTEN and record is not None and record.python == identity(os.getpid())
 
     def _came_back(self, last: LeaseFile) -> bool:
         """Whether the last holder renewed its lease while this process began the next epoch."""

@@ -35,20 +35,20 @@ class KeyChanges:
     """
 
     def __init__(
-        self, place: AppHome, table: str, batch: int, key: TableKey, views: Path | None = None
+        self, home: AppHome, table: str, batch: int, key: TableKey, views: Path | None = None
     ) -> None:
-        self._place, self._table, self._batch = place, table, batch
-        self._views = views or place.views
-        self._home = place.table(table)
-        self._log = TableLog(self._home.log_files, batch)
+        self._home, self._table, self._batch = home, table, batch
+        self._views = views or home.views
+        self._table_home = home.table(table)
+        self._log = TableLog(self._table_home.log_files, batch)
         self.schema: ViewSchema | None = None
         self.rows: list[Row] = []
         """The rows of the key in the view, which is as far as the state."""
         self._read(key)
 
     def _read(self, key: TableKey) -> None:
-        readers = table_removal.readers(self._place, self._table)
-        name = f"{self._place.path.name}.{self._table}"
+        readers = table_removal.readers(self._home, self._table)
+        name = f"{self._home.path.name}.{self._table}"
         store = open_store(self._views, read_only=True) if self._views.exists() else None
         try:
             if store is None or self._table not in store.tables():
@@ -60,7 +60,7 @@ class KeyChanges:
                     )
                 return
             position = store.position(self._table)
-            if position is None or position.batch < self._home.spark.before_resizes(self._batch):
+            if position is None or position.batch < self._table_home.spark.before_resizes(self._batch):
                 raise BadOption(
                     f"the view of {name} is not at batch {self._batch}, that of its state",
                     given="no batch" if position is None else f"batch {position.batch}",
@@ -88,10 +88,10 @@ class KeyChanges:
             batch=batch,
             epoch=0 if manifest is None else manifest.epoch,
             at=datetime.now(UTC),
-            watermark=self._home.spark.watermark(self._batch),
+            watermark=self._table_home.spark.watermark(self._batch),
             counts={**dict.fromkeys(KINDS, 0), "change": len(changes)},
             parts=() if part is None else (part,),
-            offsets=tuple(self._home.spark.offset_documents(self._batch)),
+            offsets=tuple(self._table_home.spark.offset_documents(self._batch)),
             previous=self._log.newest(),
             times={} if manifest is None else manifest.times,
         )

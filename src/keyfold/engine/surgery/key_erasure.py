@@ -54,28 +54,28 @@ class TableKey:
         return F.coalesce(found, F.lit(False))
 
 
-def declared_key(place: AppHome, table: str) -> dict[str, str]:
+def declared_key(home: AppHome, table: str) -> dict[str, str]:
     """The expressions of a table's key by column, as the app declares them; empty if that is not known."""
-    declared = ((place.read_plan() or {}).get("declared") or {}).get("tables", ())
+    declared = ((home.read_plan() or {}).get("declared") or {}).get("tables", ())
     return next((dict(one["key"]) for one in declared if one["name"] == table), {})
 
 
-def key_of(place: AppHome, table: str, values: Sequence[str], *, some: bool = False) -> TableKey:
+def key_of(home: AppHome, table: str, values: Sequence[str], *, some: bool = False) -> TableKey:
     """The key of a table that these values are, one for each column that it was declared with.
 
     `some`: or all keys whose first columns have these values.
     """
-    names = tuple(declared_key(place, table))
+    names = tuple(declared_key(home, table))
     if not names:
         raise BadOption(
-            f"app.json does not say what the key of {place.path.name}.{table} is",
+            f"app.json does not say what the key of {home.path.name}.{table} is",
             given=table,
             hint="start the app once with this version of keyfold",
         )
     if not values or len(values) > len(names) or (len(values) < len(names) and not some):
         more = ", or for the first ones, to erase all keys that start so" if some and len(names) > 1 else ""
         raise BadOption(
-            f"the key of {place.path.name}.{table} is {', '.join(names)}",
+            f"the key of {home.path.name}.{table} is {', '.join(names)}",
             given=", ".join(values) or "nothing",
             hint=f"a value for each{more}; windows of the key go with it",
         )

@@ -1,7 +1,6 @@
 """Writes a table's state anew through a transform, on a copy, and puts that in the place of the old one.
 
-`rewritten` makes the copy; nothing depends on it yet. `switch` records in `rewriting.json` what takes whose
-place, and is certain from then on: if the command is killed, the next command or start finishes it.
+`rewritten` makes the copy; nothing depends on it until `switch` commits what takes whose place.
 """
 
 from __future__ import annotations
@@ -9,14 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from keyfold.engine import session
 from keyfold.engine.operations.checkpoint_copy import copied_checkpoint, working_copy
+from keyfold.engine.operations.files import copy_files
+from keyfold.engine.operations.kinds import REWRITE
 from keyfold.engine.recovery.view_following import bring_up_view
-from keyfold.engine.savepoint.capture import copy_files
 from keyfold.engine.state.digest import of_rows, stored
-from keyfold.engine.storage import audit, intents
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
 from keyfold.errors import BadOption, HomeUnusable
@@ -25,8 +24,6 @@ from keyfold.fault_points import FaultPoint, reached
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-INTENT: Final = "rewriting.json"
-WORK: Final = "rewriting"
 Transform = Callable[[int, "DataFrame"], "DataFrame"]
 """From the number of an operator and all rows of its state to those of the new state.
 
@@ -46,13 +43,13 @@ class Rewritten:
 
 def work(table: str) -> str:
     """The directory of what takes the place of a table's files."""
-    return f"{WORK}/{table}"
+    return f"{REWRITE.name}/{table}"
 
 
-def require_stopped_between_batches(place: AppHome, table: str) -> int:
+def require_stopped_between_batches(home: AppHome, table: str) -> int:
     """The last batch of a table, which must be committed."""
-    name, home = f"{place.path.name}.{table}", place.table(table)
-    committed, begun = home.committed(), home.begun()
+    name, table_home = f"{home.path.name}.{table}", home.table(table)
+    committed, begun = table_home.committed(), table_home.begun()
     if begun != committed:
         raise BadOption(
             f"batch {begun} of {name} is not finished",
@@ -64,10 +61,10 @@ def require_stopped_between_batches(place: AppHome, table: str) -> int:
     return committed
 
 
-def rewritten(spark: SparkSession, place: AppHome, table: str, transform: Transform) -> Rewritten:
+def rewritten(spark: SparkSession, home: AppHome, table: str, transform: Transform) -> Rewritten:
     """Makes a copy of a table's checkpoint whose last batch has another state; the caller holds the home."""
-    batch = require_stopped_between_batches(place, table)
-    copy = working_copy(place, table, work(table))
+    batch = require_stopped_between_batches(home, table)
+    copy = working_copy(home, table, work(table))
     return Rewritten(copy, batch, rewrite(spark, copy, batch, transform))
 
 
@@ -119,13 +116,8 @@ def _verify(uri: str, operator: int, wanted: DataFrame, found: DataFrame) -> Non
         )
 
 
-def discard(place: AppHome) -> None:
-    """Removes copies that nothing depends on."""
-    place.storage.delete(WORK)
-
-
 def switch(
-    place: AppHome,
+    home: AppHome,
     entry: Mapping[str, Any],
     tables: Sequence[str],
     plan: Mapping[str, Any] | None = None,
@@ -137,45 +129,39 @@ def switch(
     """
     reached(FaultPoint.REWRITE_READY, tables=tables)
     document = {"entry": entry, "tables": list(tables), "plan": plan}
-    intents.record(place.storage, INTENT, document, WORK)
+    REWRITE.commit(home, document)
     reached(FaultPoint.REWRITE_RECORDED, tables=tables)
-    finish(place)
+    REWRITE.finish(home)
 
 
-def finish(place: AppHome) -> None:
-    """Carries out a recorded switch, if need be again, or removes what was not recorded."""
-    storage = place.storage
-    intent = intents.begun(place, INTENT, WORK)
-    if intent is None:
-        discard(place)
-        return
-    for table in intent["tables"]:
-        _replace_checkpoint(place, table)
-        _add_to_log(place, table)
+def carry_out(home: AppHome, document: dict[str, Any]) -> dict[str, Any]:
+    """Switches the tables, and writes app.json if it changes."""
+    for table in document["tables"]:
+        _replace_checkpoint(home, table)
+        _add_to_log(home, table)
         reached(FaultPoint.REWRITE_TABLE_DONE, table=table)
-    if intent["plan"] is not None:
-        place.write_plan(intent["plan"])
-    audit.append(storage, intent["entry"])
-    storage.delete(INTENT)
-    discard(place)
+    if document["plan"] is not None:
+        home.write_plan(document["plan"])
+    entry: dict[str, Any] = document["entry"]
+    return entry
 
 
-def _replace_checkpoint(place: AppHome, table: str) -> None:
+def _replace_checkpoint(home: AppHome, table: str) -> None:
     source, target = f"{work(table)}/checkpoint", f"tables/{table}/checkpoint"
-    files = [file.name for file in place.storage.files(source)]
+    files = [file.name for file in home.storage.files(source)]
     if files:
-        place.storage.delete(target)
-        copied_checkpoint(place.storage, source, target, files)
+        home.storage.delete(target)
+        copied_checkpoint(home.storage, source, target, files)
 
 
-def _add_to_log(place: AppHome, table: str) -> None:
+def _add_to_log(home: AppHome, table: str) -> None:
     source, target = f"{work(table)}/log", f"tables/{table}/log"
-    there = {file.name for file in place.storage.files(target)}
-    added = [file.name for file in place.storage.files(source)]
+    there = {file.name for file in home.storage.files(target)}
+    added = [file.name for file in home.storage.files(source)]
     files = [name for name in added if name not in there]
     # A manifest appears after the parts that it lists.
     for names in ([f for f in files if "/" in f], [f for f in files if "/" not in f]):
-        copy_files(place.storage, names, f"{source}/", f"{target}/")
+        copy_files(home.storage, names, f"{source}/", f"{target}/")
     for name in added:
         if "/" not in name:
-            bring_up_view(place, table, int(name.removesuffix(".json")))
+            bring_up_view(home, table, int(name.removesuffix(".json")))

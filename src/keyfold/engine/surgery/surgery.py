@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from keyfold.engine.operations import leftovers, unfinished
-from keyfold.engine.operations.failure import failed
+from keyfold.engine.operations import unfinished
+from keyfold.engine.operations.kinds import REWRITE
 from keyfold.engine.savepoint.capture import Progress, captured, name_before
 from keyfold.engine.state.parts import StatePart
-from keyfold.engine.state_reading import StateOf, state_of
+from keyfold.engine.state.state_of import StateOf
+from keyfold.engine.state_reading import state_of
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.surgery import rewriting
@@ -19,7 +20,7 @@ from keyfold.engine.surgery.key_changes import KeyChanges, Row
 from keyfold.engine.surgery.key_erasure import KeyErasure, TableKey, key_of
 from keyfold.engine.surgery.key_values import KeyValues
 from keyfold.engine.surgery.rewriting import Rewritten, Transform
-from keyfold.errors import KeyfoldError, QueryError
+from keyfold.errors import QueryError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,7 +33,7 @@ class Surgery:
     """A key of a table of an app that no process runs, and who is told what is done."""
 
     spark: SparkSession
-    place: AppHome
+    home: AppHome
     table: str
     key: TableKey
     batch: int
@@ -43,18 +44,18 @@ class Surgery:
     @property
     def uri(self) -> str:
         """The table's checkpoint, for Spark."""
-        return self.place.table(self.table).checkpoint_url
+        return self.home.table(self.table).checkpoint_url
 
     def require_key(self) -> None:
         """Refuses a key that no part of the table's own state has."""
-        state = state_of(self.place, self.table)
+        state = state_of(self.home, self.table)
         parts = state.parts(self.spark)
         if not any(self._has_key(state, part) for part in parts if part.operator == 0):
             raise QueryError(
-                f"the state of {self.place.path.name}.{self.table} has no such key; nothing was changed",
+                f"the state of {self.home.path.name}.{self.table} has no such key; nothing was changed",
                 reason="not_found",
                 given=", ".join(self.key.values),
-                hint=f"keyfold state read {self.place.path.name}.{self.table} shows what it has",
+                hint=f"keyfold state read {self.home.path.name}.{self.table} shows what it has",
             )
 
     def _has_key(self, state: StateOf, part: StatePart) -> bool:
@@ -70,21 +71,16 @@ class Surgery:
         self, what: str, transform: Transform, rows_now: Callable[[Rewritten], Sequence[Row]], **facts: Any
     ) -> dict[str, Any]:
         """Makes the new state beside the old one, publishes what it changes, and switches."""
-        changes = KeyChanges(self.place, self.table, self.batch, self.key)
+        changes = KeyChanges(self.home, self.table, self.batch, self.key)
         self.tell("making a savepoint")
         undo = name_before(what)
-        captured(self.place, undo, (), f"before {what} of {self.table}", self.progress)
-        try:
+        captured(self.home, undo, (), f"before {what} of {self.table}", self.progress)
+        with REWRITE.preparing(self.home, f"{what} of {self.home.path.name}.{self.table} failed"):
             self.tell("writing the state anew, beside the old one")
-            made = rewriting.rewritten(self.spark, self.place, self.table, transform)
+            made = rewriting.rewritten(self.spark, self.home, self.table, transform)
             published = changes.publish(
-                self.place.storage.below(f"{rewriting.work(self.table)}/log"), rows_now(made)
+                self.home.storage.below(f"{rewriting.work(self.table)}/log"), rows_now(made)
             )
-        except BaseException as error:
-            leftovers.discard(self.place, rewriting.WORK)
-            if isinstance(error, Exception) and not isinstance(error, KeyfoldError):
-                raise failed(f"{what} of {self.place.path.name}.{self.table} failed", error) from error
-            raise
         entry = audit.entry(
             what,
             self.why,
@@ -95,14 +91,14 @@ class Surgery:
             undo=undo,
             **facts,
         )
-        rewriting.switch(self.place, entry, [self.table])
+        rewriting.switch(self.home, entry, [self.table])
         return entry
 
 
 @contextmanager
 def begun(
     spark: SparkSession,
-    place: AppHome,
+    home: AppHome,
     table: str,
     values: Sequence[str],
     why: str | None,
@@ -110,10 +106,10 @@ def begun(
     progress: Progress,
 ) -> Iterator[Surgery]:
     """Holds the home of a stopped app for a change of one key."""
-    with unfinished.held(place):
-        batch = rewriting.require_stopped_between_batches(place, table)
-        key = key_of(place, table, values)
-        found = Surgery(spark, place, table, key, batch, why, tell, progress)
+    with unfinished.held(home):
+        batch = rewriting.require_stopped_between_batches(home, table)
+        key = key_of(home, table, values)
+        found = Surgery(spark, home, table, key, batch, why, tell, progress)
         found.require_key()
         yield found
 

@@ -46,8 +46,8 @@ def expr_words(value: Expr | Any) -> str:
     if isinstance(value, type):
         return f"<class {name.rpartition('<locals>.')[2]}>"
     code = getattr(value, "__code__", None) or getattr(_call_of(value), "__code__", None)
-    place = f" at {os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code else ""
-    return f"<function {name.rpartition('<locals>.')[2]}{place}>"
+    home = f" at {os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code else ""
+    return f"<function {name.rpartition('<locals>.')[2]}{home}>"
 
 
 def named_words(named: Iterable[tuple[str | None, Expr]], between: str = "as") -> list[str]:

@@ -1,0 +1,161 @@
+"""An operation on a home: prepared beside, recorded, carried out, and written to the audit log.
+
+Nothing depends on what is prepared until it is recorded; the operation is committed from then on. If the
+process is killed, the next command or start carries it out again, from its beginning. Prepared files are
+copied into place, not moved, so that they are there until all of it is done.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Final
+
+from keyfold.engine.operations import leftovers
+from keyfold.engine.operations.failure import failed
+from keyfold.engine.storage import audit
+from keyfold.engine.storage.contract import Storage
+from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.local import LocalStorage
+from keyfold.errors import HomeUnusable, KeyfoldError
+
+_PREPARED: Final = "prepared"
+"""What a record has beside its document: a directory, its files, and whether they are being copied."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A kind of operation. `module` has its `carry_out(home, document)`, which may run several times.
+
+    That returns the entry for the audit log, or None if there is nothing to write.
+    """
+
+    name: str
+    """Also of the directory in which it prepares files, which is removed afterwards."""
+    module: str
+    prepared: str | None = None
+    """The directory whose files take the place of others, if it replaces any."""
+    local: bool = False
+    """Whether it changes what is on this host's disk alone: another host must not judge by its own."""
+
+    @property
+    def record(self) -> str:
+        """The file of its record."""
+        return f"{self.name}.json"
+
+    @property
+    def names(self) -> set[str]:
+        """What it leaves in the directory of the home when it is interrupted."""
+        return {self.name, self.record}
+
+    @contextmanager
+    def preparing(self, home: AppHome, problem: str) -> Iterator[None]:
+        """Its preparation, of which an error, or Ctrl-C, leaves nothing. `problem`: what did not succeed."""
+        try:
+            yield
+        except BaseException as error:
+            leftovers.discard(home, self.name)
+            if isinstance(error, Exception) and not isinstance(error, KeyfoldError):
+                raise failed(problem, error) from error
+            raise
+
+    def commit(
+        self,
+        home: AppHome,
+        document: dict[str, Any],
+        *,
+        prepared: str | None = None,
+        files: Iterable[str] | None = None,
+    ) -> None:
+        """Records the operation. `files`: those of the prepared ones that it needs, if not all of them."""
+        storage, directory = self._storage(home), prepared or self.prepared
+        if directory is not None:
+            names = [file.name for file in storage.files(directory)] if files is None else list(files)
+            document = {**document, _PREPARED: {"directory": directory, "files": names, "begun": False}}
+        _put(storage, self.record, document)
+
+    def finish(self, home: AppHome) -> None:
+        """Carries out what is recorded, or removes what is not; the caller holds the home."""
+        storage = self._storage(home)
+        document = recorded(storage, self.record)
+        if document is not None:
+            if self.prepared is not None:
+                self._begin(home, document)
+            entry = import_module(self.module).carry_out(home, document)
+            if entry is not None:
+                audit.append(home.storage, entry)
+            storage.delete(self.record)
+        leftovers.remove(home, self.name)
+
+    def _storage(self, home: AppHome) -> Storage:
+        return LocalStorage(home.local) if self.local else home.storage
+
+    def _begin(self, home: AppHome, document: dict[str, Any]) -> None:
+        """Takes the list of prepared files out of a document, and refuses one that lacks some of them.
+
+        Before anything is replaced; a document of an older version has no list.
+        """
+        known = document.pop(_PREPARED, None)
+        if known is None:
+            none = [] if home.storage.files(str(self.prepared)) else ["all of them"]
+            self._require(home, document, {"directory": self.prepared, "begun": True}, none)
+            return
+        found = {file.name for file in home.storage.files(known["directory"])}
+        self._require(home, document, known, [file for file in known["files"] if file not in found])
+        if not known["begun"]:
+            _put(home.storage, self.record, {**document, _PREPARED: {**known, "begun": True}})
+
+    def _require(
+        self, home: AppHome, document: dict[str, Any], known: dict[str, Any], missing: list[str]
+    ) -> None:
+        if not missing:
+            return
+        entry = document.get("entry") or document.get("audit") or document
+        what, directory = entry["what"], f"{home.shown}/{known['directory']}"
+        hint = f"restore {directory} from a backup of the home"
+        if not known["begun"]:
+            hint += f"; or withdraw the {what}, of which nothing was carried out: "
+            hint += f"delete {home.shown}/{self.record}"
+        more = f", and {len(missing) - 1:,} more" if len(missing) > 1 else ""
+        raise HomeUnusable(
+            f"the {what} of {home.path.name} ({', '.join(entry['tables'])}) was interrupted, and can't be "
+            f"finished: files are missing that it has prepared in {directory}; nothing was changed",
+            given=f"{missing[0]}{more}",
+            hint=hint,
+        )
+
+
+@dataclass(frozen=True)
+class SavepointOperation:
+    """A kind of operation on a savepoint, with a record for each below its directory: the app may be running.
+
+    `module` has its `finish(home, held=)`; `held`: whether this process holds the home.
+    """
+
+    name: str
+    module: str
+
+    @property
+    def names(self) -> set[str]:
+        """What it leaves in the directory of the home when it is interrupted."""
+        return {self.name}
+
+    def finish(self, home: AppHome, *, held: bool = True) -> None:
+        """Carries out what is recorded."""
+        import_module(self.module).finish(home, held=held)
+
+
+def recorded(storage: Storage, name: str) -> dict[str, Any] | None:
+    """A recorded document; None if there is none."""
+    try:
+        found: dict[str, Any] = json.loads(storage.read(name))
+    except FileNotFoundError:
+        return None
+    return found
+
+
+def _put(storage: Storage, name: str, document: dict[str, Any]) -> None:
+    storage.put(name, json.dumps(document, ensure_ascii=False).encode())

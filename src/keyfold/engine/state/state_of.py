@@ -1,0 +1,42 @@
+"""The state of a table as of a batch, of which parts and keys can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from keyfold.engine.state import parts as state_parts
+from keyfold.engine.state.parts import PartRows, StatePart
+from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class StateOf:
+    """The state of a table as of a batch: in its home, or in a savepoint."""
+
+    table: str
+    checkpoint: SparkCheckpoint
+    batch: int
+    savepoint: str | None = None
+
+    @property
+    def uri(self) -> str:
+        """For Spark."""
+        return self.checkpoint.storage.uri()
+
+    def parts(self, spark: SparkSession) -> list[StatePart]:
+        """What can be read of it."""
+        return state_parts.parts(spark, self.uri, self.batch)
+
+    def rows(
+        self, spark: SparkSession, part: StatePart | str | None = None, key: Sequence[str] = ()
+    ) -> PartRows:
+        """The rows of a part; of a key, or of all that begin with it."""
+        if not isinstance(part, StatePart):
+            part = state_parts.found(self.table, self.parts(spark), part)
+        found = state_parts.rows(spark, self.uri, self.batch, part)
+        return state_parts.of_key(found, self.table, list(key)) if key else found
