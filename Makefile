@@ -23,8 +23,18 @@ ALONE := tests/process
 # files take minutes come first, so that none is left when all else is done.
 LONGEST := tests/storage tests/cluster tests/packaging
 OTHERS = $(LONGEST) $(filter-out $(LONGEST) $(PLAIN) $(SHARED) $(PAGES) $(ALONE),$(FOUND))
+# Runs the directories of tests with a JVM; $(1): which of their tests.
+define suites
+	@failed=; \
+	run() { echo "== $$*"; $(PYTEST) -q -m $(1) "$$@" || failed="$$failed $$*;"; }; \
+	for suite in $(SHARED); do run -n 3 --dist worksteal $$suite; done; \
+	run -n 2 --dist worksteal $(PAGES); \
+	run -n 3 --dist loadfile --no-loadscope-reorder $(OTHERS); \
+	for suite in $(ALONE); do run $$suite; done; \
+	if [ "$$failed" ]; then echo "failed: $$failed" >&2; exit 1; fi
+endef
 
-.PHONY: help setup compiled check test test-long format bench bench-cli chaos docs demo wheel clean
+.PHONY: help setup compiled check test test-all test-long format bench bench-cli chaos docs demo wheel clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,17 +57,14 @@ check: $(STAMP) ## format, lint, types, and the tests that need no JVM
 	$(BIN)/mypy
 	$(PYTEST) -q -n 2 --dist worksteal $(PLAIN)
 
-test: check compiled ## check, then every other directory of tests, in several processes where that is faster
-	@failed=; \
-	run() { echo "== $$*"; $(PYTEST) -q "$$@" || failed="$$failed $$*;"; }; \
-	for suite in $(SHARED); do run -n 3 --dist worksteal $$suite; done; \
-	run -n 2 --dist worksteal $(PAGES); \
-	run -n 3 --dist loadfile --no-loadscope-reorder $(OTHERS); \
-	for suite in $(ALONE); do run $$suite; done; \
-	if [ "$$failed" ]; then echo "failed: $$failed" >&2; exit 1; fi
+test: check compiled ## what to run before a commit: check, and each feature once on real Spark and Kafka; ten minutes
+	$(call suites,core)
 
-test-long: ## as test, with five times as many property tests on new random examples; takes hours
-	KEYFOLD_TEST_LONG=1 $(MAKE) test
+test-all: compiled ## all other tests; half an hour and more
+	$(call suites,"not core")
+
+test-long: ## as test and test-all, with five times as many property tests on new random examples; takes hours
+	KEYFOLD_TEST_LONG=1 $(MAKE) test test-all
 
 format: $(STAMP) ## format the code, and fix what ruff can fix
 	$(BIN)/ruff format $(CODE)

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests.core import is_core
+
 # `make test-long` draws new examples in each run; `make test` draws the same ones every time.
 LONG = os.environ.get("KEYFOLD_TEST_LONG") == "1"
 settings.register_profile("keyfold", derandomize=not LONG, database=None, print_blob=LONG)
@@ -35,6 +37,16 @@ def missing(part: str) -> None:
     if os.environ.get("CI") == "true":
         pytest.fail(f"{part} is missing, and CI=true asks for everything")
     pytest.skip(f"needs {part}")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what `make test` runs; `make test-all` runs what is not marked."""
+    for item in items:
+        file, _, name = item.nodeid.removeprefix("tests/").partition("::")
+        # Brokers are JVMs too, where a test has no Spark.
+        jvm = file.startswith("kafka/") or item.get_closest_marker("jvm") is not None
+        if is_core(file, name, jvm=jvm):
+            item.add_marker("core")
 
 
 @pytest.hookimpl(wrapper=True)
