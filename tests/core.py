@@ -1,4 +1,4 @@
-"""The tests with a JVM that `make test` runs: each feature once on real Spark. `make test-all` has the others.
+"""The tests with a JVM that `make test` runs: each feature once on real Spark; `make test-all` runs the rest.
 
 Chosen by the seconds that a test takes and by what it would find: the broadest of a feature first; crashes,
 restarts and migrations before spellings and errors. Whatever starts no JVM is run by `make test` as well.
