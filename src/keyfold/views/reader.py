@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.errors import BadDuration, QueryError, RunError, choice, did_you_mean
 from keyfold.plan import durations
 from keyfold.views import html, keys
 from keyfold.views.contract import Column, OrderBy, Position, ViewSchema, ViewStore, Where
+from keyfold.views.query import filters
+from keyfold.views.query.cursor import Keyset
+from keyfold.views.query.where_parser import filter_of
 from keyfold.views.types.nested import Nested
 
 if TYPE_CHECKING:
@@ -16,6 +20,14 @@ if TYPE_CHECKING:
 
 Wait = str | float | None
 _READ_OPTIONS: Final = frozenset(("where", "order_by", "limit", "at_least", "wait", "key", "since", "until"))
+
+
+@dataclass(frozen=True)
+class Page:
+    """Some rows of a read, and the cursor of those behind them; None after the last one."""
+
+    rows: list[dict[str, Any]]
+    next: str | None
 
 
 class TableReader:
@@ -68,6 +80,36 @@ class TableReader:
         """
         self._reach(at_least, wait)
         return list(self._scan(where, order_by, limit, key, since, until))
+
+    def page(
+        self,
+        where: Where = None,
+        order_by: OrderBy = None,
+        limit: int = 100,
+        cursor: str | None = None,
+        at_least: int | None = None,
+        wait: Wait = None,
+        *,
+        key: Any = None,
+        since: Any = None,
+        until: Any = None,
+    ) -> Page:
+        """The same rows, `limit` at a time: `page(cursor=last.next)` has those behind the page `last`.
+
+        The cursor is for a read with the same `where`, `order_by` and so on. A row that does not change
+        meanwhile is on one page exactly, whichever rows come and go between two reads.
+        """
+        self._reach(at_least, wait)
+        schema = self.schema
+        if filters.checked_limit(limit, schema) == 0:
+            raise QueryError("a page has at least one row", where=self.table, given="limit=0")
+        chosen = filter_of(keys.narrowed(schema, where, key, since, until), schema)
+        keyset = Keyset(schema, filters.whole_order(order_by, schema), chosen)
+        behind = chosen if cursor is None else keyset.after(cursor)
+        # One more tells whether there is another page.
+        found = list(self._store.scan(self.table, behind, order_by, limit + 1))
+        rows = found[:limit]
+        return Page(rows, keyset.cursor(rows[-1]) if len(found) > limit else None)
 
     def pandas(
         self,

@@ -99,6 +99,17 @@ def order(order_by: str | Sequence[str], schema: ViewSchema) -> tuple[Order, ...
     return tuple(_order_item(item, schema) for item in items)
 
 
+def whole_order(order_by: str | Sequence[str] | None, schema: ViewSchema) -> tuple[Order, ...]:
+    """All columns that a read is sorted by; the key comes last, so that every read has the same order."""
+    given = order(order_by, schema) if order_by else ()
+    own = (Order(column_of(name, schema)) for name in (*schema.order, *(key.name for key in schema.keys)))
+    # Behind a column, the same one decides nothing.
+    found: dict[str, Order] = {}
+    for term in (*given, *own):
+        found.setdefault(term.column.name, term)
+    return tuple(found.values())
+
+
 def column_of(name: str, schema: ViewSchema, what: str = "column") -> Column:
     """The column of that name, in any case."""
     for column in schema.all:
@@ -199,7 +210,9 @@ def _equals(name: str, value: Any, schema: ViewSchema) -> Filter:
         return IsNull(column)
     comparable(column, schema)
     if isinstance(value, list | tuple | set | frozenset):
-        return OneOf(column, tuple(checked(column, item, schema) for item in value))
+        # A set has another order in every process, and equal filters are written alike.
+        items = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
+        return OneOf(column, tuple(checked(column, item, schema) for item in items))
     return Compare(column, "=", checked(column, value, schema))
 
 

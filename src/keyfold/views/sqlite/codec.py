@@ -21,7 +21,7 @@ import math
 from typing import Any, Final
 
 from keyfold.views import arrow as pa
-from keyfold.views.sqlite import nested_json
+from keyfold.views.types import nested_json
 from keyfold.views.types.base import DataType
 from keyfold.views.types.nested import Nested
 from keyfold.views.types.numbers import Exact

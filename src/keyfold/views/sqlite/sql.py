@@ -30,11 +30,9 @@ def where_sql(where: Where, schema: ViewSchema) -> tuple[str, list[Sql]]:
 
 
 def order_sql(order_by: OrderBy, schema: ViewSchema) -> str:
-    """The terms of ORDER BY; the key comes last, so that every read has the same order."""
-    given = filters.order(order_by, schema) if order_by else ()
-    terms = [quoted(term.column.name) + (" DESC" if term.descending else "") for term in given]
-    own = dict.fromkeys((*schema.order, *(key.name for key in schema.keys)))
-    return ", ".join([*terms, *map(quoted, own)])
+    """The terms of ORDER BY."""
+    terms = filters.whole_order(order_by, schema)
+    return ", ".join(quoted(term.column.name) + (" DESC" if term.descending else "") for term in terms)
 
 
 @dataclass(frozen=True)
