@@ -13,10 +13,10 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from keyfold.engine.log import side_outputs
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.storage.layout import local_app_home
 from keyfold.kernel import build
+from keyfold.read import side_outputs
 from keyfold.views.reader import TableReader
 from keyfold.views.stores import open_store
 

@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from keyfold.engine.log import retention, side_outputs
+from keyfold.engine.log import retention
 from keyfold.engine.log.log_writer import LogWriter
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.session_settings import log_settings
 from keyfold.engine.sources import json_rows
 from keyfold.engine.storage import layout as homes
 from keyfold.engine.storage.lease import Lease
+from keyfold.read import side_outputs
 from keyfold.settings import load
 from keyfold.views.contract import Column, ViewSchema
 from keyfold.views.stores import open_store
@@ -59,7 +60,7 @@ def test_all_that_python_writes_into_a_home_is_private(tmp_path: Path) -> None:
     writer = LogWriter(kernel, log, "shop.t", lease)
     frame: Any = SimpleNamespace(_jdf=None)
     writer.publish(frame, 0, changes=True, watermark=None, offsets=[], skipped=skipped)
-    assert [row["raw"] for row in side_outputs.rejected(log)] == ["/a.json"]
+    assert [row.raw for row in side_outputs.rejected(log)] == ["/a.json"]
     retention.prune(log, 0)
     json_rows.put(place.path / "streams" / "rows", "one", "{}\n")
     store = open_store(place.views, read_only=False)

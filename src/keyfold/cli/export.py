@@ -11,8 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from keyfold.cli.json_values import plain
 from keyfold.errors import QueryError
+from keyfold.read.values import plain
 from keyfold.views.types.nested import Array, Map, Struct
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from keyfold.cli.json_values import plain
+from keyfold.read.values import plain
 
 NONE: Final = "-"
 SOMETIMES: Final = ("duplicates", "dropped_partials")

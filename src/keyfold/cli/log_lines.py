@@ -10,6 +10,7 @@ from keyfold.cli import formatting, output
 
 if TYPE_CHECKING:
     from keyfold.engine.handle import Handle
+    from keyfold.read import AppReader
 
 _LINE_SECONDS: Final = 10.0
 
@@ -146,6 +147,12 @@ def known_since(column: str, since: dict[str, Any]) -> str:
     """Since when a column covers rows."""
     after = "" if since["batch"] is None else f", after batch {since['batch']:,}"
     return f"{column} covers rows since {formatting.moment(since['at'])}{after}"
+
+
+def say_known_since(app: AppReader, table: str) -> None:
+    """Says below rows which of their columns don't know of all rows."""
+    for column, since in app.known_since(table).items():
+        output.say(known_since(column, since.document()))
 
 
 def initial_words(began: Mapping[str, Any]) -> str:

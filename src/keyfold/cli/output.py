@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any, Final
 
-from keyfold.cli.json_values import dumps, plain, word
+from keyfold.read.values import dumps, plain, word
 
 if TYPE_CHECKING:
     from rich.console import Console

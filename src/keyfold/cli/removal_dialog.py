@@ -26,44 +26,15 @@ def found(name: str, home: str | None) -> Iterator[tuple[AppHome, str]]:
 
     Or its stream, if that has a log.
     """
-    from keyfold.cli.home_reader import opened_app
-    from keyfold.engine.operations.removal import streams, tables
-    from keyfold.errors import QueryError, choice, did_you_mean
+    from keyfold.cli.homes import opened_app
 
-    with opened_app(name, home, any_files=True) as (app_home, part):
-        known = {known.lower(): known for known in (*streams(app_home), *tables(app_home))}
-        if part.lower() not in known:
-            refuse_stream_without_log(app_home, part, name)
-            listed = choice(known.values()) if known else None
-            hint = did_you_mean(part, known.values(), listed)
-            raise QueryError(
-                f"no table {part} in app {app_home.path.name}", reason="not_found", given=name, hint=hint
-            )
-        yield app_home, known[part.lower()]
-
-
-def refuse_stream_without_log(home: AppHome, part: str, given: str) -> None:
-    """Says of a stream that its tables read its source themselves, so that nothing of it is in the home."""
-    from keyfold.errors import QueryError
-
-    plan = home.read_plan() or {}
-    declared = [one["name"] for one in (plan.get("declared") or {}).get("streams", ())]
-    stream = next((name for name in declared if name.lower() == part.lower()), None)
-    if stream is None:
-        return
-    tables = plan["tables"].items()
-    reading = [f"{home.path.name}.{name}" for name, one in tables if stream in one.get("streams", ())]
-    raise QueryError(
-        f"stream {stream} has no log of its own: its tables read its source themselves",
-        reason="not_found",
-        given=given,
-        hint=f"a table: {', '.join(reading)}" if reading else "history= or shared=True of the stream",
-    )
+    with opened_app(name, home, any_files=True) as (app, part):
+        yield app.home, app.with_files(part, name)
 
 
 def readers_of(home: AppHome, table: str) -> list[str]:
     """All tables whose state contains rows of a table: they read it, directly or through others."""
-    from keyfold.engine.operations.removal import with_readers
+    from keyfold.engine.storage.contents import with_readers
 
     return with_readers(home, table)[1:]
 

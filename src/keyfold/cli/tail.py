@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from keyfold.read.side_rows import LateRow
 
 Newest = Annotated[
     int | None, typer.Option(metavar="N", min=0, help="Show only the newest N rows. Default: all.")
@@ -14,22 +17,22 @@ Newest = Annotated[
 
 
 def show(
-    rows: Iterable[dict[str, Any]],
+    rows: Iterable[LateRow],
     limit: int | None,
     json: bool,
     columns: Sequence[str],
-    cells: Callable[[dict[str, Any]], list[Any]],
+    cells: Callable[[LateRow], list[Any]],
     right: Sequence[str],
 ) -> None:
     """The last rows as a table or a JSON array; a note says if there are more."""
     from keyfold.cli import output
 
-    number, kept = 0, deque[dict[str, Any]](maxlen=limit)
+    number, kept = 0, deque["LateRow"](maxlen=limit)
     for row in rows:
         number += 1
         kept.append(row)
     if json:
-        output.json_array(kept)
+        output.json_array(row.document() for row in kept)
         return
     output.table(columns, map(cells, kept), right=right)
     if len(kept) < number:

@@ -9,15 +9,12 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from keyfold.engine.batch import late_replay
 from keyfold.engine.batch.hook import BatchHook, TableHook
 from keyfold.engine.followers.follower import Follower
 from keyfold.engine.jvm import process
 from keyfold.engine.limits import batch_limit
 from keyfold.engine.live_table import LiveTable
-from keyfold.engine.log import side_outputs
 from keyfold.engine.log.shared_streams import SharedStreams
-from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.lookups.registry import Lookups
 from keyfold.engine.polling import wait_until
 from keyfold.engine.savepoint import live
@@ -32,6 +29,8 @@ from keyfold.engine.storage.lease import Lease
 from keyfold.errors import BadOption, HomeLocked, JavaEnded, QueryError, QueryFailed, choice, did_you_mean
 from keyfold.plan import formats, tree
 from keyfold.plan.nodes import AppSpec
+from keyfold.read.app import AppReader
+from keyfold.read.names import Names
 from keyfold.views.contract import ViewStore
 
 if TYPE_CHECKING:
@@ -59,12 +58,13 @@ class Handle:
         self.followers: list[Follower] = []
         self.shared, self.feeds = shared, feeds
         self._lookups = lookups
+        self._reader = AppReader(home, _names(spec))
         self._lease: Lease | None = lease
         self._failures = Failures(spec.name, home, self.queries, self.hooks, self.followers)
         # What the handle keeps must not keep the handle: Python would free a stopped app, and what it has in
         # Java's memory, only when its collector comes to it.
         limits = partial(_batch_limits, spec, feeds, spark)
-        self._monitor = Monitor(spec.name, home, self._failures.documents, lookups.status, limits)
+        self._monitor = Monitor(spec.name, home, self._failures.all, lookups.status, limits)
         self._idle: IdleWatermarks | None = None
         self._requests: Requests | None = None
 
@@ -93,23 +93,15 @@ class Handle:
 
     def rejected(self, name: str) -> list[dict[str, Any]]:
         """Rows of a stream or table that could not be used, with reason and raw text."""
-        tables = tables_of(self.spec, name)
-        found = [side_outputs.rejected(TableLog(self.home.table(t).log_files)) for t in tables]
-        if name in (t.name for t in self.spec.tables):
-            return found[0]
-        recorded = side_outputs.rejected(TableLog(self.home.stream_home(name).log_files))
-        return side_outputs.of_stream(name, [recorded, *found])
+        return [row.document() for row in self._reader.rejected(name)]
 
     def late(self, table: str) -> list[dict[str, Any]]:
         """Late rows of a table, which arrived after their windows closed, with these windows and raw text."""
-        tables = {t.name: [s.name for s in tree.sources(t.input)] for t in self.spec.tables}
-        found = late_replay.table_of(self.spec.name, table, tables, [s.name for s in self.spec.streams])
-        return list(late_replay.read(self.home.table(found)))
+        return [row.document() for row in self._reader.late(table)]
 
     def duplicates(self, table: str) -> list[dict[str, Any]]:
         """Duplicates that `distinct(..., record_duplicates=True)` recorded; the status counts them all."""
-        self.table(table)  # for its error, if there is no such table
-        return side_outputs.duplicates(TableLog(self.home.table(table).log_files))
+        return [row.document() for row in self._reader.duplicates(table)]
 
     def drain(self) -> None:
         """Processes all input that is available now, then returns."""
@@ -173,7 +165,7 @@ class Handle:
 
         If it can't be read, the last good version stays in use, and `error` has the reason.
         """
-        return self._lookups.refresh(lookup)
+        return self._lookups.refresh(lookup).values()
 
     def savepoint(self, name: str, tables: Sequence[str] = (), why: str | None = None) -> dict[str, Any]:
         """Makes a savepoint of all tables, or some, while the app runs; returns its name, batches and size.
@@ -196,7 +188,7 @@ class Handle:
 
         With `count` keys are counted now, however long that takes; otherwise the number may be a while old.
         """
-        return self._monitor.sample(count=count)
+        return self._monitor.sample(count=count).values()
 
     def stop(self, seconds: float = 600.0) -> None:
         """Waits that long for running batches to finish, then stops every query and releases the home."""
@@ -253,14 +245,6 @@ def _stop(query: StreamingQuery, hook: BatchHook, seconds: float) -> None:
         hook.settle()
 
 
-def tables_of(spec: AppSpec, name: str) -> list[str]:
-    """The table of that name, or all tables that read the stream of that name."""
-    own = [t.name for t in spec.tables if t.name == name]
-    fed = [t.name for t in spec.tables if name in (s.name for s in tree.sources(t.input))]
-    if not own and not fed and name not in (s.name for s in spec.streams):
-        names = [t.name for t in spec.tables] + [s.name for s in spec.streams]
-        hint = did_you_mean(name, names, choice(names))
-        raise QueryError(
-            f"no stream or table {name} in app {spec.name}", reason="not_found", given=name, hint=hint
-        )
-    return own or fed
+def _names(spec: AppSpec) -> Names:
+    read = {table.name: [stream.name for stream in tree.sources(table.input)] for table in spec.tables}
+    return Names(spec.name, read, [stream.name for stream in spec.streams])

@@ -10,11 +10,11 @@ from keyfold.engine import session
 from keyfold.engine.operations.checkpoint_copy import copied_checkpoint
 from keyfold.engine.savepoint.savepoints import FILES, Savepoints
 from keyfold.engine.state.state_of import StateOf
-from keyfold.engine.storage.home_names import find, find_remote
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.remote import SparkStorage
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
 from keyfold.errors import BadOption, QueryError
+from keyfold.read.home import HomeReader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -102,7 +102,10 @@ def read_state(
 
 
 def _opened(spark: SparkSession, settings: Settings, name: str) -> tuple[AppHome, str]:
-    if "://" in str(settings.home) and not str(settings.home).startswith("file:"):
-        storage = SparkStorage(session.kernel(spark), spark, str(settings.home))
-        return find_remote(storage, settings.local_directory, name)
-    return find(Path(str(settings.home).removeprefix("file://")), name)
+    home = str(settings.home)
+    if "://" in home and not home.startswith("file:"):
+        reader = HomeReader(settings.local_directory, SparkStorage(session.kernel(spark), spark, home))
+    else:
+        reader = HomeReader(Path(home.removeprefix("file://")))
+    app, part = reader.find(name)
+    return app.home, part

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from typing import Any, overload
 
 from keyfold.engine.kafka import reading
-from keyfold.engine.storage.home_names import find, home_of
 from keyfold.errors import BadOption
 from keyfold.plan.call_site import call_site
+from keyfold.read.home import open_home
 from keyfold.views.reader import TableReader
-from keyfold.views.stores import open_store
 
 
 @overload
@@ -55,5 +54,4 @@ def read_table(
         )
     if by_topic:
         return reading.read_topic(servers, topic, registry=registry, options=options)
-    app_home, name = find(home_of(home), servers)
-    return TableReader(open_store(app_home.views, read_only=True), name)
+    return open_home(home).table(servers)

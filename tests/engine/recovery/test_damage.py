@@ -14,6 +14,7 @@ from keyfold.engine.handle import Handle
 from keyfold.engine.operations import removal as table_removal
 from keyfold.engine.recovery import damage
 from keyfold.engine.sources.json_rows import encode, put
+from keyfold.engine.storage import contents
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import HomeUnusable, QueryFailed, RunError
 from keyfold.testing import shared_session
@@ -109,7 +110,7 @@ def test_state_that_is_damaged_is_named_and_reset_costs_no_other_table(
         shutil.rmtree(place.path)
         shutil.copytree(whole, place.path)
     overwritten(newest)
-    table_removal.remove(place, "reset", table_removal.with_readers(place, "totals"))
+    table_removal.remove(place, "reset", contents.with_readers(place, "totals"))
     goes_on(tmp_path, others=2)
 
 

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 from keyfold.engine.compile import enrich
-from keyfold.engine.log import side_outputs
 from keyfold.engine.log.manifest import COUNTED, KINDS
+from keyfold.read import side_outputs
 
 SOURCE = Path(__file__).resolve().parents[3] / "src" / "keyfold"
 

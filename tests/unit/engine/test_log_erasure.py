@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from keyfold.engine.log.compaction import Compaction
-from keyfold.engine.log.key_history import history, is_value, since
+from keyfold.engine.log.key_text import is_value
 from keyfold.engine.log.log_erasure import LogErasure
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.storage.layout import local_app_home
 from keyfold.engine.storage.lease import Lease
+from keyfold.read.history import history, since
 from tests.unit.engine.test_compaction import filled
 
 
@@ -38,7 +39,7 @@ def test_no_row_of_the_key_is_left_and_the_others_are_as_they_were(tmp_path: Pat
     log = TableLog(files)
     before = {kind: rows(log, kind) for kind in ("change", "late", "rejected")}
     assert since(log).whole
-    known = [change["batch"] for change in history(log, ["k1"])]
+    known = [change.batch for change in history(log, ["k1"])]
     assert known == [batch for batch, key in before["change"] if key == "k1"]
     run = LogErasure(log, {"k": "k1"}, {"k": "2-1"}, files.put)
     run.run()

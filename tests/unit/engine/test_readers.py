@@ -12,9 +12,9 @@ from keyfold.engine.log import readers
 from keyfold.engine.log.readers import Use
 from keyfold.engine.log.retention import prune
 from keyfold.engine.log.table_log import TableLog
-from keyfold.engine.operations import removal as table_removal
 from keyfold.engine.recovery import reader_snapshot
 from keyfold.engine.status.backlog import Backlog
+from keyfold.engine.storage import contents
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.plan.nodes import AppSpec, Changes, Connector, Enrich, Node, Source, TableSpec, Union
 from keyfold.plan.tree import sources
@@ -106,10 +106,10 @@ def test_a_log_is_kept_for_its_slowest_reader(place: AppHome) -> None:
 
 def test_tables_that_have_read_another_are_known_from_their_homes(place: AppHome) -> None:
     readers.record(USE, place.table("reader"), [0])
-    assert table_removal.readers(place, "sums") == [], "it has not begun"
+    assert contents.readers(place, "sums") == [], "it has not begun"
     planned(place.table("reader"), 0, 0)
-    assert table_removal.readers(place, "sums") == ["reader"]
-    assert table_removal.readers(place, "reader") == []
+    assert contents.readers(place, "sums") == ["reader"]
+    assert contents.readers(place, "reader") == []
 
 
 def test_batches_of_other_tables_that_have_changes_count_as_left(place: AppHome) -> None:

@@ -1,41 +1,19 @@
-"""Side outputs as a log has them, and rows written for a stream to read."""
+"""Rows written for a stream to read, and what differs between definitions."""
 
 from __future__ import annotations
 
 import json
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from keyfold.engine.log import side_outputs
-from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.recovery import definition, definition_check
 from keyfold.engine.sources import json_rows
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.errors import HomeUnusable
-from tests.log_files import publish
-
-
-def test_side_outputs_are_read_by_kind_with_the_batch_they_are_of(tmp_path: Path) -> None:
-    log = TableLog(tmp_path)
-    publish(log, 3, {"rejected": [{"kind": "rejected", "reason": "r", "raw": "a\u2028b", "stream": "s"}]})
-    whole = {"kind": "file", "reason": "the header is ...", "raw": "1,2", "file": "/a.csv", "count": 13}
-    kept = {"kind": "duplicate", "step": "distinct id", "raw": "{}", "count": 1}
-    publish(log, 12, {"rejected": [whole], "duplicate": [kept]})
-    first, second = side_outputs.rejected(log)
-    assert first.pop("at") <= second.pop("at") <= datetime.now(UTC)
-    assert first == {"batch": 3, "reason": "r", "raw": "a\u2028b", "stream": "s"}
-    assert second == {
-        "batch": 12, "reason": "the header is ...", "raw": "1,2", "file": "/a.csv", "rows": 13
-    }  # fmt: skip
-    (duplicate,) = side_outputs.duplicates(log)
-    assert {name: duplicate[name] for name in ("batch", "step", "raw")} == {
-        "batch": 12, "step": "distinct id", "raw": "{}"
-    }  # fmt: skip
-    assert list(side_outputs.late(log)) == []
 
 
 def test_what_a_killed_process_left_half_written_is_swept_away(tmp_path: Path) -> None:
@@ -46,12 +24,6 @@ def test_what_a_killed_process_left_half_written_is_swept_away(tmp_path: Path) -
         (directory / "whole").touch()
     home.sweep()
     assert {file.name for file in tmp_path.rglob("*") if file.is_file()} == {"whole"}
-
-
-def test_a_row_that_several_tables_refuse_is_listed_once_and_two_alike_twice() -> None:
-    a = [{"raw": "x"}, {"raw": "x"}, {"raw": "y"}]
-    b = [{"raw": "x"}, {"raw": "z"}]
-    assert [r["raw"] for r in side_outputs.of_stream("orders", [a, b])] == ["x", "x", "y", "z"]
 
 
 def test_python_values_are_spelt_for_sparks_json_reader() -> None:

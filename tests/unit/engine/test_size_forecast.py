@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,6 +14,7 @@ from keyfold.engine.status.size_forecast import forecast
 from keyfold.engine.status.size_history import SizeHistory, SizeSample, thinned
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption
+from keyfold.read.metrics import RunStatus, TableStatus
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -91,8 +91,8 @@ def test_a_table_that_was_reset_is_measured_from_then_on() -> None:
     assert found.rows.per_hour == pytest.approx(600, rel=0.05)
 
 
-def status(at: datetime, batch: int | None, rows: int = 1) -> dict[str, Any]:
-    return {"at": at, "tables": {"totals": {"batch": batch, "keys": rows, "state_bytes": 10 * rows}}}
+def status(at: datetime, batch: int | None, rows: int = 1) -> RunStatus:
+    return RunStatus(at=at, tables={"totals": TableStatus(batch=batch, keys=rows, state_bytes=10 * rows)})
 
 
 def test_a_running_app_records_one_size_a_minute_and_the_last(tmp_path: Path) -> None:

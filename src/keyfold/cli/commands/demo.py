@@ -100,7 +100,7 @@ def _directory(home: str | None) -> Iterator[Path]:
 
 def _report(handle: Handle, data: Path) -> dict[str, Any]:
     from keyfold.demo.recount import differences
-    from keyfold.engine.log.side_outputs import kind_of
+    from keyfold.read.side_outputs import kind_of
 
     wrong = differences(data, lambda table: handle.table(table).rows())
     rejected = [row for stream in ("orders", "clicks") for row in handle.rejected(stream)]

@@ -23,15 +23,21 @@ def command(
     """
     from keyfold.cli import log_lines, output
     from keyfold.cli.app_loader import load
-    from keyfold.cli.known_columns import columns_known_since
+    from keyfold.engine.storage.home_names import home_of
+    from keyfold.engine.storage.layout import AppHome
     from keyfold.plan.describe.as_json import to_dict
+    from keyfold.read import AppReader
 
     with output.only_results():
         loaded = load(app)
         as_json = json or format == "json"
         text = "" if as_json else loaded.app.describe(cast(Any, format))
     spec = loaded.app.spec()
-    since = columns_known_since(spec.name, [table.name for table in spec.tables], home)
+    app_home = AppReader(AppHome(home_of(home).resolve() / spec.name))
+    known = {table.name: app_home.known_since(table.name) for table in spec.tables}
+    since = {
+        table: {n: one.document() for n, one in found.items()} for table, found in known.items() if found
+    }
     if as_json:
         output.json_document({**to_dict(spec), **({"since": since} if since else {})})
         return

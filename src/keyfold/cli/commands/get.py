@@ -27,20 +27,21 @@ def command(
 
     Example: keyfold get shop.region_totals eu
     """
-    from keyfold.cli import output
-    from keyfold.cli.home_reader import opened
-    from keyfold.cli.known_columns import say_known_since
+    from keyfold.cli import log_lines, output
+    from keyfold.read import open_home
 
     parts = key or []
-    with opened(name, home) as (_, table):
+    with open_home(home) as reader:
+        app, part = reader.find(name)
+        table = app.table(part)
         row = table.get(*parts, at_least=bound(at_least, wait), wait=wait)
         if row is None:
             position = table.position()
             empty = "the table has no batch yet" if position is None else None
             what = f"no row with the key {', '.join(parts)}"
             raise NoSuchKey(what, reason="not_found", where=name, hint=empty)
-    if json:
-        output.json_document(row)
-        return
-    output.pairs(row)
-    say_known_since(name, home)
+        if json:
+            output.json_document(row)
+            return
+        output.pairs(row)
+        log_lines.say_known_since(app, part)

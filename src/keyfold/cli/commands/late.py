@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from keyfold.engine.batch.late_replay import Replayed
-    from keyfold.engine.storage.layout import AppHome
+    from keyfold.read import AppReader
+    from keyfold.read.side_rows import LateRow
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -48,29 +49,18 @@ def list_(name: TableName, home: Home = None, json: Json = False) -> None:
     Example: keyfold late list shop.per_minute
     """
     from keyfold.cli import formatting, output
-    from keyfold.cli.home_reader import late_table
-    from keyfold.engine.batch import late_replay
+    from keyfold.cli.homes import opened_app
 
-    with late_table(name, home) as (app_home, table):
-        found = late_replay.batches_of(app_home.table(table))
+    with opened_app(name, home) as (app, table):
+        found = app.late_batches(table)
         if json:
-            output.json_array(_summary(batch) for batch in found)
+            output.json_array(batch.document() for batch in found)
             return
         output.table(
             ("batch", "rows", "late by", "replayed"),
             ([batch.batch, batch.rows, formatting.span(batch.late_by), batch.replayed] for batch in found),
             right=("batch", "rows", "late by"),
         )
-
-
-def _summary(batch: Any) -> dict[str, Any]:
-    return {
-        "batch": batch.batch,
-        "rows": batch.rows,
-        "late_by": batch.late_by,
-        "replayed": batch.replayed,
-        "sent": batch.sent or 0,
-    }
 
 
 @app.command()
@@ -85,23 +75,21 @@ def show(
 
     Example: keyfold late show shop.per_minute --batch 7 --limit 10
     """
-    from keyfold.cli.home_reader import late_table
-    from keyfold.engine.batch import late_replay
+    from keyfold.cli.homes import opened_app
 
     columns = ("batch", "time", "late by", "windows missed", "raw")
-    with late_table(name, home) as (app_home, table):
-        rows = late_replay.read(app_home.table(table), batch or None)
-        tail.show(rows, limit, json, columns, _cells, right=("batch", "late by"))
+    with opened_app(name, home) as (app, table):
+        tail.show(app.late(table, batch or None), limit, json, columns, _cells, right=("batch", "late by"))
 
 
-def _cells(row: dict[str, Any]) -> list[Any]:
+def _cells(row: LateRow) -> list[Any]:
     from keyfold.cli import formatting
-    from keyfold.cli.json_values import plain
+    from keyfold.read.values import plain
 
-    first = next(iter(row["windows"]), None)
-    window = formatting.NONE if first is None else "/".join(str(plain(moment)) for moment in first.values())
-    more = f" and {row['missed'] - 1:,} more" if row["missed"] > 1 else ""
-    return [row["batch"], row["time"], formatting.span(row["late_by"]), window + more, row["raw"]]
+    first = next(iter(row.windows), None)
+    window = formatting.NONE if first is None else f"{plain(first.start)}/{plain(first.end)}"
+    more = f" and {row.missed - 1:,} more" if row.missed > 1 else ""
+    return [row.batch, row.time, formatting.span(row.late_by), window + more, row.raw]
 
 
 @app.command()
@@ -114,30 +102,30 @@ def replay(name: TableName, batch: Batches = None, home: Home = None, json: Json
     Example: keyfold late replay shop.per_minute --batch 7
     """
     from keyfold.cli import output
-    from keyfold.cli.home_reader import late_table, reached
+    from keyfold.cli.homes import opened_app
     from keyfold.engine.batch import late_replay
     from keyfold.engine.operations import unfinished
     from keyfold.engine.storage.lease import is_held_by_app
     from keyfold.plan import durations
+    from keyfold.read import positions
 
-    with late_table(name, home) as (app_home, table), unfinished.held_or_running(app_home):
-        runs, keep = is_held_by_app(app_home), _keep(app_home, table)
-        upto, watermark = reached(app_home, table)
-        done = late_replay.replay(
-            app_home.table(table), durations.millis(keep, "keep"), watermark, batch or None, upto
-        )
+    with opened_app(name, home) as (app, part):
+        table, app_home = app.table_with_late_rows(part), app.home
+        with unfinished.held_or_running(app_home):
+            runs, keep = is_held_by_app(app_home), _keep(app, table)
+            upto, watermark = positions.reached(app_home, table)
+            keep_ms = durations.millis(keep, "keep")
+            done = late_replay.replay(app_home.table(table), keep_ms, watermark, batch or None, upto)
     if json:
-        document = {"table": f"{app_home.path.name}.{table}", **vars(done), "running": runs}
+        document = {"table": f"{app.name}.{table}", **vars(done), "running": runs}
         output.json_document(document)
     else:
         _show_result(done, runs, keep, watermark)
 
 
-def _keep(home: AppHome, table: str) -> str:
+def _keep(app: AppReader, table: str) -> str:
     """How long the table keeps closed windows, as declared at the last start of the app."""
-    declared = ((home.read_plan() or {}).get("declared") or {}).get("tables") or []
-    found = next((entry for entry in declared if entry["name"] == table), None)
-    where = f"{home.path.name}.{table}"
+    found, where = app.recorded.declared(table), f"{app.name}.{table}"
     if found is None:
         raise BadOption(f"the app no longer declares the table {table}", where=where, hint="another table")
     if found.get("keep"):

@@ -12,9 +12,9 @@ from keyfold.cli.options import Home, Json, TableName
 from keyfold.cli.tail import Newest
 
 if TYPE_CHECKING:
-    from keyfold.engine.log.manifest import Manifest
     from keyfold.engine.log.table_log import TableLog
     from keyfold.engine.storage.layout import AppHome
+    from keyfold.read.batches import LogBatch
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -46,64 +46,30 @@ def show(name: TableName, limit: Newest = None, home: Home = None, json: Json = 
     Example: keyfold log show shop.region_totals --limit 10
     """
     from keyfold.cli import formatting, output
-    from keyfold.engine.log import retention
+    from keyfold.read import batches as log_batches
 
     with _opened(name, home) as (_, log):
-        found = list(_lines(log))
-        shown = found if limit is None else found[len(found) - min(limit, len(found)) :]
-        known = retention.totals(log)
-        batches = [_line(log, manifests) for manifests in shown]
+        found = log_batches.of(log, limit)
     if json:
-        output.json_document({"removed_upto": known.upto, "removed": dict(known.counts), "batches": batches})
+        output.json_document(found.document())
         return
     # Of patterns alone, and seldom: their partial matches beyond `limit`.
-    dropped = ("dropped_partial",) if any(row["dropped_partial"] for row in batches) else ()
+    dropped = ("dropped_partial",) if any(one.counts["dropped_partial"] for one in found.batches) else ()
     columns = ("batch", "at", "change", "late", "rejected", "duplicate", *dropped, "files", "size")
-    output.table(columns, (_cells(row, columns) for row in batches), right=columns[2:])
-    if len(shown) < len(found):
-        output.say(f"the newest {len(shown):,} of {len(found):,} batches; omit --limit for all")
-    if known.upto >= 0:
-        counted = ", ".join(f"{formatting.count(n)} {kind}" for kind, n in known.counts.items() if n)
-        output.say(f"removed up to batch {known.upto}, read by all followers: {counted or 'no rows'}")
+    output.table(columns, (_cells(one, columns) for one in found.batches), right=columns[2:])
+    if len(found.batches) < found.total:
+        output.say(f"the newest {len(found.batches):,} of {found.total:,} batches; omit --limit for all")
+    if found.removed_upto >= 0:
+        counted = ", ".join(f"{formatting.count(n)} {kind}" for kind, n in found.removed.items() if n)
+        output.say(f"removed up to batch {found.removed_upto}, read by all followers: {counted or 'no rows'}")
 
 
-def _lines(log: TableLog) -> Iterator[list[Manifest]]:
-    """The batches that a line is about: one, or those that were merged with each other."""
-    of = None
-    merged: list[Manifest] = []
-    for manifest in log.after(-1):
-        now = log.merged.of(manifest.batch)
-        if merged and now != of:
-            yield merged
-            merged = []
-        of = now
-        if of is None:
-            yield [manifest]
-        else:
-            merged.append(manifest)
-    if merged:
-        yield merged
-
-
-def _line(log: TableLog, manifests: list[Manifest]) -> dict[str, Any]:
-    parts = {part.path: part for manifest in manifests for part in manifest.parts}
-    there = [part for part in parts.values() if log.has(part)]
-    return {
-        "first": manifests[0].batch,
-        "batch": manifests[-1].batch,
-        "at": manifests[-1].at,
-        **{kind: sum(m.counts[kind] for m in manifests) for kind in manifests[0].counts},
-        "files": len(there),
-        "size": sum(part.bytes for part in there),
-    }
-
-
-def _cells(row: dict[str, Any], columns: tuple[str, ...]) -> list[Any]:
+def _cells(one: LogBatch, columns: tuple[str, ...]) -> list[Any]:
     from keyfold.cli import formatting
 
-    batch = row["batch"] if row["first"] == row["batch"] else f"{row['first']}-{row['batch']}"
-    at, size = formatting.moment(row["at"]), formatting.size(row["size"])
-    shown = {**row, "batch": batch, "at": at, "size": size}
+    batch = one.batch if one.first == one.batch else f"{one.first}-{one.batch}"
+    at, size = formatting.moment(one.at), formatting.size(one.size)
+    shown = {**one.document(), "batch": batch, "at": at, "size": size}
     return [shown[column] for column in columns]
 
 
@@ -117,10 +83,11 @@ def verify(name: TableName, home: Home = None, json: Json = False) -> None:
     """
     from keyfold.cli import formatting, output
     from keyfold.engine.log import retention
+    from keyfold.read import batches as log_batches
 
     with _opened(name, home) as (_, log):
         gone, files, size = retention.totals(log).upto, 0, 0
-        for manifests in _lines(log):
+        for manifests in log_batches.merged_together(log):
             there = (p for m in manifests for p in m.parts if p.kind != "change" or m.batch > gone)
             for part in {part.path: part for part in there}.values():
                 log.verify(part)
@@ -189,9 +156,7 @@ def compact(name: TableName, home: Home = None, json: Json = False) -> None:
 @contextmanager
 def _opened(name: str, home: str | None) -> Iterator[tuple[AppHome, TableLog]]:
     """The log of a table or a stream, and the home of its app."""
-    from keyfold.cli.removal_dialog import found
-    from keyfold.engine.log.table_log import TableLog
-    from keyfold.engine.operations.removal import home_of
+    from keyfold.cli.homes import opened_app
 
-    with found(name, home) as (app_home, known):
-        yield app_home, TableLog(home_of(app_home, known).log_files)
+    with opened_app(name, home, any_files=True) as (app, part):
+        yield app.home, app.log(part, name)

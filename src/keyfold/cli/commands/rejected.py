@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -14,9 +14,10 @@ import typer
 from keyfold.cli.options import Home, Json
 
 if TYPE_CHECKING:
-    from keyfold.cli.rejections import Rejections
+    from keyfold.read.rejections import Rejections
+    from keyfold.read.side_rows import RejectedRow
 
-Rows = Sequence[dict[str, Any]]
+    Rows = Sequence[RejectedRow]
 
 SAMPLES: Final = 3
 """How many rows of each reason are shown unless they are asked for."""
@@ -63,11 +64,12 @@ def command(
     Example: keyfold rejected shop.orders --reason "is null"
     """
     from keyfold.cli import output
-    from keyfold.cli.rejections import rejected_rows
-    from keyfold.engine.log import side_outputs
+    from keyfold.cli.homes import opened_app
+    from keyfold.read import side_outputs
 
-    found = rejected_rows(name, home)
-    rows = sorted((row for row in found.rows if _has(row, reason)), key=lambda row: int(row["batch"]))
+    with opened_app(name, home) as (app, part):
+        found = app.rejections(part, name)
+    rows = sorted((row for row in found.rows if _matches(row.text, reason)), key=lambda row: row.batch)
     more = Counter({kind: n for kind, n in found.not_kept.items() if _matches(kind, reason)})
     counts = side_outputs.by_reason(rows) + more
     if json:
@@ -84,26 +86,18 @@ def command(
         output.say(f"stream {stream} also has rejected rows: keyfold rejected {stream}")
 
 
-def _has(row: Mapping[str, Any], reason: str | None) -> bool:
-    return _matches(_text(row), reason)
-
-
 def _matches(text: str, reason: str | None) -> bool:
     """Whether a reason has a text, both without a row's own values, in any case."""
-    from keyfold.engine.log.side_outputs import kind_of
+    from keyfold.read.side_outputs import kind_of
 
     return reason is None or kind_of(reason).lower() in kind_of(text).lower()
-
-
-def _text(row: Mapping[str, Any]) -> str:
-    return f"{row['reason']}: {row['cause']}" if "cause" in row else str(row["reason"])
 
 
 def _document(counts: Counter[str], rows: Rows, found: Rejections) -> dict[str, Any]:
     return {
         "rejected": counts.total(),
         "reasons": [{"reason": kind, "rows": number} for kind, number in counts.most_common()],
-        "rows": rows,
+        "rows": [row.document() for row in rows],
         "streams": found.streams,
     }
 
@@ -111,9 +105,9 @@ def _document(counts: Counter[str], rows: Rows, found: Rejections) -> dict[str, 
 def _show_counts(counts: Counter[str], rows: Rows) -> None:
     """The reasons, the most frequent one first, with the newest batch that has one."""
     from keyfold.cli import formatting, output
-    from keyfold.engine.log.side_outputs import kind_of
+    from keyfold.read.side_outputs import kind_of
 
-    newest = {kind_of(row["reason"]): row["batch"] for row in rows}
+    newest = {kind_of(row.reason): row.batch for row in rows}
     shown = counts.most_common(REASONS)
     lines = ((f"{number:,}", newest.get(kind, formatting.NONE), kind) for kind, number in shown)
     output.table(("rows", "newest batch", "reason"), lines, right=("rows", "newest batch"), wrapped="reason")
@@ -128,7 +122,7 @@ def _show_rows(rows: Rows, counts: Counter[str], limit: int | None) -> None:
     shown = _samples(rows, counts) if limit is None else _newest(rows, limit)
     if not shown:
         return
-    placed = any("file" in row or "topic" in row for row in rows)
+    placed = any(row.file is not None or row.topic is not None for row in rows)
     columns = ("batch", "reason", *(["place"] if placed else []), "raw")
     print()
     output.table(columns, ([_cell(row, name) for name in columns] for row in shown), right=("batch",))
@@ -143,23 +137,25 @@ def _newest(rows: Rows, limit: int) -> Rows:
 
 
 def _samples(rows: Rows, counts: Counter[str]) -> Rows:
-    from keyfold.engine.log.side_outputs import kind_of
+    from keyfold.read.side_outputs import kind_of
 
-    of_kind: dict[str, list[dict[str, Any]]] = {kind: [] for kind, _ in counts.most_common(REASONS)}
+    of_kind: dict[str, list[RejectedRow]] = {kind: [] for kind, _ in counts.most_common(REASONS)}
     for row in rows:
-        of_kind.get(kind_of(row["reason"]), []).append(row)
+        of_kind.get(kind_of(row.reason), []).append(row)
     return list(chain.from_iterable(some[-SAMPLES:] for some in of_kind.values()))
 
 
-def _cell(row: dict[str, Any], name: str) -> Any:
+def _cell(row: RejectedRow, name: str) -> Any:
     if name == "reason":
-        return _text(row)
-    if name != "place":
-        return row[name]
-    if "topic" in row:
-        return f"{row['topic']}, partition {row['partition']}, offset {row['offset']}"
-    if "file" not in row:
+        return row.text
+    return _place(row) if name == "place" else row.batch if name == "batch" else row.raw
+
+
+def _place(row: RejectedRow) -> str:
+    if row.topic is not None:
+        return f"{row.topic}, partition {row.partition}, offset {row.offset}"
+    if row.file is None:
         return ""
-    where = [f"{what} {row[what]}" for what in ("line", "byte") if what in row]
+    where = [f"{what} {at}" for what, at in (("line", row.line), ("byte", row.byte)) if at is not None]
     here = str(Path.cwd()) + os.sep
-    return ", ".join([row["file"].removeprefix(here), *where])
+    return ", ".join([row.file.removeprefix(here), *where])

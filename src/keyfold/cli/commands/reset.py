@@ -30,7 +30,7 @@ def command(
     Example: keyfold reset shop.totals --why "disk failure"
     """
     from keyfold.cli import removal_dialog
-    from keyfold.engine.operations import removal as table_removal
+    from keyfold.engine.storage import contents
     from keyfold.errors import BadOption
 
     with removal_dialog.found(name, home) as (opened, table):
@@ -41,4 +41,4 @@ def command(
                 given=name,
                 hint=f"`keyfold reset {opened.path.name}.{table} --with-readers`, which resets all of them",
             )
-        removal_dialog.carried_out("reset", opened, table_removal.with_readers(opened, table), why, yes, json)
+        removal_dialog.carried_out("reset", opened, contents.with_readers(opened, table), why, yes, json)

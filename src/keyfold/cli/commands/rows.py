@@ -73,13 +73,14 @@ def command(
 
     Example: keyfold rows shop.per_minute --key eu --since 2026-01-01 --until 2026-01-02
     """
-    from keyfold.cli import export, output
-    from keyfold.cli.home_reader import opened
-    from keyfold.cli.known_columns import say_known_since
+    from keyfold.cli import export, log_lines, output
+    from keyfold.read import open_home
     from keyfold.views import keys
 
     wanted = _format("json" if json and format == "table" else format, out, json)
-    with opened(name, home) as (store, table):
+    with open_home(home) as reader:
+        app, part = reader.find(name)
+        table = app.table(part)
         if (batch := bound(at_least, wait)) is not None:
             # Only waits; the rows themselves are then streamed.
             table.rows(limit=0, at_least=batch, wait=wait)
@@ -88,12 +89,12 @@ def command(
         parts = tuple(key or ())
         given = parts[0] if len(parts) == 1 else parts or None
         chosen = keys.narrowed(table.schema, where, given, since, until, ("--since", "--until"))
-        rows = store.scan(table.table, chosen, order_by, limit + 1 if more and limit is not None else limit)
+        rows = app.views.scan(part, chosen, order_by, limit + 1 if more and limit is not None else limit)
         if wanted == "json":
             output.json_array(rows)
         elif wanted == "table":
             _show(rows, table.schema, limit, trend=len(parts) == len(keys.own_keys(table.schema)))
-            say_known_since(name, home)
+            log_lines.say_known_since(app, part)
         else:
             write = export.write_csv if wanted == "csv" else export.write_parquet
             number = write(rows, table.schema, out)

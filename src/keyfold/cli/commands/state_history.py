@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,8 +9,7 @@ import typer
 from keyfold.cli.options import Home, Json, TableName
 
 if TYPE_CHECKING:
-    from keyfold.engine.log.key_history import Since
-    from keyfold.engine.storage.layout import AppHome
+    from keyfold.read.history import Since
 
 
 def history(
@@ -30,20 +28,19 @@ def history(
     Example: keyfold state history shop.totals eu
     """
     from keyfold.cli import output
-    from keyfold.cli.removal_dialog import found
-    from keyfold.engine.log import key_history
-    from keyfold.engine.log.table_log import TableLog
+    from keyfold.cli.homes import opened_app
 
-    with found(name, home) as (app_home, table):
-        log = TableLog(app_home.table(table).log_files)
-        reaches, changes = key_history.since(log), list(key_history.history(log, key))
+    with opened_app(name, home, any_files=True) as (app, part):
+        table = app.with_files(part, name)
+        reaches, changes = app.history_reaches(table), list(app.history(table, key))
+        declared = (app.recorded.declared(table) or {}).get("history")
     if json:
-        head = {"app": app_home.path.name, "table": table, "since": asdict(reaches)}
-        output.json_document({**head, "changes": changes})
+        head = {"app": app.name, "table": table, "since": reaches.document()}
+        output.json_document({**head, "changes": [change.document() for change in changes]})
         return
-    output.table(("batch", "at", "op", "row"), ([*one.values()] for one in changes))
+    output.table(("batch", "at", "op", "row"), ((one.batch, one.at, one.op, one.row) for one in changes))
     if reaches.batch is None or not reaches.whole:
-        output.say(_reach(reaches, _declared_history(app_home, table)))
+        output.say(_reach(reaches, declared if isinstance(declared, str) else None))
 
 
 def _reach(reaches: Since, history: str | None) -> str:
@@ -63,10 +60,3 @@ def _reach(reaches: Since, history: str | None) -> str:
     if reaches.batch is None:
         return f"the log has no changes{' yet' * (reaches.migrated is not None)}: {why}"
     return f"the log has all changes since batch {reaches.batch}, {formatting.moment(reaches.at)}: {why}"
-
-
-def _declared_history(home: AppHome, table: str) -> str | None:
-    """How long the table keeps its changes, as the last start declared it."""
-    declared = (home.read_plan() or {}).get("declared") or {}
-    found = [one.get("history") for one in declared.get("tables", ()) if one["name"] == table]
-    return found[0] if found and isinstance(found[0], str) else None

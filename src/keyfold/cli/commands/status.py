@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from keyfold.cli.options import Home, Json, complete_app
-
-if TYPE_CHECKING:
-    from keyfold.engine.storage.layout import AppHome
 
 
 def command(
@@ -35,9 +32,11 @@ def command(
     Example: keyfold status shop
     """
     from keyfold.cli import app_status, output
-    from keyfold.engine.storage.home_names import home_of
+    from keyfold.read import open_home
 
-    found = [app_status.status(app_home) for app_home in _chosen(home_of(home), app)]
+    with open_home(home) as reader:
+        chosen = reader.apps() if app is None else [reader.app(app)]
+        found = [one.status().document() for one in chosen]
     if json:
         output.json_array(found)
         return
@@ -45,14 +44,3 @@ def command(
         if number:
             print()
         app_status.show(status)
-
-
-def _chosen(home: Any, app: str | None) -> list[AppHome]:
-    from keyfold.engine.storage.home_names import apps, find
-    from keyfold.engine.storage.layout import AppHome
-
-    if app is not None:
-        return [find(home, app, table=False)[0]]
-    known = apps(home)
-    # Raises an error that says what to do if there is none.
-    return [AppHome(home.resolve() / name) for name in known] if known else [find(home, "")[0]]

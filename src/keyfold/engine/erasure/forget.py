@@ -10,7 +10,6 @@ from keyfold.engine.erasure.erased import Erased
 from keyfold.engine.erasure.savepoint_erasure import SavepointErasure
 from keyfold.engine.erasure.source_columns import others_with_the_key, source_columns
 from keyfold.engine.erasure.staging import ErasureStaging
-from keyfold.engine.operations import removal as table_removal
 from keyfold.engine.operations import unfinished
 from keyfold.engine.operations.kinds import FORGET
 from keyfold.engine.savepoint.savepoints import Savepoints
@@ -18,7 +17,7 @@ from keyfold.engine.state.join_keys import SIDES, JoinedKey, joined_key
 from keyfold.engine.state.join_rows import JoinRows, are_by_time
 from keyfold.engine.state.state_of import StateOf
 from keyfold.engine.state_reading import state_of
-from keyfold.engine.storage import audit
+from keyfold.engine.storage import audit, contents
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.surgery.key_erasure import key_of
 from keyfold.errors import BadOption
@@ -53,7 +52,7 @@ def forget(
         joined = joined_key(home, table, key.columns)
         if home.table(table).committed() is not None:
             require_searchable(spark, state_of(home, table), joined)
-        readers = table_removal.readers(home, table)
+        readers = contents.readers(home, table)
         work = ErasureStaging(spark, home, table, key, source, joined, [])
         with FORGET.preparing(home, f"the key can't be erased from {home.path.name}.{table}"):
             tell("erasing the key from state, view and logs, beside the old files")

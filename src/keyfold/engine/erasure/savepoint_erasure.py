@@ -13,7 +13,6 @@ from keyfold.engine.erasure.erased import Erased
 from keyfold.engine.erasure.source_columns import source_columns
 from keyfold.engine.erasure.staging import ErasureStaging
 from keyfold.engine.erasure.switch import erase_from_view
-from keyfold.engine.log import key_history
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.migration.table_names import then_called
 from keyfold.engine.operations.kinds import FORGET
@@ -24,6 +23,7 @@ from keyfold.engine.state.join_keys import joined_key
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.surgery.key_erasure import TableKey, declared_key
 from keyfold.errors import BadOption
+from keyfold.read import history
 
 
 @dataclass(frozen=True)
@@ -118,8 +118,8 @@ class _Saved:
         table = home.table(self.work.table)
         log = TableLog(table.log_files, table.committed())
         newest = log.newest()
-        found = list(key_history.history(log, key.values))
-        return bool(found) and all(one["batch"] == newest and one["op"] == "delete" for one in found)
+        found = list(history.history(log, key.values))
+        return bool(found) and all(one.batch == newest and one.op == "delete" for one in found)
 
     def _manifest(self, prefix: str, found: Erased) -> Savepoint:
         savepoint, table = self.savepoint, self.work.table

@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING, Any
 from keyfold.engine.erasure.erased import Erased
 from keyfold.engine.erasure.unfinished_batch import UnfinishedBatch, unfinished_batch
 from keyfold.engine.log import row_text
-from keyfold.engine.log.key_history import as_text
+from keyfold.engine.log.key_text import as_text
 from keyfold.engine.log.log_erasure import LogErasure
 from keyfold.engine.log.row_text import StreamText, Texts
 from keyfold.engine.log.table_log import TableLog
-from keyfold.engine.operations import removal as table_removal
 from keyfold.engine.operations.checkpoint_copy import copied_checkpoint
 from keyfold.engine.operations.kinds import FORGET
-from keyfold.engine.recovery import sink_positions
 from keyfold.engine.recovery.followed import require_read
 from keyfold.engine.state import digest as state_digest
 from keyfold.engine.state.join_keys import JoinedKey
 from keyfold.engine.state.join_rows import are_by_time
+from keyfold.engine.storage import contents
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.surgery import rewriting
 from keyfold.engine.surgery.key_changes import KeyChanges
 from keyfold.engine.surgery.key_erasure import KeyErasure, TableKey
+from keyfold.read import positions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,8 +54,8 @@ class ErasureStaging:
 
     def is_followed(self, home: AppHome) -> bool:
         """Whether tables or sinks follow the table, who must learn of the deletion."""
-        sinks = any(True for _ in sink_positions.positions(home, self.table))
-        return sinks or bool(table_removal.readers(home, self.table))
+        sinks = any(True for _ in positions.sinks(home, self.table))
+        return sinks or bool(contents.readers(home, self.table))
 
     def erase(self, home: AppHome, prefix: str, views: Path) -> Erased:
         """Stages the files of a home, or of a savepoint below `prefix`, without the key."""
@@ -131,7 +131,7 @@ class ErasureStaging:
 
     def _require_unseen(self, home: AppHome, stream: str) -> None:
         """Refuses to change the input of an unfinished batch that others have seen the changes of."""
-        for table in table_removal.readers(home, stream):
+        for table in contents.readers(home, stream):
             left = unfinished_batch(home.table(table))
             if table != self.table and left is not None and left.published:
                 rewriting.require_stopped_between_batches(home, table)

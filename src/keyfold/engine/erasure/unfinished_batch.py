@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from keyfold.engine.log.table_log import TableLog
-from keyfold.engine.operations import removal as table_removal
+from keyfold.engine.storage import contents
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
 from keyfold.errors import BadOption
@@ -50,7 +50,7 @@ class UnfinishedBatch:
 
     def require_unread(self, home: AppHome) -> None:
         """Refuses it if other tables may have folded what it has published."""
-        readers = table_removal.readers(home, self.home.path.name)
+        readers = contents.readers(home, self.home.path.name)
         if readers and self.published:
             raise BadOption(
                 f"batch {self.number} of {home.path.name}.{self.home.path.name} is published and not "

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from keyfold.engine.log.key_history import as_text, is_value
+from keyfold.engine.log.key_text import as_text, is_value
 from keyfold.engine.log.manifest import LAYOUT, Manifest, Part, Reason
 from keyfold.engine.log.row_text import Found, Texts
 from keyfold.engine.log.table_log import ROWS_AT_ONCE, TableLog

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, Literal
 
-from keyfold.engine.log.key_history import is_value
+from keyfold.engine.log.key_text import is_value
 from keyfold.errors import KeyfoldError
 from keyfold.plan import ddl
 

@@ -10,12 +10,14 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.lookups import static_reader
 from keyfold.errors import BadOption, KeyfoldError, QueryError, choice, did_you_mean
 from keyfold.plan import nodes
+from keyfold.read.metrics import LookupStatus
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,7 +30,8 @@ class LoadedLookup:
         self.lookup, self.kernel, self.keys = lookup, kernel, set[tuple[str, ...]]()
         self._spark = spark
         self._lock = threading.Lock()
-        self._status: dict[str, Any] = {"rows": 0, "loaded": None, "version": 0, "error": None}
+        self.status = LookupStatus(rows=0, loaded=None, version=0, error=None)
+        """Rows, when they were loaded, their version, and the error of the last reload."""
         self.due = 0.0
 
     def load(self) -> None:
@@ -41,26 +44,22 @@ class LoadedLookup:
                 read = self.kernel.read(frame._jdf, keys, self.lookup.duplicates)
             self._check(read)
             if self.kernel.take(frame._jdf, read):
-                version = self._status["version"] + 1
-                self._status = {"rows": read.rows(), "loaded": datetime.now(UTC), "version": version}
-            self._status = {**self._status, "error": None}
+                now, version = datetime.now(UTC), self.status.version + 1
+                self.status = LookupStatus(rows=read.rows(), loaded=now, version=version, error=None)
+            self.status = replace(self.status, error=None)
 
     def reload(self) -> None:
         """As `load`, but a failure is recorded and reported once instead of raised."""
-        before = self._status["error"]
+        before = self.status.error
         try:
             self.load()
         except KeyfoldError as error:
-            self._status = {**self._status, "error": str(error)}
+            self.status = replace(self.status, error=str(error))
             if str(error) != before:
-                _report(f"{error}\n  now: version {self._status['version']} stays in use")
+                _report(f"{error}\n  now: version {self.status.version} stays in use")
         else:
             if before is not None:
                 _report(f"lookup {self.lookup.name} can be read again")
-
-    def status(self) -> dict[str, Any]:
-        """Rows, when they were loaded, their version, and the error of the last reload."""
-        return dict(self._status)
 
     def _check(self, read: Any) -> None:
         name, where = self.lookup.name, static_reader.home(self.lookup)
@@ -71,11 +70,11 @@ class LoadedLookup:
                 given="; ".join(read.repeated()),
                 hint='correct the rows, or choose one with duplicates="first" or "last"',
             )
-        if not read.rows() and self._status["rows"]:
+        if not read.rows() and self.status.rows:
             raise BadOption(
                 f"lookup {name} has no rows any more: its source may be incomplete",
                 where=where,
-                given=f"{self._status['rows']} rows before",
+                given=f"{self.status.rows} rows before",
                 hint="restart the app if the lookup is meant to be empty",
             )
         if read.unkeyed():
@@ -108,7 +107,7 @@ class Lookups:
         for lookup in self._lookups.values():
             lookup.load()
 
-    def refresh(self, name: str) -> dict[str, Any]:
+    def refresh(self, name: str) -> LookupStatus:
         """Reloads one now; returns its status."""
         lookup = self._lookups.get(name.lower())
         if lookup is None:
@@ -116,11 +115,11 @@ class Lookups:
             hint = did_you_mean(name, names, choice(names) if names else None)
             raise QueryError(f"the app has no lookup {name}", reason="not_found", given=name, hint=hint)
         lookup.reload()
-        return lookup.status()
+        return lookup.status
 
-    def status(self) -> dict[str, dict[str, Any]]:
+    def status(self) -> dict[str, LookupStatus]:
         """The status of each lookup by name."""
-        return {lookup.lookup.name: lookup.status() for lookup in self._lookups.values()}
+        return {lookup.lookup.name: lookup.status for lookup in self._lookups.values()}
 
     def watch(self) -> None:
         """Starts to reload those that have a `refresh`."""

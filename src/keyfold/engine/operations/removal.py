@@ -6,12 +6,12 @@ The log of a stream goes with the last table that has read it, unless it has his
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import Any, Literal
 
 from keyfold.engine.operations.kinds import REMOVE
 from keyfold.engine.storage import audit
-from keyfold.engine.storage.layout import AppHome, TableHome
+from keyfold.engine.storage.contents import home_of, readable_plan, readers, streams, tables
+from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.stored_file import StoredFile
 from keyfold.errors import HomeUnusable, KeyfoldError
 from keyfold.fault_points import FaultPoint, reached
@@ -19,40 +19,11 @@ from keyfold.fault_points import FaultPoint, reached
 What = Literal["drop", "reset"]
 
 
-def tables(home: AppHome) -> list[str]:
-    """The tables with files in an app's home, whether or not the app still declares them."""
-    return sorted(set(home.storage.list("tables")) | set((_plan(home) or {}).get("tables", {})))
-
-
-def streams(home: AppHome) -> list[str]:
-    """The streams that have a log in an app's home."""
-    found = home.storage.list("streams")
-    return sorted(name for name in found if "checkpoint" in home.stream_home(name).storage.list())
-
-
 def _abandoned(home: AppHome, names: list[str]) -> list[str]:
     """The streams without history whose logs nobody reads any more, once these tables are gone."""
-    known = (_plan(home) or {}).get("streams", {})
+    known = (readable_plan(home) or {}).get("streams", {})
     without = [stream for stream in streams(home) if not known.get(stream, {}).get("history")]
     return [stream for stream in without if (read := set(readers(home, stream))) and read <= set(names)]
-
-
-def readers(home: AppHome, table: str) -> list[str]:
-    """The tables that have folded rows of another one, or of a stream's log."""
-    return [name for name in home.storage.list("tables") if _reads(home.table(name), table)]
-
-
-def _reads(home: TableHome, table: str) -> bool:
-    inputs = home.storage.list("inputs")
-    return any(name.partition("-")[2] == table for name in inputs) and home.begun() is not None
-
-
-def with_readers(home: AppHome, table: str) -> list[str]:
-    """A table, those that read it, those that read these, and so on."""
-    found = [table]
-    for name in found:
-        found += [reader for reader in readers(home, name) if reader not in found]
-    return found
 
 
 def remove(home: AppHome, what: What, names: Iterable[str], why: str | None = None) -> dict[str, Any]:
@@ -102,11 +73,6 @@ def size(home: AppHome, name: str) -> int:
     return home_of(home, name).storage.size()
 
 
-def home_of(home: AppHome, name: str) -> TableHome:
-    """The home of a table, or of a stream that has a log."""
-    return home.table(name) if name in tables(home) else home.stream_home(name)
-
-
 def _remove_files(home: AppHome, directory: str) -> None:
     path = StoredFile(home.storage, directory)
     try:
@@ -139,7 +105,7 @@ def remove_views(home: AppHome, names: list[str]) -> str | None:
 
 def _forget(home: AppHome, entry: dict[str, Any]) -> None:
     """Removes the tables from app.json: a table without an entry starts as a new one."""
-    plan = _plan(home)
+    plan = readable_plan(home)
     if plan is None:
         return
     plan["tables"] = {name: t for name, t in plan.get("tables", {}).items() if name not in entry["tables"]}
@@ -147,10 +113,3 @@ def _forget(home: AppHome, entry: dict[str, Any]) -> None:
     if entry["what"] == "drop" and declared:
         declared["tables"] = [t for t in declared.get("tables", ()) if t["name"] not in entry["tables"]]
     home.write_plan(plan)
-
-
-def _plan(home: AppHome) -> dict[str, Any] | None:
-    """app.json, if it can be read; a damaged one does not keep a table from being removed."""
-    with suppress(HomeUnusable):
-        return home.read_plan()
-    return None

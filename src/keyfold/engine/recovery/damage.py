@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from keyfold.engine.operations import removal as table_removal
+from keyfold.engine.storage import contents
 from keyfold.engine.storage.layout import TableHome
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint, is_whole
 from keyfold.engine.storage.stored_file import StoredFile
@@ -54,7 +54,7 @@ def check(app: str, table: str, home: TableHome, *, stateful: bool = True) -> No
 
 def remedy(app: str, table: str, home: TableHome, found: Damage) -> str:
     """What to do about a damaged checkpoint."""
-    readers = table_removal.with_readers(home.app, table)[1:]
+    readers = contents.with_readers(home.app, table)[1:]
     restarted = f"it and {', '.join(readers)}, which read it, then start" if readers else "it then starts"
     reset = (
         f"or `keyfold reset {app}.{table}{' --with-readers' if readers else ''}`: {restarted} from the "

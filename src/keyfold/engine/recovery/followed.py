@@ -2,55 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import closing
+from collections.abc import Iterable
 
-from keyfold.engine.log.readers import Use, read_upto
 from keyfold.engine.log.table_log import TableLog
-from keyfold.engine.operations import removal as table_removal
-from keyfold.engine.recovery import sink_positions
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption
-from keyfold.views.stores import open_store
+from keyfold.read import positions
+from keyfold.read.positions import Follower
 
 
 def require_followed(home: AppHome, table: str) -> None:
     """Refuses a table whose view, sinks or readers have still to read its log: the changes are to go."""
-    positions = [*_positions(home, table), *_readers(home, table)]
-    _refuse(home, table, positions, "start the app with the old definition")
+    found = [*positions.followers(home, table), *positions.readers(home, table)]
+    _refuse(home, table, found, "start the app with the old definition")
 
 
 def require_read(home: AppHome, table: str) -> None:
     """Refuses a table that others have not read to its end: they would miss what is erased from its log."""
-    _refuse(home, table, _readers(home, table), "start the app")
+    _refuse(home, table, positions.readers(home, table), "start the app")
 
 
-def _refuse(home: AppHome, table: str, positions: Iterable[tuple[str, int]], start: str) -> None:
+def _refuse(home: AppHome, table: str, followers: Iterable[Follower], start: str) -> None:
     log = TableLog(home.table(table).log_files)
-    behind = {name: (at, newest) for name, at in positions if (newest := log.newest_change(at)) is not None}
+    found = ((one, log.newest_change(one.batch)) for one in followers)
+    behind = {str(one): (one.batch, newest) for one, newest in found if newest is not None}
     if behind:
         raise BadOption(
             f"{', '.join(behind)} must first read the newest changes of {home.path.name}.{table}",
             given="\n".join(f"{name}: at batch {at} of {newest}" for name, (at, newest) in behind.items()),
             hint=f"{start}, let it read all of its input, and stop it (keyfold run APP.py --drain)",
         )
-
-
-def _positions(home: AppHome, table: str) -> Iterator[tuple[str, int]]:
-    """The view and the sinks by name, and the newest batch that each has read."""
-    for name, at in sink_positions.positions(home, table):
-        yield f"sink {name}", at
-    if home.views.exists():
-        with closing(open_store(home.views, read_only=True)) as store:
-            position = store.position(table)
-        if position is not None:
-            yield "the view", position.batch
-
-
-def _readers(home: AppHome, table: str) -> Iterator[tuple[str, int]]:
-    """The same of the tables that read it."""
-    for reader in table_removal.readers(home, table):
-        inputs = home.table(reader).storage.list("inputs")
-        for name in (one for one in inputs if one.partition("-")[2] == table):
-            use = Use(reader, int(name.partition("-")[0]), table)
-            yield f"table {reader}", read_upto(home, use)

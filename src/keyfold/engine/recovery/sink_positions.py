@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from keyfold.engine.log.retention import totals
@@ -22,7 +22,8 @@ from keyfold.fault_points import FaultPoint, reached
 from keyfold.plan.call_site import location
 from keyfold.plan.describe.as_json import connector_dict
 from keyfold.plan.nodes import AppSpec, TableSpec
-from keyfold.plan.validate.sinks import HISTORY, default_name
+from keyfold.plan.validate.sinks import default_name
+from keyfold.read.positions import by_position_name, sink_position
 
 Described: TypeAlias = Mapping[str, Any]
 """A sink as `connector_dict` describes it, which is how `app.json` records it."""
@@ -44,46 +45,10 @@ def prepare(spec: AppSpec, stored: Mapping[str, Any] | None, home: AppHome) -> N
         _warn_of_removed(table, stored, home.table(table.name))
 
 
-def positions(home: AppHome, table: str) -> Iterator[tuple[str, int]]:
-    """The sinks that the last start declared, and the newest batch that each has written.
-
-    All that have a position, if it did not declare the table.
-    """
-    table_home, stored = home.table(table), home.read_plan()
-    declared = _recorded_tables(stored).get(table)
-    known = None if declared is None else {name.lower() for name, _ in _files(declared)}
-    if known is not None and _has_history_topic(stored, table):
-        known.add(HISTORY)
-    for name in (file.removesuffix(".json") for file in table_home.storage.list("sinks")):
-        if (at := _position(table_home, name)) is not None and (known is None or name in known):
-            yield name, at
-
-
 def _recorded_tables(stored: Mapping[str, Any] | None) -> dict[str, Sequence[Described]]:
     """The sinks of the tables that the last start declared."""
-    return {table["name"]: table.get("sinks", ()) for table in _declared(stored)}
-
-
-def _has_history_topic(stored: Mapping[str, Any] | None, table: str) -> bool:
-    """Whether the last start declared a topic as the history of a table, and not a length of time."""
-    return any(one["name"] == table and isinstance(one.get("history"), Mapping) for one in _declared(stored))
-
-
-def _declared(stored: Mapping[str, Any] | None) -> Sequence[Mapping[str, Any]]:
-    """The tables that the last start declared."""
-    return list(((stored or {}).get("declared") or {}).get("tables", ()))
-
-
-def _files(sinks: Sequence[Described]) -> list[tuple[str, Described]]:
-    """Recorded sinks by the names of their positions, which were numbers."""
-    return [(sink.get("name", str(number)), sink) for number, sink in enumerate(sinks)]
-
-
-def _position(home: TableHome, name: str) -> int | None:
-    try:
-        return int(json.loads(home.sink(name).read_bytes())["batch"])
-    except FileNotFoundError:
-        return None
+    declared = ((stored or {}).get("declared") or {}).get("tables", ())
+    return {table["name"]: table.get("sinks", ()) for table in declared}
 
 
 def _take_over(
@@ -95,7 +60,7 @@ def _take_over(
     """
     now = [(name, connector_dict(sink)) for name, sink in (() if table is None else table.sinks)]
     old = _numbered(full_name, _recorded_tables(stored).get(home.path.name), now, home)
-    at = {number: _position(home, number) or 0 for number, _ in old}
+    at = {number: sink_position(home, number) or 0 for number, _ in old}
     owners = _owners(old, now)
     uses = Counter(number for numbers in owners.values() for number in numbers)
     for name, numbers in owners.items():
@@ -120,7 +85,7 @@ def _take_over(
 
 def _numbered(full_name: str, recorded: Sequence[Described] | None, now: _Sinks, home: TableHome) -> _Sinks:
     """The sinks whose positions have numbers; in the order of today if the last start did not declare any."""
-    sinks = _files([sink for _, sink in now] if recorded is None else recorded)
+    sinks = by_position_name([sink for _, sink in now] if recorded is None else recorded)
     if all("name" in sink for _, sink in sinks):
         return []
     files = set(home.storage.list("sinks"))
@@ -155,7 +120,7 @@ def _owners(old: _Sinks, now: _Sinks) -> dict[str, list[str]]:
 
 def _refuse_gap(table: TableSpec, name: str, home: TableHome) -> None:
     """Refuses a sink that has missed batches while it was not declared."""
-    at = _position(home, name)
+    at = sink_position(home, name)
     gone = None if at is None else _gone(home, at)
     if gone is not None:
         full_name, (first, last) = f"{table.app}.{table.name}", gone
@@ -186,9 +151,9 @@ def _gone(home: TableHome, at: int) -> tuple[int, int] | None:
 def _warn_of_removed(table: TableSpec, stored: Mapping[str, Any] | None, home: TableHome) -> None:
     """Names the sinks that the app declares no longer, and that have not written all changes."""
     names = {name.lower() for name, _ in table.sinks}
-    recorded = _files(_recorded_tables(stored).get(table.name, ()))
+    recorded = by_position_name(_recorded_tables(stored).get(table.name, ()))
     for name in (name for name, _ in recorded if name.lower() not in names):
-        newest, at = TableLog(home.log_files).newest(), _position(home, name)
+        newest, at = TableLog(home.log_files).newest(), sink_position(home, name)
         if at is not None and newest is not None and at < newest:
             _LOG.warning(
                 "%s.%s: sink %s is not declared any more, and has not written batches %d to %d; declared "

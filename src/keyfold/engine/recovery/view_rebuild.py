@@ -29,6 +29,7 @@ from keyfold.engine.recovery.definition_check import ahead_of_state
 from keyfold.engine.state.table_rows import from_state
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.plan.table_keys import BOUNDS, closes
+from keyfold.read.metrics import published
 from keyfold.views.contract import Position, ViewStore
 from keyfold.views.none import NoViews
 from keyfold.views.query.filters import All, Compare, Not
@@ -159,8 +160,8 @@ def _rebuild_open(
 
 def _fewer(store: ViewStore, table: str, home: AppHome, batch: int) -> int | None:
     """How many rows fewer the view has than when the app last ran; None if that is unknown."""
-    last = home.read_status().get("tables", {}).get(table, {})
-    known = last.get("keys") if last.get("batch") == batch else None
+    last = published(home).tables.get(table)
+    known = last.keys if last is not None and last.batch == batch else None
     now = store.count(table)
     return None if known is None or now is None else max(0, known - now)
 

@@ -16,14 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from keyfold.engine.log.manifest import LAYOUT
-from keyfold.engine.operations import removal as table_removal
 from keyfold.engine.operations.files import flush_directories, in_parallel
 from keyfold.engine.operations.kinds import SAVE
 from keyfold.engine.savepoint import deletion
 from keyfold.engine.savepoint.manifest import SavedFile, SavedTable, Savepoint
 from keyfold.engine.savepoint.savepoints import FILES, VIEW, Savepoints
 from keyfold.engine.state.digest import FamilyDigest
-from keyfold.engine.storage import audit
+from keyfold.engine.storage import audit, contents
 from keyfold.engine.storage.contract import FileFacts, Storage
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import NameTaken, QueryError, choice, did_you_mean
@@ -200,7 +199,7 @@ def captured(
 ) -> Savepoint:
     """Makes a savepoint of an app that no process runs; the caller holds the home."""
     Savepoints(home).sweep()
-    known = table_removal.tables(home)
+    known = contents.tables(home)
     wanted = chosen(home.path.name, known, tables)
     capture = Capture(home, name, live=False, why=why, progress=progress)
     try:

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from keyfold.engine.operations import removal as table_removal
 from keyfold.engine.operations import unfinished
 from keyfold.engine.operations.kinds import RESTORE
 from keyfold.engine.savepoint import restoration, verify
 from keyfold.engine.savepoint.capture import Progress, captured, name_before
 from keyfold.engine.savepoint.manifest import Savepoint
 from keyfold.engine.savepoint.savepoints import Savepoints
-from keyfold.engine.storage import audit
+from keyfold.engine.storage import audit, contents
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption, KeyfoldError, SavepointUnusable, choice
 from keyfold.fault_points import FaultPoint, reached
@@ -69,7 +68,7 @@ def _tables(home: AppHome, savepoint: Savepoint, wanted: Sequence[str]) -> list[
             )
     found = list(wanted) or list(savepoint.tables)
     for table in found if wanted or not savepoint.whole else ():
-        others = [reader for reader in table_removal.with_readers(home, table)[1:] if reader not in found]
+        others = [reader for reader in contents.with_readers(home, table)[1:] if reader not in found]
         if others:
             raise BadOption(
                 f"{table} is read by {', '.join(others)}, whose state contains later rows of it",
@@ -82,7 +81,7 @@ def _tables(home: AppHome, savepoint: Savepoint, wanted: Sequence[str]) -> list[
 def _entry(
     home: AppHome, savepoint: Savepoint, tables: list[str], whole: bool, why: str | None, undo: str | None
 ) -> dict[str, Any]:
-    now = table_removal.tables(home)
+    now = contents.tables(home)
     batches = {}
     for name in tables:
         with suppress(OSError, KeyfoldError):

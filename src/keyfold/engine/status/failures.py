@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from keyfold.engine.batch.hook import BatchHook, Stopping, TableHook
 from keyfold.engine.followers.follower import Follower
@@ -13,6 +13,7 @@ from keyfold.engine.jvm import process
 from keyfold.engine.recovery.query_failure import failed
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import JavaEnded, RunError
+from keyfold.read.metrics import Failure
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -85,18 +86,12 @@ class Failures:
             self.raised = True
             raise error
 
-    def documents(self) -> list[dict[str, Any]]:
+    def all(self) -> list[Failure]:
         """The failures for `status`, in the order in which they were seen."""
         self.first()
-        return [document(error, at) for at, error in self._found.values()]
+        return [as_failure(error, at) for at, error in self._found.values()]
 
 
-def document(error: RunError, at: datetime) -> dict[str, Any]:
-    """A failure as data."""
-    return {
-        "at": at,
-        "table": error.table,
-        "batch": error.batch,
-        "kind": type(error).__name__,
-        "text": str(error),
-    }
+def as_failure(error: RunError, at: datetime) -> Failure:
+    """An error as the status has it."""
+    return Failure(at=at, table=error.table, batch=error.batch, kind=type(error).__name__, text=str(error))

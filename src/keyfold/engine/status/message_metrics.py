@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from keyfold.read.metrics import SlowestPartition
+
 
 def message_metrics(progress: Mapping[str, Any], clocks: Mapping[str, Any]) -> dict[str, Any]:
     """The metrics that tables of Kafka streams have beside the others; None where they have no meaning."""
@@ -38,7 +40,7 @@ def _lag(progress: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
                     yield f"{topic}-{number}", left
 
 
-def _held_by(clocks: Mapping[str, Any]) -> dict[str, Any] | None:
+def _held_by(clocks: Mapping[str, Any]) -> SlowestPartition | None:
     """The slowest partition of all streams: its newest event time, and since when it holds the watermark."""
     found = []
     for stream, clock in clocks.items():
@@ -48,7 +50,8 @@ def _held_by(clocks: Mapping[str, Any]) -> dict[str, Any] | None:
     if not found:
         return None
     slowest = min(found, key=lambda held: held["newest"])
-    return {**slowest, "newest": _moment(slowest["newest"]), "since": _moment(slowest["since"])}
+    newest, since = _moment(slowest.pop("newest")), _moment(slowest.pop("since"))
+    return SlowestPartition(**slowest, newest=newest, since=since)
 
 
 def _moment(ms: int) -> datetime:

@@ -11,19 +11,20 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from keyfold.engine.batch.hook import BatchHook, TableHook
 from keyfold.engine.log import readers
 from keyfold.engine.log.shared_streams import SharedStreams
 from keyfold.engine.status.backlog import Backlog
-from keyfold.engine.status.failures import document
+from keyfold.engine.status.failures import as_failure
 from keyfold.engine.status.size_history import SizeHistory
 from keyfold.engine.status.stream_metrics import StreamMonitor
 from keyfold.engine.status.table_metrics import TableMonitor
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import RunError
 from keyfold.plan import tree
+from keyfold.read.metrics import Failure, LookupStatus, RunStatus, published
 from keyfold.views.contract import ViewStore
 
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ class Monitor:
         self,
         app: str,
         home: AppHome,
-        failures: Callable[[], list[dict[str, Any]]],
-        lookups: Callable[[], dict[str, dict[str, Any]]],
+        failures: Callable[[], list[Failure]],
+        lookups: Callable[[], dict[str, LookupStatus]],
         batch_limits: Callable[[], dict[str, dict[str, int]]],
     ) -> None:
         self._app, self._home, self._failures, self._lookups = app, home, failures, lookups
@@ -51,7 +52,7 @@ class Monitor:
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="keyfold-status", daemon=True)
-        self._last: dict[str, Any] | None = None
+        self._last: RunStatus | None = None
         self._started = datetime.now(UTC)
         self._sizes = SizeHistory(home)
 
@@ -78,7 +79,7 @@ class Monitor:
                 self._tables[name] = TableMonitor(queries[name], hook, store, backlog)
         self._thread.start()
 
-    def sample(self, *, count: bool = False) -> dict[str, Any]:
+    def sample(self, *, count: bool = False) -> RunStatus:
         """The status now; after `close` the last one. `count` counts keys however long that takes."""
         with self._lock:
             if self._closed.is_set() and self._last is not None:
@@ -90,22 +91,22 @@ class Monitor:
                 # The JVM has ended: the last metrics stand, with the time they were sampled at.
                 if self._last is None or not (failures := self._failures()):
                     raise
-                found = _stopped(self._last)
-            self._last = {**found, "failures": failures}
+                found = self._last.stopped()
+            self._last = found.changed(failures=failures)
             return self._last
 
-    def _sampled(self, count: bool) -> dict[str, Any]:
-        return {
-            "app": self._app,
-            "home": self._home.shown,
-            "pid": os.getpid(),
-            "started": self._started,
-            "at": datetime.now(UTC),
-            "streams": {name: stream.sample() for name, stream in self._streams.items()},
-            "tables": {name: table.sample(count=count) for name, table in self._tables.items()},
-            "lookups": self._lookups(),
-            "batch_limits": self._batch_limits(),
-        }
+    def _sampled(self, count: bool) -> RunStatus:
+        return RunStatus(
+            app=self._app,
+            home=self._home.shown,
+            pid=os.getpid(),
+            started=self._started,
+            at=datetime.now(UTC),
+            streams={name: stream.sample() for name, stream in self._streams.items()},
+            tables={name: table.sample(count=count) for name, table in self._tables.items()},
+            lookups=self._lookups(),
+            batch_limits=self._batch_limits(),
+        )
 
     def close(self) -> None:
         """Samples a last time and ends the thread."""
@@ -115,7 +116,7 @@ class Monitor:
             self.sample(count=True)
         with self._lock:
             self._closed.set()
-            self._last = self._last and _stopped(self._last)
+            self._last = self._last and self._last.stopped()
         self._thread.join()
         self._write(last=True)
 
@@ -128,21 +129,13 @@ class Monitor:
     def _write(self, *, last: bool = False) -> None:
         if self._last is not None:
             with suppress(OSError):  # the query that a full disk stops reports it
-                self._home.write_status(self._last)
+                self._home.write_status(self._last.document())
                 self._sizes.add(self._last, last=last)
-
-
-def _stopped(status: dict[str, Any]) -> dict[str, Any]:
-    stopped = {
-        kind: {name: {**found, "running": False} for name, found in status.get(kind, {}).items()}
-        for kind in ("streams", "tables")
-    }
-    return {**status, **stopped}
 
 
 def record_failure(home: AppHome, error: RunError) -> None:
     """Adds what ended a start to the status that the last run left."""
-    last = {"app": home.path.name, "tables": {}, **home.read_status()}
-    now = datetime.now(UTC)
+    last, now = published(home).stopped(), datetime.now(UTC)
+    last = last.changed(app=last.app or home.path.name, started=now, failures=[as_failure(error, now)])
     with suppress(OSError):
-        home.write_status({**_stopped(last), "started": now, "failures": [document(error, now)]})
+        home.write_status(last.document())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.engine.batch.hook import BatchHook
 from keyfold.engine.status.backlog import Backlog
+from keyfold.read.metrics import Rejecting
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -31,7 +32,7 @@ class QueryMonitor:
         self._seen: deque[tuple[float, int]] = deque([(time.monotonic(), 0)])
         self._progress: dict[str, Any] = {}
         self._last: dict[str, Any] = {}
-        self._rejecting: dict[str, Any] | None = None
+        self._rejecting: Rejecting | None = None
 
     def _take_progress(self) -> None:
         last = self._query._jsq.lastProgress()
@@ -63,12 +64,8 @@ class QueryMonitor:
             # A file whose only line was read as its header has no rows.
             share = min(1.0, found.most / max(rows, found.rejected))
             if found.batch == batch and share >= (NEARLY_ALL if found.most >= FEW else 1):
-                self._rejecting = {
-                    "batch": batch,
-                    "rejected": found.most,
-                    "share": share,
-                    "reason": found.reason,
-                }
+                reason = found.reason
+                self._rejecting = Rejecting(batch=batch, rejected=found.most, share=share, reason=reason)
 
     def _all_rejected(self) -> bool:
         """Whether this run has read rows, and rejected every one of them."""

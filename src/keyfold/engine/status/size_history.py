@@ -6,13 +6,14 @@ The file is the driver's own and can be lost. It stays small: of old samples, fe
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from keyfold.engine.storage.files import replace_file
 from keyfold.engine.storage.layout import AppHome
+from keyfold.read.metrics import RunStatus
 
 EVERY_SECONDS: Final = 60.0
 _MOST: Final = 600
@@ -46,12 +47,14 @@ class SizeHistory:
         self._home = home
         self._samples = read(home)
 
-    def add(self, status: Mapping[str, Any], *, last: bool = False) -> None:
+    def add(self, status: RunStatus, *, last: bool = False) -> None:
         """Takes a sample of each table from a status, unless the last one is recent; `last`: the run ends."""
         changed = False
-        at = _seconds(status["at"])
-        for table, metrics in status["tables"].items():
-            batch, known = metrics["batch"], self._samples.get(table, [])
+        if status.at is None:
+            return
+        at = _seconds(status.at)
+        for table, metrics in status.tables.items():
+            batch, known = metrics.batch, self._samples.get(table, [])
             if batch is None or (known and known[-1].batch == batch):
                 continue
             if known and at - known[-1].at < EVERY_SECONDS and batch > known[-1].batch:
@@ -59,7 +62,7 @@ class SizeHistory:
                     continue
                 # What a short run ends with says more than what it began with.
                 known = known[:-1]
-            sample = SizeSample(at, batch, metrics["keys"], metrics["state_bytes"])
+            sample = SizeSample(at, batch, metrics.keys, metrics.state_bytes)
             self._samples[table] = thinned([*known, sample])
             changed = True
         if changed:

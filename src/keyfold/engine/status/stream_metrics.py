@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from keyfold.engine.status.message_metrics import messages_left
 from keyfold.engine.status.query_metrics import QueryMonitor
+from keyfold.read.metrics import StreamStatus
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -21,20 +22,20 @@ class StreamMonitor(QueryMonitor):
         super().__init__(query, hook, backlog, reads)
         self._before = hook.log.newest()
 
-    def sample(self) -> dict[str, Any]:
+    def sample(self) -> StreamStatus:
         """The metrics now."""
         self._take_progress()
         durations = self._progress.get("durationMs") or {}
-        return {
-            "running": self._query.isActive,
-            "batch": self._before if self._hook.last is None else self._hook.last,
-            "rows": self._total,
-            "rows_per_second": self._speed(),
-            "batch_ms": durations.get("triggerExecution"),
+        return StreamStatus(
+            running=self._query.isActive,
+            batch=self._before if self._hook.last is None else self._hook.last,
+            rows=self._total,
+            rows_per_second=self._speed(),
+            batch_ms=durations.get("triggerExecution"),
             **self._work(),
             **messages_left(self._last),
-            "recorded": self._hook.counts["change"],
-            "rejected": self._hook.counts["rejected"],
-            "rejecting": self._rejecting,
-            "all_rejected": self._all_rejected(),
-        }
+            recorded=self._hook.counts["change"],
+            rejected=self._hook.counts["rejected"],
+            rejecting=self._rejecting,
+            all_rejected=self._all_rejected(),
+        )

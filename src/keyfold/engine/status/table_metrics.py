@@ -13,6 +13,7 @@ from keyfold.engine.status.message_metrics import message_metrics
 from keyfold.engine.status.query_metrics import QueryMonitor
 from keyfold.plan.nodes import Transform
 from keyfold.plan.tree import walk
+from keyfold.read.metrics import TableStatus
 from keyfold.views.contract import ViewStore
 
 if TYPE_CHECKING:
@@ -34,33 +35,33 @@ class TableMonitor(QueryMonitor):
         self._keys_at: datetime | None = None
         self._count_after = 0.0
 
-    def sample(self, *, count: bool = False) -> dict[str, Any]:
+    def sample(self, *, count: bool = False) -> TableStatus:
         """The metrics now; `count` counts keys however long that takes."""
         self._take_progress()
         position = self._store.position(self._name)
         watermark = position.watermark if position else None
         durations = self._progress.get("durationMs") or {}
-        return {
-            "running": self._query.isActive,
-            "batch": position.batch if position else self._hook.last,
-            "at": position.at if position else None,
-            "rows": self._total,
-            "rows_per_second": self._speed(),
-            "batch_ms": durations.get("triggerExecution"),
-            "keys": self._counted(count),
-            "keys_at": self._keys_at,
-            "state_bytes": _state_bytes(self._progress),
-            "watermark": watermark,
-            "lag_seconds": (datetime.now(UTC) - watermark).total_seconds() if watermark else None,
+        return TableStatus(
+            running=self._query.isActive,
+            batch=position.batch if position else self._hook.last,
+            at=position.at if position else None,
+            rows=self._total,
+            rows_per_second=self._speed(),
+            batch_ms=durations.get("triggerExecution"),
+            keys=self._counted(count),
+            keys_at=self._keys_at,
+            state_bytes=_state_bytes(self._progress),
+            watermark=watermark,
+            lag_seconds=(datetime.now(UTC) - watermark).total_seconds() if watermark else None,
             **self._work(),
             **message_metrics(self._last, self._hook.clocks),
-            "late": self._hook.counts["late"],
-            "rejected": self._hook.counts["rejected"],
-            "rejecting": self._rejecting,
-            "all_rejected": self._all_rejected(),
-            "duplicates": self._hook.counts["duplicate"],
-            "dropped_partials": self._hook.counts["dropped_partial"],
-        }
+            late=self._hook.counts["late"],
+            rejected=self._hook.counts["rejected"],
+            rejecting=self._rejecting,
+            all_rejected=self._all_rejected(),
+            duplicates=self._hook.counts["duplicate"],
+            dropped_partials=self._hook.counts["dropped_partial"],
+        )
 
     def _counted(self, count: bool) -> int | None:
         if count or time.monotonic() >= self._count_after:

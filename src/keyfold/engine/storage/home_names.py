@@ -44,11 +44,9 @@ def find(home: Path, name: str, *, table: bool = True) -> tuple[AppHome, str]:
     return AppHome(belongs if belongs.is_absolute() and belongs.is_dir() else path), part
 
 
-def find_remote(storage: Storage, local: Path, name: str) -> tuple[AppHome, str]:
-    """The same in a home that is not on a local disk, for `app.table`."""
-    known = [app for app in storage.list() if {"app.json", "tables"} & set(storage.list(app))]
-    app, part = resolved(name, storage.uri(), known)
-    return AppHome(local / app, storage.below(app)), part
+def apps_in(storage: Storage) -> list[str]:
+    """The apps in the storage of a home that is not on a local disk."""
+    return [app for app in storage.list() if {"app.json", "tables"} & set(storage.list(app))]
 
 
 def resolved(name: str, home: object, known: list[str], *, table: bool = True) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from keyfold.engine.internal_columns import MERGED_BATCH, OP, PREVIOUS
 from keyfold.engine.log.manifest import KINDS, Manifest, Part
 from keyfold.engine.log.table_log import TableLog
-from keyfold.engine.operations import removal as table_removal
+from keyfold.engine.storage import contents
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.surgery.key_erasure import TableKey
@@ -47,7 +47,7 @@ class KeyChanges:
         self._read(key)
 
     def _read(self, key: TableKey) -> None:
-        readers = table_removal.readers(self._home, self._table)
+        readers = contents.readers(self._home, self._table)
         name = f"{self._home.path.name}.{self._table}"
         store = open_store(self._views, read_only=True) if self._views.exists() else None
         try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.engine import session
-from keyfold.engine.log.key_history import as_text
+from keyfold.engine.log.key_text import as_text
 from keyfold.engine.state import parts as state_parts
 from keyfold.engine.state.join_keys import SIDES, JoinedKey
 from keyfold.engine.state.join_rows import JoinRows

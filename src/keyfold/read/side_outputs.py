@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from datetime import datetime
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypedDict
 
 from keyfold.engine.log.manifest import Kind, Manifest
 from keyfold.engine.log.table_log import TableLog
+from keyfold.read.side_rows import PLACE, DuplicateRow, LateRow, Moment, RejectedRow, Window
 from keyfold.views.types import epoch
 
 FILE: Final = "file"
@@ -18,7 +18,7 @@ OWN_VALUES: Final = re.compile(r"\"[^\"]*\"|'[^']*'|[+-]?\d[\w.:+-]*")
 """What a reason has of one row alone: quoted values, numbers and times."""
 
 
-class Window(TypedDict):
+class MissedWindow(TypedDict):
     """A window that a late row missed: its bounds in microseconds since the epoch."""
 
     start: int
@@ -43,7 +43,7 @@ class SideOutput(TypedDict):
     watermark: int | None
     missed: int
     last_end: int
-    windows: list[Window]
+    windows: list[MissedWindow]
     step: str | None
     count: int | None
     topic: str | None
@@ -51,44 +51,45 @@ class SideOutput(TypedDict):
     offset: int | None
 
 
-_PLACE: Final = ("file", "line", "byte", "topic", "partition", "offset")
+_OF_ROW: Final = ("reason", "raw", "cause", *PLACE, "stream")
+_OF_FILE: Final = ("reason", "raw", "stream", "file")
 
 
-def rejected(log: TableLog) -> list[dict[str, Any]]:
-    """Every rejected row of a table, oldest batch first: batch, at, reason, raw."""
-    return [{**_stamp(manifest), **_rejected(side)} for manifest, side in _rows(log, "rejected")]
+def rejected(log: TableLog) -> list[RejectedRow]:
+    """Every rejected row of a log, oldest batch first."""
+    return [_rejected(manifest, side) for manifest, side in _rows(log, "rejected")]
 
 
-def duplicates(log: TableLog) -> list[dict[str, Any]]:
-    """What `distinct(record_duplicates=True)` recorded, oldest batch first: batch, at, step, raw."""
+def duplicates(log: TableLog) -> list[DuplicateRow]:
+    """Every recorded duplicate of a log, oldest batch first."""
     found = _rows(log, "duplicate")
-    return [{**_stamp(manifest), **_present(side, "step", "raw")} for manifest, side in found]
+    return [DuplicateRow(m.batch, m.at, side.get("step"), side.get("raw")) for m, side in found]
 
 
-def late(log: TableLog, batches: Collection[int] | None = None) -> Iterator[dict[str, Any]]:
-    """The late rows of all batches or some: time, watermark, late_by, missed, windows, raw."""
+def late(log: TableLog, batches: Collection[int] | None = None) -> Iterator[LateRow]:
+    """The late rows of all batches or some, oldest batch first."""
     for manifest, side in _rows(log, "late", batches):
-        yield {**_stamp(manifest), **_late(side)}
+        yield _late(manifest, side)
 
 
-def kind_of(reason: str) -> str:
+def kind_of(reason: str | None) -> str:
     """A reason without the row's own values, numbers and times, as the kernel counts them.
 
     >>> kind_of('does not parse: column amount: "much" is not a valid double')
     'does not parse: column amount: ... is not a valid double'
     """
-    return OWN_VALUES.sub("...", reason)
+    return OWN_VALUES.sub("...", reason or "")
 
 
-def by_reason(rows: Iterable[Mapping[str, Any]]) -> Counter[str]:
+def by_reason(rows: Iterable[RejectedRow]) -> Counter[str]:
     """How many rejected rows there are by kind of reason; a file counts with its rows."""
     found: Counter[str] = Counter()
     for row in rows:
-        found[kind_of(row["reason"])] += max(1, row.get("rows") or 1)
+        found[kind_of(row.reason)] += row.count
     return found
 
 
-def not_kept(log: TableLog, rows: Iterable[Mapping[str, Any]]) -> Counter[str]:
+def not_kept(log: TableLog, rows: Iterable[RejectedRow]) -> Counter[str]:
     """How many rows were counted by kind of reason beyond these, which are those that the log has."""
     counted: Counter[str] = Counter()
     for manifest in log.after(-1):
@@ -112,29 +113,24 @@ def _rows(
                 yield manifest, side
 
 
-def _stamp(manifest: Manifest) -> dict[str, Any]:
-    return {"batch": manifest.batch, "at": manifest.at}
+def _rejected(manifest: Manifest, side: SideOutput) -> RejectedRow:
+    if side["kind"] == FILE:
+        fields = _fields(side, _OF_FILE)
+        return RejectedRow(manifest.batch, manifest.at, **fields, whole_file=True, rows=side["count"])
+    return RejectedRow(manifest.batch, manifest.at, **_fields(side, _OF_ROW))
 
 
-def _rejected(side: SideOutput) -> dict[str, Any]:
-    if side["kind"] != FILE:
-        return _present(side, "reason", "raw", "cause", *_PLACE, "stream")
-    return {**_present(side, "reason", "raw", "stream", "file"), "rows": side["count"]}
-
-
-def _late(side: SideOutput) -> dict[str, Any]:
-    watermark = side["watermark"]
-    return {
-        **_present(side, "reason", "raw", "stream"),
-        "time": _moment(side["event_time"]),
-        "watermark": _moment(watermark),
-        "late_by": late_by(side),
-        "missed": side["missed"],
-        "windows": [
-            {"window_start": _moment(window["start"]), "window_end": _moment(window["end"])}
-            for window in side["windows"]
-        ],
-    }
+def _late(manifest: Manifest, side: SideOutput) -> LateRow:
+    return LateRow(
+        manifest.batch,
+        manifest.at,
+        **_fields(side, ("reason", "raw", "stream")),
+        time=_moment(side["event_time"]),
+        watermark=_moment(side["watermark"]),
+        late_by=late_by(side),
+        missed=side["missed"],
+        windows=tuple(Window(_of_micros(w["start"]), _of_micros(w["end"])) for w in side["windows"]),
+    )
 
 
 def late_by(side: SideOutput) -> float | None:
@@ -142,30 +138,34 @@ def late_by(side: SideOutput) -> float | None:
     return None if side["watermark"] is None else (side["watermark"] - side["last_end"]) / 1_000_000
 
 
-def _present(side: SideOutput, *names: str) -> dict[str, Any]:
-    """The fields of a side output that have a value, by name."""
+def _fields(side: SideOutput, names: Sequence[str]) -> dict[str, Any]:
+    # Logs of earlier versions lack some columns.
     values: Mapping[str, Any] = side
-    return {name: values[name] for name in names if values.get(name) is not None}
+    return {name: values.get(name) for name in names}
 
 
-def _moment(micros: int | None) -> datetime | str | None:
-    return None if micros is None else epoch.from_micros(micros, zoned=True)
+def _moment(micros: int | None) -> Moment | None:
+    return None if micros is None else _of_micros(micros)
 
 
-def of_stream(stream: str, per_table: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+def _of_micros(micros: int) -> Moment:
+    return epoch.from_micros(micros, zoned=True)
+
+
+def of_stream(stream: str, per_table: Iterable[Iterable[RejectedRow]]) -> list[RejectedRow]:
     """A stream's rejected rows: one that several of its tables reject is listed once.
 
     Rows of other streams in a union are left out; rows whose stream is unknown are included.
     """
-    seen: Counter[str] = Counter()
-    rows: list[dict[str, Any]] = []
+    seen: Counter[str | None] = Counter()
+    rows: list[RejectedRow] = []
     for table in per_table:
-        here: Counter[str] = Counter()
+        here: Counter[str | None] = Counter()
         for row in table:
-            if row.get("stream", stream).lower() != stream.lower():
+            if (row.stream or stream).lower() != stream.lower():
                 continue
-            here[row["raw"]] += 1
-            if here[row["raw"]] > seen[row["raw"]]:
+            here[row.raw] += 1
+            if here[row.raw] > seen[row.raw]:
                 rows.append(row)
         seen |= here
     return rows

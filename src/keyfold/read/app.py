@@ -1,0 +1,168 @@
+"""`AppReader`: reads one app of a home, running or not."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
+
+from keyfold.engine.log.table_log import TableLog
+from keyfold.engine.storage import contents
+from keyfold.engine.storage.known_since import KnownSince
+from keyfold.engine.storage.layout import AppHome
+from keyfold.errors import QueryError, choice, did_you_mean
+from keyfold.read import batches as log_batches
+from keyfold.read import history as key_history
+from keyfold.read import late as late_rows
+from keyfold.read import positions, rejections, side_outputs
+from keyfold.read import status as app_status
+from keyfold.read.batches import LogBatches
+from keyfold.read.history import Change, Since
+from keyfold.read.late import LateBatch
+from keyfold.read.names import Names
+from keyfold.read.positions import Progress
+from keyfold.read.recorded import Recorded, recorded
+from keyfold.read.rejections import Rejections
+from keyfold.read.side_rows import DuplicateRow, LateRow, RejectedRow
+from keyfold.read.status import AppStatus
+from keyfold.views.contract import ViewStore
+from keyfold.views.reader import TableReader
+from keyfold.views.stores import open_store
+
+
+class AppReader:
+    """Reads one app of a home. Tables and streams are found by their names in any case.
+
+    Views and status are local files. Logs, and what is read from them, need the app's storage: those of a
+    home elsewhere are a `HomeUnusable` without it.
+    """
+
+    def __init__(self, home: AppHome, names: Names | None = None) -> None:
+        """`names`: those of a running app, in place of what its last start recorded."""
+        self.home, self._names = home, names
+
+    @property
+    def name(self) -> str:
+        """The app's name."""
+        return self.home.path.name
+
+    @cached_property
+    def views(self) -> ViewStore:
+        """The views of all tables."""
+        return open_store(self.home.views, read_only=True)
+
+    def close(self) -> None:
+        """Closes the views, if they are open."""
+        if (views := self.__dict__.pop("views", None)) is not None:
+            views.close()
+
+    # What there is
+
+    @property
+    def recorded(self) -> Recorded:
+        """What the last start recorded in app.json."""
+        return recorded(self.home)
+
+    @property
+    def names(self) -> Names:
+        """The tables that have run, with the streams that they read, and the declared streams."""
+        return self._names or self.recorded.names
+
+    def known_since(self, table: str) -> dict[str, KnownSince]:
+        """Since when columns that a migration added cover rows; others cover all."""
+        return self.recorded.known_since(table)
+
+    def status(self) -> AppStatus:
+        """The last status that the app published, and whether it still holds."""
+        return app_status.status(self.home, self.views)
+
+    # Tables
+
+    def table(self, name: str) -> TableReader:
+        """The rows of a table; its methods are a `QueryError` not_found if there is no view of that name."""
+        return TableReader(self.views, name)
+
+    def progress(self, table: str) -> Progress:
+        """How far a table is, and how far its views, its sinks and the tables that read it are."""
+        return positions.progress(self.home, self._table(table))
+
+    # Rows that were not folded
+
+    def rejected(self, name: str) -> list[RejectedRow]:
+        """What a table or stream has rejected; a row that several tables of a stream reject once."""
+        return rejections.rows_of(self.home, self.names, name)
+
+    def rejections(self, name: str, given: str | None = None) -> Rejections:
+        """The same, with how many more were counted; `given`: the name in errors."""
+        return rejections.of(self.home, name, given or name)
+
+    def late(self, table: str, batches: Collection[int] | None = None) -> Iterator[LateRow]:
+        """The late rows of a table, of all batches or some, oldest batch first."""
+        return late_rows.rows(self.home.table(self.table_with_late_rows(table)), batches)
+
+    def late_batches(self, table: str) -> Iterator[LateBatch]:
+        """The batches of a table that have late rows, and which were replayed."""
+        return late_rows.batches_of(self.home.table(self.table_with_late_rows(table)))
+
+    def table_with_late_rows(self, name: str) -> str:
+        """The table of that name; of a stream, an error that names the tables that read it."""
+        return self.names.table_with_late_rows(name)
+
+    def duplicates(self, table: str) -> list[DuplicateRow]:
+        """The duplicates of a table that `distinct(record_duplicates=True)` recorded, oldest batch first."""
+        return side_outputs.duplicates(TableLog(self.home.table(self._table(table)).log_files))
+
+    # Logs
+
+    def batches(self, name: str, newest: int | None = None) -> LogBatches:
+        """The batches in the log of a table or stream: all, or the newest ones."""
+        return log_batches.of(self.log(name), newest)
+
+    def history(self, table: str, key: Sequence[str]) -> Iterator[Change]:
+        """The changes of a key that the log still has, or of all keys that begin with these values."""
+        return key_history.history(self._changes(table), key)
+
+    def history_reaches(self, table: str) -> Since:
+        """Since when the log of a table has all changes."""
+        return key_history.since(self._changes(table))
+
+    def log(self, name: str, given: str | None = None) -> TableLog:
+        """The log of a table, or of a stream that has one; `given`: the name in errors."""
+        return TableLog(contents.home_of(self.home, self.with_files(name, given)).log_files)
+
+    def with_files(self, name: str, given: str | None = None) -> str:
+        """The table that has files in the home, also one that the app no longer declares; or a stream's log.
+
+        `given`: the name in errors.
+        """
+        known = {one.lower(): one for one in (*contents.streams(self.home), *contents.tables(self.home))}
+        if name.lower() not in known:
+            self._refuse_stream_without_log(name, given or name)
+            hint = did_you_mean(name, known.values(), choice(known.values()) if known else None)
+            raise QueryError(
+                f"no table {name} in app {self.name}", reason="not_found", given=given or name, hint=hint
+            )
+        return known[name.lower()]
+
+    def _refuse_stream_without_log(self, name: str, given: str) -> None:
+        """Says of a stream without a log that its tables read its source themselves."""
+        names = self.recorded.names
+        stream = next((one for one in names.streams if one.lower() == name.lower()), None)
+        if stream is None:
+            return
+        reading = [f"{self.name}.{table}" for table in names.readers(stream)]
+        raise QueryError(
+            f"stream {stream} has no log of its own: its tables read its source themselves",
+            reason="not_found",
+            given=given,
+            hint=f"a table: {', '.join(reading)}" if reading else "history= or shared=True of the stream",
+        )
+
+    def _changes(self, table: str) -> TableLog:
+        return TableLog(self.home.table(self.with_files(table)).log_files)
+
+    def _table(self, name: str) -> str:
+        names = self.names
+        if (table := names.table(name)) is not None:
+            return table
+        hint = did_you_mean(name, names.tables, choice(names.tables))
+        raise QueryError(f"no table {name} in app {self.name}", reason="not_found", given=name, hint=hint)
