@@ -66,7 +66,7 @@ def public_errors() -> dict[str, type]:
 def documented() -> dict[str, dict[str, Any]]:
     """What is on each page: dotted names and the objects behind them, by title."""
     import keyfold as kf
-    from keyfold import testing
+    from keyfold import read, testing
     from keyfold.engine.live_table import LiveTable
 
     public = {name: getattr(kf, name) for name in kf.__all__ if name not in public_errors()}
@@ -89,6 +89,13 @@ def documented() -> dict[str, dict[str, Any]]:
         "Sources and sinks": {f"kf.{name}": value for name, value in functions.items() if name not in folds},
         "Folds and steps": {f"kf.{name}": value for name, value in functions.items() if name in folds},
         **pages,
+        "Homes": {
+            "keyfold.read.open_home": read.open_home,
+            "keyfold.read.HomeReader": read.HomeReader,
+            **_methods("home", read.HomeReader),
+            "keyfold.read.AppReader": read.AppReader,
+            **_methods("home.app(a)", read.AppReader),
+        },
         "Testing": {
             "keyfold.testing.drive": testing.drive,
             "keyfold.testing.shared_session": testing.shared_session,
@@ -207,6 +214,7 @@ _INTROS = {
     "Handle": "A running app, returned by `app.start()`. It is a context manager.",
     "TableReader": "Reads one table's view: what `handle.table(t)` returns. `df()` needs the running app; "
     "every other method works without Spark.",
+    "Homes": "Reads a home from any process, without Spark: `keyfold.read`.",
     "Testing": "Runs an app batch by batch on the real engine. "
     "See [Test an app](../../how-to/test-an-app.md).",
 }
