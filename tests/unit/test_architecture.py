@@ -71,8 +71,14 @@ ENGINE_ORDER = [
     "rebuild",
     "shadow",
 ]
-# The packages of the engine that `read` stands on; they know nothing of it, and it of no other.
-BELOW_READ = ("engine.internal_columns", "engine.storage", "engine.log")
+# The packages and modules of the engine that `read` stands on; they know nothing of it, and it of no other.
+BELOW_READ = (
+    "engine.internal_columns",
+    "engine.storage",
+    "engine.log",
+    "engine.savepoint.manifest",
+    "engine.savepoint.savepoints",
+)
 # App.start and friends reach the engine when they are called, not when they are imported.
 LATE = {("declare", "engine")}
 # A program of its own, which runs an app so that the JVM records the classes it loads.

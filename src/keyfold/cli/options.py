@@ -9,19 +9,17 @@ import typer
 
 def complete_app(incomplete: str) -> list[str]:
     """The apps of the home, for shell completion."""
-    from keyfold.engine.storage.home_names import apps, home_of
+    from keyfold.read import open_home
 
-    return [name for name in apps(home_of(None)) if name.startswith(incomplete)]
+    return [name for name in open_home().names() if name.startswith(incomplete)]
 
 
 def complete_table(incomplete: str) -> list[str]:
     """The tables of the home, as app.table, for shell completion."""
-    from keyfold.engine.storage.home_names import apps, home_of
-    from keyfold.engine.storage.layout import AppHome
+    from keyfold.read import open_home
 
-    home = home_of(None)
-    plans = {app: AppHome(home / app).read_plan() or {} for app in apps(home)}
-    names = [f"{app}.{table}" for app, plan in plans.items() for table in plan.get("tables", {})]
+    home = open_home()
+    names = (f"{app}.{table}" for app in home.names() for table in home.app(app).recorded.tables)
     return [name for name in names if name.startswith(incomplete)]
 
 

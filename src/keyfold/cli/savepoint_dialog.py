@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from keyfold.cli import formatting, output
@@ -80,31 +79,6 @@ def read_back(
     return rows, state_check.differences(found, now)
 
 
-def document(found: Savepoint) -> dict[str, Any]:
-    """A savepoint for `--json`."""
-    return {
-        "name": found.name,
-        "app": found.app,
-        "at": found.at,
-        "user": found.user,
-        "why": found.why,
-        "live": found.live,
-        "whole": found.whole,
-        "spark": found.spark,
-        "files": len(found.files),
-        "bytes": found.size,
-        "tables": {
-            name: {
-                "batch": t.batch,
-                "watermark": t.watermark,
-                "partitions": t.partitions,
-                "state": None if t.state is None else [asdict(family) for family in t.state],
-            }
-            for name, t in found.tables.items()
-        },
-    }
-
-
 def table_rows(found: Savepoint) -> Iterator[tuple[Any, ...]]:
     """The tables of a savepoint, for people."""
     for name, table in found.tables.items():
@@ -130,4 +104,4 @@ def deleted(names: Sequence[str], json: bool) -> None:
 
 def say(found: Savepoint, json: bool, text: str) -> None:
     """Reports a savepoint, for a program or for people."""
-    output.json_document(document(found)) if json else print(text)
+    output.json_document(found.document()) if json else print(text)

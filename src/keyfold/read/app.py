@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 
 from keyfold.engine.log.table_log import TableLog
+from keyfold.engine.savepoint.manifest import Savepoint
+from keyfold.engine.savepoint.savepoints import Savepoints
 from keyfold.engine.storage import contents
 from keyfold.engine.storage.known_since import KnownSince
 from keyfold.engine.storage.layout import AppHome
@@ -74,6 +76,14 @@ class AppReader:
     def status(self) -> AppStatus:
         """The last status that the app published, and whether it still holds."""
         return app_status.status(self.home, self.views)
+
+    def savepoints(self) -> list[Savepoint]:
+        """The savepoints that are complete, oldest first."""
+        return Savepoints(self.home).all()
+
+    def savepoint(self, name: str) -> Savepoint:
+        """A savepoint by its name."""
+        return Savepoints(self.home).find(name)
 
     # Tables
 

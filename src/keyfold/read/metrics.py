@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -29,7 +29,7 @@ class SlowestPartition(Document):
     partition: str
     newest: datetime = field(metadata=MOMENT)
     since: datetime = field(metadata=MOMENT)
-    idle: Any = None
+    idle: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

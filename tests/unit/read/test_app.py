@@ -14,9 +14,12 @@ import pytest
 
 from keyfold.engine.internal_columns import OP
 from keyfold.engine.log.table_log import TableLog
+from keyfold.engine.savepoint.manifest import SavedFile, SavedTable, Savepoint
+from keyfold.engine.savepoint.savepoints import Savepoints
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.local import LocalStorage
 from keyfold.engine.storage.local_directory import OWNER
+from keyfold.engine.storage.state_digest import FamilyDigest
 from keyfold.errors import BadOption, HomeUnusable, QueryError
 from keyfold.read import AppReader, HomeReader, open_home
 from keyfold.read.history import Change, Since
@@ -177,6 +180,27 @@ def test_columns_that_a_migration_added_are_known_since_then(shop: AppReader) ->
     assert {name: one.batch for name, one in shop.known_since("totals").items()} == {"revenue": 7}
     status = shop.status().tables["totals"]
     assert (status.since, status.initial) == ({"revenue": {"at": AT.isoformat(), "batch": 7}}, {"rows": 3})
+
+
+def test_savepoints_are_listed_from_the_oldest_on(shop: AppReader) -> None:
+    saved = SavedFile("tables/totals/log/0.json", 10, "ab")
+    totals = SavedTable(1, None, (), 4, (FamilyDigest(0, "default", 3, "12"),))
+    for name, at in (("b", AT), ("a", AT + timedelta(days=1))):
+        made = Savepoint(
+            name, "shop", at, "ada", None, False, "4.3.0", 1, {"totals": totals}, (saved,), None, True
+        )
+        assert Savepoints(shop.home).add(made)
+    assert [one.name for one in shop.savepoints()] == ["b", "a"]
+    found = shop.savepoint("b")
+    assert found.of_table("totals") == [saved]
+    state = {"operator": 0, "family": "default", "rows": 3, "checksum": "12"}
+    table = {"batch": 1, "watermark": None, "partitions": 4, "state": [state]}
+    assert found.document() == {
+        "name": "b", "app": "shop", "at": AT, "user": "ada", "why": None, "live": False, "whole": True,
+        "spark": "4.3.0", "files": 1, "bytes": 10, "tables": {"totals": table},
+    }  # fmt: skip
+    with pytest.raises(QueryError, match="no savepoint c of app shop"):
+        shop.savepoint("c")
 
 
 def test_a_running_app_has_names_of_its_own(home: Path) -> None:

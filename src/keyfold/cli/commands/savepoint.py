@@ -79,14 +79,12 @@ def list_(app: AppName = None, home: Home = None, json: Json = False) -> None:
     Example: keyfold savepoint list
     """
     from keyfold.cli import formatting, output
-    from keyfold.cli import savepoint_dialog as dialog
-    from keyfold.cli.app_home import open_app
-    from keyfold.engine.savepoint.savepoints import Savepoints
+    from keyfold.cli.homes import opened_home
 
-    with open_app(app, home) as app_home:
-        found = Savepoints(app_home).all()
+    with opened_home(home) as reader:
+        found = reader.whole_app(app).savepoints()
         if json:
-            output.json_document([dialog.document(one) for one in found])
+            output.json_document([one.document() for one in found])
             return
         columns = ("name", "at", "tables", "batch", "size", "by", "why")
         rows = (
@@ -112,13 +110,12 @@ def show(name: Name, app: AppName = None, home: Home = None, json: Json = False)
     """
     from keyfold.cli import output
     from keyfold.cli import savepoint_dialog as dialog
-    from keyfold.cli.app_home import open_app
-    from keyfold.engine.savepoint.savepoints import Savepoints
+    from keyfold.cli.homes import opened_home
 
-    with open_app(app, home) as app_home:
-        found = Savepoints(app_home).find(name)
+    with opened_home(home) as reader:
+        found = reader.whole_app(app).savepoint(name)
         if json:
-            output.json_document(dialog.document(found))
+            output.json_document(found.document())
             return
         print(f"savepoint {found.name} of {found.app}, {dialog.summary(found)}")
         columns = ("table", "batch", "watermark", "partitions", "files", "size")

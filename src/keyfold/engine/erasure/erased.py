@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from keyfold.engine.state.digest import FamilyDigest
+from keyfold.engine.storage.state_digest import FamilyDigest
 
 
 @dataclass

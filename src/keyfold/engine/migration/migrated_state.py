@@ -13,6 +13,7 @@ from keyfold.engine.spark_errors import explained, messages
 from keyfold.engine.state import digest as state_digest
 from keyfold.engine.state.mapping import KeySource, StateMapping
 from keyfold.engine.storage.layout import TableHome
+from keyfold.engine.storage.state_digest import FamilyDigest
 from keyfold.errors import HomeUnusable, RunError
 from keyfold.plan.describe import phrases
 
@@ -80,7 +81,7 @@ def _declare(spark: SparkSession, compiled: Compiled, migration: Any, mapping: S
                 migration.computeField(one.field, made, list(one.names), list(one.fields))
 
 
-def _digest(compiled: Compiled, rows: DataFrame) -> list[state_digest.FamilyDigest]:
+def _digest(compiled: Compiled, rows: DataFrame) -> list[FamilyDigest]:
     """The digest of the rows that are to be written, which computes them; an expression may fail on a key."""
     try:
         return state_digest.of_rows(rows, 0)

@@ -10,9 +10,9 @@ from keyfold.engine.operations.checkpoint_copy import working_copy
 from keyfold.engine.operations.kinds import RESCALE
 from keyfold.engine.rescale import switch
 from keyfold.engine.state import digest as state_digest
-from keyfold.engine.state.digest import FamilyDigest
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.state_digest import FamilyDigest
 from keyfold.engine.surgery import rewriting
 from keyfold.errors import BadOption, HomeUnusable
 from keyfold.fault_points import FaultPoint, reached

@@ -21,10 +21,10 @@ from keyfold.engine.operations.kinds import SAVE
 from keyfold.engine.savepoint import deletion
 from keyfold.engine.savepoint.manifest import SavedFile, SavedTable, Savepoint
 from keyfold.engine.savepoint.savepoints import FILES, VIEW, Savepoints
-from keyfold.engine.state.digest import FamilyDigest
 from keyfold.engine.storage import audit, contents
 from keyfold.engine.storage.contract import FileFacts, Storage
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.state_digest import FamilyDigest
 from keyfold.errors import NameTaken, QueryError, choice, did_you_mean
 from keyfold.fault_points import FaultPoint, reached
 from keyfold.kernel.build import spark_version

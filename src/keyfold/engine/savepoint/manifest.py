@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from keyfold.engine.state.digest import FamilyDigest
+from keyfold.engine.storage.state_digest import FamilyDigest
 from keyfold.errors import SavepointUnusable
 
 LAYOUT: Final = 1
@@ -35,6 +35,15 @@ class SavedTable:
     partitions: int | None
     state: tuple[FamilyDigest, ...] | None = None
     """How many rows its state has, and a checksum over them; None if that was not read back."""
+
+    def document(self) -> dict[str, Any]:
+        """The table for people and programs, without its offsets."""
+        return {
+            "batch": self.batch,
+            "watermark": self.watermark,
+            "partitions": self.partitions,
+            "state": None if self.state is None else [asdict(family) for family in self.state],
+        }
 
 
 @dataclass(frozen=True)
@@ -64,6 +73,22 @@ class Savepoint:
     def of_table(self, table: str) -> list[SavedFile]:
         """The files of one table."""
         return [file for file in self.files if file.path.startswith(f"tables/{table}/")]
+
+    def document(self) -> dict[str, Any]:
+        """The savepoint for people and programs, with the number and size of its files."""
+        return {
+            "name": self.name,
+            "app": self.app,
+            "at": self.at,
+            "user": self.user,
+            "why": self.why,
+            "live": self.live,
+            "whole": self.whole,
+            "spark": self.spark,
+            "files": len(self.files),
+            "bytes": self.size,
+            "tables": {name: table.document() for name, table in self.tables.items()},
+        }
 
     def encode(self) -> bytes:
         """The manifest as it is on disk."""

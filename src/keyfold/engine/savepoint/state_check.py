@@ -12,9 +12,9 @@ from keyfold.engine.savepoint.manifest import SavedTable, Savepoint
 from keyfold.engine.savepoint.savepoints import FILES
 from keyfold.engine.savepoint.verify import Damage
 from keyfold.engine.state import digest as state_digest
-from keyfold.engine.state.digest import FamilyDigest
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.state_digest import FamilyDigest
 from keyfold.errors import SavepointUnusable
 
 if TYPE_CHECKING:

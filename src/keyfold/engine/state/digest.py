@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from keyfold.engine import session
 from keyfold.engine.storage.contract import Storage
+from keyfold.engine.storage.state_digest import FamilyDigest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _EVENT_TIME: Final = "__event_time"
 """The last field of a key of a join in format 4."""
-
-
-@dataclass(frozen=True, order=True)
-class FamilyDigest:
-    """What one column family of one operator holds; the order of its rows does not matter."""
-
-    operator: int
-    family: str
-    rows: int
-    checksum: str
 
 
 def digest(spark: SparkSession, checkpoint: Storage, batch: int) -> list[FamilyDigest]:
