@@ -13,6 +13,7 @@ from keyfold.cli import formatting
 from keyfold.cli.live_screen import RemainingTime, Screen
 from keyfold.cli.log_lines import line, warn
 from keyfold.cli.startup_bar import STEPS, Starting
+from keyfold.read.metrics import RunStatus, TableStatus
 
 TABLE: dict[str, Any] = {
     "running": True,
@@ -98,7 +99,7 @@ def drawn(
     for rate in ([1.0, 5.0, 45_678.9] * rates)[:rates]:
         for name in tables:
             screen._rates[name].append(rate)
-    console.print(screen.drawn({"app": "shop", "streams": streams, "tables": tables}))
+    console.print(screen.drawn(RunStatus.read({"app": "shop", "streams": streams, "tables": tables})))
     out.flush()
     return out.buffer.getvalue().decode(encoding).splitlines()  # type: ignore[attr-defined]
 
@@ -138,7 +139,7 @@ def test_eight_tables_are_shown_without_a_number_cut_or_a_line_wasted(
     lines = drawn(width, dict.fromkeys(names, table))
     assert all(len(text) <= width for text in lines)
     assert "…" not in "".join(lines)
-    figure = formatting.status_row("", table)
+    figure = formatting.status_row("", TableStatus(**table))
     for name, value in (*figure.items(), ("done", "40%")):
         # The watermark is where there is room for it: how far behind it is says the same.
         rows = sum(value in text for text in lines)
@@ -163,16 +164,17 @@ def test_the_screen_needs_no_character_that_the_terminal_lacks() -> None:
 
 
 def test_a_log_line_has_the_same_figures() -> None:
-    text = line("region_totals", TABLE)
+    text = line("region_totals", TableStatus(**TABLE))
     assert "batch 12 in 350 ms, 45.7k rows/s, 9,999 keys, state 2.1 MB" in text
     assert "watermark 2026-01-01T11:50:00Z, 0 late, 7 rejected, 40% done" in text
-    assert line("customers", EMPTY).startswith("customers: batch - in -")
+    assert line("customers", TableStatus(**EMPTY)).startswith("customers: batch - in -")
 
 
 def test_a_log_line_of_topics_has_the_messages_left_and_not_what_the_next_batch_has_done() -> None:
     topics = {**TABLE, "files_left": None, "done": 0.0, "messages_left": 0}
-    assert line("totals", topics).endswith("7 rejected")
-    assert line("totals", {**topics, "messages_left": 12_345}).endswith("7 rejected, 12.3k messages left")
+    assert line("totals", TableStatus(**topics)).endswith("7 rejected")
+    left = TableStatus(**{**topics, "messages_left": 12_345})
+    assert line("totals", left).endswith("7 rejected, 12.3k messages left")
 
 
 def test_what_is_left_is_reckoned_from_how_it_went() -> None:
@@ -204,7 +206,7 @@ def test_a_run_that_rejected_every_row_is_told_from_one_that_did_not(
 
     def all_rejected(streams: list[dict[str, object]], tables: list[dict[str, object]]) -> bool:
         numbered = [{str(n): found for n, found in enumerate(kind)} for kind in (streams, tables)]
-        return warn({"app": "shop", "streams": numbered[0], "tables": numbered[1]})
+        return warn(RunStatus.read({"app": "shop", "streams": numbered[0], "tables": numbered[1]}))
 
     assert all_rejected([], [rejected, rejected])
     assert not all_rejected([], [rejected, fine])

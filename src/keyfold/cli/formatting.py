@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.read.values import plain
+
+if TYPE_CHECKING:
+    from keyfold.read.metrics import TableStatus
 
 NONE: Final = "-"
 SOMETIMES: Final = ("duplicates", "dropped_partials")
@@ -83,20 +86,19 @@ def sparkline(values: Sequence[float], width: int, encoding: str = "utf-8", low:
     return "".join(bars[min(len(bars) - 1, int(value / top * len(bars)))] for value in shown)
 
 
-def status_row(name: str, table: dict[str, Any]) -> dict[str, str]:
+def status_row(name: str, table: TableStatus) -> dict[str, str]:
     """The status of one table as the live screen and `keyfold status` show it."""
-    batch_ms = table.get("batch_ms")
     return {
         "table": name,
-        "rows/s": count(table.get("rows_per_second")),
-        "rows": count(table.get("rows")),
-        "keys": count(table.get("keys")),
-        "state": size(table.get("state_bytes")),
-        "batch": count(table.get("batch")),
-        "took": span(None if batch_ms is None else batch_ms / 1000),
-        "watermark": moment(table.get("watermark")),
-        "behind": span(table.get("lag_seconds")),
-        "late": count(table.get("late")),
-        "rejected": count(table.get("rejected")),
-        **{name: count(table[name]) for name in SOMETIMES if table.get(name)},
+        "rows/s": count(table.rows_per_second),
+        "rows": count(table.rows),
+        "keys": count(table.keys),
+        "state": size(table.state_bytes),
+        "batch": count(table.batch),
+        "took": span(None if table.batch_ms is None else table.batch_ms / 1000),
+        "watermark": moment(table.watermark),
+        "behind": span(table.lag_seconds),
+        "late": count(table.late),
+        "rejected": count(table.rejected),
+        **{name: count(getattr(table, name)) for name in SOMETIMES if getattr(table, name)},
     }

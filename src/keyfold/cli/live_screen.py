@@ -16,6 +16,7 @@ from rich.text import Text
 
 from keyfold.cli import column_widths, formatting, output
 from keyfold.cli.column_widths import ABSENT, GAP
+from keyfold.read.metrics import RunStatus, StreamStatus, TableStatus
 
 if TYPE_CHECKING:
     from keyfold.engine.handle import Handle
@@ -61,21 +62,21 @@ class Screen:
 
     def refresh(self) -> None:
         """Draws the current status."""
-        status = self._handle.status()
-        for name, table in status["tables"].items():
-            self._rates[name].append(table["rows_per_second"] or 0)
+        status = RunStatus.read(self._handle.status())
+        for name, table in status.tables.items():
+            self._rates[name].append(table.rows_per_second or 0)
         self._live.update(self.drawn(status), refresh=True)
 
-    def drawn(self, status: dict[str, Any]) -> RenderableType:
+    def drawn(self, status: RunStatus) -> RenderableType:
         """The whole screen."""
         width = self._console.width
-        head = Text(status["app"], style="bold", overflow="ellipsis", no_wrap=True)
+        head = Text(status.app, style="bold", overflow="ellipsis", no_wrap=True)
         head.append(f"  {formatting.span(int(time.monotonic() - self._begun))}  {self._until}", style="dim")
-        tables = status["tables"]
+        tables = status.tables
         rows = {name: _row(name, table) for name, table in tables.items()}
         wide = self._wide(rows, width)
         body = [wide] if wide is not None else self._narrow(rows, width)
-        streams = [_stream_line(name, stream) for name, stream in status.get("streams", {}).items()]
+        streams = [_stream_line(name, stream) for name, stream in status.streams.items()]
         return Group(head, *body, *streams, *self._bar(tables.values(), width), *self._rows())
 
     def _wide(self, rows: Mapping[str, Mapping[str, str]], width: int) -> RenderableType | None:
@@ -115,16 +116,16 @@ class Screen:
             lines.append(line)
         return lines
 
-    def _bar(self, tables: Iterable[Mapping[str, Any]], width: int) -> list[RenderableType]:
+    def _bar(self, tables: Iterable[TableStatus], width: int) -> list[RenderableType]:
         """One progress bar for all tables, as long as input is left."""
-        known = [table for table in tables if table["done"] is not None]
-        done = sum(table["done"] for table in known) / len(known) if known else None
+        known = [(table.done, table.files_left or 0) for table in tables if table.done is not None]
+        done = sum(share for share, _ in known) / len(known) if known else None
         left = self._remaining.estimate(done, time.monotonic())
         if done is None or done >= 1:
             return []
         grid = Table.grid(padding=(0, 1))
         # Tables of one stream read the same files.
-        most = max(table["files_left"] or 0 for table in known)
+        most = max(left for _, left in known)
         files = f", {most:,} files left" if most else ""
         bar = ProgressBar(total=1, completed=done, width=max(8, min(40, width // 4)))
         grid.add_row(bar, Text(f"{done:.0%}{left}{files}", overflow="fold"))
@@ -166,20 +167,20 @@ class RemainingTime:
         return f", about {formatting.span((now - begun) / (done - before) * (1 - done))} left"
 
 
-def _row(name: str, table: dict[str, Any]) -> dict[str, str]:
+def _row(name: str, table: TableStatus) -> dict[str, str]:
     """The status of a table, and its progress while input is left."""
-    done = table["done"]
+    done = table.done
     return formatting.status_row(name, table) | ({} if done is None or done >= 1 else {"done": f"{done:.0%}"})
 
 
-def _stream_line(name: str, stream: Mapping[str, Any]) -> Text:
+def _stream_line(name: str, stream: StreamStatus) -> Text:
     """A stream that is parsed once for its tables: what it rejects is in none of their lines."""
     line = Text(f"stream {name}", style="bold", overflow="fold")
-    line.append(f"{' ' * GAP}{formatting.count(stream['rows_per_second'])} rows/s", "not bold")
-    for label in ("recorded", "rejected"):
-        if stream[label]:
+    line.append(f"{' ' * GAP}{formatting.count(stream.rows_per_second)} rows/s", "not bold")
+    for label, rows in (("recorded", stream.recorded), ("rejected", stream.rejected)):
+        if rows:
             line.append(" " * GAP).append(f"{label} ", "not bold dim")
-            line.append_text(_cell(label, formatting.count(stream[label])))
+            line.append_text(_cell(label, formatting.count(rows)))
     return line
 
 

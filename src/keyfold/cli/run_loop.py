@@ -15,6 +15,7 @@ from keyfold.cli.draining import Draining
 from keyfold.cli.main import Interrupted
 from keyfold.cli.signals import Stopping
 from keyfold.errors import HomeLocked, KeyfoldError
+from keyfold.read.metrics import RunStatus
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +42,7 @@ def lived(
     watch: Watch | None = None,
     loading: Callable[[], None] = lambda: None,
     standby: bool = False,
-) -> tuple[Ended, dict[str, Any], int | None]:
+) -> tuple[Ended, RunStatus, int | None]:
     """Runs an app to its end: how it ended, its last status, and the signal if it was one.
 
     `meanwhile` is called once it is up, `before_end` when it is about to be stopped; of the tables in
@@ -61,7 +62,7 @@ def lived(
             handle.stop()
             # A query may have failed while the others were being stopped.
             handle.wait(0)
-            status = handle.status()
+            status = RunStatus.read(handle.status())
         finally:
             handle.stop()
     class_archive.write_missing()

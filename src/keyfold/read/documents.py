@@ -23,7 +23,7 @@ class Document:
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
-        """The fields of a document."""
+        """The fields of a document, in which times may be values already."""
         read = {one.name: one.metadata.get(_READ, _same) for one in fields(cls) if one.name != "known"}
         found = {name: read[name](value) for name, value in document.items() if name in read}
         return cls(**found, known=frozenset(found))
@@ -66,6 +66,10 @@ def _same(value: Any) -> Any:
     return value
 
 
+def _moment(value: str | datetime | None) -> datetime | None:
+    return datetime.fromisoformat(value) if isinstance(value, str) else value
+
+
 # How the value of a field is read that JSON does not have as it is: the metadata of the field.
 
 Metadata = Mapping[str, Any]
@@ -86,7 +90,7 @@ def by_name(kind: type[Document]) -> Metadata:
     return {_READ: lambda found: {name: kind.read(document) for name, document in found.items()}}
 
 
-MOMENT: Final[Metadata] = {_READ: lambda text: None if text is None else datetime.fromisoformat(text)}
+MOMENT: Final[Metadata] = {_READ: _moment}
 """A time in ISO 8601, or null."""
 LEFT_OUT_IF_EMPTY: Final[Metadata] = {_OPTIONAL: True}
 """A field that a document has only if it has a value."""

@@ -56,9 +56,8 @@ class HomeReader:
             home, part = self._found(name, table=True)
         except QueryError:
             app, _, part = name.rpartition(".")
-            if self._storage is not None or not (
-                any_files and app and (self.directory / app / "tables").is_dir()
-            ):
+            has_files = self._storage is None and (self.directory / app / "tables").is_dir()
+            if not (any_files and app and has_files):
                 raise
             home = self._home(app)
         return self._reader(home), part

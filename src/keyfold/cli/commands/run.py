@@ -76,10 +76,10 @@ def command(
         )
     if drain and ended == "signal":
         raise Interrupted("stopped before all input was processed; the next start continues", number or 2)
-    output.json_document({**status, "ended": ended}) if json else log_lines.show(status)
+    output.json_document({**status.values(), "ended": ended}) if json else log_lines.show(status)
     nothing = log_lines.warn(status)
     if drain and ended == "drained" and nothing:
-        name = f"{status['app']}.{next(iter(status['tables']))}"
+        name = f"{status.app}.{next(iter(status.tables))}"
         output.error(f"every row was rejected\n  try: keyfold rejected {name}")
         raise typer.Exit(1)
     if drain and ended == "time":

@@ -32,5 +32,5 @@ def command(
             loading=lambda: by_value(loaded.module),
             standby=True,
         )
-    output.json_document({**status, "ended": ended}) if json else log_lines.show(status)
+    output.json_document({**status.values(), "ended": ended}) if json else log_lines.show(status)
     log_lines.warn(status)

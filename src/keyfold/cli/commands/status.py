@@ -36,9 +36,9 @@ def command(
 
     with open_home(home) as reader:
         chosen = reader.apps() if app is None else [reader.app(app)]
-        found = [one.status().document() for one in chosen]
+        found = [one.status() for one in chosen]
     if json:
-        output.json_array(found)
+        output.json_array(status.document() for status in found)
         return
     for number, status in enumerate(found):
         if number:

@@ -14,6 +14,7 @@ from keyfold.engine.state.join_rows import JoinRows
 from keyfold.engine.state.table_rows import arrow_batches
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption
+from keyfold.read.recorded import recorded
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -56,8 +57,8 @@ class TableKey:
 
 def declared_key(home: AppHome, table: str) -> dict[str, str]:
     """The expressions of a table's key by column, as the app declares them; empty if that is not known."""
-    declared = ((home.read_plan() or {}).get("declared") or {}).get("tables", ())
-    return next((dict(one["key"]) for one in declared if one["name"] == table), {})
+    declared = recorded(home).declared(table)
+    return {} if declared is None else dict(declared["key"])
 
 
 def key_of(home: AppHome, table: str, values: Sequence[str], *, some: bool = False) -> TableKey:
