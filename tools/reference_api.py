@@ -20,7 +20,8 @@ def api_index() -> str:
         ]
         parts.append("\n".join([f"## [{title}]({slug(title)}.md)", "", "| name | |", "|---|---|", *rows]))
     errors = ", ".join(f"[`kf.{name}`](../errors.md#{name.lower()})" for name in public_errors())
-    return "\n\n".join([*parts, f"## [Errors](../errors.md)\n\n{errors}."])
+    more = "All others are in [`keyfold.errors`](../errors.md)."
+    return "\n\n".join([*parts, f"## [Errors](../errors.md)\n\n{errors}. {more}"])
 
 
 def _choices() -> Iterator[str]:
@@ -56,7 +57,7 @@ def _summary(value: Any) -> str:
 
 
 def public_errors() -> dict[str, type]:
-    """The exported exceptions, which have a page of their own."""
+    """The exceptions that keyfold itself exports; all of them have a page of their own."""
     import keyfold as kf
 
     found = {name: getattr(kf, name) for name in kf.__all__}

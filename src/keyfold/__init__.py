@@ -20,30 +20,7 @@ from keyfold.declare.initial import initial, savepoint
 from keyfold.declare.kafka import kafka
 from keyfold.declare.patterns import Pattern, no, step
 from keyfold.declare.sources import files, lookup, rate, rows, spark
-from keyfold.errors import (
-    BadApp,
-    BadDuration,
-    BadExpression,
-    BadName,
-    BadOption,
-    BrokerFailed,
-    ConnectRefused,
-    DeclarationError,
-    HomeLocked,
-    HomeUnusable,
-    JarsMissing,
-    JavaEnded,
-    JavaMissing,
-    KernelBuildFailed,
-    KeyfoldError,
-    LeaseLost,
-    NameTaken,
-    QueryError,
-    QueryFailed,
-    RunError,
-    SavepointUnusable,
-    StateMismatch,
-)
+from keyfold.errors import DeclarationError, KeyfoldError, QueryError, RunError
 
 if TYPE_CHECKING:
     from keyfold.engine.handle import Handle
@@ -56,31 +33,13 @@ __version__ = "0.1.0"
 
 __all__ = [
     "App",
-    "BadApp",
-    "BadDuration",
-    "BadExpression",
-    "BadName",
-    "BadOption",
-    "BrokerFailed",
-    "ConnectRefused",
     "DeclarationError",
     "Handle",
-    "HomeLocked",
-    "HomeUnusable",
-    "JarsMissing",
-    "JavaEnded",
-    "JavaMissing",
-    "KernelBuildFailed",
     "KeyedStream",
     "KeyfoldError",
-    "LeaseLost",
-    "NameTaken",
     "Pattern",
     "QueryError",
-    "QueryFailed",
     "RunError",
-    "SavepointUnusable",
-    "StateMismatch",
     "Stream",
     "Table",
     "TableReader",

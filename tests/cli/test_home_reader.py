@@ -12,6 +12,7 @@ import keyfold as kf
 from keyfold.engine.log.manifest import Reason
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.storage.layout import AppHome
+from keyfold.errors import BadOption
 from tests.cli.conftest import ROWS, TOTALS, Cli, make_app
 from tests.log_files import publish
 
@@ -338,5 +339,5 @@ class TestReadTable:
             kf.read_table("shop.totls", home=home).rows()
         with pytest.raises(kf.QueryError, match=f"no app has run in {tmp_path / 'nowhere'}"):
             kf.read_table("totals", home=tmp_path / "nowhere")
-        with pytest.raises(kf.BadOption, match="by its home or by a topic"):
+        with pytest.raises(BadOption, match="by its home or by a topic"):
             kf.read_table("a:1", "t", home=home)  # type: ignore[call-overload]
