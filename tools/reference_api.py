@@ -184,6 +184,7 @@ the rules.
 | `Expr` | Spark SQL as a string, or a function without arguments that returns a `Column` |
 | `Connector` | a source or sink: what `kf.files`, `kf.kafka`, `kf.rate`, `kf.rows` and `kf.spark` return |
 | `Lookup` | what `kf.lookup` returns |
+| `MessageFormat` | the name of a format, or what `kf.avro` and `kf.protobuf` return |
 | `Length` | a duration such as "30 minutes", a `timedelta`, or 0 |
 | `Within` | a `Length`, or a tuple of two |
 {choices}

@@ -18,6 +18,7 @@ from keyfold.declare import App, KeyedStream, Stream, Table
 from keyfold.declare.folds import fold
 from keyfold.declare.initial import initial, savepoint
 from keyfold.declare.kafka import kafka
+from keyfold.declare.message_formats import avro, protobuf
 from keyfold.declare.patterns import Pattern, no, step
 from keyfold.declare.sources import files, lookup, rate, rows, spark
 from keyfold.errors import DeclarationError, KeyfoldError, QueryError, RunError
@@ -44,12 +45,14 @@ __all__ = [
     "Table",
     "TableReader",
     "__version__",
+    "avro",
     "files",
     "fold",
     "initial",
     "kafka",
     "lookup",
     "no",
+    "protobuf",
     "rate",
     "read_changes",
     "read_state",
