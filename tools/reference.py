@@ -36,11 +36,11 @@ def pages() -> dict[str, str]:
 
 
 def settings_page() -> str:
-    """Every setting with its environment variable, type, default and meaning."""
-    from keyfold.settings import Settings
+    """Every setting for users, with its environment variable, type, default and meaning."""
+    from keyfold.settings import Settings, listed
 
     kinds = inspect.get_annotations(Settings)
-    lines = [_setting(name, field, kinds[name]) for name, field in Settings.model_fields.items()]
+    lines = [_setting(name, Settings.model_fields[name], kinds[name]) for name in listed()]
     return "\n".join([_SETTINGS, *lines, _SETTINGS_END])
 
 

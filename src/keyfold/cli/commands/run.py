@@ -100,7 +100,7 @@ def settings_of(given: list[str] | None, master: str | None) -> dict[str, Any]:
 
 def _settings(given: list[str]) -> dict[str, Any]:
     """`--set` as settings: names with a dot are Spark's."""
-    from keyfold.settings import Settings
+    from keyfold.settings import Settings, listed
 
     own: dict[str, Any] = {}
     spark: dict[str, str] = {}
@@ -113,7 +113,7 @@ def _settings(given: list[str]) -> dict[str, Any]:
         elif name in Settings.model_fields and name != "spark":
             own[name] = value
         else:
-            names = [known for known in Settings.model_fields if known != "spark"]
+            names = [known for known in listed() if known != "spark"]
             hint = did_you_mean(name, names, f"one of: {', '.join(names)}, or a name that begins with spark.")
             raise BadOption(f"unknown setting {name}", given=f"{name}={shown(name, value)}", hint=hint)
     return {**own, **({"spark": spark} if spark else {})}
