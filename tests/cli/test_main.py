@@ -95,7 +95,7 @@ def test_what_nobody_expected_is_one_line(cli: Cli, shop: Path, monkeypatch: pyt
     def broken(*_: object) -> None:
         raise TypeError("first line\nsecond line")
 
-    monkeypatch.setattr("keyfold.cli.app_loader.load", broken)
+    monkeypatch.setattr("keyfold.cli.app.loader.load", broken)
     found = cli("describe", shop)
     assert found.code == 1
     assert found.err == "keyfold failed: TypeError: first line (run again with --debug for the traceback)\n"

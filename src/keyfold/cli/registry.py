@@ -6,36 +6,17 @@ from typing import Annotated
 
 import typer
 
-from keyfold.cli.commands import (
-    audit,
-    check,
-    demo,
-    describe,
-    dev,
-    doctor,
-    drop,
-    forget,
-    get,
-    init,
-    late,
-    log,
-    migrate,
-    pattern,
-    plan,
-    rebuild,
-    rejected,
-    rescale,
-    reset,
-    rows,
-    run,
+from keyfold.cli.commands.change import audit, drop, forget, migrate, plan, rebuild, rescale, reset
+from keyfold.cli.commands.dev import check, demo, describe, dev, init, pattern
+from keyfold.cli.commands.read import get, late, log, rejected, rows
+from keyfold.cli.commands.run import doctor, run, standby, status
+from keyfold.cli.commands.state import (
     savepoint,
     savepoint_files,
-    standby,
     state,
     state_history,
     state_put,
     state_read,
-    status,
     verify,
 )
 from keyfold.cli.key_command import KeyCommand
