@@ -58,7 +58,7 @@ def rejecting(table: str, found: dict[str, Any]) -> str:
     """The warning that nearly all rows of a batch were rejected."""
     return (
         f"WARNING: {table} rejected {found['share']:.0%} of the rows of batch {found['batch']} "
-        f"({found['rejected']:,}): {found['reason']} (keyfold rejected {table})"
+        f"({found['rejected']:,}): {found['reason']} (keyfold side show rejected {table})"
     )
 
 

@@ -1,4 +1,4 @@
-"""`keyfold forget TABLE KEY...`: erases a key from all that an app has, with a signed receipt."""
+"""`keyfold forget TABLE KEY...`: erases a key from all that an app has, and checks its receipts."""
 
 from __future__ import annotations
 
@@ -8,19 +8,37 @@ from typing import Annotated, Any
 import typer
 
 from keyfold.cli.home.removal_dialog import Why, Yes
-from keyfold.cli.options import AppName, Home, Json, TableName
+from keyfold.cli.options import Home, Json, complete_table
+from keyfold.errors import BadOption
 
 
 def command(
-    name: TableName,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME",
+            help="app.table, or table if the home has a single app.",
+            autocompletion=complete_table,
+            show_default=False,
+        ),
+    ] = None,
     key: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="KEY...",
             help="A value for each column of the key, or for the first ones: then all keys that start so.",
             show_default=False,
         ),
-    ],
+    ] = None,
+    receipt: Annotated[
+        Path | None,
+        typer.Option(
+            "--check",
+            metavar="RECEIPT",
+            help="Erase nothing, but check that a receipt is genuine; exit 1 if it is not.",
+            show_default=False,
+        ),
+    ] = None,
     why: Why = None,
     yes: Yes = False,
     home: Home = None,
@@ -35,8 +53,32 @@ def command(
     say what the key was. Sources outside the home are not touched. With values of the first columns of a key
     it erases all keys that start with them, and says how many before it asks for confirmation.
 
+    A receipt that is genuine was signed by this home, has not changed since, and is in the audit log.
+
     Example: keyfold forget shop.customers 4711 --why "request of 17 November" --yes
+
+    Example: keyfold forget --check erased.json
     """
+    if receipt is not None:
+        _require_nothing_else(receipt, name, why, yes)
+        check(receipt, None, home, json)
+    elif name is None or not key:
+        hint = "keyfold forget shop.customers 4711, or keyfold forget --check RECEIPT"
+        raise BadOption("forget needs a table and a key", given=name, hint=hint)
+    else:
+        erase(name, key, why, yes, home, json)
+
+
+def _require_nothing_else(receipt: Path, name: str | None, why: str | None, yes: bool) -> None:
+    others = {"NAME": name, "--why": why, "--yes": yes or None}
+    given = ", ".join(option for option, value in others.items() if value is not None)
+    if given:
+        hint = f"keyfold forget --check {receipt}"
+        raise BadOption("--check erases nothing, and takes no other option", given=given, hint=hint)
+
+
+def erase(name: str, key: list[str], why: str | None, yes: bool, home: str | None, json: bool) -> None:
+    """Erases a key, or all keys that start so."""
     from keyfold.cli import output
     from keyfold.cli.home.removal_dialog import ask, found, require_terminal
     from keyfold.cli.home.spark_session import own_spark
@@ -73,23 +115,12 @@ def _lines(receipt: dict[str, Any]) -> Any:
         yield f"{where}{table}", one["keys"], *rows
 
 
-def receipt(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A receipt that keyfold forget has printed.")],
-    app: AppName = None,
-    home: Home = None,
-    json: Json = False,
-) -> None:
-    """Check that a receipt is genuine.
-
-    It must be signed by this home, and not changed since. Exits with 1 if it is not.
-
-    Example: keyfold receipt erased.json
-    """
+def check(file: Path, app: str | None, home: str | None, json: bool) -> None:
+    """Checks that a receipt is genuine; `app` is that of the receipt, unless it has another name by now."""
     from keyfold.cli import output
     from keyfold.cli.home.app_home import open_app
     from keyfold.engine.erasure import receipts
     from keyfold.engine.storage import audit
-    from keyfold.errors import BadOption
 
     try:
         content = file.read_bytes()

@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from keyfold.cli.options import Home, Json, TableName
+from keyfold.cli.home.app_log import opened_log
+from keyfold.cli.options import Home, Json, OlderThan, TableName, age_of
 from keyfold.cli.reports.tail import Newest
 
 if TYPE_CHECKING:
     from keyfold.engine.log.manifest import Manifest
     from keyfold.engine.log.table_log import TableLog
-    from keyfold.engine.storage.layout import AppHome
 
 app = typer.Typer(rich_markup_mode=None)
-
-OlderThan = Annotated[
-    str | None,
-    typer.Option(
-        "--older-than",
-        metavar="DURATION",
-        help="Only rows of batches that are older, such as '30 days'. Default: all.",
-        show_default=False,
-    ),
-]
 
 
 @app.callback()
@@ -48,7 +37,7 @@ def show(name: TableName, limit: Newest = None, home: Home = None, json: Json = 
     from keyfold.cli import formatting, output
     from keyfold.engine.log import retention
 
-    with _opened(name, home) as (_, log):
+    with opened_log(name, home) as (_, log):
         found = list(_lines(log))
         shown = found if limit is None else found[len(found) - min(limit, len(found)) :]
         known = retention.totals(log)
@@ -118,7 +107,7 @@ def verify(name: TableName, home: Home = None, json: Json = False) -> None:
     from keyfold.cli import formatting, output
     from keyfold.engine.log import retention
 
-    with _opened(name, home) as (_, log):
+    with opened_log(name, home) as (_, log):
         gone, files, size = retention.totals(log).upto, 0, 0
         for manifests in _lines(log):
             there = (p for m in manifests for p in m.parts if p.kind != "change" or m.batch > gone)
@@ -136,19 +125,16 @@ def prune(name: TableName, older_than: OlderThan = None, home: Home = None, json
     """Delete rejected, late and duplicate rows from a table's log.
 
     Changes are removed by the app itself, once all followers have read them. Side outputs stay until this
-    command deletes them; they are still counted. The newest ten batches stay.
+    command or `keyfold side drop` deletes them; they are still counted. The newest ten batches stay.
 
     Example: keyfold log prune shop.region_totals --older-than "30 days"
     """
-    from datetime import timedelta
-
     from keyfold.cli import formatting, output
     from keyfold.engine.log import retention
     from keyfold.engine.operations import unfinished
-    from keyfold.plan import durations
 
-    age = None if older_than is None else timedelta(milliseconds=durations.millis(older_than, "older-than"))
-    with _opened(name, home) as (app_home, log), unfinished.held_or_running(app_home):
+    age = age_of(older_than)
+    with opened_log(name, home) as (app_home, log), unfinished.held_or_running(app_home):
         batches, size = retention.prune_side_outputs(log, age)
     if json:
         output.json_document({"batches": batches, "bytes": size})
@@ -172,7 +158,7 @@ def compact(name: TableName, home: Home = None, json: Json = False) -> None:
     from keyfold.engine.operations import unfinished
 
     batches, before, after = 0, Size(), Size()
-    with _opened(name, home) as (app_home, log), unfinished.held(app_home) as lease:
+    with opened_log(name, home) as (app_home, log), unfinished.held(app_home) as lease:
         for merge in Compaction(log, lease).run():
             output.say(f"batches {merge.of} merged")
             batches, before, after = batches + merge.batches, before + merge.before, after + merge.after
@@ -184,14 +170,3 @@ def compact(name: TableName, home: Home = None, json: Json = False) -> None:
         print(f"{batches:,} batches merged: {was} before, {now} now")
     else:
         print("nothing to merge")
-
-
-@contextmanager
-def _opened(name: str, home: str | None) -> Iterator[tuple[AppHome, TableLog]]:
-    """The log of a table or a stream, and the home of its app."""
-    from keyfold.cli.home.removal_dialog import found
-    from keyfold.engine.log.table_log import TableLog
-    from keyfold.engine.operations.removal import home_of
-
-    with found(name, home) as (app_home, known):
-        yield app_home, TableLog(home_of(app_home, known).log_files)

@@ -43,6 +43,12 @@ def command(
         str | None,
         typer.Option("--every", metavar="TIME", help="Time between batches; overrides the app's."),
     ] = None,
+    standby: Annotated[
+        bool,
+        typer.Option(
+            "--standby", help="Wait while another process runs the app, and take over as soon as it ends."
+        ),
+    ] = False,
     master: Master = None,
     set_: Set = None,
     home: Home = None,
@@ -54,7 +60,14 @@ def command(
 
     In a terminal the tables are shown live; otherwise a line is logged for each table with new batches.
 
+    With --standby it starts Spark and waits. On the same machine it takes over within a second after the
+    other process has ended, for whatever reason. On another machine, with a home that both can write, it
+    takes over from a killed process when the lease expires (lease_seconds). If no process runs the app, it
+    starts the app at once. Run the same code as the other process.
+
     Example: keyfold run shop.py --drain --set spark.sql.shuffle.partitions=8
+
+    Example: keyfold run shop.py --standby --home hdfs://host/keyfold
     """
     from keyfold.cli import output
     from keyfold.cli.app.loader import beside, by_value, load
@@ -75,6 +88,7 @@ def command(
             drain=drain,
             seconds=seconds,
             loading=lambda: by_value(loaded.module),
+            standby=standby,
         )
     if drain and ended == "signal":
         raise Interrupted("stopped before all input was processed; the next start continues", number or 2)
@@ -82,7 +96,7 @@ def command(
     nothing = log_lines.warn(status)
     if drain and ended == "drained" and nothing:
         name = f"{status['app']}.{next(iter(status['tables']))}"
-        output.error(f"every row was rejected\n  try: keyfold rejected {name}")
+        output.error(f"every row was rejected\n  try: keyfold side show rejected {name}")
         raise typer.Exit(1)
     if drain and ended == "time":
         output.say(f"{for_} ended before all input was processed; the next start continues")

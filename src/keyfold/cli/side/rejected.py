@@ -1,4 +1,4 @@
-"""`keyfold rejected NAME`: counts rejected rows by reason, and prints them."""
+"""Rejected rows, as `keyfold side` counts them by reason and shows them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import typer
-
-from keyfold.cli.options import Home, Json
+from keyfold.cli.side.kind import SideKind, Wanted
 
 if TYPE_CHECKING:
-    from keyfold.cli.reports.rejections import Rejections
+    from keyfold.cli.side.rejections import Rejections
 
 Rows = Sequence[dict[str, Any]]
 
@@ -26,62 +24,48 @@ OF_ONE: Final = 100
 """How many rows of the reasons that were asked for are shown without a limit."""
 
 
-def command(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME", help="A stream or a table: app.name, or name if the home has a single app."
-        ),
-    ],
-    reason: Annotated[
-        str | None,
-        typer.Option(
-            "--reason",
-            metavar="TEXT",
-            help="Only rows whose reason has this text, whatever their own values are.",
-            show_default=False,
-        ),
-    ] = None,
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=0,
-            help="Show the newest N rows, in place of some for each reason.",
-            show_default=False,
-        ),
-    ] = None,
-    home: Home = None,
-    json: Json = False,
-) -> None:
-    """Count rejected rows by reason, and print the newest of each.
+class RejectedRows(SideKind):
+    """Rows that could not be folded, of a table or of a stream: the dead letter queue."""
 
-    A reason counts without the row's own values: quoted texts, numbers and times. Rows are shown with their
-    raw text; rows of files have the file and, where it is known, the line, and Kafka messages have partition
-    and offset. --json prints the counts and, without --limit, all rows.
+    name = "rejected"
+    options = ("--reason",)
+    replay_hint = "correct the rows where they come from, and send them again"
 
-    Example: keyfold rejected shop.orders --reason "is null"
-    """
-    from keyfold.cli import output
-    from keyfold.cli.reports.rejections import rejected_rows
-    from keyfold.engine.log import side_outputs
+    def list(self, name: str, home: str | None, json: bool) -> None:
+        """Prints how many rows there are by reason."""
+        from keyfold.cli import output
+        from keyfold.cli.side.rejections import rejected_rows
+        from keyfold.engine.log import side_outputs
 
-    found = rejected_rows(name, home)
-    rows = sorted((row for row in found.rows if _has(row, reason)), key=lambda row: int(row["batch"]))
-    more = Counter({kind: n for kind, n in found.not_kept.items() if _matches(kind, reason)})
-    counts = side_outputs.by_reason(rows) + more
-    if json:
-        newest = rows if limit is None else _newest(rows, limit)
-        output.json_document(_document(counts, newest, found))
-        return
-    if reason is not None and not counts:
-        output.say(f"no row was rejected for a reason with {reason!r}; without --reason all are shown")
-    _show_counts(counts, rows)
-    _show_rows(rows, counts, limit if limit is not None or reason is None else OF_ONE)
-    if more:
-        output.say(f"{more.total():,} of these were counted, and not kept")
-    for stream in found.streams:
-        output.say(f"stream {stream} also has rejected rows: keyfold rejected {stream}")
+        found = rejected_rows(name, home)
+        counts = side_outputs.by_reason(found.rows) + found.not_kept
+        if json:
+            output.json_document(_counted(counts, found))
+            return
+        _show_counts(counts, found.rows)
+        _say_streams(found)
+
+    def show(self, name: str, wanted: Wanted, home: str | None, json: bool) -> None:
+        """Prints how many rows there are by reason, and the newest of each."""
+        from keyfold.cli import output
+        from keyfold.cli.side.rejections import rejected_rows
+        from keyfold.engine.log import side_outputs
+
+        reason, limit, found = wanted.reason, wanted.limit, rejected_rows(name, home)
+        rows = sorted((row for row in found.rows if _has(row, reason)), key=lambda row: int(row["batch"]))
+        more = Counter({kind: n for kind, n in found.not_kept.items() if _matches(kind, reason)})
+        counts = side_outputs.by_reason(rows) + more
+        if json:
+            newest = rows if limit is None else _newest(rows, limit)
+            output.json_document(_document(counts, newest, found))
+            return
+        if reason is not None and not counts:
+            output.say(f"no row was rejected for a reason with {reason!r}; without --reason all are shown")
+        _show_counts(counts, rows)
+        _show_rows(rows, counts, limit if limit is not None or reason is None else OF_ONE)
+        if more:
+            output.say(f"{more.total():,} of these were counted, and not kept")
+        _say_streams(found)
 
 
 def _has(row: Mapping[str, Any], reason: str | None) -> bool:
@@ -100,12 +84,25 @@ def _text(row: Mapping[str, Any]) -> str:
 
 
 def _document(counts: Counter[str], rows: Rows, found: Rejections) -> dict[str, Any]:
+    counted = _counted(counts, found)
     return {
-        "rejected": counts.total(),
-        "reasons": [{"reason": kind, "rows": number} for kind, number in counts.most_common()],
+        "rejected": counted["rejected"],
+        "reasons": counted["reasons"],
         "rows": rows,
         "streams": found.streams,
     }
+
+
+def _counted(counts: Counter[str], found: Rejections) -> dict[str, Any]:
+    reasons = [{"reason": kind, "rows": number} for kind, number in counts.most_common()]
+    return {"rejected": counts.total(), "reasons": reasons, "streams": found.streams}
+
+
+def _say_streams(found: Rejections) -> None:
+    from keyfold.cli import output
+
+    for stream in found.streams:
+        output.say(f"stream {stream} also has rejected rows: keyfold side show rejected {stream}")
 
 
 def _show_counts(counts: Counter[str], rows: Rows) -> None:
