@@ -5,7 +5,7 @@ import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, InternalRowEncoder, RowError}
-import org.apache.spark.sql.keyfold.rows.EventTime
+import org.apache.spark.sql.keyfold.physical.EventTime
 import org.apache.spark.sql.keyfold.state.{ChangeEmitter, TimerTicks}
 import org.apache.spark.sql.streaming._
 
