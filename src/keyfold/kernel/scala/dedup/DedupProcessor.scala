@@ -59,7 +59,7 @@ class DedupProcessor(
       if (known == null) byKey.put(key.copy(), ArrayBuffer(r.copy())) else known += r.copy()
     }
     val changed = new ArrayBuffer[InternalRow](byKey.size)
-    var newest = Long.MinValue
+    var newest = EventTime.NoWatermark
     byKey.forEach { (key, batch) =>
       val last = filterDuplicates(key, batch.toArray, clock)
       if (last != EventTime.NoWatermark) { changed += key; newest = math.max(newest, last) }

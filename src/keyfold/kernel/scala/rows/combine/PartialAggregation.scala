@@ -129,7 +129,7 @@ class PartialAggregator(step: PartialAggregation, partition: Int, input: Iterato
         folded += 1
         if (keysHardlyRepeat) giveWay()
       }
-    } catch { case e: RowError => emit(row, admission.reject(row, e)) }
+    } catch { case e: RowError => emit(admission.reject(row, e)) }
   }
 
   private def foldByKey(row: InternalRow): Unit = {
@@ -169,11 +169,11 @@ class PartialAggregator(step: PartialAggregation, partition: Int, input: Iterato
   private def single(row: InternalRow): InternalRow = try {
     val key = if (isAdmitted(row)) decidedKey(row) else null
     if (key == null || !isText(row, key)) null else partial(joined(key, fold.stored(folding(row))))
-  } catch { case e: RowError => emit(row, admission.reject(row, e)); null }
+  } catch { case e: RowError => emit(admission.reject(row, e)); null }
 
   private def isAdmitted(row: InternalRow): Boolean = {
     val begun = admission.begin(row)
-    if (begun ne Admission.Admitted) emit(row, begun)
+    if (begun ne Admission.Admitted) emit(begun)
     begun eq Admission.Admitted
   }
 
@@ -183,7 +183,7 @@ class PartialAggregator(step: PartialAggregation, partition: Int, input: Iterato
     val decided = admission.decide(row, key)
     if (decided eq Admission.Admitted) key
     else if (decided eq Admission.Undecided) { first += alone(key, row); null }
-    else { emit(row, decided); if (decided eq Admission.PartlyLate) key else null }
+    else { emit(decided); if (decided eq Admission.PartlyLate) key else null }
   }
 
   private def alone(key: UnsafeRow, row: InternalRow): InternalRow = {
@@ -194,11 +194,11 @@ class PartialAggregator(step: PartialAggregation, partition: Int, input: Iterato
   /** Asked once per key and map, not once per row. */
   private def isText(row: InternalRow, key: UnsafeRow): Boolean = {
     val decided = admission.decideText(row, key)
-    if (decided ne Admission.Admitted) emit(row, decided)
+    if (decided ne Admission.Admitted) emit(decided)
     decided eq Admission.Admitted
   }
 
-  private def emit(row: InternalRow, decided: Admission): Unit =
+  private def emit(decided: Admission): Unit =
     if (decided ne Admission.Filtered) first += nullKey(admission.sideOutput)
 }
 

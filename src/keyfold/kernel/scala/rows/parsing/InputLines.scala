@@ -6,7 +6,6 @@ import org.apache.hadoop.util.LineReader
 import org.apache.spark.paths.SparkPath
 import org.apache.spark.sql.keyfold.rows.side_output.FileLocation
 import org.apache.spark.sql.keyfold.spark.scan.SparkInputFiles
-import org.apache.spark.sql.types._
 
 /**
  * Finds lines in a file, or in a part of one that starts at the byte `from`, asked for in the file's order:
