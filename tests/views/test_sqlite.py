@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -337,6 +338,24 @@ def test_a_damaged_file_is_replaced_by_a_copy(store: SqliteStore, path: Path, tm
         views_in(path).restore_from(copy)
         with views_in(path).open(read_only=True) as restored:
             assert len(list(restored.scan("t"))) == 100
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_copy_with_pages_of_another_size_is_restored(
+    store: SqliteStore, path: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy.db"
+    store.copy_to(copy)
+    with closing(sqlite3.connect(copy)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+        connection.execute("PRAGMA page_size = 8192")
+        connection.execute("VACUUM")
+    store.drop("t")
+    store.close()
+    views_in(path).restore_from(copy)
+    with views_in(path).open(read_only=False) as restored:
+        assert len(list(restored.scan("t"))) == 100
+        restored.drop("t")
     assert path.stat().st_mode & 0o777 == 0o600
 
 

@@ -152,7 +152,9 @@ class AppHome:
 
     def use_views(self, address: str) -> None:
         """Makes this the store of the app's views. Needs the lease."""
-        views_address.record(self.storage, address, None if self.remote is None else self.path)
+        # Of a home elsewhere also beside the local files, for commands that have no Spark to read it with.
+        for storage in (self.storage, LocalStorage(self.path)):
+            views_address.record(storage, address)
 
     @property
     def views(self) -> Views:

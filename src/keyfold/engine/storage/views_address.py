@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Final
 
 from keyfold.engine.storage.contract import Storage
-from keyfold.engine.storage.files import replace_file
 from keyfold.views.stores import LOCAL
 
 _FILE: Final = "views.json"
@@ -21,14 +19,11 @@ def read(storage: Storage) -> str:
         return LOCAL
 
 
-def record(storage: Storage, address: str, copy: Path | None) -> None:
-    """Records the address, also in a directory of local files, for commands that do not open the home."""
+def record(storage: Storage, address: str) -> None:
+    """Records the address, unless it is known."""
+    if read(storage) == address:
+        return
     if address == LOCAL:
         storage.delete(_FILE)
-        if copy is not None:
-            (copy / _FILE).unlink(missing_ok=True)
-        return
-    content = json.dumps({"address": address}).encode()
-    storage.put(_FILE, content)
-    if copy is not None:
-        replace_file(copy / _FILE, content)
+    else:
+        storage.put(_FILE, json.dumps({"address": address}).encode())

@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from keyfold import private
 from keyfold.errors import HomeUnusable
 from keyfold.views.contract import Views
 from keyfold.views.sqlite import connections
@@ -53,15 +54,15 @@ class SqliteFile(Views):
             ) from error
 
     def _replace(self, source: sqlite3.Connection) -> None:
-        """Replaces the content of the file in one transaction; damaged content can only be removed before."""
+        """Replaces the content in one transaction, or the file if SQLite can't do that."""
         try:
-            self._overwrite(source)
+            with connections.WriteLock.of(self.path).lock, closing(connections.writer(self.path)) as target:
+                source.backup(target)
         except (HomeUnusable, sqlite3.Error) as error:
-            if not connections.damaged(str(error)):
+            # "readonly": the pages of the copy have another size.
+            if not connections.damaged(str(error)) and "readonly" not in str(error):
                 raise
             self.remove()
-            self._overwrite(source)
-
-    def _overwrite(self, source: sqlite3.Connection) -> None:
-        with connections.WriteLock.of(self.path).lock, closing(connections.writer(self.path)) as target:
-            source.backup(target)
+            private.opened(self.path, "xb").close()
+            with closing(sqlite3.connect(self.path)) as target:
+                source.backup(target)
