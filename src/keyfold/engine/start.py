@@ -34,6 +34,7 @@ from keyfold.engine.recovery import (
     remote_home,
     sink_positions,
     stream_definition,
+    view_moving,
 )
 from keyfold.engine.recovery.query_failure import of_table
 from keyfold.engine.recovery.view_rebuild import align
@@ -104,7 +105,7 @@ def start(
         app_home.use_local(wanted.local)
         unfinished.finish(app_home)
         if wanted.views != "none":
-            app_home.use_views(wanted.views)
+            view_moving.use_views(app_home, wanted.views)
         # Before Spark, which takes longer to start than it takes to see that nothing listens.
         with client.using(wanted.kafka):
             wait_for_brokers(spec, feeds or {})

@@ -11,7 +11,6 @@ from keyfold.engine.savepoint import verify
 from keyfold.engine.savepoint.capture import Progress, forget_sinks
 from keyfold.engine.savepoint.manifest import Savepoint
 from keyfold.engine.savepoint.savepoints import FILES, VIEW, Savepoints
-from keyfold.engine.storage import views_address
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease
@@ -34,7 +33,7 @@ def clone(source: AppHome, name: str, target: AppHome, progress: Progress) -> Sa
             _require_new(target)
             CLONE.commit(target, {"savepoint": name, "of": source.path.name})
             _copy(storage.below(FILES), target.storage, savepoint)
-            target.use_views(views_address.read(source.storage))
+            target.record_views(source.views_address)
             _copy_view(storage, savepoint, target)
             plan = json.loads(storage.read(f"{FILES}/app.json"))
         for file in savepoint.files:
@@ -59,7 +58,7 @@ def carry_out(home: AppHome, document: dict[str, Any]) -> None:
     for name in ("tables", "streams", "app.json"):
         home.storage.delete(name)
     home.views.remove()
-    home.use_views(LOCAL)
+    home.record_views(LOCAL)
 
 
 def _require_new(target: AppHome) -> None:

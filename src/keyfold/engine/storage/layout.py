@@ -150,17 +150,25 @@ class AppHome:
         else:
             use_local_directory(self.storage, self.path, directory and directory / self.path.name)
 
-    def use_views(self, address: str) -> None:
-        """Makes this the store of the app's views. Needs the lease."""
+    def record_views(self, address: str) -> None:
+        """Records which store has the app's views. Needs the lease."""
         # Of a home elsewhere also beside the local files, for commands that have no Spark to read it with.
         for storage in (self.storage, LocalStorage(self.path)):
             views_address.record(storage, address)
 
     @property
     def views(self) -> Views:
-        """The app's views in the store that it uses, as commands and the app find them."""
+        """The app's views in the store that has them."""
+        return self.views_at(self.views_address)
+
+    @property
+    def views_address(self) -> str:
+        """The address of that store, as recorded."""
+        return views_address.read(self.storage)
+
+    def views_at(self, address: str) -> Views:
+        """The app's views in a store, whether or not that has them."""
         home = owner(self.path) or self.storage.uri()
-        address = views_address.read(self.storage)
         return views_at(Location(address, self.path.name, home, self.local))
 
     @property
