@@ -75,7 +75,7 @@ class Location:
 class Views(ABC):
     """The views of one app, whether or not they exist and are open; `str` of it names them for people.
 
-    If the store can't be reached, every method is a `QueryError` not_ready.
+    If the store can't be reached, reading is a `QueryError` not_ready, and writing a `HomeUnusable`.
     """
 
     @property
