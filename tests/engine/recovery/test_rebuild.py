@@ -137,7 +137,7 @@ def test_a_migration_that_ends_history_is_announced_and_a_rebuild_fills_the_new_
     migrate(plan.spark, place, [Migrated(compiled["totals"], plan.changes[0])], None, lambda _: None)
     capsys.readouterr()
     assert main(["state", "history", "totals", "a", "--home", str(tmp_path)]) == 0
-    assert f"it began anew after batch {batch}, when the table was migrated" in capsys.readouterr().err
+    assert f"it started over after batch {batch}, when the table was migrated" in capsys.readouterr().err
 
 
 SCHEMA = "customer string, region string, amount int, t timestamp"

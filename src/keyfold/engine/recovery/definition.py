@@ -81,13 +81,13 @@ def meaning_of(compiled: Compiled) -> dict[str, str]:
     times = {f"time:{s.name}": f"{s.time or 'arrival'}" for s in tree.sources(spec.input) if timed}
     ttl = {} if spec.ttl_ms is None else {"ttl": f"{spec.ttl_ms} ms"}
     read = {f"from:{number}": _reading(node) for number, node in enumerate(tree.reads(spec.input))}
-    # The length of `idle` may change; whether there is one may not, since it adds a source.
+    # The length of `idle` may change, but not whether it is set, since it adds a source.
     idle = {} if spec.idle_ms is None else {"idle": "yes"}
     return {**compiled.meaning, **ttl, **times, **read, **_window(spec), **idle}
 
 
 def _reading(node: nodes.Changes | nodes.Enrich) -> str:
-    """How another table is read."""
+    """How a definition reads another table."""
     if isinstance(node, nodes.Changes):
         return f"{node.table} changes" + (" with previous" if node.previous else "")
     spans = {"wait": node.wait_ms, "keep": node.keep_ms}
@@ -101,11 +101,11 @@ def _reading(node: nodes.Changes | nodes.Enrich) -> str:
 def _window(spec: nodes.TableSpec) -> dict[str, str]:
     if spec.window is None:
         return {}
-    # A gap that is an expression is in the kernel's part of the meaning.
+    # A gap given as an expression is in the kernel's part of the meaning.
     kind = phrases.window_words(replace(spec.window, gap=None if spec.window.gap is None else "by row"))
     found = {"window": kind, "emit": spec.emit}
     if spec.keep_ms is not None:
-        # Timers are set for when kept windows expire.
+        # Timers are set to the expiry of retained windows.
         found["keep"] = durations.text(spec.keep_ms)
     return found
 

@@ -69,7 +69,7 @@ def removed_tables(
 def compared(
     old: Mapping[str, Any], meaning: Mapping[str, str], compiled: Compiled, readers: Readers, operators: int
 ) -> TableChange:
-    """Compares a stored definition of a table with the compiled one, of which it is the meaning.
+    """Compares a stored definition of a table with the compiled one, whose meaning is given.
 
     `operators`: how many stateful operators the table's query has.
     """

@@ -208,7 +208,7 @@ def ahead_of_state(
 
 
 def refuse_lost_logs(app: str, compiled: Compiled | CompiledStream, home: TableHome) -> None:
-    """Refuses a checkpoint without the log of its files: they would be read twice, or never."""
+    """Refuses a checkpoint without the log of its files, which would be read twice or never."""
     missing = home.spark.missing_log_entries(compiled.files.numbers())
     if missing:
         raise HomeUnusable(
