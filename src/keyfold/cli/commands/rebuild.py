@@ -186,6 +186,6 @@ def _possible(
             raise BadOption(
                 f"the view of {one.name} can't be rebuilt; nothing was changed",
                 given="its state does not have its rows, and its log no longer has all changes",
-                hint=f"keyfold rebuild APP.py {one.spec.name} makes the table anew from its events",
+                hint=f"keyfold rebuild APP.py {one.spec.name} computes the table again from its events",
             )
     return found

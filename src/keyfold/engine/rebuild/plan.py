@@ -77,7 +77,7 @@ class _Group:
             raise BadOption(
                 f"{names} can't be rebuilt whole; nothing was changed",
                 given="\n".join(gone),
-                hint="--partial rebuilds from the rows that are there; what was folded from others is lost",
+                hint="--partial rebuilds from the existing rows; what was folded from others is lost",
             )
         logs = [self._log(name) for name, origin in origins.items() if origin == "recorded"]
         oldest = [next(log.after(totals(log).upto), None) for log in logs]
@@ -178,7 +178,7 @@ def _refuse_alone(
             table,
             f"it reads the table {', '.join(missing)}, whose earlier changes are gone",
             f"keyfold rebuild APP.py {' '.join(missing)} --with-readers, which rebuilds all of them; or "
-            f"keyfold reset {table.name}, after which it begins with the rows that are there now",
+            f"keyfold reset {table.name}, after which it starts with the present rows",
         )
 
 
