@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import keyfold as kf
-from keyfold.cli.app_plan import fill_advice
+from keyfold.cli.app.plan import fill_advice
 from keyfold.cli.main import main
 from keyfold.engine.log.retention import prune
 from keyfold.engine.log.table_log import TableLog
