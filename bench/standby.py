@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +14,6 @@ from bench.engines import SCHEMA
 from keyfold.engine.polling import wait_until
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import QueryError
-from keyfold.views.stores import open_store
 
 ROWS: Final = 100
 # To start, to read all keys, and to take over, on a machine that does other work too.
@@ -79,7 +77,7 @@ def _batch(place: AppHome) -> int:
     """The batch that the view is at."""
     if not place.views.exists():
         return -1
-    with closing(open_store(place.views, read_only=True)) as store:
+    with place.views.open(read_only=True) as store:
         try:
             position = store.position("totals")
         except QueryError:

@@ -13,7 +13,6 @@ from keyfold.engine.polling import wait_until
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import holder
 from keyfold.errors import QueryError
-from keyfold.views.stores import open_store
 from tests.cli.conftest import SHOP, write
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(900)]
@@ -26,7 +25,7 @@ def started(tmp_path: Path, *words: str) -> subprocess.Popen[bytes]:
 
 
 def rows(place: AppHome) -> int:
-    store = open_store(place.views, read_only=True)
+    store = place.views.open(read_only=True)
     try:
         found = store.get("totals", ("eu",))
     except QueryError:

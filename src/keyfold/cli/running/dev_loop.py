@@ -99,7 +99,9 @@ class Development:
                 for error in errors:
                     output.error(text_of(error))
                 state = (
-                    f"{self._loaded.app.name} goes on as it was" if self._running else "nothing is running"
+                    f"{self._loaded.app.name} keeps running unchanged"
+                    if self._running
+                    else "nothing is running"
                 )
                 output.say(f"{state}; waiting until {self._loaded.path.name} changes")
             self._files.note()

@@ -1,7 +1,8 @@
-"""How long a log is kept: changes until every follower has read them and `history` is over.
+"""How long a log is kept: changes until every follower has read them and `history` has passed.
 
-Rejected, late and duplicate rows are for people, so their parts and manifests stay. Before manifests go,
-their counts are added to `totals.json`: how many rows there were is known without reading what is left.
+Rejected, late and duplicate rows are for people, so their parts and manifests stay. Before manifests are
+removed, their counts are added to `totals.json`, so that totals are known without reading the other
+manifests.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.log.totals import Totals, recorded
 
 NEWEST: Final = 10
-"""The newest batches stay: Spark may run one of them again, and readers may be about to open them."""
+"""The newest batches, which always stay: Spark may run one of them again, and readers may be opening them."""
 
 
 def totals(log: TableLog) -> Totals:
@@ -27,7 +28,7 @@ def totals(log: TableLog) -> Totals:
 
 
 def counted(log: TableLog) -> Counter[str]:
-    """How many rows of each kind a table has had, over all batches."""
+    """The total number of rows of each kind, over all batches of a table."""
     known = totals(log)
     sums = Counter(known.counts)
     for manifest in log.after(known.upto):
@@ -36,10 +37,10 @@ def counted(log: TableLog) -> Counter[str]:
 
 
 def prune(log: TableLog, read_upto: int, history: timedelta | None = None, newest: int | None = None) -> int:
-    """Removes what every follower has read, up to a batch, and is older than `history`.
+    """Removes changes that every follower has read, up to a batch, and that are older than `history`.
 
-    Returns up to which batch changes are gone. The newest batches stay. Whoever knows the newest one gives
-    it: nothing is listed then, and this takes time for what goes, and none for what stays.
+    Returns the batch up to which changes have been removed. The newest batches stay. A caller that passes
+    `newest` avoids a listing: the call then takes time only for what is removed.
     """
     known = totals(log)
     newest = (log.newest() or 0) if newest is None else newest
@@ -68,9 +69,9 @@ def prune(log: TableLog, read_upto: int, history: timedelta | None = None, newes
 
 
 def forget_changes(log: TableLog, upto: int) -> None:
-    """Removes the changes of all batches up to one, also the newest: they are of another definition.
+    """Removes the changes of all batches up to one, also the newest, since they have an old definition.
 
-    Not the manifests behind the last change: tables that read the log may still be in front of these.
+    Manifests after the last change stay: tables that read the log may not have reached these yet.
     """
     last = log.newest_change(totals(log).upto)
     if last is not None:
@@ -84,7 +85,7 @@ def forget_changes(log: TableLog, upto: int) -> None:
 def prune_side_outputs(log: TableLog, age: timedelta | None = None) -> tuple[int, int]:
     """Removes the side outputs of batches whose changes are gone and that are older than `age`.
 
-    Returns of how many batches, and how many bytes. Merged batches go together.
+    Returns the number of batches and of bytes. Merged batches are removed together.
     """
     batches, size = 0, 0
     for of, found in _read_by_all(log, age):
@@ -159,7 +160,7 @@ def _side_bytes(found: Sequence[Manifest]) -> int:
 
 
 def _remove(log: TableLog, manifest: Manifest) -> None:
-    """Removes a manifest and its parts, or the changes alone where it has side outputs."""
+    """Removes a manifest and its parts, or only the changes if it has side outputs."""
     if log.merged.of(manifest.batch) is not None:
         return
     if any(part.kind != "change" for part in manifest.parts):
@@ -170,7 +171,7 @@ def _remove(log: TableLog, manifest: Manifest) -> None:
 
 
 def _remove_range(log: TableLog, of: Range) -> None:
-    """The same for merged batches, once the changes of all of them are to go."""
+    """The same for merged batches, once the changes of all of them are due for removal."""
     parts = [part for manifest in log.merged.manifests(of) for part in manifest.parts]
     if all(part.kind == "change" for part in parts):
         log.merged.remove(of)

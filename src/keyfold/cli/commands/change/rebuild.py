@@ -138,7 +138,6 @@ def _views(loaded: Loaded, wanted: list[str], why: str | None, home: str | None)
     from keyfold.engine.savepoint.capture import chosen
     from keyfold.engine.storage.home_names import home_of
     from keyfold.engine.storage.layout import AppHome
-    from keyfold.views.sqlite.store import SqliteStore
 
     for_workers(loaded)
     spec = loaded.app.spec()
@@ -152,16 +151,13 @@ def _views(loaded: Loaded, wanted: list[str], why: str | None, home: str | None)
     ):
         with TemporaryDirectory(prefix="keyfold-rebuild-") as directory:
             compiled = compile_app(spark, spec, empty_feeds(spec, Path(directory)), app_home)
-        store = SqliteStore(app_home.views, read_only=False)
-        try:
+        with app_home.views.open(read_only=False) as store:
             possible = _possible(spec, app_home, compiled, names, strict=bool(wanted))
             batches = {one.spec.name: batch for one, batch in possible}
             with view_rebuilding.audited(app_home, store, "rebuild", why, batches) as entry:
                 for one, batch in possible:
                     output.say(f"rebuilding the view of {one.name}")
                     view_rebuild.rebuild(spark, store, one, app_home, batch)
-        finally:
-            store.close()
     return entry
 
 
@@ -190,6 +186,6 @@ def _possible(
             raise BadOption(
                 f"the view of {one.name} can't be rebuilt; nothing was changed",
                 given="its state does not have its rows, and its log no longer has all changes",
-                hint=f"keyfold rebuild APP.py {one.spec.name} makes the table anew from its events",
+                hint=f"keyfold rebuild APP.py {one.spec.name} computes the table again from its events",
             )
     return found

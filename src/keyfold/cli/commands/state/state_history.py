@@ -53,7 +53,7 @@ def _reach(reaches: Since, history: str | None) -> str:
     if reaches.batch is None and reaches.whole:
         return "the table has no changes yet"
     if reaches.migrated is not None:
-        why = f"it began anew after batch {reaches.migrated}, when the table was migrated"
+        why = f"it started over after batch {reaches.migrated}, when the table was migrated"
     elif history is not None:
         why = f"{'all' if reaches.batch is None else 'earlier ones'} are older than history={history}"
     elif reaches.batch is None:

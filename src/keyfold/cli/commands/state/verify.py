@@ -65,33 +65,27 @@ def _verified(
     from keyfold.engine.operations import unfinished
     from keyfold.engine.recovery import definition_check, verification, view_rebuild, view_rebuilding
     from keyfold.engine.savepoint.capture import chosen
-    from keyfold.views.sqlite.store import SqliteStore
 
     wanted = chosen(spec.name, [table.name for table in spec.tables], tables)
     with (
         open_app(spec.name, home) as app_home,
         own_spark(home, stopped=app_home) as spark,
         unfinished.held(app_home),
+        app_home.views.open(read_only=False) as view,
     ):
-        view = SqliteStore(app_home.views, read_only=False)
-        try:
-            with TemporaryDirectory(prefix="keyfold-verify-") as directory:
-                feeds = empty_feeds(spec, Path(directory))
-                compiled = [c for c in compile_app(spark, spec, feeds, app_home) if c.spec.name in wanted]
-            for one in compiled:
-                definition_check.check(spec, app_home.read_plan(), one, app_home)
-            found = [verification.verify(spark, one, app_home, view) for one in compiled]
-            wrong = {
-                one.table: one.batch for one in found if repair and not one.equal and one.batch is not None
-            }
-            if wrong:
-                with view_rebuilding.audited(app_home, view, "verify --repair", why, wrong):
-                    for one in compiled:
-                        if one.spec.name in wrong:
-                            view_rebuild.rebuild(spark, view, one, app_home, wrong[one.spec.name])
-            return found, set(wrong)
-        finally:
-            view.close()
+        with TemporaryDirectory(prefix="keyfold-verify-") as directory:
+            feeds = empty_feeds(spec, Path(directory))
+            compiled = [c for c in compile_app(spark, spec, feeds, app_home) if c.spec.name in wanted]
+        for one in compiled:
+            definition_check.check(spec, app_home.read_plan(), one, app_home)
+        found = [verification.verify(spark, one, app_home, view) for one in compiled]
+        wrong = {one.table: one.batch for one in found if repair and not one.equal and one.batch is not None}
+        if wrong:
+            with view_rebuilding.audited(app_home, view, "verify --repair", why, wrong):
+                for one in compiled:
+                    if one.spec.name in wrong:
+                        view_rebuild.rebuild(spark, view, one, app_home, wrong[one.spec.name])
+        return found, set(wrong)
 
 
 def _document(found: Verified, repaired: set[str]) -> dict[str, Any]:
