@@ -38,7 +38,7 @@ def takeover(work: Path) -> float:
     running = [_started(work, "run")]
     try:
         _wait(lambda: _read(place) >= files, "the app has read its input", running)
-        running.append(_started(work, "standby"))
+        running.append(_started(work, "run", "--standby"))
         log = work / "standby.log"
         _wait(lambda: b"standing by to take over" in log.read_bytes(), "the standby waits", running)
         before = _batch(place)
@@ -57,9 +57,9 @@ def takeover(work: Path) -> float:
                 process.wait(SECONDS)
 
 
-def _started(work: Path, word: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "keyfold", word, "standing.py", "--home", "standing"]
-    with (work / f"{word}.log").open("wb") as errors:
+def _started(work: Path, *words: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "keyfold", *words, "standing.py", "--home", "standing"]
+    with (work / f"{words[-1].lstrip('-')}.log").open("wb") as errors:
         return subprocess.Popen(command, cwd=work, stdout=subprocess.DEVNULL, stderr=errors)
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import keyfold as kf
-from keyfold.cli.app_plan import compiled_plan
+from keyfold.cli.app.plan import compiled_plan
 from keyfold.engine import session
 from keyfold.engine.erasure import forget
 from keyfold.engine.migration.migrate import Migrated, migrate

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import keyfold as kf
-from keyfold.cli.app_plan import fill_advice
+from keyfold.cli.app.plan import fill_advice
 from keyfold.cli.main import main
 from keyfold.engine.log.retention import prune
 from keyfold.engine.log.table_log import TableLog
@@ -105,8 +105,8 @@ def test_a_migration_that_ends_history_is_announced_and_a_rebuild_fills_the_new_
     place, new = AppHome(tmp_path / "shop"), counted("sum(amount)")
     found = planned(new, tmp_path, tmp_path / "feeds").changes[0]
     assert found.effects == (
-        "more: begins with nothing",
-        f"history: begins anew; changes up to batch {batch} have the old definition, and go",
+        "more: starts empty",
+        f"history: starts over; changes up to batch {batch} belong to the old definition and are dropped",
     )
     (line,) = fill_advice("shop.py", [found])
     assert line.startswith(
@@ -114,7 +114,7 @@ def test_a_migration_that_ends_history_is_announced_and_a_rebuild_fills_the_new_
     )
     # Neither is said where it is not so.
     other = planned(counted("sum(amount)", None, None), tmp_path, tmp_path / "other").changes
-    assert other[0].effects == ("more: begins with nothing",)
+    assert other[0].effects == ("more: starts empty",)
     assert fill_advice("shop.py", other) == []
 
     rebuilt(new, tmp_path, tmp_path / "rebuilt", "totals")
@@ -135,7 +135,7 @@ def test_a_migration_that_ends_history_is_announced_and_a_rebuild_fills_the_new_
     migrate(plan.spark, place, [Migrated(compiled["totals"], plan.changes[0])], None, lambda _: None)
     capsys.readouterr()
     assert main(["state", "history", "totals", "a", "--home", str(tmp_path)]) == 0
-    assert f"it began anew after batch {batch}, when the table was migrated" in capsys.readouterr().err
+    assert f"it started over after batch {batch}, when the table was migrated" in capsys.readouterr().err
 
 
 SCHEMA = "customer string, region string, amount int, t timestamp"

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import keyfold as kf
-from keyfold.cli.app_plan import compiled_plan
-from keyfold.cli.commands import state_put
+from keyfold.cli.app.plan import compiled_plan
+from keyfold.cli.commands.state import state_put
 from keyfold.engine import session
 from keyfold.engine.erasure import forget
 from keyfold.engine.migration.migrate import Migrated, migrate

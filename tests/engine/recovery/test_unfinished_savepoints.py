@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import keyfold as kf
-from keyfold.cli.app_plan import compiled_plan
+from keyfold.cli.app.plan import compiled_plan
 from keyfold.engine import session
 from keyfold.engine.erasure.forget import forget
 from keyfold.engine.recovery import verification

@@ -1,4 +1,4 @@
-"""Why a query failed, explained without Java's stack trace."""
+"""Explains why a query failed, without Java's stack trace."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from keyfold.masking import masked
 from keyfold.views.stores import damage_advice
 
 _DISK_FULL: Final = re.compile(r"No space left on device|disk is full|Disk quota exceeded", re.IGNORECASE)
-# Of Spark's Kafka source, whose own exceptions have no error class in their text.
+# Raised by Spark's Kafka source, whose own exceptions have no error class in their text.
 _DATA_LOSS: Final = re.compile(
     r"Some data may have been lost because they are not available in Kafka any more;.*?\nReason:\s*([^\n]+)",
     re.DOTALL,
@@ -28,7 +28,7 @@ _WRAPPERS: Final = ("[STREAM_FAILED]", "[FOREACH_BATCH_USER_FUNCTION_ERROR]", "[
 
 @dataclass(frozen=True)
 class _Failure:
-    """A failed query, and what is known about its error."""
+    """A failed query, with the known facts about its error."""
 
     app: str
     table: str
@@ -68,12 +68,12 @@ def failed(
     stream: bool = False,
     follower: str = "query",
 ) -> RunError:
-    """The reason why a query, or a follower of its log, stopped; the first explanation that fits is used."""
+    """The reason why a query, or a follower of its log, stopped: the first explanation that fits."""
     if isinstance(error, LeaseLost):
-        # It says all there is, and concerns the whole app.
+        # It is complete, and concerns the whole app.
         return LeaseLost(error.what, app=app, table=table, batch=batch, given=error.given, hint=error.hint)
     if isinstance(error, RunError) and error.hint is not None:
-        # Of a sink, which says itself what to do.
+        # The error of a sink, which includes its own advice.
         return QueryFailed(error.what, app=app, table=table, batch=batch, given=error.given, hint=error.hint)
     failure = _Failure(app, table, batch, error, home, stream)
     for explain in (
@@ -98,7 +98,7 @@ def failed(
 
 @contextmanager
 def of_table(app: str, table: str, home: TableHome) -> Iterator[None]:
-    """Turns an error of Spark while a table is started into a `QueryFailed`."""
+    """Turns a Spark error during the start of a table into a `QueryFailed`."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -120,7 +120,7 @@ def _bad_row(failure: _Failure) -> QueryFailed | None:
 
 
 def _kafka(failure: _Failure) -> QueryFailed | None:
-    """Messages that are gone, or a Schema Registry that does not answer."""
+    """Missing messages, or a Schema Registry that does not answer."""
     text = f"{failure.text}\n{failure.error}"
     lost = _DATA_LOSS.search(text)
     if lost is not None:
@@ -137,13 +137,14 @@ def _kafka(failure: _Failure) -> QueryFailed | None:
     if registry is not None:
         return failure.explained(
             masked(registry[1]),
-            hint="start the registry, or correct registry=, and start the app again: the batch is retried",
+            hint="start the registry, or correct registry= of kf.avro, and start the app again: the batch is "
+            "retried",
         )
     return None
 
 
 def _slots(failure: _Failure) -> QueryFailed | None:
-    """A real-time batch that found fewer task slots than it needs, again and again."""
+    """A real-time batch that repeatedly found fewer task slots than it needs."""
     text = f"{failure.text}\n{failure.error}"
     found = re.search(r"\[CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT\] ([^\n]+)", text)
     if found is None:
@@ -166,7 +167,7 @@ def _disk_full(failure: _Failure) -> QueryFailed | None:
 
 
 def _disks(home: AppHome) -> str:
-    """Where the app writes: its home and, if that is elsewhere, its local files."""
+    """The directories that the app writes: its home and, if they are elsewhere, its local files."""
     table_home, local = home.shown, str(home.local)
     return table_home if local == table_home else f"{table_home}, or of {local}"
 
@@ -242,7 +243,7 @@ def _input_file(failure: _Failure) -> QueryFailed | None:
 
 
 def _about_file(text: str, innermost: str) -> tuple[str, str, str] | None:
-    """What is wrong with an input file that stopped a query, which one, and what to do."""
+    """The input file that stopped a query, its problem, and a remedy."""
     missing = re.search(r"\[KEYFOLD_MISSING_FILES\] (.*)", text, re.DOTALL)
     unread = re.search(r"\[FAILED_READ_FILE\.(\w+)\] .*? reading file (\S.*?)\.(?:\s|$)", text)
     kind = unread[1] if unread else ""
@@ -268,7 +269,7 @@ def _about_file(text: str, innermost: str) -> tuple[str, str, str] | None:
 
 
 def _local_path(url: str) -> str:
-    """The path of a `file:` URL; other URLs as they are."""
+    """The path of a `file:` URL; other URLs unchanged."""
     parts = urlsplit(url.strip())
     return unquote(parts.path) if parts.scheme == "file" else url.strip()
 

@@ -1,4 +1,4 @@
-"""Whether the view of a table is what its state and its log say, key by key."""
+"""Whether the view of a table agrees with its state and its log, key by key."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SHOWN: Final = 20
-"""How many differences are named."""
+"""The maximum number of differences to name."""
 _START: Final = "start the app, which sees to it, and stop it (keyfold run APP.py --drain)"
 _HISTORY: Final = "history=..., declared before the table's first batch, keeps all changes in the log"
 
 
 @dataclass(frozen=True)
 class NotCompared:
-    """Why a view was not compared with its state, or its log, and what to do."""
+    """Why a view was not compared with its state or its log, and what to do."""
 
     why: str
     hint: str
@@ -50,17 +50,17 @@ class Verified:
 
     @property
     def equal(self) -> bool:
-        """Whether nothing that was compared differs."""
+        """Whether no comparison found a difference."""
         return not any(isinstance(found, list) and found for found in (self.state, self.log))
 
     @property
     def compared(self) -> bool:
-        """Whether the view was compared with its state or its log: few tables can be with both."""
+        """Whether the view was compared with its state or its log; few tables allow both."""
         return isinstance(self.state, list) or isinstance(self.log, list)
 
 
 def verify(spark: SparkSession, compiled: Compiled, home: AppHome, view: ViewStore) -> Verified:
-    """Compares a view with the rows of the table's state, and with what the log adds up to."""
+    """Compares a view with the rows of the table's state, and with the sum of the changes in its log."""
     name, table_home = compiled.spec.name, home.table(compiled.spec.name)
     batch, position = table_home.committed(), view.position(name)
     rows = 0 if position is None else view.count(name) or 0
@@ -103,7 +103,7 @@ def _changes(log: TableLog, compiled: Compiled, batch: int) -> Iterator[pa.Recor
 
 
 def _open_windows(compiled: Compiled, home: AppHome, batch: int) -> Filter | None:
-    """State has only open windows, unless closed ones are kept."""
+    """State only has open windows, unless closed ones are retained."""
     if not closes(compiled.spec.window) or compiled.spec.keep_ms is not None:
         return None
     watermark = home.table(compiled.spec.name).spark.watermark(batch)

@@ -1,4 +1,4 @@
-"""Brings a view up with a batch that a command has added to its table's log."""
+"""Brings a view up to date with a batch that a command has added to its table's log."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from keyfold.errors import KeyfoldError
 
 
 def bring_up_view(home: AppHome, table: str, batch: int) -> None:
-    """Applies a batch of the log to the view, if that has those before; else it follows later."""
+    """Applies a batch of the log to the view, if that has all earlier ones; otherwise it follows later."""
     log = TableLog(home.table(table).log_files)
     manifest = log.find(batch)
     if manifest is None or not home.views.exists():
@@ -21,5 +21,5 @@ def bring_up_view(home: AppHome, table: str, batch: int) -> None:
             if position is not None and before <= position.batch < batch:
                 ViewFollower(log, store, store.schema(table)).apply(manifest)
     except KeyfoldError:
-        # A damaged view is of no use; the next start says so.
+        # A damaged view can't be used; the next start reports it.
         return

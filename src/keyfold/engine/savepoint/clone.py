@@ -20,7 +20,7 @@ from keyfold.views.stores import LOCAL
 
 
 def clone(source: AppHome, name: str, target: AppHome, progress: Progress) -> Savepoint:
-    """Makes the app of `target`, which must not exist, from a savepoint of another."""
+    """Creates the app of `target`, which must not exist, from a savepoint of another."""
     storage = Savepoints(source).storage(name)
     _require_new(target)
     lease = None

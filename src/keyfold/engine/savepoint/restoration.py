@@ -1,4 +1,4 @@
-"""Puts the files of a savepoint in the place of the app's."""
+"""Replaces the app's files by those of a savepoint."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def commit(home: AppHome, savepoint: Savepoint, entry: dict[str, Any]) -> None:
 
 
 def carry_out(home: AppHome, entry: dict[str, Any]) -> dict[str, Any]:
-    """Puts tables, views and definitions back; the record is the entry of the audit log."""
+    """Restores tables, views and definitions; the record is the entry of the audit log."""
     savepoint = Savepoints(home).find(entry["savepoint"])
     for table in entry["removed"]:
         home.storage.delete(f"tables/{table}")
@@ -50,7 +50,7 @@ def _put_back(home: AppHome, savepoint: Savepoint, files: Sequence[SavedFile]) -
 
 
 def _put_back_views(home: AppHome, savepoint: Savepoint, entry: dict[str, Any]) -> None:
-    """The views as they were; of some tables alone they are dropped, and the next start builds them."""
+    """Restores the views; those of single tables are dropped, and the next start rebuilds them."""
     if not entry["whole"]:
         table_removal.remove_views(home, entry["tables"])
         return
@@ -72,7 +72,7 @@ def _put_back_plan(home: AppHome, savepoint: Savepoint, entry: dict[str, Any]) -
 
 
 def _declared(now: dict[str, Any], saved: dict[str, Any], tables: Sequence[str]) -> dict[str, Any]:
-    """The declaration, in which tables that were put back are as they were: it says whose their sinks are."""
+    """The declaration with the earlier one of the restored tables, which identifies their sinks."""
     found = {one["name"]: one for one in now["declared"]["tables"]}
     found |= {one["name"]: one for one in saved["declared"]["tables"] if one["name"] in tables}
     return {**now["declared"], "tables": list(found.values())}

@@ -44,7 +44,7 @@ from keyfold.views.stores import views_at
 class TableHome:
     """The directory of one table, or of a stream that has a log.
 
-    `remote` is where its app's durable files are if not below `path`.
+    `remote` is the storage of its app's durable files, if they are not below `path`.
     """
 
     path: Path
@@ -52,7 +52,7 @@ class TableHome:
 
     @property
     def storage(self) -> Storage:
-        """Where the table's durable files are."""
+        """The storage of the table's durable files."""
         if self.remote is not None:
             return self.remote.below(f"{self.path.parent.name}/{self.path.name}")
         return LocalStorage(self.path)
@@ -84,7 +84,7 @@ class TableHome:
 
     @property
     def log_url(self) -> str:
-        """For Spark, as `checkpoint_url`."""
+        """The log for Spark, like `checkpoint_url`."""
         return self.log_files.uri()
 
     @property
@@ -98,7 +98,7 @@ class TableHome:
         return self.storage.below("side")
 
     def sink(self, name: str) -> StoredFile:
-        """The position of a sink; its name is unique whatever the case, which some file systems ignore."""
+        """The position of a sink, under a name that is unique even on file systems that ignore case."""
         return StoredFile(self.storage, f"sinks/{name.lower()}.json")
 
     def control(self, stream: str) -> Storage:
@@ -107,7 +107,7 @@ class TableHome:
 
     @property
     def spark(self) -> SparkCheckpoint:
-        """What Spark has written to the checkpoint."""
+        """Spark's files in the checkpoint."""
         return SparkCheckpoint(self.storage.below("checkpoint"))
 
     def begun(self) -> int | None:
@@ -128,23 +128,23 @@ class TableHome:
 
 @dataclass(frozen=True)
 class AppHome:
-    """The directory of one app in a home; `remote` is where its durable files are if that is not `path`."""
+    """The directory of one app in a home; `remote` has its durable files if they are not below `path`."""
 
     path: Path
     remote: Storage | None = None
 
     @property
     def storage(self) -> Storage:
-        """Where the app's durable files are."""
+        """The storage of the app's durable files."""
         return self.remote or LocalStorage(self.path)
 
     @property
     def local(self) -> Path:
-        """The directory of what is the driver's own and can be lost."""
+        """The directory of the driver's own files, which can be lost."""
         return self.path if self.remote is not None else local_directory(self.storage, self.path)
 
     def use_local(self, directory: Path | None) -> None:
-        """Makes this the directory of the local files of all apps; None: the home. Needs the lease."""
+        """Sets the directory of the local files of all apps; None: the home. Needs the lease."""
         if self.remote is not None:
             claim(self.path, self.storage)
         else:
@@ -182,7 +182,7 @@ class AppHome:
 
     @property
     def views_elsewhere(self) -> bool:
-        """Whether the views are not in the home, so that they may miss what happens to it."""
+        """Whether the views are not in the home, so that they may miss changes to it."""
         return self.remote is not None or not self.views.is_in(self.path)
 
     @property
@@ -207,7 +207,7 @@ class AppHome:
         return TableHome(self.path / "streams" / name, self.remote)
 
     def read_plan(self) -> dict[str, Any] | None:
-        """What the last start of the app recorded; None before the first."""
+        """The plan that the last start recorded; None before the first start."""
         try:
             found = json.loads(self.storage.read("app.json"))
             if not isinstance(found, dict) or not isinstance(found.get("tables"), dict):
@@ -224,7 +224,7 @@ class AppHome:
         return found
 
     def write_plan(self, plan: Mapping[str, Any]) -> None:
-        """Records the plan of the app that starts."""
+        """Records the plan of a starting app."""
         content = json.dumps(plan, indent=1, ensure_ascii=False).encode()
         self.storage.put("app.json", content)
         if self.remote is not None:
@@ -233,9 +233,9 @@ class AppHome:
             replace_file(self.plan, content, durable=False)
 
     def read_status(self) -> dict[str, Any]:
-        """The newest status of the app; empty if there is none that can be read.
+        """The newest status of the app; empty if there is no readable one.
 
-        It is not written durably and informs people only, so a damaged one is no error.
+        The status is informational and not written durably, so a damaged one is not an error.
         """
         try:
             found = json.loads(self.status.read_text("utf-8"))
@@ -269,7 +269,7 @@ def local_app_home(home: Path, app: str) -> AppHome:
 
 
 def remote_app_home(storage: Storage, local: Path, app: str) -> AppHome:
-    """An app's home in a storage of its own, with local files in a directory of all apps."""
+    """An app's home in a given storage, with local files in a directory of all apps."""
     try:
         storage.put(".probe", b"")
         storage.delete(".probe")
