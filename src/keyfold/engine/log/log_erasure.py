@@ -5,15 +5,14 @@ Nothing is written over: the new content of each file is handed to whoever puts 
 
 from __future__ import annotations
 
-import json
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from keyfold.engine.log import merged
 from keyfold.engine.log.key_history import as_text, is_value
-from keyfold.engine.log.manifest import LAYOUT, Manifest, Part, Reason
+from keyfold.engine.log.manifest import Manifest, Part, Reason, part_of
 from keyfold.engine.log.row_text import Found, Texts
 from keyfold.engine.log.table_log import ROWS_AT_ONCE, TableLog
 
@@ -58,8 +57,7 @@ class LogErasure:
         for of, manifests in ranges.items():
             after = [self._manifest(manifest, rewritten) for manifest in manifests]
             if any(new is not old for new, old in zip(after, manifests, strict=True)):
-                document = {"layout": LAYOUT, "batches": [manifest.document() for manifest in after]}
-                self._put(of.file, json.dumps(document, ensure_ascii=False).encode())
+                self._put(of.file, merged.encode(after))
 
     def _put(self, name: str, content: bytes) -> None:
         self.files += 1
@@ -89,7 +87,7 @@ class LogErasure:
         pq.write_table(table.filter(pa.array(stays)), out, store_schema=False, row_group_size=ROWS_AT_ONCE)
         content = out.getvalue().to_pybytes()
         self._put(path, content)
-        return _File(stays, len(content), f"crc32:{zlib.crc32(content):08x}")
+        return _File(stays, part_of(path, part.kind, stays.count(True), content))
 
     def _mine(self, table: pa.Table, kind: str) -> Iterator[bool]:
         needed = set(self.columns) if kind == "change" else {"raw"}
@@ -134,12 +132,11 @@ class _File:
     """A file that was written anew: which of its rows stayed."""
 
     stays: Sequence[bool]
-    bytes: int
-    checksum: str
+    whole: Part
 
     def part(self, part: Part) -> Part:
         """What a part of the file is now; a file of merged batches has rows of others before it."""
         first = part.first or 0
         rows = sum(self.stays[first : first + part.rows])
         start = None if part.first is None else sum(self.stays[:first])
-        return replace(part, rows=rows, bytes=self.bytes, checksum=self.checksum, first=start)
+        return replace(self.whole, rows=rows, first=start)
