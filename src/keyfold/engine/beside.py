@@ -6,16 +6,13 @@ next.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from keyfold.engine.handle import Handle
-from keyfold.engine.migration.switch import VIEW
+from keyfold.engine.migration.migrated_view import written_view
 from keyfold.engine.operations.kinds import MIGRATE
 from keyfold.engine.storage.layout import AppHome
 from keyfold.plan import tree
@@ -79,31 +76,33 @@ def prepared(home: AppHome, beside: AppHome, table: str, entry: Mapping[str, Any
 
     `entry`: what app.json is to have of the table beside what its run has recorded.
     """
-    with beside.views.open(read_only=True) as store:
-        view, keys = written_view(home, store, table, table), store.count(table)
     recorded = (beside.read_plan() or {})["tables"][table]
+    made = replacement(home, beside, table, {**recorded, **entry})
+    with beside.views.open(read_only=True) as store:
+        return made | view_of(home, store, table, table) | {"keys": store.count(table)}
+
+
+def replacement(home: AppHome, beside: AppHome, table: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """What the switch has to know of a table whose files take the place of others, but for its view.
+
+    `entry`: what app.json is to have of it.
+    """
+    rebuilt = str(beside.table(table).path.relative_to(home.path))
     return {
         "table": table,
         "was": None,
-        "rebuilt": str(beside.table(table).path.relative_to(home.path)),
-        "keys": keys,
-        **view,
-        "entry": {**recorded, **entry},
+        "rebuilt": rebuilt,
+        "batch": None,
+        "keys": None,
+        "view": None,
+        "entry": entry,
     }
 
 
-def written_view(home: AppHome, store: ViewStore, of: str, table: str) -> dict[str, Any]:
-    """Writes the rows of a view into a file, for the view of a table; returns what else that needs."""
+def view_of(home: AppHome, store: ViewStore, of: str, table: str) -> dict[str, Any]:
+    """Prepares the rows of a view as those of a table's; returns what else the switch has to know of them."""
     schema, position = store.schema(of), store.position(of)
     assert position is not None
-    with tempfile.TemporaryDirectory(prefix="keyfold-migrate-") as directory:
-        path = Path(directory) / VIEW
-        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, schema.arrow) as out:
-            for rows in as_changes(store.scan(of), schema):
-                out.write_batch(rows)
-        home.storage.send(path, f"{MIGRATE.name}/{table}/{VIEW}")
-    watermark = None if position.watermark is None else position.watermark.isoformat()
-    return {
-        "batch": position.batch,
-        "view": {"schema": schema.to_json(), "at": position.at.isoformat(), "watermark": watermark},
-    }
+    storage, rows = home.storage.below(f"{MIGRATE.name}/{table}"), as_changes(store.scan(of), schema)
+    view = written_view(storage, schema, rows, position.at, position.watermark)
+    return {"batch": position.batch, "view": view}

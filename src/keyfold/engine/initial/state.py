@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from keyfold.engine import beside, session
 from keyfold.engine.compile.table import compile_app
 from keyfold.engine.log.shared_streams import SharedStreams
-from keyfold.engine.operations.files import flush_directories, in_parallel
+from keyfold.engine.operations.files import send_files
 from keyfold.engine.recovery import remote_home
 from keyfold.engine.recovery.definition import differences, meaning_of
 from keyfold.engine.savepoint import verify
@@ -67,19 +67,12 @@ def taken(
         record = _record(savepoint, name, initial)
         # A table that began with files itself goes on without the rows of the stream that they had.
         record["until"] = (old.get("initial") or {}).get("until")
-        made = {
-            "table": table.name,
-            "was": None,
-            "rebuilt": str(target.table(table.name).path.relative_to(home.path)),
-            "batch": savepoint.tables[name].batch,
-            "keys": None,
-            "view": None,
-            "entry": {**old, "shared": [], "initial": record},
-        }
+        made = beside.replacement(home, target, table.name, {**old, "shared": [], "initial": record})
+        made["batch"] = savepoint.tables[name].batch
         if savepoint.view is not None:
             with storage.fetched(VIEW) as file, views_in(file).open(read_only=True) as store:
                 if name in store.tables() and store.position(name) is not None:
-                    made |= beside.written_view(home, store, name, table.name)
+                    made |= beside.view_of(home, store, name, table.name)
         return made
 
 
@@ -183,12 +176,6 @@ def _copy(storage: Storage, savepoint: Savepoint, name: str, target: AppHome, ta
         file.path for file in savepoint.of_table(name) if not file.path.startswith(f"tables/{name}/sinks/")
     ]
     moved = {path: f"tables/{table}/{path.removeprefix(f'tables/{name}/')}" for path in files}
-
-    def sent(path: str) -> None:
-        with storage.below(FILES).fetched(path) as file:
-            target.storage.send(file, moved[path])
-
-    in_parallel(files, sent)
-    flush_directories(target.storage, moved.values())
+    send_files(storage.below(FILES), target.storage, moved)
     target.table(table).spark.metadata.put(new_metadata())
     target.table(table).spark.relocate()

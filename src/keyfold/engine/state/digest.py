@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from keyfold.engine import session
 from keyfold.engine.storage.contract import Storage
+from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,7 +30,7 @@ class FamilyDigest:
 def digest(spark: SparkSession, checkpoint: Storage, batch: int) -> list[FamilyDigest]:
     """The digest of a checkpoint's state as of a batch."""
     found = []
-    for operator in operators(checkpoint):
+    for operator in SparkCheckpoint(checkpoint).operators():
         found += of_rows(stored(spark, checkpoint, operator, batch), operator)
     return sorted(found)
 
@@ -38,11 +39,6 @@ def of_rows(rows: DataFrame, operator: int) -> list[FamilyDigest]:
     """The digest of what an operator's state holds, or is to hold, as `stored` returns it."""
     found = json.loads(session.kernel(rows.sparkSession).stateDigest(rows._jdf))
     return sorted(FamilyDigest(operator, *family) for family in found)
-
-
-def operators(checkpoint: Storage) -> list[int]:
-    """The numbers of the query's stateful operators."""
-    return sorted(int(name) for name in checkpoint.list("state") if name.isdecimal())
 
 
 def stored(

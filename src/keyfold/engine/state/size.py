@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from keyfold.engine.state.digest import operators, stored
+from keyfold.engine.state.digest import stored
 from keyfold.engine.storage.contract import Storage
+from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -66,7 +67,7 @@ def families(spark: SparkSession, checkpoint: Storage, batch: int) -> list[Famil
     from pyspark.sql import functions as F
 
     found = []
-    for operator in operators(checkpoint):
+    for operator in SparkCheckpoint(checkpoint).operators():
         rows = _sized(spark, checkpoint, operator, batch).groupBy("column_family_name")
         for row in rows.agg(F.count(F.lit(1)).alias("rows"), F.sum("bytes").alias("bytes")).collect():
             found.append(FamilySize(operator, row["column_family_name"], row["rows"], row["bytes"]))
@@ -78,7 +79,7 @@ def largest_keys(spark: SparkSession, checkpoint: Storage, batch: int, limit: in
     from pyspark.sql import functions as F
 
     found = []
-    for operator in operators(checkpoint):
+    for operator in SparkCheckpoint(checkpoint).operators():
         keys = _sized(spark, checkpoint, operator, batch).groupBy("partition_key")
         sums = keys.agg(F.count(F.lit(1)).alias("rows"), F.sum("bytes").alias("bytes"))
         for row in (
@@ -96,7 +97,7 @@ def spreads(spark: SparkSession, checkpoint: Storage, batch: int, numbers: Seque
     found = []
     for number in numbers:
         sums = [0] * number
-        for operator in operators(checkpoint):
+        for operator in SparkCheckpoint(checkpoint).operators():
             # As Spark shuffles rows to partitions.
             partition = F.pmod(F.hash("partition_key.*"), F.lit(number)).alias("partition")
             sized = _sized(spark, checkpoint, operator, batch).select(partition, "bytes")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import secrets
-import zlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.internal_columns import MERGED_BATCH, OP, PREVIOUS
-from keyfold.engine.log.manifest import KINDS, Manifest, Part
+from keyfold.engine.log.manifest import KINDS, Manifest, Part, part_of
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.operations import removal as table_removal
 from keyfold.engine.storage.contract import Storage
@@ -128,7 +127,7 @@ class KeyChanges:
         content = out.getvalue().to_pybytes()
         name = f"data/{self._batch + 1}-{secrets.token_hex(4)}/part-change.parquet"
         target.put(name, content)
-        return Part(name, "change", len(changes), len(content), f"crc32:{zlib.crc32(content):08x}")
+        return part_of(name, "change", len(changes), content)
 
     def _parquet(self) -> pa.Schema:
         """The columns of the table's changes: those that the log has, or that the view says."""

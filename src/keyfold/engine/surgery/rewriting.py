@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine import session
-from keyfold.engine.operations.checkpoint_copy import copied_checkpoint, working_copy
+from keyfold.engine.operations.checkpoint_copy import replace_checkpoint, working_copy
 from keyfold.engine.operations.files import copy_files
 from keyfold.engine.operations.kinds import REWRITE
 from keyfold.engine.recovery.view_following import bring_up_view
@@ -116,42 +116,26 @@ def _verify(uri: str, operator: int, wanted: DataFrame, found: DataFrame) -> Non
         )
 
 
-def switch(
-    home: AppHome,
-    entry: Mapping[str, Any],
-    tables: Sequence[str],
-    plan: Mapping[str, Any] | None = None,
-) -> None:
+def switch(home: AppHome, entry: Mapping[str, Any], tables: Sequence[str]) -> None:
     """Puts what is in the directories `work` of tables in the place of the old files, for certain.
 
     `checkpoint/` there replaces the table's, files below `log/` are added to its log. `entry`: for the audit
-    log. `plan`: what app.json is afterwards, if it changes.
+    log.
     """
     reached(FaultPoint.REWRITE_READY, tables=tables)
-    document = {"entry": entry, "tables": list(tables), "plan": plan}
-    REWRITE.commit(home, document)
+    REWRITE.commit(home, {"entry": entry, "tables": list(tables)})
     reached(FaultPoint.REWRITE_RECORDED, tables=tables)
     REWRITE.finish(home)
 
 
 def carry_out(home: AppHome, document: dict[str, Any]) -> dict[str, Any]:
-    """Switches the tables, and writes app.json if it changes."""
+    """Switches the tables."""
     for table in document["tables"]:
-        _replace_checkpoint(home, table)
+        replace_checkpoint(home.storage, f"{work(table)}/checkpoint", table)
         _add_to_log(home, table)
         reached(FaultPoint.REWRITE_TABLE_DONE, table=table)
-    if document["plan"] is not None:
-        home.write_plan(document["plan"])
     entry: dict[str, Any] = document["entry"]
     return entry
-
-
-def _replace_checkpoint(home: AppHome, table: str) -> None:
-    source, target = f"{work(table)}/checkpoint", f"tables/{table}/checkpoint"
-    files = [file.name for file in home.storage.files(source)]
-    if files:
-        home.storage.delete(target)
-        copied_checkpoint(home.storage, source, target, files)
 
 
 def _add_to_log(home: AppHome, table: str) -> None:
