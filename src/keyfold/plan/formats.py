@@ -1,4 +1,4 @@
-"""What a declaration depends on of a format: whether `kf.files` reads it, needs a schema, or never ends."""
+"""What declarations depend on in a format: whether `kf.files` reads it, needs a schema, or never ends."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ _ONLY_STREAMED: Final = frozenset({*_GENERATED, "socket"})
 
 
 def is_parsed(kind: str, format: str) -> bool:
-    """Whether reading the rows of a source is much work, which tables can share: text, and messages."""
+    """Whether parsing the rows of a source is expensive enough for tables to share it: text, and messages."""
     return kind == "kafka" or (kind == "files" and format.lower() in _TEXT)
 
 
 def needs_schema(format: str) -> bool:
-    """Whether Spark streams it only with a schema; others (delta, socket, kafka, text) bring their own."""
+    """Whether Spark only streams it with a schema; others (delta, socket, kafka, text) have their own."""
     return format.lower() in _NEED_SCHEMA
 
 
 def never_ends(format: str) -> bool:
-    """Whether there is always more input, so that a stream of it can't be drained."""
+    """Whether its input never ends, so that a stream of it can't be drained."""
     return format.lower() in _GENERATED
 
 
 def only_streamed(format: str) -> bool:
-    """Whether Spark can't read it as a whole."""
+    """Whether Spark can't read it as a batch."""
     return format.lower() in _ONLY_STREAMED
