@@ -1,4 +1,4 @@
-"""Puts files without an erased key in the place of those that have it."""
+"""Replaces files that have an erased key by files without it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from keyfold.views.stores import open_store
 
 
 def carry_out(home: AppHome, document: dict[str, Any]) -> dict[str, Any]:
-    """Each prepared file is below the name that it gets in the app's home."""
+    """Each prepared file is below its future name in the app's home."""
     storage = home.storage
     names = [file.name for file in storage.files(str(FORGET.prepared))]
     manifests = [name for name in names if name.endswith(f"/{MANIFEST}")]
-    # A savepoint without a manifest is none, so that nobody reads a mixture of the old one and the new.
+    # A savepoint without a manifest does not exist, so a mixture of the old and the new one is never read.
     for name in manifests:
         storage.delete(name)
     for name in document["deleted"]:
@@ -49,9 +49,9 @@ def carry_out(home: AppHome, document: dict[str, Any]) -> dict[str, Any]:
 
 
 def erase_from_view(views: Path, table: str, key: Mapping[str, str], batch: int | None) -> None:
-    """Deletes the rows of a key from a view, which is at a batch then, and what SQLite has left of them.
+    """Deletes the rows of a key from a view at a given batch, and what SQLite has left of them.
 
-    None: no batch of the table was finished. What its first one has written is written again.
+    None: no batch of the table was finished. The output of its first batch is then written again.
     """
     with closing(open_store(views, read_only=False)) as store:
         position = store.position(table)
@@ -60,9 +60,9 @@ def erase_from_view(views: Path, table: str, key: Mapping[str, str], batch: int 
         elif position is not None and position.batch <= batch:
             schema, found = store.schema(table), rows_of_key(store, table, key)
             changes = [_deletes(schema, found)] if found else []
-            # In place of the batch that a savepoint may have of this number.
+            # In place of the batch that a savepoint may have under this number.
             store.rebuild(table, schema, changes, batch, position.at, position.watermark, keep=All(()))
-    # A deleted row stays in free pages and in the log of writes until the file is written anew.
+    # A deleted row stays in free pages and in the write-ahead log until the file is rewritten.
     with closing(sqlite3.connect(views)) as connection:
         connection.execute("VACUUM")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
