@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 import keyfold as kf
-from keyfold.cli.app_plan import fill_advice
+from keyfold.cli.app.plan import fill_advice
 from keyfold.cli.main import main
 from keyfold.engine.log.retention import prune
 from keyfold.engine.log.table_log import TableLog
@@ -24,7 +23,6 @@ from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption
 from keyfold.fault_points import FaultPoint
 from keyfold.testing import drive, shared_session
-from keyfold.views.stores import open_store
 from tests.engine.recovery.test_migrate import (
     NEW,
     OLD,
@@ -167,7 +165,7 @@ def rebuilt(new: kf.App, home: Path, feeds: Path, *tables: str, **options: Any) 
 
 
 def totals(place: AppHome) -> list[tuple[Any, ...]]:
-    with closing(open_store(place.views, read_only=True)) as store:
+    with place.views.open(read_only=True) as store:
         return sorted((row["customer"], row["n"], row["total"]) for row in store.scan("totals"))
 
 

@@ -39,7 +39,7 @@ def begin(
 ) -> None:
     """Has the tables that have not begun yet begin with what `initial` says; the caller holds the home.
 
-    `views`: whether the app has views in SQLite.
+    `views`: whether the app has views.
     """
     for table in spec.tables:
         if table.initial is None or _is_renamed(table, home):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,7 +34,7 @@ from keyfold.plan.describe.phrases import initial_words
 from keyfold.plan.initial import InitialState
 from keyfold.plan.nodes import Source, TableSpec
 from keyfold.settings import load
-from keyfold.views.stores import open_store
+from keyfold.views.stores import views_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,7 +77,7 @@ def taken(
             "entry": {**old, "shared": [], "initial": record},
         }
         if savepoint.view is not None:
-            with storage.fetched(VIEW) as file, closing(open_store(file, read_only=True)) as store:
+            with storage.fetched(VIEW) as file, views_in(file).open(read_only=True) as store:
                 if name in store.tables() and store.position(name) is not None:
                     made |= beside.written_view(home, store, name, table.name)
         return made

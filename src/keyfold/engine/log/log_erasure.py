@@ -5,15 +5,15 @@ No file is overwritten here: the new content of each file is passed to a functio
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from keyfold.engine.log import merged
 from keyfold.engine.log.key_history import as_text, is_value
-from keyfold.engine.log.manifest import LAYOUT, Manifest, Part, Reason
+from keyfold.engine.log.manifest import Manifest, Part, Reason
 from keyfold.engine.log.row_text import Found, Texts
 from keyfold.engine.log.table_log import ROWS_AT_ONCE, TableLog
 
@@ -58,8 +58,7 @@ class LogErasure:
         for of, manifests in ranges.items():
             after = [self._manifest(manifest, rewritten) for manifest in manifests]
             if any(new is not old for new, old in zip(after, manifests, strict=True)):
-                document = {"layout": LAYOUT, "batches": [manifest.document() for manifest in after]}
-                self._put(of.file, json.dumps(document, ensure_ascii=False).encode())
+                self._put(of.file, merged.encode(after))
 
     def _put(self, name: str, content: bytes) -> None:
         self.files += 1

@@ -6,6 +6,7 @@ import json
 import secrets
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -50,24 +51,18 @@ class LogWriter:
         written = json.loads(
             self._kernel.writeLog(self._parts, frame._jdf, self._log.storage.uri(name), changes)
         )
-        parts = [Part(**{**part, "path": f"{name}/{part['path']}"}) for part in written["parts"]]
-        if skipped:
-            parts.append(self._skipped_part(name, skipped))
-            written["counts"]["rejected"] += len(skipped)
+        missing = [self._skipped_part(name, skipped)] if skipped else []
+        written["counts"]["rejected"] += len(skipped)
         reached(FaultPoint.PARTS_WRITTEN, table=self._table, batch=batch)
         # A process that was suspended while tasks ran, and has lost the lease, publishes nothing.
         self._lease.check()
-        manifest = Manifest(
-            batch=batch,
-            epoch=self._lease.epoch,
-            at=datetime.now(UTC),
+        manifest = self._manifest(name, batch, written, clocks)
+        manifest = replace(
+            manifest,
             watermark=watermark,
-            counts=written["counts"],
-            parts=tuple(parts),
-            reasons=tuple(Reason(**reason) for reason in written["reasons"]),
+            parts=(*manifest.parts, *missing),
             offsets=tuple(offsets),
             previous=self.newest,
-            times=partition_times.newest(clocks or {}),
         )
         if not self._log.storage.put_new(self._log.file(batch).path, manifest.encode()):
             raise HomeLocked(
@@ -84,7 +79,13 @@ class LogWriter:
     ) -> None:
         """Records a batch whose parts are below `name`, and that Spark has not committed; see `prepared`."""
         self._lease.check()
-        manifest = Manifest(
+        prepared.prepare(self._log, self._manifest(name, batch, written, clocks))
+
+    def _manifest(
+        self, name: str, batch: int, written: Mapping[str, Any], clocks: Mapping[str, Any] | None
+    ) -> Manifest:
+        """The manifest of what tasks have written below `name`."""
+        return Manifest(
             batch=batch,
             epoch=self._lease.epoch,
             at=datetime.now(UTC),
@@ -94,7 +95,6 @@ class LogWriter:
             reasons=tuple(Reason(**reason) for reason in written["reasons"]),
             times=partition_times.newest(clocks or {}),
         )
-        prepared.prepare(self._log, manifest)
 
     def settle(self, home: TableHome) -> Manifest | None:
         """Publishes the prepared batch if Spark has committed it."""

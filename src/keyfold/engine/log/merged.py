@@ -86,8 +86,7 @@ class MergedRanges:
     def publish(self, merged: Sequence[Manifest]) -> Range:
         """Publishes the manifests of a range, whose parts are slices of merged files."""
         of = Range(merged[0].batch, merged[-1].batch)
-        document = {"layout": LAYOUT, "batches": [manifest.document() for manifest in merged]}
-        if not self._storage.put_new(of.file, json.dumps(document, ensure_ascii=False).encode()):
+        if not self._storage.put_new(of.file, encode(merged)):
             raise HomeLocked(
                 f"another process has merged batches {of}",
                 given=StoredFile(self._storage, of.file),
@@ -95,6 +94,11 @@ class MergedRanges:
             )
         self.changed()
         return of
+
+    def rewrite(self, of: Range, manifests: Sequence[Manifest]) -> None:
+        """Replaces the manifests of a range, some of whose parts are to go."""
+        self._storage.put(of.file, encode(manifests))
+        self.changed()
 
     def remove(self, of: Range) -> None:
         """Removes a range with its files."""
@@ -134,6 +138,12 @@ class MergedRanges:
             found = {m.batch: m for m in map(manifests.of_document, document["batches"])}
         self._last = (of, found)
         return found
+
+
+def encode(merged: Sequence[Manifest]) -> bytes:
+    """The manifests of a range as they are on disk."""
+    document = {"layout": LAYOUT, "batches": [manifest.document() for manifest in merged]}
+    return json.dumps(document, ensure_ascii=False).encode()
 
 
 def _outermost(ranges: Sequence[Range]) -> Iterator[Range]:

@@ -8,12 +8,12 @@ manifests.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from keyfold.engine.log.manifest import Manifest
+from keyfold.engine.log.manifest import Kind, Manifest
 from keyfold.engine.log.merged import Range
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.log.totals import Totals, recorded
@@ -87,23 +87,71 @@ def prune_side_outputs(log: TableLog, age: timedelta | None = None) -> tuple[int
 
     Returns the number of batches and of bytes. Merged batches are removed together.
     """
-    known, batches, size = totals(log), 0, 0
-    over = datetime.now(UTC) - (age or timedelta())
+    batches, size = 0, 0
+    for of, found in _read_by_all(log, age):
+        batches += len(found)
+        size += _side_bytes(found)
+        _remove_side_outputs(log, of, found)
+    return batches, size
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """What was removed of one kind of side output."""
+
+    batches: int = 0
+    rows: int = 0
+    bytes: int = 0
+
+
+def drop_side_outputs(log: TableLog, kind: Kind, age: timedelta | None = None) -> Dropped:
+    """Removes the rows of one kind from the batches of which `prune_side_outputs` removes all."""
+    done = Dropped()
+    for of, found in _read_by_all(log, age):
+        mine = [part for manifest in found for part in manifest.of_kind(kind)]
+        if mine:
+            files = {part.path: part.bytes for part in mine}
+            batches = sum(bool(manifest.of_kind(kind)) for manifest in found)
+            rows = sum(part.rows for part in mine)
+            done = Dropped(done.batches + batches, done.rows + rows, done.bytes + sum(files.values()))
+            _remove_kind(log, of, found, kind)
+    return done
+
+
+def _read_by_all(log: TableLog, age: timedelta | None) -> Iterator[tuple[Range | None, list[Manifest]]]:
+    """Batches whose changes are gone and that are older than `age`; merged ones together."""
+    upto, over = totals(log).upto, datetime.now(UTC) - (age or timedelta())
     for of in log.merged.ranges():
         found = log.merged.manifests(of)
-        if found and of.last <= known.upto and found[-1].at <= over:
-            batches += len(found)
-            size += _side_bytes(found)
-            log.merged.remove(of)
+        if found and of.last <= upto and found[-1].at <= over:
+            yield of, found
     for batch in log.own_batches():
-        manifest = log.find(batch)
-        if batch > known.upto:
+        if batch > upto:
             break
+        manifest = log.find(batch)
         if manifest is not None and manifest.at <= over:
-            batches += 1
-            size += _side_bytes([manifest])
-            _remove_whole(log, manifest)
-    return batches, size
+            yield None, [manifest]
+
+
+def _remove_side_outputs(log: TableLog, of: Range | None, found: list[Manifest]) -> None:
+    if of is None:
+        _remove_whole(log, found[0])
+    else:
+        log.merged.remove(of)
+
+
+def _remove_kind(log: TableLog, of: Range | None, found: list[Manifest], kind: Kind) -> None:
+    """Removes the parts of a kind, first from manifests: a file that none of them lists is garbage."""
+    left = [replace(m, parts=tuple(part for part in m.parts if part.kind != kind)) for m in found]
+    if all(part.kind == "change" for manifest in left for part in manifest.parts):
+        _remove_side_outputs(log, of, found)
+        return
+    if of is None:
+        log.file(left[0].batch).put(left[0].encode())
+    else:
+        log.merged.rewrite(of, left)
+    for path in {part.path for manifest in found for part in manifest.of_kind(kind)}:
+        log.storage.delete(path, durable=False)
 
 
 def _side_bytes(found: Sequence[Manifest]) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +19,6 @@ from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.plan.table_keys import BOUNDS, closes
 from keyfold.views.changes import as_changes
 from keyfold.views.query.filters import Compare
-from keyfold.views.stores import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,7 +66,7 @@ def _open(
         return
     if not home.views.exists():
         return
-    with closing(open_store(home.views, read_only=True)) as store:
+    with home.views.open(read_only=True) as store:
         if old in store.tables():
             yield from as_changes(store.scan(old), compiled.view)
 
@@ -82,7 +80,7 @@ def _closed(
         return
     if not home.views.exists():
         return
-    with closing(open_store(home.views, read_only=True)) as store:
+    with home.views.open(read_only=True) as store:
         if old not in store.tables():
             return
         before = store.schema(old)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from datetime import datetime
 from typing import Any, Final
 
@@ -18,7 +17,6 @@ from keyfold.engine.operations.kinds import MIGRATE
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.fault_points import FaultPoint, reached
 from keyfold.views.contract import ViewSchema
-from keyfold.views.stores import open_store
 
 VIEW: Final = "view.arrow"
 
@@ -120,7 +118,7 @@ def _put_view(home: AppHome, one: dict[str, Any]) -> None:
     schema = ViewSchema.from_json(table, prepared["schema"])
     at = datetime.fromisoformat(prepared["at"])
     watermark = None if prepared["watermark"] is None else datetime.fromisoformat(prepared["watermark"])
-    with closing(open_store(home.views, read_only=False)) as store:
+    with home.views.open(read_only=False) as store:
         if was is not None:
             store.drop(was)
         store.rebuild(table, schema, _rows(home, table), one["batch"], at, watermark)

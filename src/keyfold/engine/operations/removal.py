@@ -121,17 +121,13 @@ def _remove_files(home: AppHome, directory: str) -> None:
 
 def remove_views(home: AppHome, names: list[str]) -> str | None:
     """Drops the views of tables; returns the reason if that failed."""
-    from keyfold.views.stores import open_store
-
-    if not home.views.exists():
+    views = home.views
+    if not views.exists():
         return None
     try:
-        store = open_store(home.views, read_only=False)
-        try:
+        with views.open(read_only=False) as store:
             for name in names:
                 store.drop(name)
-        finally:
-            store.close()
     except KeyfoldError as error:
         return str(error)
     return None

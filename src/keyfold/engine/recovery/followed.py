@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import closing
 
 from keyfold.engine.log.readers import Use, read_upto
 from keyfold.engine.log.table_log import TableLog
@@ -11,7 +10,6 @@ from keyfold.engine.operations import removal as table_removal
 from keyfold.engine.recovery import sink_positions
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption
-from keyfold.views.stores import open_store
 
 
 def require_followed(home: AppHome, table: str) -> None:
@@ -41,7 +39,7 @@ def _positions(home: AppHome, table: str) -> Iterator[tuple[str, int]]:
     for name, at in sink_positions.positions(home, table):
         yield f"sink {name}", at
     if home.views.exists():
-        with closing(open_store(home.views, read_only=True)) as store:
+        with home.views.open(read_only=True) as store:
             position = store.position(table)
         if position is not None:
             yield "the view", position.batch

@@ -137,7 +137,8 @@ def _kafka(failure: _Failure) -> QueryFailed | None:
     if registry is not None:
         return failure.explained(
             masked(registry[1]),
-            hint="start the registry, or correct registry=, and start the app again: the batch is retried",
+            hint="start the registry, or correct registry= of kf.avro, and start the app again: the batch is "
+            "retried",
         )
     return None
 

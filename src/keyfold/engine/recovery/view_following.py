@@ -6,7 +6,6 @@ from keyfold.engine.followers.view import ViewFollower
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import KeyfoldError
-from keyfold.views.stores import open_store
 
 
 def bring_up_view(home: AppHome, table: str, batch: int) -> None:
@@ -16,14 +15,11 @@ def bring_up_view(home: AppHome, table: str, batch: int) -> None:
     if manifest is None or not home.views.exists():
         return
     try:
-        store = open_store(home.views, read_only=False)
-        try:
+        with home.views.open(read_only=False) as store:
             position = store.position(table)
             before = -1 if manifest.previous is None else manifest.previous
             if position is not None and before <= position.batch < batch:
                 ViewFollower(log, store, store.schema(table)).apply(manifest)
-        finally:
-            store.close()
     except KeyfoldError:
         # A damaged view can't be used; the next start reports it.
         return

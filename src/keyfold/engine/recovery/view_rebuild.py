@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import closing
 from datetime import UTC, datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Final
@@ -32,7 +31,6 @@ from keyfold.plan.table_keys import BOUNDS, closes
 from keyfold.views.contract import Position, ViewStore
 from keyfold.views.none import NoViews
 from keyfold.views.query.filters import All, Compare, Not
-from keyfold.views.stores import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,7 +74,7 @@ def require_checkpoint(compiled: Compiled, home: AppHome) -> None:
     table_home = home.table(compiled.spec.name)
     if table_home.begun() is not None or home.views_elsewhere or not home.views.exists():
         return
-    with closing(open_store(home.views, read_only=True)) as store:
+    with home.views.open(read_only=True) as store:
         known = compiled.spec.name in store.tables()
         position = store.position(compiled.spec.name) if known else None
     if position is not None:
@@ -154,7 +152,7 @@ def _rebuild_open(
     if before is None:
         lost = _fewer(store, name, home, now.batch)
     if closed != known and (before or lost != 0):
-        _LOG.warning("%s", _loss(f"{compiled.name}", before, now.batch, lost))
+        _LOG.warning("%s", _loss(compiled.name, before, now.batch, lost, home.views.name))
 
 
 def _fewer(store: ViewStore, table: str, home: AppHome, batch: int) -> int | None:
@@ -165,14 +163,14 @@ def _fewer(store: ViewStore, table: str, home: AppHome, batch: int) -> int | Non
     return None if known is None or now is None else max(0, known - now)
 
 
-def _loss(table: str, before: Position | None, batch: int, lost: int | None) -> str:
+def _loss(table: str, before: Position | None, batch: int, lost: int | None, views: str) -> str:
     if lost is None:
         rows = "an unknown number of rows of closed windows is"
     else:
         rows = "1 row of a closed window is" if lost == 1 else f"{lost:,} rows of closed windows are"
     if before is None:
         was = "missing"
-        more = ". A backup of views.db, restored before a start, has the windows that were closed by then"
+        more = f". A backup of {views}, restored before a start, has the windows that were closed by then"
     else:
         was = f"at batch {before.batch}, before that"
         more = ", and so are windows that opened and closed in between"

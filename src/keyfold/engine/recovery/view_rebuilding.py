@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from keyfold.engine.operations.kinds import REBUILD_VIEWS
@@ -17,7 +17,6 @@ from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.local import LocalStorage
 from keyfold.errors import QueryError
 from keyfold.views.contract import ViewStore
-from keyfold.views.stores import open_store
 
 
 @contextmanager
@@ -51,7 +50,7 @@ def carry_out(home: AppHome, document: dict[str, Any]) -> dict[str, Any] | None:
 def _rebuilt(home: AppHome, before: Mapping[str, str | None]) -> list[str]:
     if not home.views.exists():
         return []
-    with closing(open_store(home.views, read_only=True)) as store:
+    with home.views.open(read_only=True) as store:
         now = {table: _digest(store, table) for table in before}
     return [table for table, digest in before.items() if now[table] not in (None, digest)]
 

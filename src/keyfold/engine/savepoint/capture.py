@@ -30,7 +30,6 @@ from keyfold.errors import NameTaken, QueryError, choice, did_you_mean
 from keyfold.fault_points import FaultPoint, reached
 from keyfold.kernel.build import spark_version
 from keyfold.views.contract import ViewStore
-from keyfold.views.stores import open_store
 
 Progress = Callable[[str, int, int], None]
 """Receives what is being done, how many items are finished, and of how many."""
@@ -204,12 +203,10 @@ def captured(
     wanted = chosen(home.path.name, known, tables)
     capture = Capture(home, name, live=False, why=why, progress=progress)
     try:
-        if home.views.exists():
-            store = open_store(home.views, read_only=True)
-            try:
+        views = home.views
+        if views.exists():
+            with views.open(read_only=True) as store:
                 capture.take_view(store)
-            finally:
-                store.close()
         for table in wanted:
             capture.take_table(table)
         capture.take_streams()

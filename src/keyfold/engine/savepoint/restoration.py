@@ -13,7 +13,6 @@ from keyfold.engine.savepoint.capture import forget_sinks
 from keyfold.engine.savepoint.manifest import FILE as MANIFEST
 from keyfold.engine.savepoint.manifest import SavedFile, Savepoint
 from keyfold.engine.savepoint.savepoints import FILES, VIEW, Savepoints
-from keyfold.engine.storage.files import replace_file
 from keyfold.engine.storage.layout import AppHome
 from keyfold.fault_points import FaultPoint, reached
 
@@ -55,11 +54,11 @@ def _put_back_views(home: AppHome, savepoint: Savepoint, entry: dict[str, Any]) 
     if not entry["whole"]:
         table_removal.remove_views(home, entry["tables"])
         return
-    for suffix in ("-wal", "-shm", ""):
-        home.views.with_name(home.views.name + suffix).unlink(missing_ok=True)
-    if savepoint.view is not None:
-        with Savepoints(home).storage(savepoint.name).fetched(VIEW) as copy:
-            replace_file(home.views, copy.read_bytes())
+    if savepoint.view is None:
+        home.views.remove()
+        return
+    with Savepoints(home).storage(savepoint.name).fetched(VIEW) as copy:
+        home.views.restore_from(copy)
 
 
 def _put_back_plan(home: AppHome, savepoint: Savepoint, entry: dict[str, Any]) -> None:

@@ -13,10 +13,11 @@ from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.stored_file import StoredFile
 from keyfold.errors import BadName, QueryError, SavepointUnusable, choice, did_you_mean
+from keyfold.views.stores import COPY
 
 FILES: Final = "files"
 """The directory of a savepoint that mirrors the app's home."""
-VIEW: Final = "views.db"
+VIEW: Final = COPY
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 

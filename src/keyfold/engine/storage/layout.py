@@ -6,9 +6,10 @@
 <home>/<app>/lease/<epoch>.json  which process may write, and its heartbeat
 <home>/<app>/app.json      plan and fingerprints of the running definition
 <home>/<app>/compiled.json what Spark made of that definition, on a local disk; can be lost
-<local>/<app>/views.db     views
+<local>/<app>/views.db     views, unless they are in a store that is not local
 <local>/<app>/status.json  metrics of a running app, or its last ones
 <home>/<app>/local.json    where <local> is, if it is not the home
+<home>/<app>/views.json    the store of the views, if it is not local
 <home>/<app>/streams/<s>/  rows of kf.rows; log/ and checkpoint/ of a stream that has a log
 <home>/<app>/tables/<t>/   checkpoint/  log/ (changes and side outputs, batch by batch)  sinks/<name>.json
 <home>/<app>/tables/<t>/   topics.json (of which topics of Kafka the positions in the checkpoint are)
@@ -27,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from keyfold import private
+from keyfold.engine.storage import views_address
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.files import replace_file
 from keyfold.engine.storage.local import LocalStorage
@@ -34,6 +36,8 @@ from keyfold.engine.storage.local_directory import claim, local_directory, owner
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
 from keyfold.engine.storage.stored_file import StoredFile
 from keyfold.errors import HomeUnusable
+from keyfold.views.contract import Location, Views
+from keyfold.views.stores import views_at
 
 
 @dataclass(frozen=True)
@@ -146,9 +150,26 @@ class AppHome:
         else:
             use_local_directory(self.storage, self.path, directory and directory / self.path.name)
 
+    def record_views(self, address: str) -> None:
+        """Records which store has the app's views. Needs the lease."""
+        # Of a home elsewhere also beside the local files, for commands that have no Spark to read it with.
+        for storage in (self.storage, LocalStorage(self.path)):
+            views_address.record(storage, address)
+
     @property
-    def views(self) -> Path:
-        return self.local / "views.db"
+    def views(self) -> Views:
+        """The app's views in the store that has them."""
+        return self.views_at(self.views_address)
+
+    @property
+    def views_address(self) -> str:
+        """The address of that store, as recorded."""
+        return views_address.read(self.storage)
+
+    def views_at(self, address: str) -> Views:
+        """The app's views in a store, whether or not that has them."""
+        home = owner(self.path) or self.storage.uri()
+        return views_at(Location(address, self.path.name, home, self.local))
 
     @property
     def plan(self) -> Path:
@@ -161,8 +182,8 @@ class AppHome:
 
     @property
     def views_elsewhere(self) -> bool:
-        """Whether the views are outside the home, so that they may miss changes to it."""
-        return self.remote is not None or self.local != self.path
+        """Whether the views are not in the home, so that they may miss changes to it."""
+        return self.remote is not None or not self.views.is_in(self.path)
 
     @property
     def status(self) -> Path:
