@@ -1,7 +1,7 @@
-"""Runs tables alone, in a home of their own below their app's, and prepares them to take others' places.
+"""Runs tables alone, in a home of their own below their app's, and prepares them to replace others.
 
-The switch is that of a migration (`migration/switch.py`): recorded first, and finished by whoever comes
-next.
+The switch is that of a migration (`migration/switch.py`): recorded first, and finished by the next command or
+start if interrupted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Start = Callable[..., Handle]
 
 
 def home_of(home: AppHome, table: str) -> AppHome:
-    """Where a table is run: its files are where those of the app are, its view is on the local disk."""
+    """The home of a table that runs alone: files are stored like the app's, its view on the local disk."""
     below = f"{MIGRATE.name}/{table}-rebuilt/{home.path.name}"
     return AppHome(home.path / below, None if home.remote is None else home.remote.below(below))
 
@@ -44,9 +44,9 @@ def run(
     *,
     feeds: Mapping[str, Path] | None = None,
 ) -> None:
-    """Runs tables until they have read all that their streams have; of a stream with a log, what is recorded.
+    """Runs tables until they have read everything in their streams, or in the logs of these.
 
-    Their sinks go on when they are in place. All changes stay in the log. `spec`: the whole app.
+    Their sinks continue once the tables are in place. All changes stay in the log. `spec`: the whole app.
     """
     alone = tuple(replace(table, sinks=(), history_topic=None, latency=None) for table in tables)
     address = home.path.parent if home.remote is None else home.remote.uri().rpartition("/")[0]
@@ -64,7 +64,7 @@ def run(
 
 
 def _read_by_others(spec: AppSpec, tables: Sequence[TableSpec]) -> frozenset[str]:
-    """The tables whose changelog other tables of the app read, and which must be prepared for that."""
+    """The tables whose changelogs other tables of the app read, and which must be prepared for that."""
     names = {table.name for table in tables}
     others = [table for table in spec.tables if table.name not in names]
     read = {node.table for one in others for node in tree.reads(one.input) if isinstance(node, Changes)}
@@ -72,9 +72,9 @@ def _read_by_others(spec: AppSpec, tables: Sequence[TableSpec]) -> frozenset[str
 
 
 def prepared(home: AppHome, beside: AppHome, table: str, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """What the switch has to know of a table that has run; its view becomes a file of rows.
+    """What the switch needs for a table that has run; its view becomes a file of rows.
 
-    `entry`: what app.json is to have of the table beside what its run has recorded.
+    `entry`: additions to the table's entry in app.json.
     """
     recorded = (beside.read_plan() or {})["tables"][table]
     made = replacement(home, beside, table, {**recorded, **entry})

@@ -1,8 +1,8 @@
-"""Receipts of what was erased, signed with a key of the app's home.
+"""Receipts for erasures, signed with a key of the app's home.
 
-The signature is an HMAC-SHA256 with `receipts/key`, 32 random bytes that are made for the first receipt: it
-shows that whoever holds the home wrote the receipt and that nobody has changed it since. The audit log has
-the receipt's hash, so that one that was withdrawn shows too.
+The signature is an HMAC-SHA256 with `receipts/key`, 32 random bytes generated for the first receipt: it shows
+that the holder of the home wrote the receipt and that it has not been changed since. The audit log has the
+receipt's hash, so that a withdrawn receipt shows too.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def digest(receipt: Mapping[str, Any]) -> str:
 
 
 def of_key(storage: Storage, names: tuple[str, ...], values: tuple[str, ...]) -> str:
-    """A name for a key that does not say what it is, unless one has the home and guesses it."""
+    """A keyed hash of the key, which only reveals it to someone who has the home and guesses the key."""
     return _keyed_hash(storage, json.dumps([list(names), list(values)], ensure_ascii=False).encode())
 
 

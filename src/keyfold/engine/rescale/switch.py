@@ -1,4 +1,4 @@
-"""Puts a rescaled state in the place of the old one."""
+"""Replaces the old state by the rescaled one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How large a table's state is: by column family, by partition, and its largest keys."""
+"""The size of a table's state: by column family, by partition, and its largest keys."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class FamilySize:
 
 @dataclass(frozen=True)
 class KeySize:
-    """A key with all that the state holds for it."""
+    """A key with the size of its state."""
 
     operator: int
     key: dict[str, Any]
@@ -37,7 +37,7 @@ class KeySize:
 
 @dataclass(frozen=True)
 class Spread:
-    """How evenly a number of partitions shares the state."""
+    """How evenly a number of partitions would share the state."""
 
     partitions: int
     largest_bytes: int
@@ -46,10 +46,9 @@ class Spread:
     """The bytes of each partition."""
 
     def on_cores(self, cores: int) -> int:
-        """How many bytes the busiest of so many cores works through, if each takes the next partition.
+        """The bytes that the busiest of so many cores processes, if each takes the next free partition.
 
-        That is what a batch's time follows, as far as it is spent on state and not on what each partition
-        costs by itself.
+        A batch's time follows this, as far as it is spent on state and not on fixed costs per partition.
         """
         loads = [0] * cores
         for size in self.sizes:
@@ -58,7 +57,7 @@ class Spread:
 
     @property
     def skew(self) -> float:
-        """The largest partition in means: 1 is even, and a batch takes as long as the largest one."""
+        """The largest partition relative to the mean: 1 is even. A batch takes as long as the largest."""
         return self.largest_bytes / self.mean_bytes if self.mean_bytes else 1.0
 
 
@@ -98,7 +97,7 @@ def spreads(spark: SparkSession, checkpoint: Storage, batch: int, numbers: Seque
     for number in numbers:
         sums = [0] * number
         for operator in SparkCheckpoint(checkpoint).operators():
-            # As Spark shuffles rows to partitions.
+            # The same hash by which Spark shuffles rows to partitions.
             partition = F.pmod(F.hash("partition_key.*"), F.lit(number)).alias("partition")
             sized = _sized(spark, checkpoint, operator, batch).select(partition, "bytes")
             for row in sized.groupBy("partition").agg(F.sum("bytes").alias("bytes")).collect():
