@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from keyfold.engine.log import partition_times
 from keyfold.engine.log.log_writer import LogWriter
@@ -21,6 +21,7 @@ from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.sources import missing_files
 from keyfold.engine.storage.layout import TableHome
 from keyfold.fault_points import FaultPoint, reached
+from keyfold.kernel.api import PartitionClock
 from keyfold.plan.nodes import TableSpec
 from keyfold.views.contract import ViewSchema
 
@@ -93,7 +94,7 @@ class BatchHook:
         followers: Sequence[LogFollower] = (),
         lag: int = 2,
         prune: Callable[[], object] = lambda: None,
-        clocks: Mapping[str, Any] | None = None,
+        clocks: Mapping[str, PartitionClock] | None = None,
     ) -> None:
         self.name, self.home, self.log = name, home, TableLog(home.log_files)
         self.followers = followers
@@ -201,7 +202,7 @@ class TableHook(BatchHook):
         followers: Sequence[LogFollower] = (),
         lag: int = 2,
         prune: Callable[[], object] = lambda: None,
-        clocks: Mapping[str, Any] | None = None,
+        clocks: Mapping[str, PartitionClock] | None = None,
     ) -> None:
         super().__init__(
             spec.name,

@@ -138,13 +138,13 @@ class HookEvents:
     def __init__(self, hook: RealTimeHook) -> None:
         self._hook = hook
 
-    def apply(self, event: str) -> str:
+    def apply(self, event: str) -> str | None:
         """Handles what the kernel's `PythonBatchEvents` sends."""
         found = json.loads(event)
         if found["event"] == "begin":
             return json.dumps(self._hook.begin(found["batch"]))
         self._hook.prepared(found["batch"], found["written"])
-        return ""
+        return None
 
     class Java:
         """What Py4J reads to make the object known to the JVM."""
