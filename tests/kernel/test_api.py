@@ -6,7 +6,7 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -29,19 +29,22 @@ OWN = {
     api.StreamJoin: f"{PACKAGE}join.StreamJoin",
     api.RemoteFiles: f"{EXECUTION}io.RemoteFiles",
 }
-# Classes that the kernel itself uses too, or Spark's.
+# Classes that the kernel itself uses too.
 SHARED = {
     api.PatternDeclaration: f"{PACKAGE}pattern.PatternDeclaration",
     api.LookupTable: f"{EXECUTION}lookup.LookupTable",
     api.LoadedLookup: f"{EXECUTION}lookup.LoadedLookup",
     api.PartitionClock: f"{PACKAGE}physical.PartitionClock",
     api.LogWriter: f"{PACKAGE}log.LogWriter",
+}
+FOREIGN = {
     api.Lines: "org.apache.spark.util.CollectionAccumulator<java.lang.String>",
     api.BatchHandler: "java.util.function.Function<java.lang.String, java.lang.String>",
 }
-JAVA = {
+JAVA: dict[Any, str] = {
     **OWN,
     **SHARED,
+    **FOREIGN,
     api.JavaFrame: "org.apache.spark.sql.Dataset<org.apache.spark.sql.Row>",
     api.JavaColumn: "org.apache.spark.sql.Column",
     api.JavaSession: "org.apache.spark.sql.SparkSession",
@@ -50,12 +53,13 @@ JAVA = {
     bool: "boolean",
     None: "void",
 }
-SCALA = Path(api.__file__).parent / "scala" / "api"
-PROTECTED = re.compile(r"protected (?:def|val|var) (\w+)")
-"""Methods for other classes of the kernel, which are public once they are compiled."""
+# A query is only passed on to PySpark.
+RETURNED = JAVA | {api.JavaQuery: "java.lang.Object"}
+BOXED = {"java.lang.Long": "long", "java.lang.Integer": "int"}
 
-# What a method may declare instead of the type that it returns: a query is only passed on to PySpark.
-RETURNED = {api.JavaQuery: "java.lang.Object"}
+SCALA = Path(api.__file__).parent / "scala" / "api"
+# Methods for other classes of the kernel, which are public once they are compiled.
+PROTECTED = re.compile(r"protected (?:def|val|var) (\w+)")
 
 PROTOCOLS = [
     one
@@ -87,7 +91,7 @@ def compiled(jvm: Any, name: str) -> dict[str, Method]:
     hidden = {name for path in SCALA.rglob("*.scala") for name in PROTECTED.findall(path.read_text("utf-8"))}
     loader = jvm.java.lang.ClassLoader.getSystemClassLoader()
     found = {}
-    for method in jvm.java.lang.Class.forName(name.partition("<")[0], False, loader).getMethods():
+    for method in jvm.java.lang.Class.forName(name, False, loader).getMethods():
         text, called = str(method.toGenericString()), method.getName()
         own = "keyfold" in method.getDeclaringClass().getName() and " static " not in text
         if own and "$" not in called and called not in hidden:
@@ -121,38 +125,26 @@ def methods(protocol: type) -> list[str]:
 
 
 def accepts(hint: Any, java: str, *, returned: bool = False) -> bool:
-    """Whether a value of one side's type is one of the other's."""
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        (one,) = [arg for arg in typing.get_args(hint) if arg is not type(None)]
-        boxed = {"java.lang.Long": "long", "java.lang.Integer": "int"}
+    """Whether the types of both sides are the same; lists go to the JVM, and arrays come back."""
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        (one,) = (arg for arg in args if arg is not type(None))
         # A primitive can't be null.
-        return java not in ("long", "int", "boolean") and accepts(
-            one, boxed.get(java, java), returned=returned
-        )
-    if typing.get_origin(hint) is Literal:
+        return java not in ("long", "int", "boolean") and accepts(one, BOXED.get(java, java))
+    if origin is Literal:
         return java == "java.lang.String"
+    if origin is Mapping:
+        return java == "java.util.Map<java.lang.String, java.lang.String>" and args == (str, str)
+    if origin is Sequence:
+        inner = re.fullmatch(r"(.*)\[\]" if returned else r"java\.util\.List<(.*)>", java)
+        return inner is not None and accepts(args[0], inner[1])
     if hint is int:
         return java in ("int", "long")
-    if typing.get_origin(hint) is types.GenericAlias or hasattr(hint, "__args__"):
-        return collection(hint, java, returned)
-    return java == (RETURNED | JAVA if returned else JAVA).get(hint)
-
-
-def collection(hint: Any, java: str, returned: bool) -> bool:
-    args = typing.get_args(hint)
-    if len(args) == 2:
-        return java == "java.util.Map<java.lang.String, java.lang.String>" and args == (str, str)
-    if returned:
-        boxed = java.removesuffix("[]")
-        return java.endswith("[]") and accepts(args[0], boxed)
-    inner = re.fullmatch(r"java\.util\.List<(.*)>", java)
-    return inner is not None and accepts(args[0], inner[1])
+    return java == (RETURNED if returned else JAVA).get(hint)
 
 
 @pytest.mark.parametrize("protocol", [*OWN, *SHARED], ids=lambda one: one.__name__)
 def test_a_protocol_has_the_names_and_types_of_its_class(jvm: Any, protocol: type) -> None:
-    if not JAVA[protocol].startswith("org.apache.spark.sql."):
-        return  # not the kernel's
     found = compiled(jvm, JAVA[protocol])
     assert set(methods(protocol)) <= set(found)
     if protocol in OWN:
@@ -173,7 +165,7 @@ def test_a_class_that_is_named_exists(jvm: Any, name: str) -> None:
 
 def test_every_protocol_is_compared_itself_or_as_a_part_of_another() -> None:
     parts = {base for protocol in OWN for base in protocol.__mro__}
-    assert [p for p in PROTOCOLS if p not in parts and p not in SHARED] == []
+    assert [one for one in PROTOCOLS if one not in {*parts, *SHARED, *FOREIGN}] == []
 
 
 def test_no_method_of_a_protocol_is_unused() -> None:
@@ -187,15 +179,8 @@ def test_no_method_of_a_protocol_is_unused() -> None:
 def test_both_languages_allow_a_migration_the_same_changes_of_a_type(jvm: Any) -> None:
     types_ = jvm.org.apache.spark.sql.types.DataType
     fits = jvm.java.lang.Class.forName(f"{PACKAGE}api.Widening$").getField("MODULE$").get(None).fits
-    decimals = [
-        "DECIMAL(3,0)",
-        "DECIMAL(5,2)",
-        "DECIMAL(10,0)",
-        "DECIMAL(12,2)",
-        "DECIMAL(20,0)",
-        "DECIMAL(38,18)",
-    ]
-    names = ["TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", *decimals]
+    sizes = ["3,0", "5,2", "10,0", "12,2", "20,0", "38,18"]
+    names = ["TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", *(f"DECIMAL({one})" for one in sizes)]
     names += ["STRING", "BOOLEAN", "DATE", "TIMESTAMP", "BINARY", "ARRAY<INT>", "ARRAY<BIGINT>"]
     java = {name: types_.fromDDL(name) for name in names}
     assert [name for name in names if str(java[name].sql()) != name] == []
