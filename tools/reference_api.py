@@ -20,7 +20,8 @@ def api_index() -> str:
         ]
         parts.append("\n".join([f"## [{title}]({slug(title)}.md)", "", "| name | |", "|---|---|", *rows]))
     errors = ", ".join(f"[`kf.{name}`](../errors.md#{name.lower()})" for name in public_errors())
-    return "\n\n".join([*parts, f"## [Errors](../errors.md)\n\n{errors}."])
+    more = "All others are in [`keyfold.errors`](../errors.md)."
+    return "\n\n".join([*parts, f"## [Errors](../errors.md)\n\n{errors}. {more}"])
 
 
 def _choices() -> Iterator[str]:
@@ -56,7 +57,7 @@ def _summary(value: Any) -> str:
 
 
 def public_errors() -> dict[str, type]:
-    """The exported exceptions, which have a page of their own."""
+    """The exceptions that keyfold itself exports; all of them have a page of their own."""
     import keyfold as kf
 
     found = {name: getattr(kf, name) for name in kf.__all__}
@@ -183,6 +184,7 @@ the rules.
 | `Expr` | Spark SQL as a string, or a function without arguments that returns a `Column` |
 | `Connector` | a source or sink: what `kf.files`, `kf.kafka`, `kf.rate`, `kf.rows` and `kf.spark` return |
 | `Lookup` | what `kf.lookup` returns |
+| `MessageFormat` | the name of a format, or what `kf.avro` and `kf.protobuf` return |
 | `Length` | a duration such as "30 minutes", a `timedelta`, or 0 |
 | `Within` | a `Length`, or a tuple of two |
 {choices}

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from keyfold.cli import column_widths, formatting, log_lines, output
+from keyfold.cli import formatting, output
 from keyfold.cli.home_reader import view_facts
+from keyfold.cli.terminal import column_widths, log_lines
 from keyfold.engine.storage.known_since import known_since
 
 if TYPE_CHECKING:

@@ -30,14 +30,10 @@ def is_elsewhere(home: str | None) -> bool:
 def opened(name: str, home: str | None) -> Iterator[tuple[ViewStore, TableReader]]:
     """The view store of an app and the reader of one of its tables."""
     from keyfold.views.reader import TableReader
-    from keyfold.views.stores import open_store
 
     app_home, table = find(home_of(home), name)
-    store = open_store(app_home.views, read_only=True)
-    try:
+    with app_home.views.open(read_only=True) as store:
         yield store, TableReader(store, table)
-    finally:
-        store.close()
 
 
 @contextmanager
@@ -100,16 +96,13 @@ def late_table(name: str, home: str | None) -> Iterator[tuple[AppHome, str]]:
 
 def reached(home: AppHome, table: str) -> tuple[int | None, datetime | None]:
     """The last committed batch of a table and its watermark, from its view or from Spark's commit log."""
-    from keyfold.views.stores import open_store
     from keyfold.views.types.epoch import from_micros
 
     table_home, position = home.table(table), None
-    if home.views.exists():
-        store = open_store(home.views, read_only=True)
-        try:
+    views = home.views
+    if views.exists():
+        with views.open(read_only=True) as store:
             position = store.position(table)
-        finally:
-            store.close()
     committed = table_home.committed()
     if position and (committed is None or position.batch >= committed):
         return position.batch, position.watermark
@@ -133,14 +126,10 @@ def declared_streams(home: AppHome) -> list[str]:
 def view_facts(home: AppHome, table: str) -> dict[str, Any]:
     """The view of a table without status, such as one that the app no longer declares."""
     from keyfold.errors import QueryError
-    from keyfold.views.stores import open_store
 
     try:
-        store = open_store(home.views, read_only=True)
-        try:
+        with home.views.open(read_only=True) as store:
             position = store.position(table)
             return {"batch": position.batch if position else None, "keys": store.count(table)}
-        finally:
-            store.close()
     except QueryError:
         return {}

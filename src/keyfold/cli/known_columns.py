@@ -22,7 +22,8 @@ def columns_known_since(
 
 def say_known_since(name: str, home: str | None) -> None:
     """Says below rows which of their columns don't know of all rows."""
-    from keyfold.cli import log_lines, output
+    from keyfold.cli import output
+    from keyfold.cli.terminal import log_lines
     from keyfold.engine.storage.home_names import find
 
     app_home, table = find(home_of(home), name)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,7 @@ from keyfold.plan import tree
 from keyfold.plan.nodes import AppSpec, Changes, Source, TableSpec
 from keyfold.views.changes import as_changes
 from keyfold.views.contract import ViewStore
-from keyfold.views.stores import open_store
+from keyfold.views.stores import LOCAL
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,7 +57,7 @@ def run(
         replace(spec, tables=alone, streams=tuple(streams), read_outside=_read_by_others(spec, tables)),
         spark=spark,
         home=address,
-        settings={"views": "sqlite", "local": home.path.parent},
+        settings={"views": LOCAL, "local": home.path.parent},
         feeds=feeds or {},
         changelog=True,
         recorded=True,
@@ -80,7 +79,7 @@ def prepared(home: AppHome, beside: AppHome, table: str, entry: Mapping[str, Any
 
     `entry`: what app.json is to have of the table beside what its run has recorded.
     """
-    with closing(open_store(beside.views, read_only=True)) as store:
+    with beside.views.open(read_only=True) as store:
         view, keys = written_view(home, store, table, table), store.count(table)
     recorded = (beside.read_plan() or {})["tables"][table]
     return {

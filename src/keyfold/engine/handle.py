@@ -22,7 +22,7 @@ from keyfold.engine.lookups.registry import Lookups
 from keyfold.engine.polling import wait_until
 from keyfold.engine.savepoint import live
 from keyfold.engine.savepoint.requests import Requests
-from keyfold.engine.sources.connectors import SOURCES
+from keyfold.engine.sources.connectors import never_ends
 from keyfold.engine.sources.idle_watermark import IdleTable, IdleWatermarks
 from keyfold.engine.status.failures import Failures
 from keyfold.engine.status.monitor import Monitor
@@ -30,7 +30,7 @@ from keyfold.engine.status.query_metrics import reported
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease
 from keyfold.errors import BadOption, HomeLocked, JavaEnded, QueryError, QueryFailed, choice, did_you_mean
-from keyfold.plan import formats, tree
+from keyfold.plan import tree
 from keyfold.plan.nodes import AppSpec
 from keyfold.views.contract import ViewStore
 
@@ -132,13 +132,11 @@ class Handle:
 
     def _refuse_endless(self) -> None:
         for stream in self.spec.streams:
-            source = stream.connector
-            endless = formats.never_ends(source.format) or SOURCES[source.kind].endless
-            if endless and stream.name not in self.feeds:
+            if never_ends(stream.connector) and stream.name not in self.feeds:
                 raise BadOption(
                     f"stream {stream.name} never ends, so it can't be drained",
                     where=stream.site,
-                    given=f"kf.{source.kind}(...)",
+                    given=f"kf.{stream.connector.kind}(...)",
                     hint="run it for some time instead: keyfold run APP.py --for 30s, or handle.wait(30)",
                 )
 

@@ -11,7 +11,6 @@ from keyfold.engine.storage.home_names import find, home_of
 from keyfold.errors import BadOption
 from keyfold.plan.call_site import call_site
 from keyfold.views.reader import TableReader
-from keyfold.views.stores import open_store
 
 
 @overload
@@ -56,4 +55,4 @@ def read_table(
     if by_topic:
         return reading.read_topic(servers, topic, registry=registry, options=options)
     app_home, name = find(home_of(home), servers)
-    return TableReader(open_store(app_home.views, read_only=True), name)
+    return TableReader(app_home.views.open(read_only=True), name)

@@ -14,6 +14,8 @@ from keyfold.errors import BadOption, did_you_mean
 from keyfold.plan import file_options
 
 PREFIX: Final = "kafka."
+AVRO_SCHEMA: Final = "avroSchema"
+"""The option under which a plan has the schema of `kf.avro`."""
 _SOURCE: Final = (
     "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions",
     "maxRecordsPerPartition", "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries",
@@ -36,8 +38,9 @@ _ARGUMENTS: Final = {
     "includeheaders": "metadata=['headers']",
     "kafka.key.deserializer": "key_format=",
     "kafka.value.deserializer": "format=",
+    AVRO_SCHEMA.lower(): "format=kf.avro(schema=...)",
 }
-_FORMATS: Final = {"avro": ("avroSchema",), **{one: file_options.of_format(one) for one in ("json", "csv")}}
+_FORMATS: Final = {one: file_options.of_format(one) for one in ("json", "csv")}
 
 
 def is_source_option(name: str) -> bool:

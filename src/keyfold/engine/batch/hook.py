@@ -81,24 +81,28 @@ class Run:
             self.refusals.append(Refusal(manifest.batch, rejected, most.rows, most.example))
 
 
+@dataclass(frozen=True)
+class Publishing:
+    """What of a batch is published, and for whom."""
+
+    writer: LogWriter
+    changes: bool
+    """Whether the log keeps the changes."""
+    followers: Sequence[LogFollower] = ()
+    lag: int = 2
+    """How many batches a follower may be behind."""
+    prune: Callable[[], object] = lambda: None
+    clocks: Mapping[str, PartitionClock] = field(default_factory=dict)
+    """The kernel's clocks of the partitions of topics, by stream."""
+
+
 class BatchHook:
     """Called by Spark with each batch of one table, or of a stream that has a log."""
 
-    def __init__(
-        self,
-        name: str,
-        home: TableHome,
-        writer: LogWriter,
-        *,
-        changes: bool,
-        followers: Sequence[LogFollower] = (),
-        lag: int = 2,
-        prune: Callable[[], object] = lambda: None,
-        clocks: Mapping[str, PartitionClock] | None = None,
-    ) -> None:
+    def __init__(self, name: str, home: TableHome, publishing: Publishing) -> None:
         self.name, self.home, self.log = name, home, TableLog(home.log_files)
-        self.followers = followers
-        self.clocks = clocks or {}
+        self.followers = publishing.followers
+        self.clocks = publishing.clocks
         self.stopping = threading.Event()
         self.between_batches = threading.Lock()
         """Held by each batch; whoever holds it instead delays the next one."""
@@ -110,7 +114,8 @@ class BatchHook:
         self.counts = counted(self.log)
         self.run = Run()
         self.error: Exception | None = None
-        self._writer, self._changes, self._lag, self._prune = writer, changes, lag, prune
+        self._writer, self._changes = publishing.writer, publishing.changes
+        self._lag, self._prune = publishing.lag, publishing.prune
         self._skipped = missing_files.rejected(home)
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
@@ -191,27 +196,6 @@ class BatchHook:
 class TableHook(BatchHook):
     """The hook of a table, with the table's declaration and the columns of its view."""
 
-    def __init__(
-        self,
-        spec: TableSpec,
-        home: TableHome,
-        schema: ViewSchema,
-        writer: LogWriter,
-        *,
-        changes: bool,
-        followers: Sequence[LogFollower] = (),
-        lag: int = 2,
-        prune: Callable[[], object] = lambda: None,
-        clocks: Mapping[str, PartitionClock] | None = None,
-    ) -> None:
-        super().__init__(
-            spec.name,
-            home,
-            writer,
-            changes=changes,
-            followers=followers,
-            lag=lag,
-            prune=prune,
-            clocks=clocks,
-        )
+    def __init__(self, spec: TableSpec, home: TableHome, schema: ViewSchema, publishing: Publishing) -> None:
+        super().__init__(spec.name, home, publishing)
         self.spec, self.schema = spec, schema

@@ -122,14 +122,10 @@ class RealTimeHook(TableHook):
 
     def _headers(self, batch: int, attempt: str) -> dict[str, str]:
         """As sinks write them, and which attempt at the batch a message is of."""
-        mark = self.home.spark.next_watermark(batch - 1)
-        return {
-            "_batch": str(batch),
-            "_table": f"{self.spec.app}.{self.spec.name}",
-            "_watermark": "" if mark is None else mark.isoformat(),
-            "_attempt": attempt,
-            **dict(json_encoding(self.schema).headers),
-        }
+        watermark = self.home.spark.next_watermark(batch - 1)
+        table = f"{self.spec.app}.{self.spec.name}"
+        shared = json_encoding(self.schema).batch_headers(table, batch, watermark)
+        return {**dict(shared), "_attempt": attempt}
 
 
 class HookEvents:

@@ -24,6 +24,7 @@ from keyfold.engine.state.join_keys import joined_key
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.surgery.key_erasure import TableKey, declared_key
 from keyfold.errors import BadOption
+from keyfold.views.stores import views_in
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class SavepointErasure:
         """
         app_home = self.work.home
         savepoint = Savepoints(app_home).find(name)
-        with _home_in(app_home, name) as (home, views):
+        with _home_in(app_home, name) as (home, view):
             table = then_called(app_home.read_plan(), self.work.table, home.read_plan())
             if table is None or table not in savepoint.tables:
                 return None
@@ -52,7 +53,7 @@ class SavepointErasure:
             source = source_columns(home, table, key) if declared else self.work.source
             joined = joined_key(home, table, key.columns) if declared else self.work.joined
             mine = replace(self.work, table=table, key=key, source=source, joined=joined)
-            found = _Saved(mine, savepoint).erase(home, views)
+            found = _Saved(mine, savepoint).erase(home, view)
             found.table = other
             return found
 
@@ -86,16 +87,16 @@ class _Saved:
     work: ErasureStaging
     savepoint: Savepoint
 
-    def erase(self, home: AppHome, views: Path) -> Erased:
+    def erase(self, home: AppHome, view: Path) -> Erased:
         name, storage = self.savepoint.name, self.work.home.storage
         prefix = f"savepoints/{name}/{SAVED}/"
         if self._is_told(home):
             return Erased(not_searched=["the deletion, with the key, for readers that a restore brings back"])
         if self.savepoint.view is not None:
             with Savepoints(self.work.home).storage(name).fetched(VIEW) as copy:
-                shutil.copyfile(copy, views)
+                shutil.copyfile(copy, view)
         try:
-            found = self.work.erase(home, prefix, views)
+            found = self.work.erase(home, prefix, views_in(view))
         except BadOption as error:
             raise BadOption(
                 f"the key can't be erased from savepoint {name}: {error.what}",
@@ -103,8 +104,8 @@ class _Saved:
                 hint=f"keyfold savepoint delete {name}",
             ) from None
         if self.savepoint.view is not None:
-            erase_from_view(views, self.work.table, self.work.key.columns, found.batch)
-            storage.send(views, f"{FORGET.prepared}/savepoints/{name}/{VIEW}")
+            erase_from_view(views_in(view), self.work.table, self.work.key.columns, found.batch)
+            storage.send(view, f"{FORGET.prepared}/savepoints/{name}/{VIEW}")
         self.work.deleted.append(f"savepoints/{name}/reading")
         manifest = self._manifest(prefix, found)
         storage.put(f"{FORGET.prepared}/savepoints/{name}/{FILE}", manifest.encode())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.erasure.erased import Erased
@@ -28,6 +27,7 @@ from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.surgery import rewriting
 from keyfold.engine.surgery.key_changes import KeyChanges
 from keyfold.engine.surgery.key_erasure import KeyErasure, TableKey
+from keyfold.views.contract import Views
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,14 +57,14 @@ class ErasureStaging:
         sinks = any(True for _ in sink_positions.positions(home, self.table))
         return sinks or bool(table_removal.readers(home, self.table))
 
-    def erase(self, home: AppHome, prefix: str, views: Path) -> Erased:
+    def erase(self, home: AppHome, prefix: str, views: Views) -> Erased:
         """Stages the files of a home, or of a savepoint below `prefix`, without the key."""
         found = self._erased(home, prefix, views)
         if self.key.is_whole:
             found.keys = {self.key.values} if found.anything else set()
         return found
 
-    def _erased(self, home: AppHome, prefix: str, views: Path) -> Erased:
+    def _erased(self, home: AppHome, prefix: str, views: Views) -> Erased:
         found = Erased()
         batch, left = home.table(self.table).committed(), unfinished_batch(home.table(self.table))
         if left is not None:

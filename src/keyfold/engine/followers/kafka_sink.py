@@ -107,9 +107,7 @@ class KafkaSinkFollower(Follower):
 
     def headers(self, batch: int, watermark: datetime | None) -> dict[str, Headers]:
         """The headers of a batch's messages, by operation."""
-        mark = "" if watermark is None else watermark.isoformat()
-        shared = [("_batch", str(batch)), ("_table", self.full_name), ("_watermark", mark)]
-        shared += self._encoding.headers
+        shared = self._encoding.batch_headers(self.full_name, batch, watermark)
         return {op: [("_op", op), *shared] for op in ("upsert", "final", "delete")}
 
     def messages(self, changes: DataFrame, headers: Mapping[str, Headers]) -> Iterator[Record]:

@@ -39,7 +39,7 @@ def begin(
 ) -> None:
     """Has the tables that have not begun yet begin with what `initial` says; the caller holds the home.
 
-    `views`: whether the app has views in SQLite.
+    `views`: whether the app has views.
     """
     for table in spec.tables:
         if table.initial is None or _is_renamed(table, home):
@@ -97,7 +97,7 @@ def _is_renamed(table: TableSpec, home: AppHome) -> bool:
 
 
 def _require_same(table: TableSpec, entry: Mapping[str, Any]) -> None:
-    """Refuses a table that has begun with something else."""
+    """Refuses a table that has begun with other initial rows."""
     assert table.initial is not None
     before, now = (entry.get("initial") or {}).get("declared"), initial_words(table.initial)
     if before != now:
@@ -107,6 +107,6 @@ def _require_same(table: TableSpec, entry: Mapping[str, Any]) -> None:
             f"{name} has state already, and began {began}; initial= counts before the first row alone",
             where=table.site,
             given=f"initial={now}",
-            hint=f"leave initial out, or as it was; or `keyfold reset {name}`, after which it begins anew; "
+            hint=f"omit or restore initial=; or `keyfold reset {name}`, after which it starts over; "
             "or give the table another name",
         )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,7 +34,7 @@ from keyfold.plan.describe.phrases import initial_words
 from keyfold.plan.initial import InitialState
 from keyfold.plan.nodes import Source, TableSpec
 from keyfold.settings import load
-from keyfold.views.stores import open_store
+from keyfold.views.stores import views_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,7 +77,7 @@ def taken(
             "entry": {**old, "shared": [], "initial": record},
         }
         if savepoint.view is not None:
-            with storage.fetched(VIEW) as file, closing(open_store(file, read_only=True)) as store:
+            with storage.fetched(VIEW) as file, views_in(file).open(read_only=True) as store:
                 if name in store.tables() and store.position(name) is not None:
                     made |= beside.written_view(home, store, name, table.name)
         return made
@@ -153,15 +152,15 @@ def _require_same_source(
     stream = tree.sources(table.input)[0]
     why = _other_source(stream, plan)
     if why is None and stream.name in old.get("shared", ()):
-        why = f"its position is one in the log that stream {stream.name} of {savepoint.app} has of its own"
+        why = f"its position is in the log of stream {stream.name} of {savepoint.app}"
     elif why is None and shared.of(table):
-        why = f"stream {stream.name} has a log of its own here, and did not have one there"
+        why = f"stream {stream.name} has a log of its own here, but had none there"
     if why is not None:
         raise SavepointUnusable(
-            f"{table.app}.{table.name} can't go on from savepoint {savepoint.name} of {savepoint.app}: {why}"
-            "; nothing was changed",
+            f"{table.app}.{table.name} can't continue from savepoint {savepoint.name} of {savepoint.app}: "
+            f"{why}; nothing was changed",
             given=initial_words(table.initial) if table.initial else "",
-            hint="a table goes on with the same stream, read directly (shared=False); to move an app with "
+            hint="a table continues with the same stream, read directly (shared=False); to move an app with "
             "all of its streams: keyfold savepoint clone",
         )
 

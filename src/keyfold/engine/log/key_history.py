@@ -1,4 +1,4 @@
-"""The changes of one key that a log still has, and since when it has them all."""
+"""The changes of one key that a log still has, and the batch from which on it has all of them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Since:
-    """From which batch on the log has all changes; `whole`: that is the table's first.
+    """The batch from which on the log has all changes; `whole`: it is the table's first one.
 
-    `migrated`: the batch after which the log began anew, if changes before that are gone for this reason.
+    `migrated`: the batch after which a migration started the log over, if earlier changes are missing for
+    that reason.
     """
 
     batch: int | None
@@ -32,11 +33,11 @@ class Since:
 
 
 def since(log: TableLog) -> Since:
-    """How far back the changes of a log reach without a gap."""
+    """The batch back to which the changes of a log are complete."""
     known = totals(log)
     first: Manifest | None = None
     whole = known.upto < 0
-    # Batches without changes stay behind the last one that a migration has removed.
+    # Of the batches before it, a migration keeps those without changes that follow the last removed one.
     migrated = None if known.migrated is None or known.migrated < known.upto else known.migrated
     for manifest in log.after(known.upto):
         if not manifest.has_its_changes:
@@ -49,9 +50,9 @@ def since(log: TableLog) -> Since:
 
 
 def history(log: TableLog, key: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The changes of a key, or of all keys that begin with these values, oldest first.
+    """The changes of a key, or of all keys with these first columns, oldest first.
 
-    Each has `batch`, `at`, `op`, and the row; a delete has the columns of the key alone.
+    Each has `batch`, `at`, `op`, and the row; a delete only has the columns of the key.
     """
     for manifest in log.after(totals(log).upto):
         for part in manifest.of_kind("change"):
@@ -73,7 +74,7 @@ def matching(found: pa.RecordBatch, names: Sequence[str], key: Sequence[str]) ->
 
 
 def is_value(value: Any, wanted: str) -> bool:
-    """Whether a value of a key is the one that a text means."""
+    """Whether a value of a key equals the one that a text represents."""
     if value is None:
         return False
     if isinstance(value, bool):
@@ -84,7 +85,7 @@ def is_value(value: Any, wanted: str) -> bool:
 
 
 def _is_number(value: float | Decimal, wanted: str) -> bool:
-    """Whether a number is the one that a text means, which may have fewer decimals: 7.50 is 7.5."""
+    """Whether a number equals the one that a text represents, with any number of decimals: 7.50 is 7.5."""
     try:
         return Decimal(str(value)) == Decimal(wanted)
     except InvalidOperation:
@@ -92,7 +93,7 @@ def _is_number(value: float | Decimal, wanted: str) -> bool:
 
 
 def as_text(value: Any) -> str:
-    """A value of a key as text that is the same wherever it is kept: in state, view or log."""
+    """A value of a key as text, the same for state, view and log."""
     if isinstance(value, datetime):
         return (value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)).isoformat()
     return format(value.normalize(), "f") if isinstance(value, Decimal) else str(value)

@@ -1,4 +1,4 @@
-"""How far event time has come in each partition of a topic, as manifests keep it."""
+"""The newest event time of each partition of a topic, as manifests record it."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def begun(home: TableHome, stream: str) -> dict[str, int]:
 
 
 def newest(clocks: Mapping[str, PartitionClock]) -> dict[str, dict[str, int]]:
-    """The newest times by stream and partition, for the manifest of the batch that has just run."""
+    """The newest times by stream and partition, for the manifest of a finished batch."""
     return {stream: json.loads(clock.report())["newest"] for stream, clock in clocks.items()}

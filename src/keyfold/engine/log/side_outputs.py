@@ -13,9 +13,9 @@ from keyfold.engine.log.table_log import TableLog
 from keyfold.views.types import epoch
 
 FILE: Final = "file"
-"""The kind of side output that stands for a rejected file."""
+"""The kind of side output for a rejected file."""
 OWN_VALUES: Final = re.compile(r"\"[^\"]*\"|'[^']*'|[+-]?\d[\w.:+-]*")
-"""What a reason has of one row alone: quoted values, numbers and times."""
+"""The parts of a reason that are specific to one row: quoted values, numbers and times."""
 
 
 class Window(TypedDict):
@@ -66,7 +66,7 @@ def duplicates(log: TableLog) -> list[dict[str, Any]]:
 
 
 def late(log: TableLog, batches: Collection[int] | None = None) -> Iterator[dict[str, Any]]:
-    """The late rows of all batches or some: time, watermark, late_by, missed, windows, raw."""
+    """The late rows of all or some batches: time, watermark, late_by, missed, windows, raw."""
     for manifest, side in _rows(log, "late", batches):
         yield {**_stamp(manifest), **_late(side)}
 
@@ -81,7 +81,7 @@ def kind_of(reason: str) -> str:
 
 
 def by_reason(rows: Iterable[Mapping[str, Any]]) -> Counter[str]:
-    """How many rejected rows there are by kind of reason; a file counts with its rows."""
+    """The number of rejected rows by kind of reason; a file counts with its rows."""
     found: Counter[str] = Counter()
     for row in rows:
         found[kind_of(row["reason"])] += max(1, row.get("rows") or 1)
@@ -89,7 +89,7 @@ def by_reason(rows: Iterable[Mapping[str, Any]]) -> Counter[str]:
 
 
 def not_kept(log: TableLog, rows: Iterable[Mapping[str, Any]]) -> Counter[str]:
-    """How many rows were counted by kind of reason beyond these, which are those that the log has."""
+    """The number of rows counted by kind of reason in addition to these, which the log has."""
     counted: Counter[str] = Counter()
     for manifest in log.after(-1):
         for reason in manifest.reasons:
@@ -98,7 +98,7 @@ def not_kept(log: TableLog, rows: Iterable[Mapping[str, Any]]) -> Counter[str]:
 
 
 def of_batch(log: TableLog, manifest: Manifest, kind: Kind) -> Iterator[SideOutput]:
-    """The side outputs of a kind that one batch has, as the kernel wrote them."""
+    """The side outputs of a kind in one batch, as the kernel wrote them."""
     for found in log.rows(manifest, kind):
         yield from found.to_pylist()
 
@@ -138,7 +138,7 @@ def _late(side: SideOutput) -> dict[str, Any]:
 
 
 def late_by(side: SideOutput) -> float | None:
-    """How many seconds a late row came after the newest window that it missed; None before a watermark."""
+    """The seconds by which a late row missed its newest window; None before the first watermark."""
     return None if side["watermark"] is None else (side["watermark"] - side["last_end"]) / 1_000_000
 
 

@@ -1,4 +1,4 @@
-"""A checkpoint under second names: for Spark to add files to, to read, or to take another one's place."""
+"""A linked copy of a checkpoint: for Spark to add files to, to read, or to replace another one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def working_copy(home: AppHome, table: str, directory: str) -> SparkCheckpoint:
 def copied_checkpoint(
     storage: Storage, source: str, target: str, names: Sequence[str] | None = None
 ) -> SparkCheckpoint:
-    """Gives the files of a checkpoint, or those of these names, second names in another directory.
+    """Links the files of a checkpoint, or those with these names, into another directory.
 
     The absolute paths in its metadata then lead to the copy itself.
     """

@@ -1,4 +1,4 @@
-"""Copies files of a home, several at a time, and makes their names last through a power cut."""
+"""Copies files of a home, several at a time, and makes their names survive a power cut."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _AT_ONCE: Final = 8
 
 
 def copy_files(storage: Storage, names: Sequence[str], source: str, target: str) -> None:
-    """Gives files second names: what follows `source` in the old one follows `target` in the new one."""
+    """Gives files second names: `source` at the beginning of a name is replaced by `target`."""
     in_parallel(names, lambda name: storage.copy(f"{source}{name}", f"{target}{name}"))
     flush_directories(storage, (f"{target}{name}" for name in names))
 
 
 def flush_directories(storage: Storage, files: Iterable[str]) -> None:
-    """Makes the names of files last through a power cut; their content was written long before."""
+    """Makes the names of files survive a power cut; their content was written long before."""
     for directory in {str(parent) for file in files for parent in PurePosixPath(file).parents}:
         if directory != ".":
             storage.flush(directory)

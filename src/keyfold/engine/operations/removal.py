@@ -31,7 +31,7 @@ def streams(home: AppHome) -> list[str]:
 
 
 def _abandoned(home: AppHome, names: list[str]) -> list[str]:
-    """The streams without history whose logs nobody reads any more, once these tables are gone."""
+    """The streams without history whose logs have no readers once these tables are removed."""
     known = (_plan(home) or {}).get("streams", {})
     without = [stream for stream in streams(home) if not known.get(stream, {}).get("history")]
     return [stream for stream in without if (read := set(readers(home, stream))) and read <= set(names)]
@@ -48,7 +48,7 @@ def _reads(home: TableHome, table: str) -> bool:
 
 
 def with_readers(home: AppHome, table: str) -> list[str]:
-    """A table, those that read it, those that read these, and so on."""
+    """A table, its readers, the readers of these, and so on."""
     found = [table]
     for name in found:
         found += [reader for reader in readers(home, name) if reader not in found]
@@ -56,7 +56,7 @@ def with_readers(home: AppHome, table: str) -> list[str]:
 
 
 def remove(home: AppHome, what: What, names: Iterable[str], why: str | None = None) -> dict[str, Any]:
-    """Removes tables; returns the audit entry. The caller holds the home, and has nothing left to finish."""
+    """Removes tables; returns the audit entry. The caller holds the home, with nothing left to finish."""
     entry = _entry(home, what, list(names), why)
     reached(FaultPoint.REMOVAL_REQUESTED)
     REMOVE.commit(home, entry)
@@ -98,7 +98,7 @@ def _entry(home: AppHome, what: What, given: list[str], why: str | None) -> dict
 
 
 def size(home: AppHome, name: str) -> int:
-    """The bytes that a table, or a stream, has in the home, without the view."""
+    """The bytes of a table, or a stream, in the home, without the view."""
     return home_of(home, name).storage.size()
 
 
@@ -120,18 +120,14 @@ def _remove_files(home: AppHome, directory: str) -> None:
 
 
 def remove_views(home: AppHome, names: list[str]) -> str | None:
-    """Drops the views of tables; returns why that could not be done."""
-    from keyfold.views.stores import open_store
-
-    if not home.views.exists():
+    """Drops the views of tables; returns the reason if that failed."""
+    views = home.views
+    if not views.exists():
         return None
     try:
-        store = open_store(home.views, read_only=False)
-        try:
+        with views.open(read_only=False) as store:
             for name in names:
                 store.drop(name)
-        finally:
-            store.close()
     except KeyfoldError as error:
         return str(error)
     return None
@@ -150,7 +146,7 @@ def _forget(home: AppHome, entry: dict[str, Any]) -> None:
 
 
 def _plan(home: AppHome) -> dict[str, Any] | None:
-    """app.json, if it can be read; a damaged one does not keep a table from being removed."""
+    """The content of app.json, if it is readable; a damaged one does not prevent removal."""
     with suppress(HomeUnusable):
         return home.read_plan()
     return None

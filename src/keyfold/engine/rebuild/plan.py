@@ -14,9 +14,10 @@ from keyfold.engine.migration.migrate import Migrated
 from keyfold.engine.rebuild.groups import groups, read_tables, readers
 from keyfold.engine.recovery.definition_changes import TableChange
 from keyfold.engine.sources import file_names
+from keyfold.engine.sources.connectors import never_ends
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption
-from keyfold.plan import formats, nodes, tree
+from keyfold.plan import nodes, tree
 from keyfold.plan.initial import InitialState
 from keyfold.plan.nodes import AppSpec, Source
 
@@ -76,7 +77,7 @@ class _Group:
             raise BadOption(
                 f"{names} can't be rebuilt whole; nothing was changed",
                 given="\n".join(gone),
-                hint="--partial rebuilds from the rows that are there; what was folded from others is lost",
+                hint="--partial rebuilds from the existing rows; what was folded from others is lost",
             )
         logs = [self._log(name) for name, origin in origins.items() if origin == "recorded"]
         oldest = [next(log.after(totals(log).upto), None) for log in logs]
@@ -177,7 +178,7 @@ def _refuse_alone(
             table,
             f"it reads the table {', '.join(missing)}, whose earlier changes are gone",
             f"keyfold rebuild APP.py {' '.join(missing)} --with-readers, which rebuilds all of them; or "
-            f"keyfold reset {table.name}, after which it begins with the rows that are there now",
+            f"keyfold reset {table.name}, after which it starts with the present rows",
         )
 
 
@@ -193,7 +194,7 @@ def _refuse(table: Compiled, old: Mapping[str, Any]) -> None:
             f"keyfold reset {table.name}, after which it begins with that savepoint again",
         )
     for stream in tree.sources(table.spec.input):
-        if formats.never_ends(stream.connector.format):
+        if never_ends(stream.connector):
             _cant(table, f"stream {stream.name} never ends", "keyfold reset starts it from the first row")
 
 

@@ -1,4 +1,4 @@
-"""Which file of a table's checkpoint is damaged or missing; Spark often reports only that one is."""
+"""Finds the damaged or missing file of a table's checkpoint; Spark often reports only that there is one."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _CUT: Final = "is cut short or overwritten"
 
 @dataclass(frozen=True)
 class Damage:
-    """A file of a checkpoint, and what is wrong with it."""
+    """A file of a checkpoint, and its defect."""
 
     file: StoredFile
     how: str
 
 
 def check(app: str, table: str, home: TableHome, *, stateful: bool = True) -> None:
-    """Refuses a checkpoint in which a file that a start needs is damaged or missing.
+    """Refuses a checkpoint if a file that a start needs is damaged or missing.
 
     `stateful`: whether the query has state; that of a stream has none.
     """
@@ -43,7 +43,7 @@ def check(app: str, table: str, home: TableHome, *, stateful: bool = True) -> No
 
 
 def remedy(app: str, table: str, home: TableHome, found: Damage) -> str:
-    """What to do about a damaged checkpoint."""
+    """The remedy for a damaged checkpoint."""
     readers = table_removal.with_readers(home.app, table)[1:]
     restarted = f"it and {', '.join(readers)}, which read it, then start" if readers else "it then starts"
     reset = (
@@ -58,7 +58,7 @@ def remedy(app: str, table: str, home: TableHome, found: Damage) -> str:
 
 
 def in_logs(checkpoint: SparkCheckpoint, *, stateful: bool = True) -> Damage | None:
-    """What is wrong with Spark's offset and commit logs."""
+    """The damage in Spark's offset and commit logs."""
     begun, committed = checkpoint.begun(), checkpoint.committed()
     if begun is None and committed is None:
         return None
@@ -110,7 +110,7 @@ def _in_state_schema(checkpoint: SparkCheckpoint, trace: str) -> Damage | None:
 
 
 def _broken(checkpoint: SparkCheckpoint, jvm: Any) -> Iterator[Damage]:
-    """State files that can't be decompressed, newest first; the JVM tries, since it wrote them."""
+    """State files that can't be decompressed, newest first; checked by the JVM, which wrote them."""
     if checkpoint.state_codec() != "lz4":
         return
     for file in checkpoint.state.changelogs():

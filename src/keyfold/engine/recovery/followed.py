@@ -1,9 +1,8 @@
-"""Whether everything that follows a table's log has read all of it."""
+"""Whether all followers of a table's log have read it completely."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import closing
 
 from keyfold.engine.log.readers import Use, read_upto
 from keyfold.engine.log.table_log import TableLog
@@ -11,17 +10,16 @@ from keyfold.engine.operations import removal as table_removal
 from keyfold.engine.recovery import sink_positions
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption
-from keyfold.views.stores import open_store
 
 
 def require_followed(home: AppHome, table: str) -> None:
-    """Refuses a table whose view, sinks or readers have still to read its log: the changes are to go."""
+    """Refuses a table whose view, sinks or readers have unread changes, which are about to be removed."""
     positions = [*_positions(home, table), *_readers(home, table)]
     _refuse(home, table, positions, "start the app with the old definition")
 
 
 def require_read(home: AppHome, table: str) -> None:
-    """Refuses a table that others have not read to its end: they would miss what is erased from its log."""
+    """Refuses a table that its readers have not read completely: they would miss erased changes."""
     _refuse(home, table, _readers(home, table), "start the app")
 
 
@@ -37,18 +35,18 @@ def _refuse(home: AppHome, table: str, positions: Iterable[tuple[str, int]], sta
 
 
 def _positions(home: AppHome, table: str) -> Iterator[tuple[str, int]]:
-    """The view and the sinks by name, and the newest batch that each has read."""
+    """The view and the sinks by name, with the newest batch that each has applied."""
     for name, at in sink_positions.positions(home, table):
         yield f"sink {name}", at
     if home.views.exists():
-        with closing(open_store(home.views, read_only=True)) as store:
+        with home.views.open(read_only=True) as store:
             position = store.position(table)
         if position is not None:
             yield "the view", position.batch
 
 
 def _readers(home: AppHome, table: str) -> Iterator[tuple[str, int]]:
-    """The same of the tables that read it."""
+    """The same for the tables that read it."""
     for reader in table_removal.readers(home, table):
         inputs = home.table(reader).storage.list("inputs")
         for name in (one for one in inputs if one.partition("-")[2] == table):

@@ -1,4 +1,4 @@
-"""Why a query failed, explained without Java's stack trace."""
+"""Explains why a query failed, without Java's stack trace."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from keyfold.views.stores import damage_advice
 
 @dataclass(frozen=True)
 class _Failure:
-    """A failed query, and what is known about its error."""
+    """A failed query, with the known facts about its error."""
 
     app: str
     table: str
@@ -72,12 +72,12 @@ def failed(
     stream: bool = False,
     follower: str = "query",
 ) -> RunError:
-    """The reason why a query, or a follower of its log, stopped; the first explanation that fits is used."""
+    """The reason why a query, or a follower of its log, stopped: the first explanation that fits."""
     if isinstance(error, LeaseLost):
-        # It says all there is, and concerns the whole app.
+        # It is complete, and concerns the whole app.
         return LeaseLost(error.what, app=app, table=table, batch=batch, given=error.given, hint=error.hint)
     if isinstance(error, RunError) and error.hint is not None:
-        # Of a sink, which says itself what to do.
+        # The error of a sink, which includes its own advice.
         return QueryFailed(error.what, app=app, table=table, batch=batch, given=error.given, hint=error.hint)
     failure = _Failure(app, table, batch, error, home, stream)
     for explain in (
@@ -102,7 +102,7 @@ def failed(
 
 @contextmanager
 def of_table(app: str, table: str, home: TableHome) -> Iterator[None]:
-    """Turns an error of Spark while a table is started into a `QueryFailed`."""
+    """Turns a Spark error during the start of a table into a `QueryFailed`."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -124,7 +124,7 @@ def _bad_row(failure: _Failure) -> QueryFailed | None:
 
 
 def _kafka(failure: _Failure) -> QueryFailed | None:
-    """Messages that are gone, or a Schema Registry that does not answer."""
+    """Missing messages, or a Schema Registry that does not answer."""
     lost = spark_messages.lost_messages(failure.texts)
     if lost is not None:
         return lost_messages.failure(failure.app, failure.table, failure.batch, None, lost)
@@ -139,13 +139,14 @@ def _kafka(failure: _Failure) -> QueryFailed | None:
     if registry is not None:
         return failure.explained(
             masked(registry["problem"].splitlines()[0]),
-            hint="start the registry, or correct registry=, and start the app again: the batch is retried",
+            hint="start the registry, or correct registry= of kf.avro, and start the app again: the batch is "
+            "retried",
         )
     return None
 
 
 def _slots(failure: _Failure) -> QueryFailed | None:
-    """A real-time batch that found fewer task slots than it needs, again and again."""
+    """A real-time batch that repeatedly found fewer task slots than it needs."""
     found = spark_messages.missing_slots(failure.texts)
     if found is None:
         return None
@@ -167,7 +168,7 @@ def _disk_full(failure: _Failure) -> QueryFailed | None:
 
 
 def _disks(home: AppHome) -> str:
-    """Where the app writes: its home and, if that is elsewhere, its local files."""
+    """The directories that the app writes: its home and, if they are elsewhere, its local files."""
     table_home, local = home.shown, str(home.local)
     return table_home if local == table_home else f"{table_home}, or of {local}"
 
@@ -244,9 +245,9 @@ def _input_file(failure: _Failure) -> QueryFailed | None:
 
 
 def _about_file(missing: list[str], text: str, innermost: str) -> tuple[str, str, str] | None:
-    """What is wrong with an input file that stopped a query, which one, and what to do.
+    """The input file that stopped a query, its problem, and a remedy.
 
-    `missing`: the names of files that the kernel misses.
+    `missing`: the files that the kernel has not found.
     """
     unread = spark_messages.unread_file(text)
     kind = "" if unread is None else unread.kind
@@ -270,7 +271,7 @@ def _about_file(missing: list[str], text: str, innermost: str) -> tuple[str, str
 
 
 def _local_path(url: str) -> str:
-    """The path of a `file:` URL; other URLs as they are."""
+    """The path of a `file:` URL; other URLs unchanged."""
     parts = urlsplit(url.strip())
     return unquote(parts.path) if parts.scheme == "file" else url.strip()
 

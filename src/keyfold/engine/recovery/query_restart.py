@@ -1,9 +1,9 @@
-"""Restarts a query after failures that pass: a Python worker that was slow to start, brokers that are away.
+"""Restarts a query after transient failures: a Python worker that started slowly, unavailable brokers.
 
 At the first batch of a query with a processor Spark starts a Python worker and gives it ten seconds to
 connect back, which is fixed in Spark's code (`PythonWorkerFactory.createSimpleWorker`). A machine under load
-may need longer. Kafka's client gives up on brokers after a minute or two; they may come back later. Either
-way nothing of the batch has been published, so it is retried as planned.
+may need longer. Kafka's client gives up on brokers after a minute or two, but they may return later. In both
+cases nothing of the batch has been published, so it is retried as planned.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LOG: Final = logging.getLogger("keyfold")
 
 @dataclass(frozen=True)
 class Passing:
-    """A failure that passes: how it is recognized, how many restarts it is worth, and how it is told."""
+    """A transient failure: how to recognize it, how many restarts to attempt, and how to report it."""
 
     pattern: re.Pattern[str]
     restarts: int | None
@@ -41,7 +41,7 @@ SLOTS_TAKEN: Final = Passing(spark_messages.SLOTS_TAKEN, 20, "other work has the
 
 
 class RestartingQuery:
-    """A `StreamingQuery` that is restarted after failures that pass."""
+    """A `StreamingQuery` that is restarted after transient failures."""
 
     def __init__(
         self, start: Callable[[], StreamingQuery], name: str, hook: BatchHook, *passing: Passing
@@ -56,7 +56,7 @@ class RestartingQuery:
 
     @property
     def isActive(self) -> bool:
-        """Whether it runs; restarts it if what failed passes."""
+        """Whether it is running; restarts it after a transient failure."""
         with self._lock:
             return self._query.isActive or self._restarted()
 

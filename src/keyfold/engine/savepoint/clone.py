@@ -12,15 +12,15 @@ from keyfold.engine.savepoint.capture import Progress, forget_sinks
 from keyfold.engine.savepoint.manifest import Savepoint
 from keyfold.engine.savepoint.savepoints import FILES, VIEW, Savepoints
 from keyfold.engine.storage.contract import Storage
-from keyfold.engine.storage.files import replace_file
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease
 from keyfold.engine.storage.spark_checkpoint import new_metadata
 from keyfold.errors import BadOption
+from keyfold.views.stores import LOCAL
 
 
 def clone(source: AppHome, name: str, target: AppHome, progress: Progress) -> Savepoint:
-    """Makes the app of `target`, which must not exist, from a savepoint of another."""
+    """Creates the app of `target`, which must not exist, from a savepoint of another."""
     storage = Savepoints(source).storage(name)
     _require_new(target)
     lease = None
@@ -33,6 +33,7 @@ def clone(source: AppHome, name: str, target: AppHome, progress: Progress) -> Sa
             _require_new(target)
             CLONE.commit(target, {"savepoint": name, "of": source.path.name})
             _copy(storage.below(FILES), target.storage, savepoint)
+            target.record_views(source.views_address)
             _copy_view(storage, savepoint, target)
             plan = json.loads(storage.read(f"{FILES}/app.json"))
         for file in savepoint.files:
@@ -56,7 +57,8 @@ def carry_out(home: AppHome, document: dict[str, Any]) -> None:
     """Removes what an interrupted clone has copied."""
     for name in ("tables", "streams", "app.json"):
         home.storage.delete(name)
-    home.views.unlink(missing_ok=True)
+    home.views.remove()
+    home.record_views(LOCAL)
 
 
 def _require_new(target: AppHome) -> None:
@@ -82,7 +84,7 @@ def _copy(source: Storage, target: Storage, savepoint: Savepoint) -> None:
 def _copy_view(storage: Storage, savepoint: Savepoint, target: AppHome) -> None:
     if savepoint.view is not None:
         with storage.fetched(VIEW) as copy:
-            replace_file(target.views, copy.read_bytes())
+            target.views.restore_from(copy)
 
 
 def _put_plan(plan: dict[str, Any], target: AppHome) -> None:

@@ -174,7 +174,7 @@ class _Search:
         if number > most:
             streams = ", ".join(self.recorded)
             raise BadOption(
-                f"only {most:,} recorded batches of {streams}, which {self.compiled.name} reads, are there",
+                f"only {most:,} recorded batches of {streams}, which {self.compiled.name} reads, exist",
                 given=f"--shadow {number}",
                 hint=f"--shadow {most}; history= of the stream keeps more" if most else _LET_RUN,
             )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,6 @@ from keyfold.engine.storage.spark_checkpoint import new_metadata
 from keyfold.kernel.api import LogApi
 from keyfold.views.changes import as_changes
 from keyfold.views.contract import ViewStore
-from keyfold.views.stores import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,7 +92,7 @@ class CopiedHome:
     def _fill_view(self, spark: SparkSession, compiled: Compiled, view: ViewStore | None, batch: int) -> None:
         """The rows as of the batch that it begins with: those of the state, and those that state has not."""
         home = self.home.table(compiled.spec.name)
-        with closing(open_store(self.home.views, read_only=False)) as store:
+        with self.home.views.open(read_only=False) as store:
             store.create(compiled.view)
             store.rebuild(
                 compiled.spec.name,

@@ -23,7 +23,7 @@ def from_state(
         raise HomeUnusable(
             f"the view of {compiled.name} is behind its state, {_opaque(compiled)}, so it can't be rebuilt",
             given=f"{home.shown}/checkpoint, batch {batch}",
-            hint="restore views.db from a backup; or run without views; or `keyfold reset "
+            hint=f"restore {home.app.views.name} from a backup; or run without views; or `keyfold reset "
             f"{compiled.name}`, after which it starts from the first row",
         )
     wanted = compiled.view.arrow

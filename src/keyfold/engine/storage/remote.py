@@ -75,7 +75,7 @@ class SparkStorage:
         return f"{self.root}/{checked(name)}" if name else self.root
 
     def flush(self, name: str) -> None:
-        """Nothing: Spark's file has been closed, and is where the file system keeps its files."""
+        """Does nothing: Spark's file is closed, and stored as durably as the file system allows."""
 
     def below(self, name: str) -> SparkStorage:
         found = copy(self)
@@ -115,7 +115,7 @@ class SparkStorage:
         return FileNotFoundError(errno.ENOENT, "No such file", self.uri(name))
 
     def _call(self, name: str, call: Callable[[], T]) -> T:
-        """Calls the kernel; an exception of Java's becomes an `OSError` with its text."""
+        """Calls the kernel; a Java exception becomes an `OSError` with its text."""
         from py4j.protocol import Py4JError, Py4JJavaError
 
         try:

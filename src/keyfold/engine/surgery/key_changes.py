@@ -6,7 +6,6 @@ import secrets
 import zlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.internal_columns import MERGED_BATCH, OP, PREVIOUS
@@ -18,12 +17,11 @@ from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.surgery.key_erasure import TableKey
 from keyfold.engine.surgery.key_rows import rows_of_key
 from keyfold.errors import BadOption
-from keyfold.views.stores import open_store
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from keyfold.views.contract import ViewSchema
+    from keyfold.views.contract import Views, ViewSchema
 
 Row = Mapping[str, Any]
 
@@ -35,7 +33,7 @@ class KeyChanges:
     """
 
     def __init__(
-        self, home: AppHome, table: str, batch: int, key: TableKey, views: Path | None = None
+        self, home: AppHome, table: str, batch: int, key: TableKey, views: Views | None = None
     ) -> None:
         self._home, self._table, self._batch = home, table, batch
         self._views = views or home.views
@@ -49,7 +47,7 @@ class KeyChanges:
     def _read(self, key: TableKey) -> None:
         readers = table_removal.readers(self._home, self._table)
         name = f"{self._home.path.name}.{self._table}"
-        store = open_store(self._views, read_only=True) if self._views.exists() else None
+        store = self._views.open(read_only=True) if self._views.exists() else None
         try:
             if store is None or self._table not in store.tables():
                 if readers:

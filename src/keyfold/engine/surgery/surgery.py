@@ -76,7 +76,7 @@ class Surgery:
         undo = name_before(what)
         captured(self.home, undo, (), f"before {what} of {self.table}", self.progress)
         with REWRITE.preparing(self.home, f"{what} of {self.home.path.name}.{self.table} failed"):
-            self.tell("writing the state anew, beside the old one")
+            self.tell("writing the new state, beside the old one")
             made = rewriting.rewritten(self.spark, self.home, self.table, transform)
             published = changes.publish(
                 self.home.storage.below(f"{rewriting.work(self.table)}/log"), rows_now(made)

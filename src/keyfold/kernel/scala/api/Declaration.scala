@@ -6,7 +6,9 @@ import org.apache.spark.sql.keyfold.expressions.{AggregateFold, ColumnScope, Eva
 import org.apache.spark.sql.keyfold.expressions.InternalColumns
 import org.apache.spark.sql.keyfold.expressions.{RetractableAggregates, SparkAggregates, UserFold}
 import org.apache.spark.sql.keyfold.pattern.PatternDeclaration
-import org.apache.spark.sql.keyfold.rows.{RowGate, RowOrigin, SideOutputSettings}
+import org.apache.spark.sql.keyfold.rows.admission.RowGate
+import org.apache.spark.sql.keyfold.rows.parsing.RowOrigin
+import org.apache.spark.sql.keyfold.rows.side_output.SideOutputSettings
 import org.apache.spark.sql.keyfold.state.TopN
 import org.apache.spark.sql.keyfold.window.WindowKind
 

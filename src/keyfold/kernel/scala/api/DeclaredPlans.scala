@@ -7,8 +7,8 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.keyfold.expressions.{ColumnScope, InternalColumns}
 import org.apache.spark.sql.keyfold.physical.{KernelStrategy, PartitionStepNode}
-import org.apache.spark.sql.keyfold.rows.BehindWatermark
-import org.apache.spark.sql.keyfold.spark.SparkDatasets
+import org.apache.spark.sql.keyfold.rows.admission.BehindWatermark
+import org.apache.spark.sql.keyfold.spark.plans.SparkDatasets
 import org.apache.spark.sql.keyfold.state.StateToRows
 
 /**

@@ -10,8 +10,8 @@ import org.apache.spark.sql.keyfold.enrich.{EnrichOperator, EnrichRequestLayout,
 import org.apache.spark.sql.keyfold.enrich.EventTimeEnrichProcessor
 import org.apache.spark.sql.keyfold.expressions.InternalColumns
 import org.apache.spark.sql.keyfold.physical.{KernelStrategy, PartitionStepNode, StatefulOperator}
-import org.apache.spark.sql.keyfold.rows.LatenessCheck
-import org.apache.spark.sql.keyfold.spark.SparkDatasets
+import org.apache.spark.sql.keyfold.rows.admission.LatenessCheck
+import org.apache.spark.sql.keyfold.spark.plans.SparkDatasets
 import org.apache.spark.sql.streaming.TimeMode
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.DataFrame

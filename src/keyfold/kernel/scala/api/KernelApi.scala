@@ -9,9 +9,10 @@ import org.apache.spark.sql.keyfold.expressions.{BytesOfRow, ColumnScope, RowFro
 import org.apache.spark.sql.keyfold.join.StreamJoin
 import org.apache.spark.sql.keyfold.physical.{PlanCheck, SortByKeyAndTime, WatermarkPropagation}
 import org.apache.spark.sql.keyfold.realtime.{DetachedOffset, MessageTopic, PythonBatchEvents, RealTimeSink}
-import org.apache.spark.sql.keyfold.rows.RejectionLimit
-import org.apache.spark.sql.keyfold.spark.{SparkDatasets, SparkHadoopSettings, SparkRealTimeQuery}
-import org.apache.spark.sql.keyfold.spark.SparkStateRewriter
+import org.apache.spark.sql.keyfold.rows.side_output.RejectionLimit
+import org.apache.spark.sql.keyfold.spark.files.SparkHadoopSettings
+import org.apache.spark.sql.keyfold.spark.plans.{SparkDatasets, SparkRealTimeQuery}
+import org.apache.spark.sql.keyfold.spark.state_store.SparkStateRewriter
 import org.apache.spark.sql.keyfold.state.StateDigest
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame, SparkSession => AnySession}

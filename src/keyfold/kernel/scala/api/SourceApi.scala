@@ -10,8 +10,10 @@ import org.apache.spark.sql.execution.keyfold.io.WatchedFileSource
 import org.apache.spark.sql.keyfold.expressions.{InternalColumns, ValidEventTime}
 import org.apache.spark.sql.keyfold.messages.{AvroMessage, AvroSchema}
 import org.apache.spark.sql.keyfold.physical.{PartitionClock, PartitionStepNode, PartitionedWatermark}
-import org.apache.spark.sql.keyfold.rows.{CsvHeaderCheck, SideOutput, SideOutputBuilder}
-import org.apache.spark.sql.keyfold.spark.{SparkDatasets, SparkStreamOffsets}
+import org.apache.spark.sql.keyfold.rows.parsing.CsvHeaderCheck
+import org.apache.spark.sql.keyfold.rows.side_output.{SideOutput, SideOutputBuilder}
+import org.apache.spark.sql.keyfold.spark.plans.SparkDatasets
+import org.apache.spark.sql.keyfold.spark.scan.SparkStreamOffsets
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{Column, DataFrame}
 

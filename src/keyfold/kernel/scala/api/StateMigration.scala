@@ -8,7 +8,8 @@ import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.keyfold.expressions.{ColumnScope, RefusedException}
 import org.apache.spark.sql.keyfold.migration.{MigratedStates, StoredStates}
 import org.apache.spark.sql.keyfold.physical.{KernelStrategy, PartitionStepNode}
-import org.apache.spark.sql.keyfold.spark.{SparkDatasets, SparkStateWriter, StoredFamilies}
+import org.apache.spark.sql.keyfold.spark.plans.SparkDatasets
+import org.apache.spark.sql.keyfold.spark.state_store.{SparkStateWriter, StoredFamilies}
 import org.apache.spark.sql.keyfold.window.{KeptWindowLayout, WindowProcessor}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame}

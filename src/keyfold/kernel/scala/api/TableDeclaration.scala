@@ -7,8 +7,8 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.keyfold.expressions.{AfterInitialRows, EvaluateAll}
-import org.apache.spark.sql.keyfold.expressions.{RefusedException, SparkAggregates, StorableTypes, UserFold,
-  ValidKey}
+import org.apache.spark.sql.keyfold.expressions.{RefusedException, SparkAggregates, StorableTypes, UserFold}
+import org.apache.spark.sql.keyfold.expressions.ValidKey
 import org.apache.spark.sql.keyfold.pattern.{Automaton, PatternDeclaration}
 import org.apache.spark.sql.keyfold.state.TopN
 import org.apache.spark.sql.keyfold.window.{ClosingWindow, ConstantGap, GapPerRow, RollingWindow}

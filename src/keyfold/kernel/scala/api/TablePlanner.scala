@@ -7,8 +7,9 @@ import org.apache.spark.sql.keyfold.expressions.{AggregateFold, InternalColumns,
 import org.apache.spark.sql.keyfold.pattern.{PatternDeclaration, PatternLayout, PatternProcessor}
 import org.apache.spark.sql.keyfold.physical.{MergePartials, PartitionStep, PartitionStepNode}
 import org.apache.spark.sql.keyfold.physical.{StatefulOperator, Unwrap, WatermarkPropagation}
-import org.apache.spark.sql.keyfold.rows.{BehindWatermark, KeyedRows, LatenessCheck, NeverLate}
-import org.apache.spark.sql.keyfold.rows.PartialAggregation
+import org.apache.spark.sql.keyfold.rows.admission.{BehindWatermark, LatenessCheck, NeverLate}
+import org.apache.spark.sql.keyfold.rows.combine.PartialAggregation
+import org.apache.spark.sql.keyfold.rows.steps.KeyedRows
 import org.apache.spark.sql.keyfold.state.{KeyedProcessor, RecomputedAggregateProcessor}
 import org.apache.spark.sql.keyfold.state.RunningAggregateProcessor
 import org.apache.spark.sql.keyfold.state.{ShuffledRowLayout, TimerBuckets, TopN, TopNProcessor}

@@ -3,7 +3,7 @@ package org.apache.spark.sql.keyfold.dedup
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.physical.PartitionStep
-import org.apache.spark.sql.keyfold.rows.SideOutput
+import org.apache.spark.sql.keyfold.rows.side_output.SideOutput
 
 /** Adds up the duplicates that a step has counted by key: one side output for each partition, at its end. */
 case class DuplicateCounter(step: String, sideOutput: Int) extends PartitionStep {

@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.util.{CaseInsensitiveMap, DateTimeUtils}
 import org.apache.spark.sql.classic.{DataFrame, Dataset, SparkSession}
 import org.apache.spark.sql.execution.datasources._
 import org.apache.spark.sql.keyfold.expressions.KernelError
-import org.apache.spark.sql.keyfold.spark.SparkInputFiles
+import org.apache.spark.sql.keyfold.spark.scan.SparkInputFiles
 import org.apache.spark.sql.types.{StructField, StructType}
 
 /**

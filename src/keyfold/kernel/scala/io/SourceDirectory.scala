@@ -7,7 +7,7 @@ import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.unescapePathName
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.execution.keyfold.spark.SparkFileListing
+import org.apache.spark.sql.execution.keyfold.spark.files.SparkFileListing
 import org.apache.spark.sql.execution.streaming.runtime.FileStreamOptions
 import org.apache.spark.sql.execution.streaming.runtime.FileStreamSource.FileStreamSourceCleaner
 import org.apache.spark.sql.keyfold.expressions.KernelError

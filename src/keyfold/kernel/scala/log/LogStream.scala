@@ -5,10 +5,10 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.execution.datasources.DataSource
-import org.apache.spark.sql.execution.keyfold.spark.SparkFileSource
+import org.apache.spark.sql.execution.keyfold.spark.scan.SparkFileSource
 import org.apache.spark.sql.execution.streaming.Source
 import org.apache.spark.sql.execution.streaming.runtime.StreamingRelation
-import org.apache.spark.sql.keyfold.spark.SparkDatasets
+import org.apache.spark.sql.keyfold.spark.plans.SparkDatasets
 import org.apache.spark.sql.types.StructType
 
 /** A stream of the changes of a table in a plan; its source is created when a query starts. */

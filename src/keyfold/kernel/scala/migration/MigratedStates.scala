@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, FoldEvaluator, InternalColumns}
 import org.apache.spark.sql.keyfold.expressions.{KernelError, RowError}
 import org.apache.spark.sql.keyfold.physical.PartitionStep
-import org.apache.spark.sql.keyfold.spark.{StoredFamilies, StoredRows}
+import org.apache.spark.sql.keyfold.spark.state_store.{StoredFamilies, StoredRows}
 import org.apache.spark.sql.keyfold.state.{StatePacking, TimerTicks}
 import org.apache.spark.sql.keyfold.window.{KeptWindowLayout, WindowState, WindowStateLayout}
 

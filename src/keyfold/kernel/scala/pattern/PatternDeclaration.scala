@@ -4,8 +4,8 @@ import org.apache.spark.sql.Column
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.{BooleanSimplification, ConstantFolding, NullPropagation}
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation}
-import org.apache.spark.sql.keyfold.expressions.{AggregateFold, ColumnScope, Fingerprint, RefusedException,
-  StorableTypes}
+import org.apache.spark.sql.keyfold.expressions.{AggregateFold, ColumnScope, Fingerprint, RefusedException}
+import org.apache.spark.sql.keyfold.expressions.StorableTypes
 import org.apache.spark.sql.keyfold.state.RetainedRowsProcessor
 import org.apache.spark.sql.types._
 import org.apache.spark.util.CollectionAccumulator

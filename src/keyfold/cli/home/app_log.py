@@ -1,0 +1,22 @@
+"""Opens the log of a table or stream, for commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from keyfold.engine.log.table_log import TableLog
+    from keyfold.engine.storage.layout import AppHome
+
+
+@contextmanager
+def opened_log(name: str, home: str | None) -> Iterator[tuple[AppHome, TableLog]]:
+    """The log of a table or a stream, and the home of its app."""
+    from keyfold.cli.home.removal_dialog import found
+    from keyfold.engine.log.table_log import TableLog
+    from keyfold.engine.operations.removal import home_of
+
+    with found(name, home) as (app_home, known):
+        yield app_home, TableLog(home_of(app_home, known).log_files)
