@@ -102,7 +102,7 @@ def _package(place: Path, files: list[Path]) -> str:
 def _section(name: Path, own: list[str], files: list[Path]) -> str:
     lines = "\n".join(f"- `{file.name}`: {description(file)}" for file in files)
     return "\n\n".join(
-        part for part in (f"## `{name.as_posix()}/`", *(f"{text}." for text in own), lines) if part
+        part for part in (f"## `{name.as_posix()}`", *(f"{text}." for text in own), lines) if part
     )
 
 

@@ -1,4 +1,4 @@
-"""Starts the queries of an app: each with its log, what follows the log, and what is pruned from it."""
+"""Starts the queries of an app, each with its log, the followers of the log, and its retention."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class AppQueries:
         uses: Sequence[Use],
         followers: Sequence[Follower] = (),
     ) -> None:
-        """Removes the batches of a log that everybody has read and whose history is over."""
+        """Removes the batches of a log that all followers have read and whose history has passed."""
         positions = [follower.position for follower in followers]
         positions += [readers.kept_after(self.home, use) for use in uses]
         read_upto = min(positions, default=sys.maxsize)

@@ -239,7 +239,7 @@ def _failed(query: StreamingQuery) -> bool:
 
 
 def _stop(query: StreamingQuery, hook: BatchHook, seconds: float) -> None:
-    # A batch in real-time mode that failed has not told its hook.
+    # A failed batch in real-time mode has not notified its hook.
     wait_until(lambda: hook.idle.is_set() or not query.isActive, seconds)
     wait_until(lambda: not query.isActive or hook.last is None or hook.last == hook.home.committed(), seconds)
     last = hook.last

@@ -31,7 +31,7 @@ class _Discard(BatchWriter):
 
 
 class NoViews(ViewStore):
-    """Accepts every batch and keeps nothing; reads are refused with the reason."""
+    """Accepts every batch and stores nothing; reads are refused with the reason."""
 
     def create(self, schema: ViewSchema) -> None:
         """Does nothing."""

@@ -44,7 +44,7 @@ def views_in(copy: Path) -> Views:
 
 
 def damage_advice(error: str) -> str | None:
-    """What to do about a damaged store, if the text of an error of one of them says that it is."""
+    """The advice for a damaged store, if an error's text says that one is damaged."""
     from keyfold.views.sqlite import connections
 
     return connections.RECOVERY if connections.damaged(error) else None

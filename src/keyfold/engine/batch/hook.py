@@ -1,8 +1,8 @@
-"""What each batch does: it runs once, publishes its rows in the log, and tells the followers.
+"""Runs in each batch: publishes its rows in the log once, and notifies the followers.
 
 The manifest is the one commit point. A batch that Spark runs again after a crash finds its manifest and
-publishes nothing: what followers saw once stays what they saw. Views, sinks and other tables follow the log
-at their own pace, at most `lag` batches behind.
+publishes nothing: what followers have seen stays valid. Views, sinks and other tables follow the log at their
+own pace, at most `lag` batches behind.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class Stopping(Exception):
 
 
 class LogFollower(Protocol):
-    """What follows a table's log in this process."""
+    """A follower of a table's log in this process."""
 
     def begun(self) -> None:
-        """Says that a batch is being computed, which will be offered unless it fails."""
+        """Announces that a batch is being computed, which will be offered unless it fails."""
 
     def offer(self, manifest: Manifest) -> None:
         """Hands over a batch that has just been published."""
@@ -55,7 +55,7 @@ class LogFollower(Protocol):
 
 @dataclass(frozen=True)
 class Refusal:
-    """How many rows a batch rejected, `most` of them for reasons of the same kind as this one."""
+    """The number of rows that a batch rejected, `most` of them for reasons of the same kind as this one."""
 
     batch: int
     rejected: int
@@ -83,7 +83,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Publishing:
-    """What of a batch is published, and for whom."""
+    """What is published of a batch, and for whom."""
 
     writer: LogWriter
     changes: bool
@@ -105,7 +105,7 @@ class BatchHook:
         self.clocks = publishing.clocks
         self.stopping = threading.Event()
         self.between_batches = threading.Lock()
-        """Held by each batch; whoever holds it instead delays the next one."""
+        """Held by each batch; another holder delays the next batch."""
         self.keeps_log = threading.Event()
         """While it is set, nothing is removed from the log."""
         self.idle = threading.Event()
@@ -123,10 +123,10 @@ class BatchHook:
             self._called(frame, batch)
 
     def settle(self) -> None:
-        """Publishes what is committed and not published yet: nothing, where publishing is the commit."""
+        """Publishes a committed but unpublished batch; nothing, where publishing is the commit."""
 
     def ended(self) -> None:
-        """Says that the query has failed, perhaps in the middle of a batch."""
+        """Handles the failure of the query, perhaps in the middle of a batch."""
 
     def drain(self, query: StreamingQuery) -> None:
         """Waits until the query has processed all input that is available now."""
@@ -165,7 +165,7 @@ class BatchHook:
             self._writer.run_again(frame)
             # Spark takes the next watermark from what the clocks say.
             partition_times.newest(self.clocks)
-            # The attempt that published it may have died before anybody was told.
+            # The attempt that published it may have died before followers were notified.
             self._offer(published)
             return
         spark = self.home.spark

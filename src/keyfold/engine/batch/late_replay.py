@@ -1,7 +1,7 @@
 """Late rows of a table: read back with the windows they missed, and sent to be folded after all.
 
 A replay writes one file per late batch into the directory that the table reads beside its streams. The file
-appears complete or not at all and is never written again: that is why a replay happens once.
+appears as a whole and is never rewritten, so a replay happens once.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def read(home: TableHome, batches: Collection[int] | None = None) -> Iterator[di
 
 
 def _manifests(home: TableHome, batches: Collection[int] | None) -> list[Manifest]:
-    """The batches that have late rows, or those of them that are asked for."""
+    """The batches with late rows, or the requested ones of these."""
     found = {m.batch: m for m in TableLog(home.log_files).after(-1) if m.of_kind("late")}
     unknown = sorted(set(batches or ()) - set(found))
     if unknown:
@@ -68,7 +68,7 @@ def _few(batches: list[int]) -> str:
 
 @dataclass(frozen=True)
 class Batch:
-    """What is known of the late rows of one batch; `sent` is None before a replay."""
+    """The known facts about the late rows of one batch; `sent` is None before a replay."""
 
     batch: int
     rows: int
@@ -79,7 +79,7 @@ class Batch:
 
     @property
     def replayed(self) -> str:
-        """yes, no, or partly; partly-expired if some rows' windows were no longer kept by then."""
+        """yes, no, or partly; partly-expired if the windows of some rows were no longer retained by then."""
         if self.sent is None:
             return "no"
         if self.sent < self.rows - self.windowless:
@@ -99,7 +99,7 @@ def batches_of(home: TableHome) -> Iterator[Batch]:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What became of the late rows that a replay was asked for."""
+    """The result of replaying late rows."""
 
     sent: int = 0
     sent_before: int = 0
@@ -125,11 +125,11 @@ def replay(
     batches: Collection[int] | None = None,
     upto: int | None = None,
 ) -> Replayed:
-    """Sends the late rows of all batches, or of some, that have not been sent and whose windows are kept.
+    """Sends the late rows of all or some batches that have not been sent and whose windows are retained.
 
-    A window is kept for `keep_ms` after its end, by the present watermark; without a watermark all are.
-    Batches after `upto` are still running: a row that they fold from a replay may be late in them again, by
-    a watermark that is not known here yet, and must not be sent twice.
+    A window is retained for `keep_ms` after its end, by the present watermark; without a watermark all are.
+    Batches after `upto` are still running: a row that they fold from a replay may be late in them again, by a
+    watermark that is not known here yet, and must not be sent twice.
     """
     expired_before = None if watermark is None else epoch.to_micros(watermark) - keep_ms * 1000
     done = Replayed()
@@ -161,7 +161,7 @@ def _sent_once(home: TableHome, manifest: Manifest, expired_before: int | None) 
     target = replay_file(home, manifest.batch)
     if not target.exists():
         content, done = _encoded(_late(home, manifest), expired_before)
-        # Of two replays at once the second finds the name taken.
+        # Of two concurrent replays the second finds the name taken.
         if not done.sent or home.side.put_new(target.path, content):
             return done
     before, rows = _lines(target) or 0, list(map(_windowless, _late(home, manifest)))
@@ -170,13 +170,13 @@ def _sent_once(home: TableHome, manifest: Manifest, expired_before: int | None) 
 
 
 def _encoded(rows: Iterator[SideOutput], expired_before: int | None) -> tuple[bytes, Replayed]:
-    """The rows whose windows are kept, as lines; and how many are and are not replayed."""
+    """The rows whose windows are retained, as lines, and the numbers of replayed rows and of others."""
     lines, expired, windowless = [], 0, 0
     for side in rows:
         watermark = side["watermark"]
         if _windowless(side):
             windowless += 1
-        # Without a watermark nothing is kept of what the row missed.
+        # Without a watermark nothing that the row missed is retained.
         elif watermark is None or (expired_before is not None and side["last_end"] <= expired_before):
             expired += 1
         else:
@@ -187,12 +187,12 @@ def _encoded(rows: Iterator[SideOutput], expired_before: int | None) -> tuple[by
 
 
 def _windowless(side: SideOutput) -> bool:
-    """Whether a row was late before it came to windows, or there are none that close."""
+    """Whether a row was late in a step before the windows, or the table has no closing windows."""
     return side["missed"] == 0
 
 
 def _lines(file: StoredFile) -> int | None:
-    """How many lines a file has; None if it isn't there."""
+    """The number of lines in a file; None if it does not exist."""
     try:
         return file.read_bytes().count(b"\n")
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""A table's pattern, declared to the kernel: its automaton, its conditions, and what a match returns."""
+"""Declares a table's pattern to the kernel: its automaton, its conditions, and the columns of a match."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class Analysis:
 
     @property
     def columnar(self) -> str | None:
-        """The stream of a columnar format, or with a log, if it is all that the table reads."""
+        """The stream of a columnar format, or with a log, if the table reads nothing else."""
         found = tree.sources(self.spec.input)
         if self.declaration is None or self.context.stages != 1 or not found:
             return None

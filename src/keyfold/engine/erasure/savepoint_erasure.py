@@ -1,4 +1,4 @@
-"""Writes a savepoint of a home without a key, also where its table had another name, or other key columns."""
+"""Writes a savepoint without a key, also if its table had another name or other key columns."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from keyfold.views.stores import views_in
 
 @dataclass(frozen=True)
 class SavepointErasure:
-    """The erasure of a key, as it is staged for the home, from the savepoints of that."""
+    """The erasure of a key, as staged for the home, from the savepoints of that home."""
 
     work: ErasureStaging
 
@@ -59,17 +59,17 @@ class SavepointErasure:
 
 
 def key_then(key: TableKey, now: Mapping[str, str], then: Mapping[str, str]) -> TableKey | None:
-    """A key of today by the columns that the table's key had then; None if it says too little of them.
+    """A present key in the columns that the table's key had at that time; None if these can't be derived.
 
-    Columns are the same if they have one name or one expression, since a migration may rename them. A key
-    that had fewer columns is found by those; one that had more, as all keys that have these values.
+    Columns are the same if they have the same name or expression, since a migration may rename them. A key
+    that had fewer columns is found by those; one that had more, as all keys with these values.
     """
     if not then:
         return key
     expressions = {expression: name for name, expression in then.items()}
 
     def column(name: str) -> str | None:
-        # By what it is first: columns may have swapped their names, or taken that of another.
+        # By expression first: columns may have swapped their names, or taken over another's.
         same = expressions.get(now.get(name, ""))
         return same or (name if name in then and then[name] not in now.values() else None)
 
@@ -112,7 +112,7 @@ class _Saved:
         return found
 
     def _is_told(self, home: AppHome) -> bool:
-        """Whether all that a home still has of the key is its deletion, in the last batch of the log."""
+        """Whether a home only has the key's deletion left, in the last batch of the log."""
         key = self.work.key
         if key.names != key.declared[: len(key.names)]:
             return False
@@ -149,7 +149,7 @@ class _Saved:
 
 @contextmanager
 def _home_in(home: AppHome, savepoint: str) -> Iterator[tuple[AppHome, Path]]:
-    """A savepoint's files as the home that they were, and a place for a copy of its view."""
+    """A savepoint's files as the home they were captured from, and a place for a copy of its view."""
     files = home.storage.below(f"savepoints/{savepoint}/{SAVED}")
     with tempfile.TemporaryDirectory(prefix="keyfold-forget-") as directory:
         yield AppHome(home.path, files), Path(directory) / VIEW

@@ -1,4 +1,4 @@
-"""Puts files without an erased key in the place of those that have it."""
+"""Replaces files that have an erased key by files without it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from keyfold.views.query.filters import All
 
 
 def carry_out(home: AppHome, document: dict[str, Any]) -> dict[str, Any]:
-    """Each prepared file is below the name that it gets in the app's home."""
+    """Each prepared file is below its future name in the app's home."""
     storage = home.storage
     names = [file.name for file in storage.files(str(FORGET.prepared))]
     manifests = [name for name in names if name.endswith(f"/{MANIFEST}")]
-    # A savepoint without a manifest is none, so that nobody reads a mixture of the old one and the new.
+    # A savepoint without a manifest does not exist, so a mixture of the old and the new one is never read.
     for name in manifests:
         storage.delete(name)
     for name in document["deleted"]:

@@ -5,7 +5,6 @@ No file is overwritten here: the new content of each file is passed to a functio
 
 from __future__ import annotations
 
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.log import merged
 from keyfold.engine.log.key_history import as_text, is_value
-from keyfold.engine.log.manifest import Manifest, Part, Reason
+from keyfold.engine.log.manifest import Manifest, Part, Reason, part_of
 from keyfold.engine.log.row_text import Found, Texts
 from keyfold.engine.log.table_log import ROWS_AT_ONCE, TableLog
 
@@ -88,7 +87,7 @@ class LogErasure:
         pq.write_table(table.filter(pa.array(stays)), out, store_schema=False, row_group_size=ROWS_AT_ONCE)
         content = out.getvalue().to_pybytes()
         self._put(path, content)
-        return _File(stays, len(content), f"crc32:{zlib.crc32(content):08x}")
+        return _File(stays, part_of(path, part.kind, stays.count(True), content))
 
     def _mine(self, table: pa.Table, kind: str) -> Iterator[bool]:
         needed = set(self.columns) if kind == "change" else {"raw"}
@@ -133,12 +132,11 @@ class _File:
     """A rewritten file, and which of its rows stayed."""
 
     stays: Sequence[bool]
-    bytes: int
-    checksum: str
+    whole: Part
 
     def part(self, part: Part) -> Part:
         """The new slice of a part; in a file of merged batches it follows rows of other batches."""
         first = part.first or 0
         rows = sum(self.stays[first : first + part.rows])
         start = None if part.first is None else sum(self.stays[:first])
-        return replace(part, rows=rows, bytes=self.bytes, checksum=self.checksum, first=start)
+        return replace(self.whole, rows=rows, first=start)

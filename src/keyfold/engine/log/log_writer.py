@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import secrets
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.log import partition_times, prepared
-from keyfold.engine.log.manifest import Manifest, Part, Reason
+from keyfold.engine.log.manifest import Manifest, Part, Reason, part_of
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.storage.layout import TableHome
 from keyfold.engine.storage.lease import Lease
@@ -122,7 +121,7 @@ class LogWriter:
         pq.write_table(pa.Table.from_pylist([{"kind": "rejected", **row} for row in rows], schema), out)
         name, content = f"{directory}/part-rejected-skipped.parquet", out.getvalue().to_pybytes()
         self._log.storage.put(name, content)
-        return Part(name, "rejected", len(rows), len(content), f"crc32:{zlib.crc32(content):08x}")
+        return part_of(name, "rejected", len(rows), content)
 
     def sweep(self) -> None:
         """Removes unpublished parts that a killed process left."""

@@ -8,6 +8,7 @@ an interrupted attempt.
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -39,6 +40,16 @@ class Part:
     bytes: int
     checksum: str
     first: int | None = None
+
+
+def part_of(path: str, kind: Kind, rows: int, content: bytes) -> Part:
+    """The part that a file with this content is."""
+    return Part(path, kind, rows, len(content), checksum_text(zlib.crc32(content)))
+
+
+def checksum_text(crc: int) -> str:
+    """A checksum as manifests have it."""
+    return f"crc32:{crc:08x}"
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.engine.internal_columns import MERGED_BATCH
-from keyfold.engine.log.manifest import Kind, Manifest, Part
+from keyfold.engine.log.manifest import Kind, Manifest, Part, part_of
 from keyfold.engine.log.table_log import ROWS_AT_ONCE, TableLog
 
 if TYPE_CHECKING:
@@ -47,8 +46,7 @@ class MergedFiles:
             if file.rows:
                 name, content = f"{directory}/part-{kind}.parquet", file.content()
                 self._log.storage.put(name, content)
-                checksum = f"crc32:{zlib.crc32(content):08x}"
-                written[kind] = Part(name, kind, file.rows, len(content), checksum)
+                written[kind] = part_of(name, kind, file.rows, content)
         return [
             replace(
                 manifest,

@@ -165,5 +165,5 @@ class TableLog:
                     found = zlib.crc32(block, found)
         except FileNotFoundError:
             raise manifests.damaged(stored, "the file is missing") from None
-        if part.checksum != f"crc32:{found:08x}":
-            raise manifests.damaged(stored, f"its checksum is crc32:{found:08x}, and was {part.checksum}")
+        if part.checksum != (now := manifests.checksum_text(found)):
+            raise manifests.damaged(stored, f"its checksum is {now}, and was {part.checksum}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,9 +16,11 @@ from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.migration.switch import VIEW
 from keyfold.engine.state.mapping import StateMapping
 from keyfold.engine.state.table_rows import from_state
+from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.plan.table_keys import BOUNDS, closes
 from keyfold.views.changes import as_changes
+from keyfold.views.contract import ViewSchema
 from keyfold.views.query.filters import Compare
 
 if TYPE_CHECKING:
@@ -38,17 +41,28 @@ def prepare(
     """Writes the rows of the new view into a file; returns its schema and position."""
     table_home = home.table(old)
     manifest, watermark = TableLog(table_home.log_files).find(batch), table_home.spark.watermark(batch)
+    closed = _closed(compiled, mapping, home, old, watermark)
+    rows = chain(closed, _open(spark, compiled, home, old, target, batch))
+    at = datetime.now(UTC) if manifest is None else manifest.at
+    return written_view(target.storage, compiled.view, rows, at, watermark)
+
+
+def written_view(
+    storage: Storage,
+    schema: ViewSchema,
+    rows: Iterator[pa.RecordBatch],
+    at: datetime,
+    watermark: datetime | None,
+) -> dict[str, Any]:
+    """Writes the rows of a view that takes another one's place into a file; returns what else that needs."""
     with tempfile.TemporaryDirectory(prefix="keyfold-migrate-") as directory:
         path = Path(directory) / VIEW
-        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, compiled.view.arrow) as out:
-            for rows in _closed(compiled, mapping, home, old, watermark):
-                out.write_batch(rows)
-            for rows in _open(spark, compiled, home, old, target, batch):
-                out.write_batch(rows)
-        target.storage.send(path, VIEW)
-    at = datetime.now(UTC) if manifest is None else manifest.at
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, schema.arrow) as out:
+            for some in rows:
+                out.write_batch(some)
+        storage.send(path, VIEW)
     return {
-        "schema": compiled.view.to_json(),
+        "schema": schema.to_json(),
         "at": at.isoformat(),
         "watermark": None if watermark is None else watermark.isoformat(),
     }

@@ -11,7 +11,7 @@ import pyarrow as pa
 from keyfold.engine.log.retention import forget_changes
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.migration import table_names
-from keyfold.engine.operations.checkpoint_copy import copied_checkpoint
+from keyfold.engine.operations.checkpoint_copy import replace_checkpoint
 from keyfold.engine.operations.files import copy_files
 from keyfold.engine.operations.kinds import MIGRATE
 from keyfold.engine.storage.layout import AppHome, TableHome
@@ -83,10 +83,7 @@ def _switch(home: AppHome, one: dict[str, Any]) -> None:
         others = [name for name in files if not name.startswith("checkpoint/")]
         copy_files(storage, others, f"tables/{was}/", f"tables/{table}/")
     reached(FaultPoint.MIGRATION_COPIED, table=table)
-    source, target = _checkpoint(table), f"tables/{table}/checkpoint"
-    files = [file.name for file in storage.files(source)]
-    storage.delete(target)
-    copied_checkpoint(storage, source, target, files)
+    replace_checkpoint(storage, _checkpoint(table), table)
     reached(FaultPoint.MIGRATION_SWITCHED, table=table)
     # The changes of earlier batches have the columns, or the keys, of the old definition.
     forget_changes(TableLog(home.table(table).log_files), one["batch"])

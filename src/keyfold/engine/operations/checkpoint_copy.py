@@ -16,6 +16,15 @@ def working_copy(home: AppHome, table: str, directory: str) -> SparkCheckpoint:
     return copied_checkpoint(home.storage, f"tables/{table}/checkpoint", f"{directory}/checkpoint")
 
 
+def replace_checkpoint(storage: Storage, source: str, table: str) -> None:
+    """Puts a prepared checkpoint, if there is one, in the place of a table's own; it stays there as well."""
+    files = [file.name for file in storage.files(source)]
+    if files:
+        target = f"tables/{table}/checkpoint"
+        storage.delete(target)
+        copied_checkpoint(storage, source, target, files)
+
+
 def copied_checkpoint(
     storage: Storage, source: str, target: str, names: Sequence[str] | None = None
 ) -> SparkCheckpoint:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import PurePosixPath
 from typing import Final, TypeVar
@@ -20,6 +20,17 @@ def copy_files(storage: Storage, names: Sequence[str], source: str, target: str)
     """Gives files second names: `source` at the beginning of a name is replaced by `target`."""
     in_parallel(names, lambda name: storage.copy(f"{source}{name}", f"{target}{name}"))
     flush_directories(storage, (f"{target}{name}" for name in names))
+
+
+def send_files(source: Storage, target: Storage, names: Mapping[str, str]) -> None:
+    """Copies files to another home; `names` has the new name of each."""
+
+    def send(name: str) -> None:
+        with source.fetched(name) as file:
+            target.send(file, names[name])
+
+    in_parallel(names, send)
+    flush_directories(target, names.values())
 
 
 def flush_directories(storage: Storage, files: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""How tables are rebuilt: from which rows, what of those is gone, and why a table can't be."""
+"""Plans rebuilds of tables: from which rows, which of these are missing, and why a table can't be rebuilt."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def plan_rebuild(
     origin: Origin | None,
     partial: bool,
 ) -> list[Migrated]:
-    """How tables are rebuilt; refuses those that can't be, or, unless `partial`, whose first rows are gone.
+    """Plans rebuilds; refuses impossible ones and, unless `partial`, those whose first rows are missing.
 
-    `origin`: where all streams are read; by default a log, where it has all rows or keeps history.
+    `origin`: where all streams are read; by default a log, if it has all rows or keeps history.
     """
     known = stored.get("tables") or {}
     together = {table.spec.name for table in tables}
@@ -54,7 +54,7 @@ def plan_rebuild(
 
 @dataclass(frozen=True)
 class _Group:
-    """Tables that are rebuilt together: what one of them lacks, all that read it lack too."""
+    """Tables that are rebuilt together: rows that one of them lacks, all its readers lack too."""
 
     spec: AppSpec
     known: Mapping[str, Any]
@@ -121,7 +121,7 @@ class _Group:
         return self.asked or ("recorded" if has_log else "source")
 
     def _lost(self, stream: Source, origin: Origin, table: Compiled) -> list[str]:
-        """What of a stream's rows is gone, or can't be known to be there."""
+        """The rows of a stream that are missing, or whose existence can't be verified."""
         if origin == "recorded":
             upto = totals(self._log(stream.name)).upto
             return [] if upto < 0 else [f"{stream.name}: rows up to batch {upto} are no longer in its log"]
@@ -156,7 +156,7 @@ def _effects(table: Compiled, origins: Mapping[str, Origin]) -> list[str]:
 def _refuse_alone(
     spec: AppSpec, stored: Mapping[str, Any], table: Compiled, home: AppHome, together: set[str]
 ) -> None:
-    """Refuses a table without those that have read it, or without those that it reads."""
+    """Refuses a table without its readers, or without the tables that it reads."""
     name, declared = table.spec.name, {one.name for one in spec.tables}
     others = [one for one in readers(spec, stored, home, name) if one not in together]
     gone = [one for one in others if one not in declared]
@@ -183,7 +183,7 @@ def _refuse_alone(
 
 
 def _refuse(table: Compiled, old: Mapping[str, Any]) -> None:
-    """Refuses a table that can't begin as it did, or would never be ready."""
+    """Refuses a table that can't start as it did, or whose rebuild would never end."""
     began, initial = (old.get("initial") or {}).get("declared"), table.spec.initial
     if began is not None and initial is None:
         _cant(table, f"it began with {began}, which is no longer declared", "put initial= back")

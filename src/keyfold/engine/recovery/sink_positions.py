@@ -193,8 +193,8 @@ def _warn_of_removed(table: TableSpec, stored: Mapping[str, Any] | None, home: T
         newest, at = TableLog(home.log_files).newest(), _position(home, name)
         if at is not None and newest is not None and at < newest:
             _LOG.warning(
-                "%s.%s: sink %s is no longer declared, and has not written batches %d to %d; if it is "
-                "declared under this name again, it resumes there as long as the log has them",
+                "%s.%s: sink %s is no longer declared, and has not written batches %d to %d; if declared "
+                "under this name again, it resumes there as long as the log has them",
                 table.app,
                 table.name,
                 name,

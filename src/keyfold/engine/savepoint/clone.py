@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from keyfold.engine.operations.files import flush_directories, in_parallel
+from keyfold.engine.operations.files import send_files
 from keyfold.engine.operations.kinds import CLONE
 from keyfold.engine.savepoint import verify
 from keyfold.engine.savepoint.capture import Progress, forget_sinks
@@ -32,7 +32,8 @@ def clone(source: AppHome, name: str, target: AppHome, progress: Progress) -> Sa
             CLONE.finish(target)
             _require_new(target)
             CLONE.commit(target, {"savepoint": name, "of": source.path.name})
-            _copy(storage.below(FILES), target.storage, savepoint)
+            files = [file.path for file in savepoint.files if file.path != "app.json"]
+            send_files(storage.below(FILES), target.storage, {path: path for path in files})
             target.record_views(source.views_address)
             _copy_view(storage, savepoint, target)
             plan = json.loads(storage.read(f"{FILES}/app.json"))
@@ -69,16 +70,6 @@ def _require_new(target: AppHome) -> None:
             given=target.storage.uri().removeprefix("file://"),
             hint="another name, or another home: --to-home DIR",
         )
-
-
-def _copy(source: Storage, target: Storage, savepoint: Savepoint) -> None:
-    def sent(path: str) -> None:
-        with source.fetched(path) as file:
-            target.send(file, path)
-
-    files = [file.path for file in savepoint.files if file.path != "app.json"]
-    in_parallel(files, sent)
-    flush_directories(target, files)
 
 
 def _copy_view(storage: Storage, savepoint: Savepoint, target: AppHome) -> None:

@@ -1,4 +1,4 @@
-"""A home for a shadow run: what it begins with, and the logs of its streams, which it receives in steps."""
+"""A home for a shadow run: the state it starts with, and the logs of its streams, received in steps."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class CopiedHome:
     def prepare(
         self, spark: SparkSession, compiled: Compiled, stored: Mapping[str, Any], view: ViewStore | None
     ) -> None:
-        """Puts there what the run begins with. `view`: the app's own, as it is now."""
+        """Copies what the run starts with. `view`: a copy of the app's own."""
         begin, table = self._begin, compiled.spec.name
         entry = {}
         if begin.state is not None:
@@ -90,7 +90,7 @@ class CopiedHome:
             migrated_state.write_state(spark, compiled, old, mapping, source, target, batch)
 
     def _fill_view(self, spark: SparkSession, compiled: Compiled, view: ViewStore | None, batch: int) -> None:
-        """The rows as of the batch that it begins with: those of the state, and those that state has not."""
+        """The rows as of the batch that it starts with: those of the state, and those that it lacks."""
         home = self.home.table(compiled.spec.name)
         with self.home.views.open(read_only=False) as store:
             store.create(compiled.view)

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Progress = Callable[[int, int], None]
-"""Told how many steps are done, and of how many."""
+"""Receives the number of finished steps, and of all steps."""
 
 
 @dataclass(frozen=True)
 class SideOutputs:
-    """How many rows were not folded and partial matches dropped, before and now, and why rows now."""
+    """The number of rows not folded and partial matches dropped, before and now, and the reasons now."""
 
     before: Mapping[str, int]
     after: Mapping[str, int]

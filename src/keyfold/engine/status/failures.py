@@ -37,7 +37,7 @@ class Failures:
         self.raised = False
         """Whether a failure has been raised to a caller."""
         self.stopped = False
-        """Whether the app has stopped: the end of the JVM is no failure of it from then on."""
+        """Whether the app has stopped: from then on the end of the JVM is not a failure."""
 
     def first(self) -> RunError | None:
         """The first failure, if there is one."""

@@ -1,4 +1,4 @@
-"""Gives columns of one key's state other values."""
+"""Sets columns of one key's state."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class KeyValues:
         self._value: Any = self._state(checkpoint, batch).schema["value"].dataType
 
     def require_possible(self, compiled: Compiled) -> None:
-        """Refuses tables that pack several rows into a key's state, and columns that it does not have."""
+        """Refuses tables that pack several rows into a key's state, and unknown columns."""
         spec = compiled.spec
         packed = spec.window is not None or spec.top is not None or spec.pattern is not None
         if packed or spec.process is not None or compiled.rebuilt is None:
@@ -83,7 +83,7 @@ class KeyValues:
         return F.lit(None if text == "null" else text).cast(field.dataType)
 
     def rows(self, compiled: Compiled, checkpoint: str, batch: int) -> list[dict[str, Any]]:
-        """The table's rows of the key, as they follow from its state."""
+        """The table's rows of the key, as computed from its state."""
         from pyspark.sql import functions as F
 
         state = self._state(checkpoint, batch)

@@ -70,7 +70,7 @@ def stream_schema(
 
 
 def check_sink(sink: Connector, kafka: KafkaTopics, where: object) -> None:
-    """Refuses what a topic that is written to can't have."""
+    """Refuses arguments that a topic to write to can't have."""
     if len(kafka.topics) != 1:
         hint = 'kf.kafka("localhost:9092", topic="totals")'
         raise BadOption("a sink writes to one topic", where=where, given=kafka.subject, hint=hint)
@@ -104,7 +104,7 @@ def check_sink(sink: Connector, kafka: KafkaTopics, where: object) -> None:
 
 
 def _check_key(kafka: KafkaTopics, where: object) -> None:
-    """Keys of records need a schema, Avro's a registry, and other keys neither."""
+    """Keys of records need a schema, those in Avro a registry, and other keys neither."""
     given = f"key_format={kafka.key_format!r}"
     if kafka.key_format is not None and "key" not in kafka.metadata:
         problem = "key_format is the format of the column kafka_key, which the stream does not have"

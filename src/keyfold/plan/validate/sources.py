@@ -61,7 +61,7 @@ def event_time(
 
 
 class Recording(NamedTuple):
-    """How long the rows of a stream's own log stay readable, and whether it has one; None decides."""
+    """How long the rows of a stream's own log stay readable, and whether it has one; None: undecided."""
 
     history_ms: int | None
     shared: bool | None
