@@ -41,6 +41,7 @@ ENGINE_ORDER = [
     "startup_phases",
     "session_settings",
     "session",
+    "spark_messages",
     "spark_errors",
     "kafka",
     "table_reading",
@@ -191,6 +192,11 @@ def test_the_formats_of_sparks_logs_are_known_to_the_storage_package_alone() -> 
         if not name_of(path).startswith("engine.storage") and words.search(path.read_text("utf-8"))
     }
     assert {named(path) for path in found} == set()
+
+
+def test_the_classes_of_the_kernel_are_named_by_its_protocols_alone() -> None:
+    words = re.compile(r"org\.apache\.spark\.sql\.(execution\.)?keyfold|KernelApi")
+    assert [named(path) for path in MODULES if words.search(path.read_text("utf-8"))] == ["kernel/api.py"]
 
 
 def is_text(statement: ast.stmt) -> bool:

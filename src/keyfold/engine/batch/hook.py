@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from keyfold.engine.log import partition_times
 from keyfold.engine.log.log_writer import LogWriter
@@ -21,6 +21,7 @@ from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.sources import missing_files
 from keyfold.engine.storage.layout import TableHome
 from keyfold.fault_points import FaultPoint, reached
+from keyfold.kernel.api import PartitionClock
 from keyfold.plan.nodes import TableSpec
 from keyfold.views.contract import ViewSchema
 
@@ -91,7 +92,7 @@ class Publishing:
     lag: int = 2
     """How many batches a follower may be behind."""
     prune: Callable[[], object] = lambda: None
-    clocks: Mapping[str, Any] = field(default_factory=dict)
+    clocks: Mapping[str, PartitionClock] = field(default_factory=dict)
     """The kernel's clocks of the partitions of topics, by stream."""
 
 

@@ -134,13 +134,13 @@ class HookEvents:
     def __init__(self, hook: RealTimeHook) -> None:
         self._hook = hook
 
-    def apply(self, event: str) -> str:
+    def apply(self, event: str) -> str | None:
         """Handles the events of the kernel's `PythonBatchEvents`."""
         found = json.loads(event)
         if found["event"] == "begin":
             return json.dumps(self._hook.begin(found["batch"]))
         self._hook.prepared(found["batch"], found["written"])
-        return ""
+        return None
 
     class Java:
         """The interfaces by which Py4J makes the object known to the JVM."""

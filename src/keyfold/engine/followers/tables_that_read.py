@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from keyfold.engine.log.manifest import Manifest
+from keyfold.kernel.api import LogApi
 
 
 class TablesThatRead:
@@ -13,7 +12,7 @@ class TablesThatRead:
     Their positions are in their own checkpoints (`engine/log/readers.py`), and nothing waits for them.
     """
 
-    def __init__(self, kernel: Any, log: str) -> None:
+    def __init__(self, kernel: LogApi, log: str) -> None:
         self._kernel, self._log = kernel, log
 
     def offer(self, manifest: Manifest) -> None:

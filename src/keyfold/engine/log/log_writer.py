@@ -16,6 +16,7 @@ from keyfold.engine.storage.layout import TableHome
 from keyfold.engine.storage.lease import Lease
 from keyfold.errors import HomeLocked
 from keyfold.fault_points import FaultPoint, reached
+from keyfold.kernel.api import LogApi, PartitionClock
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 class LogWriter:
     """Writes one table's log while this process holds the lease."""
 
-    def __init__(self, kernel: Any, log: TableLog, table: str, lease: Lease) -> None:
+    def __init__(self, kernel: LogApi, log: TableLog, table: str, lease: Lease) -> None:
         self._kernel, self._log, self._table, self._lease = kernel, log, table, lease
         self._parts = kernel.logWriter()
         self.newest = log.newest()
@@ -39,7 +40,7 @@ class LogWriter:
         watermark: datetime | None,
         offsets: Sequence[Any],
         skipped: Sequence[Mapping[str, Any]] = (),
-        clocks: Mapping[str, Any] | None = None,
+        clocks: Mapping[str, PartitionClock] | None = None,
     ) -> Manifest:
         """Runs a batch and publishes its rows.
 
@@ -74,14 +75,18 @@ class LogWriter:
         return manifest
 
     def prepare(
-        self, name: str, batch: int, written: Mapping[str, Any], clocks: Mapping[str, Any] | None = None
+        self,
+        name: str,
+        batch: int,
+        written: Mapping[str, Any],
+        clocks: Mapping[str, PartitionClock] | None = None,
     ) -> None:
         """Records a batch whose parts are below `name`, and that Spark has not committed; see `prepared`."""
         self._lease.check()
         prepared.prepare(self._log, self._manifest(name, batch, written, clocks))
 
     def _manifest(
-        self, name: str, batch: int, written: Mapping[str, Any], clocks: Mapping[str, Any] | None
+        self, name: str, batch: int, written: Mapping[str, Any], clocks: Mapping[str, PartitionClock] | None
     ) -> Manifest:
         """The manifest of what tasks have written below `name`."""
         return Manifest(

@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.compile.expressions import column
 from keyfold.engine.operations.files import copy_files
-from keyfold.engine.spark_errors import explained, messages
+from keyfold.engine.spark_errors import explained, kernel_error
 from keyfold.engine.state import digest as state_digest
 from keyfold.engine.state.mapping import KeySource, StateMapping
 from keyfold.engine.storage.layout import TableHome
 from keyfold.errors import HomeUnusable, RunError
+from keyfold.kernel.api import ErrorCode, StateMigration
 from keyfold.plan.describe import phrases
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_FAILED_KEY: Final = "KEYFOLD_MIGRATION "
-
 
 OWN: Final = "state/0/"
 """Where a checkpoint has the table's own state; the state of a join that feeds the table is not migrated."""
@@ -69,7 +67,9 @@ def write_state(
     return sum(one.rows for one in wanted if one.family == "state")
 
 
-def _declare(spark: SparkSession, compiled: Compiled, migration: Any, mapping: StateMapping) -> None:
+def _declare(
+    spark: SparkSession, compiled: Compiled, migration: StateMigration, mapping: StateMapping
+) -> None:
     for one in mapping.fields:
         if one.copied is not None:
             migration.copyField(one.field, one.copied)
@@ -85,13 +85,14 @@ def _digest(compiled: Compiled, rows: DataFrame) -> list[state_digest.FamilyDige
     try:
         return state_digest.of_rows(rows, 0)
     except Exception as error:
-        failed = next((text for text in messages(error) if _FAILED_KEY in text), None)
-        if failed is None:
+        failed = kernel_error(error)
+        if failed is None or failed.code != ErrorCode.FAILED_MIGRATION:
             raise
+        key, reason = failed.payload["key"], failed.payload["reason"]
         raise RunError(
             f"the migration of {compiled.name} fails on a key; nothing was changed",
             where=compiled.spec.site,
-            given=failed.partition(_FAILED_KEY)[2].splitlines()[0],
+            given=f"key {key}: {reason}".splitlines()[0],
             hint="use an expression that has a value for every key, for example with try_divide or coalesce",
         ) from None
 

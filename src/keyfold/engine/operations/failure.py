@@ -11,7 +11,7 @@ _FULL: Final = "No space left on device"
 
 def failed(what: str, error: Exception) -> RunError:
     """The error of a command that has changed nothing, with the message of Spark or the system."""
-    from keyfold.engine.spark_errors import plain
+    from keyfold.engine.spark_messages import plain
 
     if _FULL in str(error):
         given, hint = "no space left on the disk", "free some space, and run the command again"

@@ -8,22 +8,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+from keyfold.engine import spark_messages
 from keyfold.engine.operations import removal as table_removal
 from keyfold.engine.storage.layout import TableHome
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint, is_whole
 from keyfold.engine.storage.stored_file import StoredFile
 from keyfold.errors import HomeUnusable
-
-# Spark's error classes for state that it can't load, and for a checkpoint with a missing part.
-_STATE: Final = re.compile(
-    r"CANNOT_LOAD_STATE_STORE|STATE_STORE_|_STATE_DIRECTORY|STREAMING_CHECKPOINT_|CHECKPOINT_FILE_CHECKSUM_"
-    r"|error occurred during loading state"
-)
-
-# Transient reasons, or limits, because of which state can't be loaded.
-_TRANSIENT: Final = re.compile(
-    r"UNRELEASED_THREAD_ERROR|Too many open files|Permission denied|Cannot allocate memory"
-)
 
 _MISSING: Final = "is missing"
 _CUT: Final = "is cut short or overwritten"
@@ -93,9 +83,9 @@ def _needed(checkpoint: SparkCheckpoint, begun: int | None, committed: int | Non
 
 def found_in(home: TableHome, text: str, trace: str, jvm: Any, *, stateful: bool = True) -> Damage | None:
     """The file of the table's checkpoint that made a query fail with this message; None for other causes."""
-    if _TRANSIENT.search(text):
+    if spark_messages.PASSING.search(text):
         return None
-    checkpoint, in_state = home.spark, bool(_STATE.search(text))
+    checkpoint, in_state = home.spark, bool(spark_messages.BROKEN_STATE.search(text))
     app_home = re.escape(checkpoint.storage.uri().removeprefix("file://"))
     named = re.search(rf"{app_home}/([^\s,;]*[^\s,;.])", text)
     file = None if named is None else StoredFile(checkpoint.storage, named[1])

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from keyfold.engine import spark_messages
 from keyfold.engine.batch.hook import BatchHook
 from keyfold.engine.spark_errors import causes
 
@@ -34,25 +35,9 @@ class Passing:
     told: str
 
 
-SLOW_PYTHON: Final = Passing(
-    re.compile("Python worker failed to connect back"), 3, "Python took more than ten seconds to start"
-)
-# Kafka's exceptions that its client calls retriable, by their names in a chain of causes.
-BROKERS_AWAY: Final = Passing(
-    re.compile(
-        r"org\.apache\.kafka\.common\.errors\.(?:Timeout|Disconnect|Network|NotLeaderOrFollower|"
-        r"LeaderNotAvailable|BrokerNotAvailable|CoordinatorNotAvailable|KafkaStorage)Exception"
-        r"|KAFKA_DATA_LOSS\.COULD_NOT_READ_OFFSET_RANGE.*TimeoutException"
-        r"|Failed to get records for .* after polling for"
-    ),
-    None,
-    "Kafka's brokers can't be reached",
-)
-SLOTS_TAKEN: Final = Passing(
-    re.compile("CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT"),
-    20,
-    "other work has the task slots of this table",
-)
+SLOW_PYTHON: Final = Passing(spark_messages.SLOW_PYTHON, 3, "Python took more than ten seconds to start")
+BROKERS_AWAY: Final = Passing(spark_messages.BROKERS_AWAY, None, "Kafka's brokers can't be reached")
+SLOTS_TAKEN: Final = Passing(spark_messages.SLOTS_TAKEN, 20, "other work has the task slots of this table")
 
 
 class RestartingQuery:

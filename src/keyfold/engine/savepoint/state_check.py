@@ -72,7 +72,7 @@ def _told(state: State) -> str:
 
 
 def _unreadable(home: AppHome, name: str, table: str, error: Exception) -> SavepointUnusable:
-    from keyfold.engine.spark_errors import plain
+    from keyfold.engine.spark_messages import plain
 
     return SavepointUnusable(
         f"the state of {home.path.name}.{table} in savepoint {name} can't be read back",

@@ -19,6 +19,7 @@ from keyfold.engine.state.table_rows import from_state
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.spark_checkpoint import new_metadata
+from keyfold.kernel.api import LogApi
 from keyfold.views.changes import as_changes
 from keyfold.views.contract import ViewStore
 
@@ -50,7 +51,7 @@ class CopiedHome:
         if begin.state is not None:
             self._fill_view(spark, compiled, view, begin.state)
 
-    def advance(self, kernel: Any, before: Positions, upto: Positions) -> None:
+    def advance(self, kernel: LogApi, before: Positions, upto: Positions) -> None:
         """Publishes what the streams recorded after one position, up to another."""
         for stream, last in upto.items():
             source, target = (TableLog(p.stream_home(stream).log_files) for p in (self._source, self.home))

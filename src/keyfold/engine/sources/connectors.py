@@ -15,7 +15,7 @@ from keyfold.engine.sources.contract import RowOrigin, StreamSource
 from keyfold.engine.sources.formats import format_of, options_of, with_defaults
 from keyfold.engine.sources.kafka import KafkaSource
 from keyfold.engine.sources.schemas import declared_schema, full_schema
-from keyfold.engine.spark_errors import plain
+from keyfold.engine.spark_messages import plain
 from keyfold.errors import BadOption
 from keyfold.plan import formats
 from keyfold.plan.nodes import Connector, Source

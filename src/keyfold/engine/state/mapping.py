@@ -247,7 +247,7 @@ def _merge_keys(found: StateMapping, compiled: Compiled) -> None:
 
 
 def widens(old: str, new: str) -> bool:
-    """Whether a type holds all values of another.
+    """Whether a type holds all values of another; in the kernel `Widening`, equal by a test.
 
     >>> widens("INT", "BIGINT"), widens("DOUBLE", "FLOAT"), widens("DECIMAL(10,2)", "DECIMAL(12,2)")
     (True, False, True)

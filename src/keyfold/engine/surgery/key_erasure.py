@@ -14,6 +14,7 @@ from keyfold.engine.state.join_rows import JoinRows
 from keyfold.engine.state.table_rows import arrow_batches
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption
+from keyfold.kernel.api import JavaColumn, java_column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -82,7 +83,7 @@ def key_of(home: AppHome, table: str, values: Sequence[str], *, some: bool = Fal
     return TableKey(names[: len(values)], tuple(values), names)
 
 
-def kernel_column(found: Any) -> Column:
+def kernel_column(found: JavaColumn) -> Column:
     """A column made by the kernel, for PySpark."""
     from pyspark.sql.classic.column import Column as Classic
 
@@ -189,7 +190,7 @@ class KeyErasure:
             return None
         left = F.filter(decoded[array], lambda e: ~self._key.same(e[nested] if nested else e, schema))
         fields = [(left if name == array else decoded[name]).alias(name) for name in value.names]
-        return kernel_column(session.kernel(self._spark).bytesOfRow(F.struct(*fields)._jc))
+        return kernel_column(session.kernel(self._spark).bytesOfRow(java_column(F.struct(*fields))))
 
     def _decoded(self, column: str, schema: Any) -> Column:
         from pyspark.sql import functions as F

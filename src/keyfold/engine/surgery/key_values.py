@@ -10,6 +10,7 @@ from keyfold.engine.state.parts import MAIN
 from keyfold.engine.state.table_rows import arrow_batches
 from keyfold.engine.surgery.key_erasure import TableKey, kernel_column
 from keyfold.errors import BadOption, did_you_mean
+from keyfold.kernel.api import java_column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -68,9 +69,9 @@ class KeyValues:
         schema = rows.schema["partition_key"].dataType
         own = (F.col("column_family_name") == MAIN) & self._key.same(F.col("partition_key"), schema)
         kernel, bytes_ = session.kernel(self._spark), F.col("value_bytes")
-        decoded = kernel_column(kernel.rowFromBytes(bytes_._jc, self._value.json()))
+        decoded = kernel_column(kernel.rowFromBytes(java_column(bytes_), self._value.json()))
         fields = [self._field(decoded, field).alias(field.name) for field in self._value.fields]
-        changed = kernel_column(kernel.bytesOfRow(F.struct(*fields)._jc))
+        changed = kernel_column(kernel.bytesOfRow(java_column(F.struct(*fields))))
         return rows.withColumn("value_bytes", F.when(own, changed).otherwise(bytes_))
 
     def _field(self, decoded: Column, field: Any) -> Column:

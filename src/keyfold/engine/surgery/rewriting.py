@@ -98,7 +98,7 @@ def _write(
 ) -> int:
     rows = [frame._jdf for frame in frames]
     kernel = session.kernel(spark)
-    return int(kernel.rewriteState(spark._jsparkSession, _path(checkpoint), rows, partitions))
+    return kernel.rewriteState(spark._jsparkSession, _path(checkpoint), rows, partitions)
 
 
 def _path(checkpoint: SparkCheckpoint) -> str:

@@ -23,8 +23,8 @@ import org.apache.spark.sql.{Column, DataFrame, SparkSession => AnySession}
  * have files of their own.
  */
 object KernelApi extends SourceApi with LogApi {
-  /** How this Spark differs from what the kernel relies on, in words for the user; empty if it does not. */
-  def selfCheck(session: AnySession): String = PlanCheck.problem(session).getOrElse("")
+  /** How this Spark differs from what the kernel relies on, in words for the user; null if it does not. */
+  def selfCheck(session: AnySession): String = PlanCheck.problem(session).orNull
 
   /** Makes what Spark sends to tasks smaller; for a session of keyfold's own. */
   def forgetSettingOrigins(session: AnySession): Unit =

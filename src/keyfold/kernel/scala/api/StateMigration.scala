@@ -85,11 +85,12 @@ class StateMigration(
     new SparkStateWriter(spark, checkpoint, batch, families).write(rows)
 }
 
-/** Which types hold all values of another. */
+/** Which types hold all values of another; in Python `widens` of engine/state/mapping.py, equal by a test. */
 object Widening {
   def fits(from: DataType, to: DataType): Boolean = (from, to) match {
     case (a, b) if DataType.equalsIgnoreNullability(a, b) => true
     case (LongType, FloatType | DoubleType) | (IntegerType, FloatType) => false
+    case (_: DecimalType, _: IntegralType) => false
     case (a: NumericType, b: NumericType) => Cast.canUpCast(a, b)
     case _ => false
   }

@@ -123,7 +123,7 @@ object ColumnScope {
    * the batch's own time.
    */
   def plain(e: Expression, now: Option[Attribute]): Expression = {
-    lazy val clock = now.getOrElse(throw new RefusedException(InternalColumns.NeedsClock))
+    lazy val clock = now.getOrElse(throw new ClockNeededException)
     e.foreach {
       case _: SubqueryExpression =>
         throw new RefusedException("a subquery can't run on each row; use .transform(...) for it")

@@ -35,12 +35,12 @@ object LogStream {
    */
   def changes(
       session: AnySession,
-      log: String,
-      snapshot: String,
+      log: Option[String],
+      snapshot: Option[String],
       use: Int,
       columns: StructType,
       options: Map[String, String]): DataFrame = {
-    val all = options ++ Map(Log -> log, Snapshot -> snapshot, Use -> use.toString)
+    val all = options ++ log.map(Log -> _) ++ snapshot.map(Snapshot -> _) + (Use -> use.toString)
     val parquet = DataSource(
       SparkDatasets.session(session), "parquet", userSpecifiedSchema = Some(columns), options = all)
     val stream = new LogStream(parquet, use)

@@ -123,6 +123,8 @@ class SideOutputSuite extends munit.FunSuite {
     val row = InternalRow(UTF8String.fromString("a"))
     assertEquals(SideOutput.raw(builder(keepRejected = true).rejected(row, "bad")), "{\"k\":\"a\"}")
     val error = intercept[SparkException](builder(keepRejected = false).rejected(row, "bad"))
-    assertEquals(error.getMessage, "[KEYFOLD_REJECTED_ROW] bad; row: {\"k\":\"a\"}")
+    assertEquals(error.getCondition, "KEYFOLD_REJECTED_ROW")
+    assertEquals(error.getMessageParameters.get("reason"), "bad")
+    assertEquals(error.getMessageParameters.get("row"), "{\"k\":\"a\"}")
   }
 }

@@ -3,7 +3,7 @@ package org.apache.spark.sql.keyfold.rows.side_output
 import org.apache.spark.SparkException
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.keyfold.expressions.RowError
+import org.apache.spark.sql.keyfold.expressions.{KernelError, RowError}
 import org.apache.spark.sql.keyfold.physical.EventTime
 
 /**
@@ -39,8 +39,6 @@ class SideOutputBuilder(row: Expression, input: Seq[Attribute], settings: SideOu
 
   def rejected(
       reason: String, raw: String, cause: Option[String], location: Option[RowLocation]): InternalRow = {
-    // One of Spark's own exceptions: a driver may not have the kernel's classes where it reads a task's
-    // failure.
     if (!keepRejected) {
       val details = cause ++ location.toSeq.flatMap(_.words)
       val full = if (details.isEmpty) reason else s"$reason (${details.mkString(", ")})"
@@ -76,5 +74,5 @@ object SideOutputBuilder {
     CreateNamedStruct(columns.flatMap(c => Seq(Literal(c.name), c)))
 
   def badRow(reason: String, raw: String): SparkException =
-    new SparkException(s"[KEYFOLD_REJECTED_ROW] $reason; row: $raw")
+    KernelError(KernelError.RejectedRow, s"$reason; row: $raw", Map("reason" -> reason, "row" -> raw))
 }
