@@ -138,11 +138,11 @@ def _until_rows(views: Callable[[], Path | None], table: str, process: subproces
     """Waits for a row that another process can read."""
     from keyfold.errors import QueryError
     from keyfold.views.reader import TableReader
-    from keyfold.views.stores import open_store
+    from keyfold.views.stores import views_in
 
     while True:
         try:
-            if (found := views()) and TableReader(open_store(found, read_only=True), table).rows():
+            if (found := views()) and TableReader(views_in(found).open(read_only=True), table).rows():
                 return
         except (QueryError, OSError):
             pass

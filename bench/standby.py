@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +14,6 @@ from bench.engines import SCHEMA
 from keyfold.engine.polling import wait_until
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import QueryError
-from keyfold.views.stores import open_store
 
 ROWS: Final = 100
 # To start, to read all keys, and to take over, on a machine that does other work too.
@@ -40,7 +38,7 @@ def takeover(work: Path) -> float:
     running = [_started(work, "run")]
     try:
         _wait(lambda: _read(place) >= files, "the app has read its input", running)
-        running.append(_started(work, "standby"))
+        running.append(_started(work, "run", "--standby"))
         log = work / "standby.log"
         _wait(lambda: b"standing by to take over" in log.read_bytes(), "the standby waits", running)
         before = _batch(place)
@@ -59,9 +57,9 @@ def takeover(work: Path) -> float:
                 process.wait(SECONDS)
 
 
-def _started(work: Path, word: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "keyfold", word, "standing.py", "--home", "standing"]
-    with (work / f"{word}.log").open("wb") as errors:
+def _started(work: Path, *words: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "keyfold", *words, "standing.py", "--home", "standing"]
+    with (work / f"{words[-1].lstrip('-')}.log").open("wb") as errors:
         return subprocess.Popen(command, cwd=work, stdout=subprocess.DEVNULL, stderr=errors)
 
 
@@ -79,7 +77,7 @@ def _batch(place: AppHome) -> int:
     """The batch that the view is at."""
     if not place.views.exists():
         return -1
-    with closing(open_store(place.views, read_only=True)) as store:
+    with place.views.open(read_only=True) as store:
         try:
             position = store.position("totals")
         except QueryError:

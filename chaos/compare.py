@@ -18,8 +18,8 @@ from keyfold.cli import main as cli_main
 READ = {
     "view": (("rows",), ("_at", "_batch")),
     # Each run has a topic of its own.
-    "rejected": (("rejected",), ("at", "batch", "topic")),
-    "late": (("late", "show"), ("at", "batch")),
+    "rejected": (("side", "show", "rejected"), ("at", "batch", "topic")),
+    "late": (("side", "show", "late"), ("at", "batch")),
 }
 COUNTS = ("late", "rejected", "duplicates")
 

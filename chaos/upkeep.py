@@ -26,7 +26,7 @@ def forget(run: Run) -> None:
 
 def replay(run: Run) -> Counter[str]:
     """Replays late rows into windows that are kept, and says how many; the app folds them when it runs."""
-    told = json.loads(run.keyfold("late", "replay", f"chaos.{REPLAYING}", "--json"))
+    told = json.loads(run.keyfold("side", "replay", "late", f"chaos.{REPLAYING}", "--json"))
     return Counter({what: told[what] for what in ("sent", "sent_before", "no_longer_kept")})
 
 

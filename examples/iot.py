@@ -5,7 +5,7 @@
     $ keyfold rows iot.recent --where alert
     $ keyfold rows iot.recent --where "spike and not alert"
     $ keyfold rows iot.newest --where "trend > 3 or trend < -3"
-    $ keyfold late list iot.recent
+    $ keyfold side list late iot.recent
 
 The first command generates the readings, with anomalies: a device that is out of band now, one that was for a
 moment, one that warms slowly, and one that was offline and delivers its old readings late.

@@ -7,8 +7,8 @@
     $ python examples/kafka_fraud.py alerts
 
 `load` sends payments of a thousand cards, ten of which are tested with small payments and then charged, and
-some messages that are no payments: `keyfold rejected kafka_fraud.card_testing` lists those. The servers are
-those of the environment's KAFKA, or 127.0.0.1:9092.
+some messages that are no payments: `keyfold side show rejected kafka_fraud.card_testing` lists those. The
+servers are those of the environment's KAFKA, or 127.0.0.1:9092.
 """
 
 from __future__ import annotations

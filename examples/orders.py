@@ -5,7 +5,7 @@
     $ keyfold rows store.tiers
     $ keyfold rows store.best_sellers --order-by "category, rank"
     $ keyfold rows store.unpaid --limit 5
-    $ keyfold late list store.unpaid
+    $ keyfold side list late store.unpaid
     $ keyfold status store
 
 The first command generates orders, payments, customer profiles and a price list. Some orders are sent twice,

@@ -5,8 +5,8 @@
     $ keyfold rows web.per_minute --key /cart --since 2026-01-01T09:30 --until 2026-01-01T10:00
     $ keyfold rows web.trending --order-by "views desc" --limit 5
     $ keyfold rows web.visits --where "pages > 10" --order-by "seconds desc"
-    $ keyfold late list web.per_minute
-    $ keyfold rejected web.views
+    $ keyfold side list late web.per_minute
+    $ keyfold side show rejected web.views
 
 The first command generates the views. They arrive out of order; some are hours late, one has a clock that is
 ten years ahead, and one line is truncated.

@@ -36,11 +36,11 @@ def pages() -> dict[str, str]:
 
 
 def settings_page() -> str:
-    """Every setting with its environment variable, type, default and meaning."""
-    from keyfold.settings import Settings
+    """Every setting for users, with its environment variable, type, default and meaning."""
+    from keyfold.settings import Settings, listed
 
     kinds = inspect.get_annotations(Settings)
-    lines = [_setting(name, field, kinds[name]) for name, field in Settings.model_fields.items()]
+    lines = [_setting(name, Settings.model_fields[name], kinds[name]) for name in listed()]
     return "\n".join([_SETTINGS, *lines, _SETTINGS_END])
 
 
@@ -84,9 +84,11 @@ def cli_page() -> str:
 
 
 def all_commands(root: Any) -> dict[str, Any]:
-    """Commands by their words; a group comes before the commands in it."""
+    """Commands by their words, without former names; a group comes before the commands in it."""
     found: dict[str, Any] = {}
     for name, command in root.commands.items():
+        if command.hidden:
+            continue
         inside = all_commands(command) if hasattr(command, "commands") else {}
         found |= {name: command, **{f"{name} {part}": each for part, each in inside.items()}}
     return found
@@ -158,7 +160,7 @@ _CLI = """
 
 `keyfold --help` lists the commands and `keyfold COMMAND --help` explains one. NAME is `app.table`, or just
 `table` if the home holds a single app. Results go to stdout, everything else to stderr. `get`, `rows`,
-`late`, `rejected` and `status` start no JVM; they work while the app runs and after it has stopped.
+`side` and `status` start no JVM; they work while the app runs and after it has stopped.
 
 Options of `keyfold` itself (`--debug` is accepted anywhere):
 """

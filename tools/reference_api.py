@@ -20,7 +20,8 @@ def api_index() -> str:
         ]
         parts.append("\n".join([f"## [{title}]({slug(title)}.md)", "", "| name | |", "|---|---|", *rows]))
     errors = ", ".join(f"[`kf.{name}`](../errors.md#{name.lower()})" for name in public_errors())
-    return "\n\n".join([*parts, f"## [Errors](../errors.md)\n\n{errors}."])
+    more = "All others are in [`keyfold.errors`](../errors.md)."
+    return "\n\n".join([*parts, f"## [Errors](../errors.md)\n\n{errors}. {more}"])
 
 
 def _choices() -> Iterator[str]:
@@ -56,7 +57,7 @@ def _summary(value: Any) -> str:
 
 
 def public_errors() -> dict[str, type]:
-    """The exported exceptions, which have a page of their own."""
+    """The exceptions that keyfold itself exports; all of them have a page of their own."""
     import keyfold as kf
 
     found = {name: getattr(kf, name) for name in kf.__all__}
@@ -71,7 +72,6 @@ def documented() -> dict[str, dict[str, Any]]:
 
     public = {name: getattr(kf, name) for name in kf.__all__ if name not in public_errors()}
     functions = {name: value for name, value in public.items() if inspect.isfunction(value)}
-    folds = ("fold", "no", "step")
     prefixes = {"KeyedStream": "keyed", "TableReader": "handle.table(t)"}
     readers = {"TableReader": LiveTable}
     classes = {name: value for name, value in public.items() if _is_class(value)}
@@ -86,8 +86,7 @@ def documented() -> dict[str, dict[str, Any]]:
         if name in classes
     }
     return {
-        "Sources and sinks": {f"kf.{name}": value for name, value in functions.items() if name not in folds},
-        "Folds and steps": {f"kf.{name}": value for name, value in functions.items() if name in folds},
+        **_areas(functions),
         **pages,
         "Homes": {
             "keyfold.read.open_home": read.open_home,
@@ -103,6 +102,16 @@ def documented() -> dict[str, dict[str, Any]]:
             **_methods("driver", testing.Driver),
         },
     }
+
+
+def _areas(functions: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The functions of `keyfold` by what they are about."""
+    areas: dict[str, dict[str, Any]] = {"Sources and sinks": {}, "Readers": {}, "Folds and steps": {}}
+    for name, value in functions.items():
+        fold = name in ("fold", "no", "step")
+        title = "Readers" if name.startswith("read_") else "Folds and steps" if fold else "Sources and sinks"
+        areas[title][f"kf.{name}"] = value
+    return areas
 
 
 def _is_class(value: object) -> bool:
@@ -139,7 +148,9 @@ def signature(name: str, value: Any) -> str:
     """The call as one would write it, in one line if it fits, else a line for each argument."""
     found = inspect.signature(value)
     skipped = 1 if "." in name and not name.startswith(("kf.", "keyfold.")) else 0
-    words = list(_words(list(found.parameters.values())[skipped:]))
+    parameters = list(found.parameters.values())[skipped:]
+    # Arguments of that type can't be given: they are there to be refused with a hint.
+    words = list(_words([one for one in parameters if one.annotation != "Never"]))
     gives = found.return_annotation
     end = "" if gives is inspect.Signature.empty or isinstance(value, type) else f" -> {_kind(gives)}"
     short = f"{name}({', '.join(words)}){end}"
@@ -190,6 +201,7 @@ the rules.
 | `Expr` | Spark SQL as a string, or a function without arguments that returns a `Column` |
 | `Connector` | a source or sink: what `kf.files`, `kf.kafka`, `kf.rate`, `kf.rows` and `kf.spark` return |
 | `Lookup` | what `kf.lookup` returns |
+| `MessageFormat` | the name of a format, or what `kf.avro` and `kf.protobuf` return |
 | `Length` | a duration such as "30 minutes", a `timedelta`, or 0 |
 | `Within` | a `Length`, or a tuple of two |
 {choices}
@@ -202,6 +214,10 @@ _INTROS = {
     "Sources and sinks": "Where rows come from, where a table's changes go, and static lookups. "
     "See [Read files](../../how-to/files.md), [Read Kafka](../../how-to/kafka-source.md), "
     "[Write to Kafka](../../how-to/kafka-sink.md) and [Look up static data](../../how-to/lookup.md).",
+    "Readers": "Reads tables of other apps, in Python or on Spark, from their home or from a topic. "
+    "See [Read from a notebook](../../how-to/notebook.md), "
+    "[Debug one key](../../how-to/debug-one-key.md) and "
+    "[Read a topic back](../../how-to/kafka-sink.md#read-it-back).",
     "Folds and steps": "Folds written as expressions, and the steps of a pattern. "
     "See [Define a fold](../../how-to/define-a-fold.md) and [Patterns](../patterns.md).",
     "App": "A named set of streams and tables. Declaring one touches neither Spark nor any file.",

@@ -18,32 +18,10 @@ from keyfold.declare import App, KeyedStream, Stream, Table
 from keyfold.declare.folds import fold
 from keyfold.declare.initial import initial, savepoint
 from keyfold.declare.kafka import kafka
+from keyfold.declare.message_formats import avro, protobuf
 from keyfold.declare.patterns import Pattern, no, step
 from keyfold.declare.sources import files, lookup, rate, rows, spark
-from keyfold.errors import (
-    BadApp,
-    BadDuration,
-    BadExpression,
-    BadName,
-    BadOption,
-    BrokerFailed,
-    ConnectRefused,
-    DeclarationError,
-    HomeLocked,
-    HomeUnusable,
-    JarsMissing,
-    JavaEnded,
-    JavaMissing,
-    KernelBuildFailed,
-    KeyfoldError,
-    LeaseLost,
-    NameTaken,
-    QueryError,
-    QueryFailed,
-    RunError,
-    SavepointUnusable,
-    StateMismatch,
-)
+from keyfold.errors import DeclarationError, KeyfoldError, QueryError, RunError
 
 if TYPE_CHECKING:
     from keyfold.engine.handle import Handle
@@ -56,41 +34,25 @@ __version__ = "0.1.0"
 
 __all__ = [
     "App",
-    "BadApp",
-    "BadDuration",
-    "BadExpression",
-    "BadName",
-    "BadOption",
-    "BrokerFailed",
-    "ConnectRefused",
     "DeclarationError",
     "Handle",
-    "HomeLocked",
-    "HomeUnusable",
-    "JarsMissing",
-    "JavaEnded",
-    "JavaMissing",
-    "KernelBuildFailed",
     "KeyedStream",
     "KeyfoldError",
-    "LeaseLost",
-    "NameTaken",
     "Pattern",
     "QueryError",
-    "QueryFailed",
     "RunError",
-    "SavepointUnusable",
-    "StateMismatch",
     "Stream",
     "Table",
     "TableReader",
     "__version__",
+    "avro",
     "files",
     "fold",
     "initial",
     "kafka",
     "lookup",
     "no",
+    "protobuf",
     "rate",
     "read_changes",
     "read_state",

@@ -25,6 +25,8 @@ KeyfoldError                    the base class
 └── QueryError                  a read failed; also a LookupError; has .reason and .status
 ```
 
+`keyfold` itself exports `KeyfoldError` and its three families; the others are imported from `keyfold.errors`.
+
 The text says what is wrong, where, what was given, and what to do:
 
 ```
@@ -40,6 +42,31 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from typing import Final, Literal, TypeAlias
+
+__all__ = [
+    "BadApp",
+    "BadDuration",
+    "BadExpression",
+    "BadName",
+    "BadOption",
+    "BrokerFailed",
+    "ConnectRefused",
+    "DeclarationError",
+    "HomeLocked",
+    "HomeUnusable",
+    "JarsMissing",
+    "JavaEnded",
+    "JavaMissing",
+    "KernelBuildFailed",
+    "KeyfoldError",
+    "LeaseLost",
+    "NameTaken",
+    "QueryError",
+    "QueryFailed",
+    "RunError",
+    "SavepointUnusable",
+    "StateMismatch",
+]
 
 Reason: TypeAlias = Literal["not_found", "not_ready", "behind_bound", "bad_request", "unauthorized"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -16,6 +16,9 @@ from keyfold.masking import masked, shown
 # In place of the settings library's own words.
 _REASONS = {"bool_parsing": "must be true or false", "bool_type": "must be true or false"}
 _MEMORY = re.compile(r"[1-9][0-9]*[kmgt]b?", re.IGNORECASE)
+
+INTERNAL: Final = frozenset({"kernel_dir", "class_archive", "jvm_launcher"})
+"""Settings that work, but that nobody should need: hints and the reference leave them out."""
 
 
 class Settings(BaseSettings):
@@ -151,12 +154,17 @@ class Settings(BaseSettings):
         return value
 
 
+def listed() -> list[str]:
+    """The settings that users may want to change."""
+    return [name for name in Settings.model_fields if name not in INTERNAL]
+
+
 def load(**overrides: Any) -> Settings:
     """The settings, arguments first; None means not set. An invalid setting is a `BadOption`."""
     given = {name: value for name, value in overrides.items() if value is not None}
     for name in given:
         if name not in Settings.model_fields:
-            hint = did_you_mean(name, Settings.model_fields, choice(Settings.model_fields))
+            hint = did_you_mean(name, Settings.model_fields, choice(listed()))
             raise BadOption(
                 f"unknown setting {name!r}", given=f"{name}={shown(name, repr(given[name]))}", hint=hint
             )

@@ -16,7 +16,6 @@ from keyfold.cli.main import main
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.storage.layout import AppHome
 from keyfold.views.contract import Column, ViewSchema
-from keyfold.views.stores import open_store
 from keyfold.views.types.parse import parse
 from tests.log_files import publish
 
@@ -110,7 +109,7 @@ def make_app(
     `keep`: how long which tables keep closed windows; their watermark is `AT`.
     """
     place.path.mkdir(parents=True)
-    store = open_store(place.views, read_only=False)
+    store = place.views.open(read_only=False)
     for schema, batches in tables.items():
         store.create(schema)
         for number, rows in enumerate(batches):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,6 @@ from keyfold.engine.storage.local import LocalStorage
 from keyfold.errors import KeyfoldError
 from keyfold.fault_points import FaultPoint, handled_by
 from keyfold.views.contract import ViewStore
-from keyfold.views.stores import open_store
 from tests.cli.conftest import AT, Cli
 from tests.cli.test_removal import left, shop_in
 from tests.cli.test_savepoint import change, contents, with_ids
@@ -75,7 +73,7 @@ def rebuild_views(home: Path) -> None:
     place = shop(home)
     with (
         unfinished.held(place),
-        closing(open_store(place.views, read_only=False)) as store,
+        place.views.open(read_only=False) as store,
         view_rebuilding.audited(place, store, "rebuild", None, {"totals": 1}),
     ):
         rebuild_view(store, "totals")
@@ -274,7 +272,7 @@ def test_of_several_views_the_audit_log_has_those_that_were_rebuilt(tmp_path: Pa
 
     def interrupted() -> None:
         with (
-            closing(open_store(place.views, read_only=False)) as store,
+            place.views.open(read_only=False) as store,
             view_rebuilding.audited(place, store, "verify --repair", "why", {"totals": 1, "pairs": 1}),
         ):
             rebuild_view(store, "pairs")

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from keyfold.cli import options
-from keyfold.cli.commands import doctor
+from keyfold.cli.commands.run import doctor
 from keyfold.engine.polling import wait_until
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease, current, holder

@@ -93,7 +93,7 @@ def test_an_edited_app_starts_again_in_the_same_jvm(dev: Dev) -> None:
     dev.until("is not Python")
     assert dev.n() == ["6"], "the old app goes on"
     write(dev.where / "shop.py", APP.replace("n=COUNTED", 'n="sum(lost)"'))
-    dev.until("keyfold: shop goes on as it was; waiting until shop.py changes", 2)
+    dev.until("keyfold: shop keeps running unchanged; waiting until shop.py changes", 2)
     assert "lost" in dev.errors.read_text()
     assert dev.n() == ["6"], "what only Spark can refuse does not stop the old app either"
     write(dev.where / "shop.py", APP.replace("n=COUNTED", 'n="max(v)"'))

@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 
 from keyfold.cli import formatting
-from keyfold.cli.live_screen import RemainingTime, Screen
-from keyfold.cli.log_lines import line, warn
-from keyfold.cli.startup_bar import STEPS, Starting
+from keyfold.cli.terminal.live_screen import RemainingTime, Screen
+from keyfold.cli.terminal.log_lines import line, warn
+from keyfold.cli.terminal.startup_bar import STEPS, Starting
 from keyfold.read.metrics import RunStatus, TableStatus
 
 TABLE: dict[str, Any] = {

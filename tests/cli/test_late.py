@@ -1,4 +1,4 @@
-"""late list, show and replay on a home, without a JVM."""
+"""side list, show and replay of late rows on a home, without a JVM."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from keyfold.engine.log.retention import prune
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.engine.storage.lease import Lease
@@ -65,7 +66,7 @@ def sent(place: AppHome) -> dict[str, list[str]]:
 
 class TestList:
     def test_a_line_for_each_batch(self, cli: Cli, place: AppHome) -> None:
-        found = cli("late", "list", "shop.per_hour", *home(place))
+        found = cli("side", "list", "late", "shop.per_hour", *home(place))
         assert (found.code, found.err) == (0, "")
         lines = [line.split() for line in found.out.splitlines()]
         assert lines[0] == ["batch", "rows", "late", "by", "replayed"]
@@ -74,22 +75,22 @@ class TestList:
     def test_as_json_before_and_after_a_replay(self, cli: Cli, place: AppHome) -> None:
         first = {"batch": 3, "rows": 2, "late_by": 7200.0, "replayed": "no", "sent": 0}
         second = {"batch": 12, "rows": 2, "late_by": 86400.0, "replayed": "no", "sent": 0}
-        assert cli("late", "list", "per_hour", *home(place), "--json").json == [first, second]
-        cli("late", "replay", "per_hour", *home(place))
-        assert cli("late", "list", "per_hour", *home(place), "--json").json == [
+        assert cli("side", "list", "late", "per_hour", *home(place), "--json").json == [first, second]
+        cli("side", "replay", "late", "per_hour", *home(place))
+        assert cli("side", "list", "late", "per_hour", *home(place), "--json").json == [
             {**first, "replayed": "yes", "sent": 2},
             {**second, "replayed": "partly-expired", "sent": 1},
         ]
 
     def test_a_table_without_late_rows(self, cli: Cli, place: AppHome) -> None:
-        assert cli("late", "list", "totals", *home(place), "--json").json == []
-        found = cli("late", "list", "totals", *home(place))
+        assert cli("side", "list", "late", "totals", *home(place), "--json").json == []
+        found = cli("side", "list", "late", "totals", *home(place))
         assert (found.code, len(found.out.splitlines())) == (0, 2)
 
 
 class TestShow:
     def test_rows_with_what_they_missed(self, cli: Cli, place: AppHome) -> None:
-        found = cli("late", "show", "per_hour", *home(place), "--batch", 3)
+        found = cli("side", "show", "late", "per_hour", *home(place), "--batch", 3)
         lines = [line.split() for line in found.out.splitlines()]
         assert lines[0] == ["batch", "time", "late", "by", "windows", "missed", "raw"]
         hour = "2026-01-01T10:00:00Z/2026-01-01T11:00:00Z"
@@ -97,7 +98,7 @@ class TestShow:
         assert len(lines) == 4
 
     def test_as_json(self, cli: Cli, place: AppHome) -> None:
-        rows = cli("late", "show", "shop.per_hour", *home(place), "--json").json
+        rows = cli("side", "show", "late", "shop.per_hour", *home(place), "--json").json
         assert [row["raw"] for row in rows] == ["a", "b", "c", "d"]
         assert rows[0]["at"].endswith("Z")
         assert {k: rows[0][k] for k in ("batch", "reason", "watermark", "late_by", "missed", "windows")} == {
@@ -122,18 +123,18 @@ class TestShow:
         }
         rows = [late, {**late, "raw": "y", "missed": 0, "windows": []}]
         publish(TableLog(place.table("totals").log), 0, {"late": rows})
-        lines = cli("late", "show", "totals", *home(place)).out.splitlines()
+        lines = cli("side", "show", "late", "totals", *home(place)).out.splitlines()
         assert "1970-01-01T00:00:00Z/1970-01-01T00:00:01Z and 2 more" in lines[2]
         assert lines[3].split() == ["0", "1970-01-01T00:00:00Z", "-", "-", "y"]
 
     def test_a_limit_shows_the_newest(self, cli: Cli, place: AppHome) -> None:
-        found = cli("late", "show", "per_hour", *home(place), "--limit", 1)
+        found = cli("side", "show", "late", "per_hour", *home(place), "--limit", 1)
         assert found.out.splitlines()[-1].split()[-1] == "d"
         assert "the newest 1 of 4 rows" in found.err
-        assert cli("late", "show", "per_hour", *home(place), "--limit", 0, "--json").json == []
+        assert cli("side", "show", "late", "per_hour", *home(place), "--limit", 0, "--json").json == []
 
     def test_a_batch_without_late_rows(self, cli: Cli, place: AppHome) -> None:
-        found = cli("late", "show", "per_hour", *home(place), "--batch", 3, "--batch", 4, "--json")
+        found = cli("side", "show", "late", "per_hour", *home(place), "--batch", 3, "--batch", 4, "--json")
         assert found.code == 2
         assert found.json["error"]["reason"] == "not_found"
         assert "batches with late rows: 3, 12" in found.err
@@ -141,7 +142,7 @@ class TestShow:
 
 class TestReplay:
     def test_what_is_sent_is_said_and_sent_once(self, cli: Cli, place: AppHome) -> None:
-        first = cli("late", "replay", "shop.per_hour", *home(place))
+        first = cli("side", "replay", "late", "shop.per_hour", *home(place))
         assert first.code == 0
         assert first.out.splitlines() == [
             "3 late rows replayed, folded at the next start of the app",
@@ -149,7 +150,7 @@ class TestReplay:
             "the watermark is 2026-01-01T12:00:00Z",
         ]
         assert sent(place) == {"replay-000000000003.json": ["a", "b"], "replay-000000000012.json": ["d"]}
-        again = cli("late", "replay", "shop.per_hour", *home(place))
+        again = cli("side", "replay", "late", "shop.per_hour", *home(place))
         assert again.out.splitlines()[:2] == ["0 late rows replayed", "3 late rows skipped: replayed before"]
         assert "folded" not in again.out
 
@@ -168,7 +169,7 @@ class TestReplay:
             "windows": [],
         }
         publish(TableLog(place.table("per_hour").log), 5, {"late": [row]})
-        found = cli("late", "replay", "per_hour", *home(place), "--batch", 5)
+        found = cli("side", "replay", "late", "per_hour", *home(place), "--batch", 5)
         first, second = found.out.splitlines()
         assert first == "0 late rows replayed"
         assert second.startswith("1 late row skipped: late in a step before the windows (distinct,")
@@ -176,11 +177,11 @@ class TestReplay:
     def test_an_app_that_runs_folds_them_within_seconds(self, cli: Cli, place: AppHome) -> None:
         lease = Lease(place).take()
         try:
-            refused = cli("late", "replay", "per_hour", *home(place), "--batch", 3)
+            refused = cli("side", "replay", "late", "per_hour", *home(place), "--batch", 3)
             assert refused.code == 3, "another command may be about to erase them"
             assert not (place.table("per_hour").path / "side").exists()
             lease.holds_jvm(os.getpid())
-            found = cli("late", "replay", "per_hour", *home(place), "--batch", 3)
+            found = cli("side", "replay", "late", "per_hour", *home(place), "--batch", 3)
             assert found.out == "2 late rows replayed, folded within seconds\n"
         finally:
             lease.release()
@@ -189,7 +190,7 @@ class TestReplay:
     def test_as_json(self, cli: Cli, place: AppHome) -> None:
         wanted = {"sent": 3, "sent_before": 0, "no_longer_kept": 1, "not_replayable": 0, "under_way": 0}
         wanted["running"] = False
-        found = cli("late", "replay", "per_hour", *home(place), "--json")
+        found = cli("side", "replay", "late", "per_hour", *home(place), "--json")
         assert found.json == {"table": "shop.per_hour", **wanted}
 
     def test_without_views_sparks_own_log_tells_the_watermark(self, cli: Cli, place: AppHome) -> None:
@@ -199,17 +200,17 @@ class TestReplay:
         for log, text in (("commits", "v1"), ("offsets", f'v1\n{{"batchWatermarkMs":{micros(AT) // 1000}}}')):
             (checkpoint / log).mkdir(parents=True)
             (checkpoint / log / "12").write_text(text)
-        found = cli("late", "replay", "per_hour", *home(place), "--json").json
+        found = cli("side", "replay", "late", "per_hour", *home(place), "--json").json
         assert (found["sent"], found["no_longer_kept"]) == (3, 1)
 
     def test_where_nothing_tells_a_watermark_every_row_is_sent(self, cli: Cli, place: AppHome) -> None:
         for file in place.path.glob("views.db*"):
             file.unlink()
-        assert cli("late", "replay", "per_hour", *home(place), "--json").json["sent"] == 4
+        assert cli("side", "replay", "late", "per_hour", *home(place), "--json").json["sent"] == 4
 
     def test_a_batch_under_way_is_left_for_later(self, cli: Cli, place: AppHome) -> None:
         put(place.table("per_hour"), 13, e=AT)
-        found = cli("late", "replay", "per_hour", *home(place), "--batch", 13)
+        found = cli("side", "replay", "late", "per_hour", *home(place), "--batch", 13)
         assert found.out.splitlines() == [
             "0 late rows replayed",
             "1 late row skipped: their batch is not complete; run this command again later",
@@ -217,7 +218,7 @@ class TestReplay:
         assert not place.table("per_hour").path.joinpath("side").exists()
 
     def test_a_table_that_keeps_nothing_is_refused(self, cli: Cli, place: AppHome) -> None:
-        found = cli("late", "replay", "totals", *home(place), "--json")
+        found = cli("side", "replay", "late", "totals", *home(place), "--json")
         assert found.code == 2
         assert found.json["error"]["kind"] == "BadOption"
         assert 'keep="7 days"' in found.err
@@ -226,35 +227,121 @@ class TestReplay:
     def test_a_table_that_the_app_no_longer_has(self, cli: Cli, place: AppHome) -> None:
         plan: dict[str, Any] = place.read_plan() or {}
         place.write_plan({**plan, "declared": {**plan["declared"], "tables": []}})
-        found = cli("late", "replay", "per_hour", *home(place))
+        found = cli("side", "replay", "late", "per_hour", *home(place))
         assert found.code == 2
         assert "the app no longer declares the table per_hour" in found.err
-        assert cli("late", "list", "per_hour", *home(place)).code == 0
+        assert cli("side", "list", "late", "per_hour", *home(place)).code == 0
 
 
 @pytest.mark.parametrize("command", NAMES)
 class TestNames:
     def test_help_has_an_example(self, cli: Cli, command: str) -> None:
-        assert f"Example: keyfold late {command}" in " ".join(cli("late", command, "--help").out.split())
+        assert f"keyfold side {command} late shop." in " ".join(cli("side", command, "--help").out.split())
 
     def test_a_stream_names_its_tables(self, cli: Cli, place: AppHome, command: str) -> None:
-        found = cli("late", command, "shop.orders", *home(place), "--json")
+        found = cli("side", command, "late", "shop.orders", *home(place), "--json")
         assert (found.code, set(found.json)) == (2, {"error"})
         assert "late rows are kept per table" in found.err
         assert "per_hour, totals" in found.err
 
     def test_an_unknown_table_suggests_a_near_one(self, cli: Cli, place: AppHome, command: str) -> None:
-        found = cli("late", command, "per_hou", *home(place))
+        found = cli("side", command, "late", "per_hou", *home(place))
         assert found.code == 2
         assert "did you mean 'per_hour'" in found.err
 
     def test_a_home_where_nothing_ran(self, cli: Cli, tmp_path: Path, command: str) -> None:
-        found = cli("late", command, "per_hour", "--home", tmp_path / "none", "--json")
+        found = cli("side", command, "late", "per_hour", "--home", tmp_path / "none", "--json")
         assert (found.code, found.json["error"]["reason"]) == (1, "not_ready")
 
 
-def test_late_alone_asks_for_a_command(cli: Cli) -> None:
-    found = cli("late")
+def test_side_alone_asks_for_a_command(cli: Cli) -> None:
+    found = cli("side")
     assert found.code == 2
-    assert "try: keyfold late --help" in found.err
-    assert "'list'" in cli("late", "lst").err
+    assert "try: keyfold side --help" in found.err
+    assert "'list'" in cli("side", "lst").err
+
+
+def test_the_former_names_do_the_same(cli: Cli, place: AppHome) -> None:
+    for words in (("list",), ("show",), ("show", "--batch", 3, "--limit", 1), ("replay",)):
+        name, *options = words
+        former = cli("late", name, "per_hour", *options, *home(place), "--json")
+        now = cli("side", name, "late", "per_hour", *options, *home(place), "--json")
+        if name == "replay":
+            assert (former.json["sent"], now.json["sent"], now.json["sent_before"]) == (3, 0, 3)
+        else:
+            assert former.json == now.json != []
+
+
+class TestDuplicates:
+    @pytest.fixture
+    def log(self, place: AppHome) -> TableLog:
+        log = TableLog(place.table("totals").log)
+        rows = [{"kind": "duplicate", "raw": raw, "step": "distinct id"} for raw in ("a", "b")]
+        publish(log, 0, {"duplicate": rows})
+        publish(log, 1, counts={"duplicate": 5})
+        return log
+
+    def test_are_counted_by_batch(self, cli: Cli, place: AppHome, log: TableLog) -> None:
+        found = cli("side", "list", "duplicate", "totals", *home(place), "--json").json
+        assert [(b["batch"], b["rows"], b["recorded"]) for b in found] == [(0, 2, 2), (1, 5, 0)]
+        lines = [
+            line.split() for line in cli("side", "list", "duplicate", "totals", *home(place)).out.splitlines()
+        ]
+        assert lines[0] == ["batch", "at", "rows", "recorded"]
+        assert (lines[3][0], lines[3][-2:]) == ("1", ["5", "0"])
+
+    def test_are_shown_where_they_were_recorded(self, cli: Cli, place: AppHome, log: TableLog) -> None:
+        found = cli("side", "show", "duplicate", "totals", *home(place), "--json").json
+        assert [(row["batch"], row["step"], row["raw"]) for row in found] == [
+            (0, "distinct id", "a"),
+            (0, "distinct id", "b"),
+        ]
+        lines = cli("side", "show", "duplicate", "totals", *home(place), "--limit", 1).out.splitlines()
+        assert (len(lines), lines[2].split()[-1]) == (3, "b")
+        none = cli("side", "show", "duplicate", "totals", *home(place), "--batch", 1)
+        assert (none.code, len(none.out.splitlines())) == (0, 2)
+        assert "7 duplicates were counted; distinct(..., record_duplicates=True) keeps them" in none.err
+
+    @pytest.mark.parametrize("kind", ["duplicate", "rejected"])
+    def test_can_not_be_replayed(self, cli: Cli, place: AppHome, kind: str) -> None:
+        found = cli("side", "replay", kind, "totals", *home(place), "--json")
+        assert (found.code, found.json["error"]["kind"]) == (2, "BadOption")
+        assert f"{kind} rows can't be replayed" in found.err
+
+
+class TestDrop:
+    def test_the_rows_of_one_kind_go(self, cli: Cli, place: AppHome) -> None:
+        log = TableLog(place.table("per_hour").log)
+        publish(log, 25)
+        prune(log, read_upto=25)
+        found = cli("side", "drop", "late", "shop.per_hour", *home(place), "--json").json
+        assert {name: found[name] for name in ("batches", "rows")} == {"batches": 2, "rows": 4}
+        assert found["bytes"] > 0
+        assert cli("side", "list", "late", "per_hour", *home(place), "--json").json == []
+        again = cli("side", "drop", "late", "per_hour", *home(place), "--older-than", "1 day")
+        assert again.out.startswith("0 late rows of 0 batches deleted")
+
+    def test_an_app_that_another_command_works_on_is_left_alone(self, cli: Cli, place: AppHome) -> None:
+        lease = Lease(place).take()
+        try:
+            assert cli("side", "drop", "late", "per_hour", *home(place)).code == 3
+        finally:
+            lease.release()
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (("list", "lat"), "did you mean 'late'?"),
+        (("drop", "per_hour"), "one of: rejected, late, duplicate"),
+        (("show", "late", "--reason", "x"), "--reason is not an option for late rows"),
+        (("show", "rejected", "--batch", "3"), "--batch is not an option for rejected rows"),
+    ],
+)
+def test_a_kind_or_an_option_that_it_does_not_have_is_refused(
+    cli: Cli, place: AppHome, words: tuple[str, ...], answer: str
+) -> None:
+    command, kind, *options = words
+    found = cli("side", command, kind, "per_hour", *options, *home(place))
+    assert found.code == 2
+    assert answer in found.err

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from keyfold.cli.app_loader import load
+from keyfold.cli.app.loader import load
 from keyfold.errors import BadApp, BadDuration
 from tests.cli.conftest import SHOP, write
 

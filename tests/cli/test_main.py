@@ -24,11 +24,18 @@ def test_help_lists_every_command(cli: Cli) -> None:
     for words in ((), ("--help",), ("-h",)):
         found = cli(*words)
         assert found.code == 0
-        for name in ("run", "get", "rows", "rejected", "describe", "check"):
+        for name in ("run", "get", "rows", "side", "describe", "check"):
             assert f" {name} " in found.out
 
 
-@pytest.mark.parametrize("group", [(), ("state",), ("savepoint",), ("late",), ("log",), ("audit",), ("dev",)])
+def test_former_names_of_commands_are_in_no_help_and_work(cli: Cli) -> None:
+    listed = cli("--help").out.partition("Commands:\n")[2].split("\n")
+    for name in ("late", "rejected", "standby", "receipt"):
+        assert not [line for line in listed if line.split()[:1] == [name]]
+        assert cli(name, "--help").code == 0
+
+
+@pytest.mark.parametrize("group", [(), ("state",), ("savepoint",), ("side",), ("log",), ("audit",), ("dev",)])
 def test_a_list_of_commands_has_a_whole_sentence_for_each(cli: Cli, group: tuple[str, ...]) -> None:
     *_, commands = cli(*group, "--help").out.partition("Commands:\n")
     assert commands
@@ -36,7 +43,7 @@ def test_a_list_of_commands_has_a_whole_sentence_for_each(cli: Cli, group: tuple
     assert "..." not in commands
 
 
-@pytest.mark.parametrize("command", ["run", "get", "rows", "rejected", "describe", "check"])
+@pytest.mark.parametrize("command", ["run", "get", "rows", "side", "describe", "check"])
 def test_help_of_a_command_has_an_example(cli: Cli, command: str) -> None:
     found = cli(command, "--help")
     assert found.code == 0
@@ -95,7 +102,7 @@ def test_what_nobody_expected_is_one_line(cli: Cli, shop: Path, monkeypatch: pyt
     def broken(*_: object) -> None:
         raise TypeError("first line\nsecond line")
 
-    monkeypatch.setattr("keyfold.cli.app_loader.load", broken)
+    monkeypatch.setattr("keyfold.cli.app.loader.load", broken)
     found = cli("describe", shop)
     assert found.code == 1
     assert found.err == "keyfold failed: TypeError: first line (run again with --debug for the traceback)\n"
@@ -155,7 +162,7 @@ def test_the_command_line_itself_loads_nothing_heavy() -> None:
 def test_commands_load_no_more_than_they_need(shop: Path, home: Path) -> None:
     assert loaded_by_command("describe", shop) == set()
     # Rejected rows are in Parquet files.
-    assert loaded_by_command("rejected", "orders", "--home", home) == {"numpy", "pyarrow"}
+    assert loaded_by_command("side", "show", "rejected", "orders", "--home", home) == {"numpy", "pyarrow"}
     assert loaded_by_command("get", "totals", "eu", "--home", home) <= {"pyarrow", "numpy"}
 
 

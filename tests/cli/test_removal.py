@@ -15,7 +15,6 @@ from keyfold.engine.operations.kinds import REMOVE
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease
 from keyfold.fault_points import FaultPoint
-from keyfold.views.stores import open_store
 from tests.cli.conftest import KINDS, PAIRS, ROWS, TOTALS, Cli, make_app
 
 RUNNING = (
@@ -51,7 +50,7 @@ def shop_in(home: Path) -> AppHome:
 
 def left(place: AppHome) -> dict[str, object]:
     """What a home has of its tables: their files, views and entries."""
-    store = open_store(place.views, read_only=True)
+    store = place.views.open(read_only=True)
     try:
         views = {name: list(store.scan(name)) for name in store.tables()}
     finally:
@@ -208,7 +207,7 @@ def test_a_kill_in_the_middle_leaves_all_or_is_finished_by_the_next_start(
 
 def test_a_damaged_app_json_or_views_db_is_no_reason_not_to_remove_a_table(tmp_path: Path, cli: Cli) -> None:
     place = shop_in(tmp_path)
-    place.views.write_bytes(b"not a database at all" * 100)
+    (place.local / "views.db").write_bytes(b"not a database at all" * 100)
     done = cli("reset", "kinds", "--yes", "--home", tmp_path)
     assert done.code == 1, "the view is still there"
     assert "cannot remove the view" in done.err
@@ -221,14 +220,14 @@ def test_a_damaged_app_json_or_views_db_is_no_reason_not_to_remove_a_table(tmp_p
     assert not place.table("pairs").path.exists()
     assert place.plan.read_text() == cut
     place.plan.unlink()
-    place.views.unlink()
+    (place.local / "views.db").unlink()
     assert cli("drop", "shop.totals", "--yes", "--home", tmp_path).code == 0
     assert [line["tables"] for line in audit(place)] == [["kinds"], ["pairs"], ["totals"]]
 
 
 def test_a_view_that_is_damaged_says_what_to_do(tmp_path: Path, cli: Cli) -> None:
     place = shop_in(tmp_path)
-    place.views.write_bytes(b"not a database at all" * 100)
+    (place.local / "views.db").write_bytes(b"not a database at all" * 100)
     said = cli("get", "totals", "eu", "--home", tmp_path)
     assert said.code == 1
     assert "cannot read the views: file is not a database" in said.err

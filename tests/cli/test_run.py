@@ -134,13 +134,13 @@ class TestDrained:
         assert [(row["region"], row["n"]) for row in rows] == [("eu", 2), ("us", 1)]
 
     def test_rejected_of_the_stream_each_row_once(self, at_home: Path, cli: Cli) -> None:
-        rows = cli("rejected", "orders", "--json").json["rows"]
+        rows = cli("side", "show", "rejected", "orders", "--json").json["rows"]
         assert len(rows) == 2
         assert {row["batch"] for row in rows} == {0}
         assert any('"am' in row["raw"] for row in rows)
         of_table = [row for row in rows if row["reason"] == "key region is null"]
-        assert cli("rejected", "totals", "--json").json["rows"] == of_table
-        assert "shop.orders" in cli("rejected", "totals").err
+        assert cli("side", "show", "rejected", "totals", "--json").json["rows"] == of_table
+        assert "shop.orders" in cli("side", "show", "rejected", "totals").err
 
     def test_check_says_that_the_state_fits_and_writes_nothing(self, at_home: Path) -> None:
         before = files_of(at_home / ".keyfold")
@@ -253,7 +253,7 @@ def test_a_running_app_is_read_guarded_and_stopped(
     row = cli("get", "totals", "eu", "--at-least", 1, "--wait", "60s", "--json").json
     assert (row["n"], row["revenue"]) == (3, 16.0)
     assert [(table.get("eu", at_least=1, wait="60s") or {})["n"] for table in attached] == [3, 3]
-    assert cli("rejected", "orders", "--json").json["rejected"] == 2
+    assert cli("side", "show", "rejected", "orders", "--json").json["rejected"] == 2
 
     held = keyfold(where, "run", "shop.py", "--drain", "--json")
     assert held.code == 3, "a supervisor must not start it again"
@@ -338,7 +338,7 @@ def test_a_drain_that_rejects_all_there_is_says_so_and_fails(tmp_path: Path) -> 
     assert "every row was rejected" in done.err
     status = keyfold(tmp_path, "status")
     assert "WARNING: shop.totals rejected 100%" in status.out
-    found = keyfold(tmp_path, "rejected", "shop.orders", "--json").json["rows"]
+    found = keyfold(tmp_path, "side", "show", "rejected", "shop.orders", "--json").json["rows"]
     assert [r["file"] for r in found] == [str(tmp_path / "data" / "bare.csv")]
     assert [r["raw"] for r in found] == ["eu,1\n" * 4 + "eu,1"]
 
@@ -346,7 +346,7 @@ def test_a_drain_that_rejects_all_there_is_says_so_and_fails(tmp_path: Path) -> 
     done = keyfold(tmp_path, "run", "shop.py", "--drain", "--json")
     assert done.code == 0, done.err
     assert "WARNING" not in done.err
-    shown = keyfold(tmp_path, "rejected", "shop.orders", "--limit", 1).out
+    shown = keyfold(tmp_path, "side", "show", "rejected", "shop.orders", "--limit", 1).out
     assert "good.csv, line 3" in shown
     assert 'column amount: "many" is not a valid double' in shown
 

@@ -38,7 +38,7 @@ def change(place: AppHome) -> None:
     plan = place.read_plan()
     assert plan is not None
     place.write_plan({**plan, "tables": {**plan["tables"], "later": {"streams": []}}})
-    place.views.unlink()
+    (place.local / "views.db").unlink()
 
 
 def with_ids(place: AppHome) -> None:

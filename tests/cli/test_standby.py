@@ -1,4 +1,4 @@
-"""standby: a second process waits for the first to end, and goes on where it was."""
+"""run --standby: a second process waits for the first to end, and goes on where it was."""
 
 from __future__ import annotations
 
@@ -13,20 +13,19 @@ from keyfold.engine.polling import wait_until
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import holder
 from keyfold.errors import QueryError
-from keyfold.views.stores import open_store
 from tests.cli.conftest import SHOP, write
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(900)]
 
 
-def started(tmp_path: Path, word: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "keyfold", word, "shop.py"]
-    with (tmp_path / f"{word}.log").open("wb") as errors:
+def started(tmp_path: Path, *words: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "keyfold", *words, "shop.py"]
+    with (tmp_path / f"{words[-1].lstrip('-')}.log").open("wb") as errors:
         return subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=errors)
 
 
 def rows(place: AppHome) -> int:
-    store = open_store(place.views, read_only=True)
+    store = place.views.open(read_only=True)
     try:
         found = store.get("totals", ("eu",))
     except QueryError:
@@ -45,7 +44,7 @@ def test_a_standby_takes_over_when_the_first_process_is_killed(tmp_path: Path) -
     second = None
     try:
         assert wait_until(lambda: rows(place) == 1, 250, pause=0.2)
-        second = started(tmp_path, "standby")
+        second = started(tmp_path, "run", "--standby")
         log = tmp_path / "standby.log"
         assert wait_until(lambda: b"standing by to take over" in log.read_bytes(), 250)
         assert f"pid {first.pid} runs shop".encode() in log.read_bytes()

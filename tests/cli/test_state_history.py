@@ -46,7 +46,7 @@ def test_what_a_migration_has_removed_is_told_with_its_batch(cli: Cli, log: Tabl
     }
     forget_changes(log, 11)
     forget_changes(log, 11)  # as the next start does after a kill
-    said = "it began anew after batch 11, when the table was migrated"
+    said = "it started over after batch 11, when the table was migrated"
     assert cli(*words).err == f"keyfold: the log has no changes yet: {said}\n"
     change(log, 12)
     assert cli(*words).err == f"keyfold: the log has all changes since batch 12, {SAID_AT}: {said}\n"

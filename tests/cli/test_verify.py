@@ -13,7 +13,7 @@ from unittest.mock import patch
 import pytest
 
 from keyfold.views.sqlite import connections
-from keyfold.views.stores import open_store
+from keyfold.views.stores import views_in
 from tests.cli.conftest import Cli, write
 from tests.engine.recovery.kills import steps
 
@@ -42,7 +42,7 @@ by.pattern("seen", pair, within="1 hour", order="arrival", history="1 day")
 
 def views(directory: Path) -> dict[str, list[Any]]:
     """The rows of all tables, and their positions."""
-    store = open_store(directory / "views.db", read_only=True)
+    store = views_in(directory / "views.db").open(read_only=True)
     try:
         return {name: [store.position(name), *map(repr, store.scan(name))] for name in store.tables()}
     finally:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from keyfold.cli.sparklines import Trend
+from keyfold.cli.terminal.sparklines import Trend
 from keyfold.engine.storage.layout import AppHome
 from keyfold.views.contract import ViewSchema
 from tests.cli.conftest import AT, TOTALS, Cli, columns, make_app

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.jvm
 
 APP = """
 import keyfold as kf
+from keyfold.errors import HomeUnusable
 
 app = kf.App("shop")
 source = kf.files({inbox!r}, maxFilesPerTrigger=1)
@@ -31,7 +32,7 @@ if __name__ == "__main__":
             # Every process has a directory of its own under this name.
             kernel = session.kernel(handle.spark)
             cluster.require_shared_home(handle.spark, kernel, "file:/proc/self/cwd/home")
-        except kf.HomeUnusable as error:
+        except HomeUnusable as error:
             print(error)
 """
 

@@ -92,7 +92,7 @@ def test_the_web_analytics_are_what_a_recount_gives(place: Path, monkeypatch: py
             for r in read("rows", f"web.{table}")
         }
         assert rows == expected
-        assert len(read("late", "show", f"web.{table}")) == late
+        assert len(read("side", "show", "late", f"web.{table}")) == late
         assert late > 10
     expected_visits, late = visits(found)
     rows = {
@@ -102,8 +102,8 @@ def test_the_web_analytics_are_what_a_recount_gives(place: Path, monkeypatch: py
         for r in read("rows", "web.visits")
     }
     assert rows == expected_visits
-    assert len(read("late", "show", "web.visits")) == late
-    reasons = [row["reason"] for row in read("rejected", "web.views")["rows"]]
+    assert len(read("side", "show", "late", "web.visits")) == late
+    reasons = [row["reason"] for row in read("side", "show", "rejected", "web.views")["rows"]]
     assert sorted(reasons) == [
         "does not parse",
         "event time 2036-01-01T00:00:00Z is too far in the future",
@@ -192,8 +192,8 @@ def test_the_devices_are_what_a_recount_gives(place: Path, monkeypatch: pytest.M
         assert [rows[device][c] for c in ("mean", "spread")] == pytest.approx([mean, spread])
         assert rows[device]["now"] == temps[-1]
         assert rows[device]["alert"] == (abs(temps[-1] - mean) > 3 * spread)
-    assert len(read("late", "show", "iot.recent")) == late == 60
-    assert {json.loads(r["raw"])["device"] for r in read("late", "show", "iot.recent")} == {
+    assert len(read("side", "show", "late", "iot.recent")) == late == 60
+    assert {json.loads(r["raw"])["device"] for r in read("side", "show", "late", "iot.recent")} == {
         example["OFFLINE"]
     }
 
@@ -265,7 +265,7 @@ def test_the_orders_are_what_a_recount_gives(place: Path, monkeypatch: pytest.Mo
         id: orders[id]["customer"] for id in unpaid
     }
     assert len(unpaid) > 100
-    told = read("late", "show", "store.unpaid")
+    told = read("side", "show", "late", "store.unpaid")
     assert sorted(json.loads(r["raw"])["id"] for r in told) == sorted(late)
     assert {r["stream"] for r in told} == {"payments"}
     assert len(late) > 10

@@ -80,10 +80,13 @@ def test_a_class_without_a_text_of_its_own_is_noticed(monkeypatch: pytest.Monkey
 
 
 def test_every_setting_is_in_the_reference() -> None:
-    from keyfold.settings import Settings
+    from keyfold.settings import INTERNAL, Settings
 
     page = read("settings.md")
     for name, field in Settings.model_fields.items():
+        if name in INTERNAL:
+            assert f"`{name}`" not in page
+            continue
         line = next(line for line in page.splitlines() if line.startswith(f"| `{name}` |"))
         assert f"`KEYFOLD_{name.upper()}`" in line
         assert str(field.description) in line
@@ -92,7 +95,7 @@ def test_every_setting_is_in_the_reference() -> None:
 def test_every_command_and_option_is_in_the_reference() -> None:
     page = read("cli.md")
     sections = dict(re.findall(r"^## keyfold (\S+)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
-    commands = TOOL.command_tree().commands
+    commands = {name: one for name, one in TOOL.command_tree().commands.items() if not one.hidden}
     assert list(sections) == list(commands)
     for name, command in commands.items():
         for param in command.params:

@@ -53,7 +53,9 @@ def test_rows_are_avro_records_of_a_registered_schema(
 ) -> None:
     topic, home = cluster.topic("avro"), tmp_path / "home"
     with registries.serving() as registry:
-        sink = kf.kafka(cluster.address, topic=topic, format="avro", key_format="avro", registry=registry.url)
+        sink = kf.kafka(
+            cluster.address, topic=topic, format=kf.avro(registry=registry.url), key_format="avro"
+        )
         columns = {
             "last": "max(at)",
             "day": "max(day)",
@@ -96,7 +98,7 @@ def test_rows_are_avro_records_of_a_registered_schema(
         # keyfold reads what it writes.
         again = kf.App("again")
         source = kf.kafka(
-            cluster.address, topic=topic, format="avro", registry=registry.url, metadata=["key"],
+            cluster.address, topic=topic, format=kf.avro(registry=registry.url), metadata=["key"],
             key_format="avro", key_schema="region string",
         )  # fmt: skip
         stream = again.stream("rows", source, "n bigint, total decimal(20,2), last timestamp")
@@ -118,7 +120,7 @@ def test_the_topic_has_every_change_once_and_deletes_are_tombstones(
         app = kf.App("shop")
         rows = app.stream("clicks", kf.files(str(feed.directory)), "who bigint, at timestamp", time="at")
         rows.by("who").table("seen", n="count(*)", ttl="1 hour").to(
-            kf.kafka(cluster.address, topic=topic, format="avro", registry=registry.url, key_format="long")
+            kf.kafka(cluster.address, topic=topic, format=kf.avro(registry=registry.url), key_format="long")
         )
         counted: Counter[int] = Counter()
         for batch in range(4):
@@ -152,7 +154,7 @@ def test_what_a_key_or_a_registry_can_not_be_is_said(
     feed.put({"region": "eu"})
     for options, problem, error in (
         ({"key_format": "long"}, "one column of type bigint", BadOption),
-        ({"format": "avro", "registry": "http://me:hunter2@127.0.0.1:9"}, "can't be reached", RunError),
+        ({"format": kf.avro(registry="http://me:hunter2@127.0.0.1:9")}, "can't be reached", RunError),
     ):
         with pytest.raises(error, match=problem) as raised:
             run(

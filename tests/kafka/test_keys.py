@@ -46,7 +46,7 @@ def test_keys_of_every_format_become_columns_or_are_rejected_with_their_place(
                 },
             ),
             "avro": (
-                {"key_format": "avro", "key_schema": "id string", "registry": registry.url},
+                {"key_format": kf.avro(registry=registry.url), "key_schema": "id string"},
                 [avro(record, KEY, {"id": "a"}), avro(99, KEY, {"id": "a"}), b"\0\0", b"x"],
                 [{"id": "a"}],
                 {
@@ -56,7 +56,7 @@ def test_keys_of_every_format_become_columns_or_are_rejected_with_their_place(
                 },
             ),
             "avro_long": (
-                {"key_format": "avro", "key_schema": "bigint", "registry": registry.url},
+                {"key_format": kf.avro(registry=registry.url), "key_schema": "bigint"},
                 [avro(number, "long", 7), avro(record, KEY, {"id": "a"})],
                 [7],
                 {1: "key kafka_key is null"},

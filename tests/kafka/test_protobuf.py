@@ -84,9 +84,7 @@ def declared(
     source = kf.kafka(
         cluster.address,
         topic=topic,
-        format="protobuf",
-        descriptor=str(file),
-        message=message,
+        format=kf.protobuf(str(file), message),
         metadata=["offset"],
     )
     app.stream("orders", source, schema=schema).by("kafka_offset").latest().table("rows")

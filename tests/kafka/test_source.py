@@ -163,8 +163,8 @@ OTHER = {"type": "record", "name": "Order", "fields": [{"name": "amount", "type"
 def _avro_tables(app: kf.App, stream: Any, registry: Any, cluster: Cluster, topics: dict[str, str]) -> int:
     schema = "id string, amount double, at timestamp, address struct<city: string>"
     for name, more in (
-        ("avro", {"registry": registry.url}),
-        ("plain", {"format": "avro", "options": {"avroSchema": json.dumps(V1)}}),
+        ("avro", {"format": kf.avro(registry=registry.url)}),
+        ("plain", {"format": kf.avro(schema=json.dumps(V1))}),
     ):
         stream(name, schema, **more).by("id").table(
             name, n="count(*)", total="sum(amount)", newest="max(at)", city="max(address.city)"

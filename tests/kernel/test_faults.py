@@ -18,7 +18,6 @@ from keyfold.engine.storage.layout import local_app_home
 from keyfold.kernel import build
 from keyfold.read import side_outputs
 from keyfold.views.reader import TableReader
-from keyfold.views.stores import open_store
 
 pytestmark = pytest.mark.jvm
 
@@ -77,7 +76,7 @@ def test_a_store_that_fails_stops_the_query_and_no_row_or_window_is_rejected(tmp
     done = run(tmp_path)
     assert done.returncode == 0, done.stderr
     assert side_outputs.rejected(TableLog(home.table("totals").log)) == []
-    store = open_store(home.views, read_only=True)
+    store = home.views.open(read_only=True)
     try:
         assert sorted(row["total"] for row in TableReader(store, "totals").rows()) == [0, 1, 2]
     finally:

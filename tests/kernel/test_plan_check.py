@@ -32,7 +32,7 @@ def strategies(spark: SparkSession, wanted: list[Any]) -> None:
 
 def test_this_spark_plans_what_the_kernel_relies_on() -> None:
     spark = shared_session()
-    assert session.kernel(spark).selfCheck(spark._jsparkSession) == ""
+    assert session.kernel(spark).selfCheck(spark._jsparkSession) is None
     assert session.checked(spark) is spark
 
 

@@ -136,7 +136,7 @@ class Operation:
 RESTORE: Final = ("restore", "then", "--yes")
 OPERATIONS: Final = {
     "start": Operation(nothing, COUNTED),
-    "late replay": Operation(each("late", "replay"), ALL),
+    "side replay": Operation(each("side", "replay", "late"), ALL),
     "forget": Operation(each("forget", after=(FORGOTTEN, "--yes")), WITHOUT),
     "rescale": Operation(each("rescale", tables=TABLES, after=(3,)), COUNTED),
     "migrate": Operation(migrate, COUNTED, added=True),
@@ -155,6 +155,7 @@ OPERATIONS: Final = {
     "state delete": Operation(each("state", "delete", after=(FORGOTTEN,)), WITHOUT, quick=False),
     "log compact": Operation(each("log", "compact", tables=TABLES), COUNTED, quick=False),
     "log prune": Operation(each("log", "prune"), COUNTED, quick=False),
+    "side drop": Operation(each("side", "drop", "late"), COUNTED, quick=False),
     "verify": Operation(lambda app: app("verify", "APP", "--repair"), COUNTED, quick=False),
 }
 """By the words of the command."""
@@ -165,8 +166,8 @@ ELSEWHERE: Final = {
     "state put": "of tables without windows: tests/engine/recovery/test_surgery.py",
 }
 READING: Final = {
-    *("init", "run", "standby", "get", "rows", "demo", "status", "rejected", "plan", "receipt", "describe"),
-    *("check", "doctor", "dev app", "dev kafka", "dev load", "late list", "late show", "log show"),
+    *("init", "run", "get", "rows", "demo", "status", "plan", "describe"),
+    *("check", "doctor", "dev app", "dev kafka", "dev load", "side list", "side show", "log show"),
     *("log verify", "pattern explain", "savepoint list", "savepoint show", "savepoint verify"),
     *("audit list", "audit verify", "state size", "state read", "state diff", "state history"),
 }

@@ -40,9 +40,10 @@ def test_every_kind_of_source_and_every_command_that_changes_state_is_in_the_tab
 
 
 def commands(command: Any, path: tuple[str, ...]) -> Iterator[str]:
-    """The words of all commands."""
+    """The words of all commands, without their former names."""
     for name, below in getattr(command, "commands", {}).items():
-        yield from commands(below, (*path, name))
+        if not below.hidden:
+            yield from commands(below, (*path, name))
     if not hasattr(command, "commands"):
         yield " ".join(path)
 

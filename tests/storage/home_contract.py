@@ -170,13 +170,13 @@ class HomeContract:
         with shop(inbox).start(spark=spark, home=root, local=local) as handle:
             handle.drain()
             storage = handle.home.storage
-        assert [row["reason"] for row in keyfold("rejected", "shop.sums")["rows"]] == [
+        assert [row["reason"] for row in keyfold("side", "show", "rejected", "shop.sums")["rows"]] == [
             "key region is null"
         ] * 3
-        assert [batch["rows"] for batch in keyfold("late", "list", "shop.hours")] == [3]
-        assert len(keyfold("late", "show", "shop.hours")) == 3
-        assert keyfold("late", "replay", "shop.hours")["sent"] == 3
-        assert keyfold("late", "replay", "shop.hours")["sent_before"] == 3
+        assert [batch["rows"] for batch in keyfold("side", "list", "late", "shop.hours")] == [3]
+        assert len(keyfold("side", "show", "late", "shop.hours")) == 3
+        assert keyfold("side", "replay", "late", "shop.hours")["sent"] == 3
+        assert keyfold("side", "replay", "late", "shop.hours")["sent_before"] == 3
         shown = keyfold("log", "show", "shop.sums")
         assert [batch["rejected"] for batch in shown["batches"][:3]] == [1, 1, 1]
         assert keyfold("log", "verify", "shop.sums")["whole"]

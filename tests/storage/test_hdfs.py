@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import keyfold as kf
-from keyfold.cli.app_plan import compiled_plan
+from keyfold.cli.app.plan import compiled_plan
 from keyfold.engine import session
 from keyfold.engine.migration.migrate import Migrated, migrate
 from keyfold.engine.savepoint import restore

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -41,6 +42,7 @@ ENGINE_ORDER = [
     "startup_phases",
     "session_settings",
     "session",
+    "spark_messages",
     "spark_errors",
     "kafka",
     "sources",
@@ -83,8 +85,10 @@ BELOW_READ = (
 LATE = {("declare", "engine")}
 # A program of its own, which runs an app so that the JVM records the classes it loads.
 PROGRAMS = {"engine.jvm.archive_writer"}
+# Modules outside its package that name SQLite: the stores, the setting, and names that tables can't have.
+KNOW_SQLITE = {"views/stores.py", "settings.py", "plan/validate/arguments.py"}
 # Modules that write files which appear whole, outside the engine's storage package.
-WRITERS = {"kernel/build.py", "cli/export.py", "engine/jvm/archive_writer.py"}
+WRITERS = {"kernel/build.py", "cli/reports/export.py", "engine/jvm/archive_writer.py"}
 
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if "template" not in path.parts)
 
@@ -210,9 +214,41 @@ def test_the_formats_of_sparks_logs_are_known_to_the_storage_package_alone() -> 
     assert {named(path) for path in found} == set()
 
 
+def test_the_classes_of_the_kernel_are_named_by_its_protocols_alone() -> None:
+    words = re.compile(r"org\.apache\.spark\.sql\.(execution\.)?keyfold|KernelApi")
+    assert [named(path) for path in MODULES if words.search(path.read_text("utf-8"))] == ["kernel/api.py"]
+
+
+def is_text(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def code_of(path: Path) -> str:
+    """A module without comments and docstrings."""
+    tree = ast.parse(path.read_text("utf-8"))
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            kept = [
+                one for one in body if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))
+            ]
+            node.body = kept or [ast.Pass()]  # type: ignore[attr-defined]
+    return ast.unparse(tree)
+
+
+def test_only_the_store_itself_knows_that_views_are_in_sqlite() -> None:
+    found = {path for path in MODULES if re.search(r"sqlite|views\.db", code_of(path), re.IGNORECASE)}
+    assert {named(path) for path in found if not name_of(path).startswith("views.sqlite")} == KNOW_SQLITE
+
+
 def test_files_stay_small() -> None:
     for path in (*MODULES, *SOURCE.rglob("*.scala")):
         assert len(path.read_text("utf-8").splitlines()) <= 400, path
+
+
+def test_packages_stay_small() -> None:
+    sizes = Counter(path.parent for path in MODULES if path.name != "__init__.py")
+    assert {named(package): size for package, size in sizes.items() if size > 24} == {}
 
 
 def test_commands_are_small_files() -> None:

@@ -22,7 +22,6 @@ from keyfold.engine.storage.lease import Lease
 from keyfold.read import side_outputs
 from keyfold.settings import load
 from keyfold.views.contract import Column, ViewSchema
-from keyfold.views.stores import open_store
 from keyfold.views.types.parse import parse
 
 SCHEMA = ViewSchema("t", (Column("k", parse("string")),), (Column("n", parse("long")),))
@@ -63,7 +62,7 @@ def test_all_that_python_writes_into_a_home_is_private(tmp_path: Path) -> None:
     assert [row.raw for row in side_outputs.rejected(log)] == ["/a.json"]
     retention.prune(log, 0)
     json_rows.put(place.path / "streams" / "rows", "one", "{}\n")
-    store = open_store(place.views, read_only=False)
+    store = place.views.open(read_only=False)
     store.create(SCHEMA)
     with store.batch("t", 0, datetime.now(UTC)):
         assert {path.name for path in place.path.glob("views.db*")} >= {"views.db", "views.db-wal"}

@@ -8,33 +8,41 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from keyfold.errors import RunError
+from keyfold.errors import QueryError, RunError
 from keyfold.views import changes as view_changes
 from keyfold.views.contract import (
     BatchWriter,
+    Difference,
+    Location,
     OrderBy,
     Position,
+    Views,
     ViewSchema,
     ViewStore,
     Where,
     require_same_columns,
     unknown_table,
 )
+from keyfold.views.copies import write_copy, write_rows
 from keyfold.views.query import filters
 from keyfold.views.query.filters import All, AnyOf, Compare, Filter, IsNull, Like, Not, OneOf
 from keyfold.views.query.where_parser import filter_of
 from keyfold.views.schema import AT, BATCH, Column
+from keyfold.views.stores import views_in
 from keyfold.views.types import epoch
 from keyfold.views.types.base import DataType
 from keyfold.views.types.nested import hashable
 
 Row = dict[str, Any]
+VALUES = "has other values"
 
 
 @dataclass
@@ -46,8 +54,46 @@ class View:
     position: Position | None = None
 
 
-_HOMES: dict[str, dict[str, View]] = {}
-"""The views by the address of their store: they outlive the store, as files do."""
+_HOMES: dict[Location, dict[str, View]] = {}
+"""The views of each app: they outlive the open store, as files do."""
+
+
+@dataclass(frozen=True)
+class MemoryViews(Views):
+    """Views in this process."""
+
+    location: Location
+
+    def __str__(self) -> str:
+        return f"{self.location.address} of {self.location.home}/{self.location.app}"
+
+    @property
+    def name(self) -> str:
+        return "the memory"
+
+    def is_in(self, directory: Path) -> bool:
+        return False
+
+    def exists(self) -> bool:
+        return self.location in _HOMES
+
+    def open(self, *, read_only: bool) -> MemoryStore:
+        if not read_only:
+            _HOMES.setdefault(self.location, {})
+        return MemoryStore(self.location, read_only)
+
+    def remove(self) -> None:
+        _HOMES.pop(self.location, None)
+
+    def restore_from(self, copy: Path) -> None:
+        beside = MemoryViews(replace(self.location, app=f"{self.location.app}, restored"))
+        with views_in(copy).open(read_only=True) as source, beside.open(read_only=False) as target:
+            for table in source.tables():
+                schema, position = source.schema(table), source.position(table)
+                target.create(schema)
+                if position is not None:
+                    write_rows(target, schema, position, source.scan(table, order_by=BATCH.name))
+        _HOMES[self.location] = _HOMES.pop(beside.location)
 
 
 class MemoryWriter(BatchWriter):
@@ -82,13 +128,25 @@ class MemoryWriter(BatchWriter):
 class MemoryStore(ViewStore):
     """Views in dicts. One writer per view at a time, which is what the engine does."""
 
-    def __init__(self, address: str) -> None:
-        self._views = _HOMES.setdefault(address, {})
+    def __init__(self, location: Location, read_only: bool) -> None:
+        self._location = location
+        self._read_only = read_only
         self._lock = threading.Lock()
+
+    @property
+    def _views(self) -> dict[str, View]:
+        if self._location not in _HOMES:
+            raise QueryError("there are no views yet", reason="not_ready")
+        return _HOMES[self._location]
+
+    def _writable(self) -> dict[str, View]:
+        if self._read_only:
+            raise RunError("the view store is open for reading only")
+        return self._views
 
     def create(self, schema: ViewSchema) -> None:
         with self._lock:
-            found = self._views.setdefault(schema.table, View(schema))
+            found = self._writable().setdefault(schema.table, View(schema))
             require_same_columns(found.schema, schema)
             found.schema = schema
 
@@ -107,7 +165,7 @@ class MemoryStore(ViewStore):
         writer.replayed = view.position is not None and batch_id <= view.position.batch
         yield writer
         if not writer.replayed:
-            self._views[table] = writer.view
+            self._writable()[table] = writer.view
 
     def rebuild(
         self,
@@ -127,7 +185,7 @@ class MemoryStore(ViewStore):
         writer = MemoryWriter(kept, Position(batch_id, at, watermark))
         for changes in record_batches:
             writer.apply(changes)
-        self._views[table] = writer.view
+        self._writable()[table] = writer.view
 
     def get(self, table: str, key: Sequence[Any]) -> Row | None:
         view = self._view(table)
@@ -159,7 +217,39 @@ class MemoryStore(ViewStore):
         return copy.copy(self._views[table].position) if table in self._views else None
 
     def drop(self, table: str) -> None:
-        self._views.pop(table, None)
+        self._writable().pop(table, None)
+
+    def compare(
+        self, schema: ViewSchema, changes: Iterable[pa.RecordBatch], where: Filter | None, limit: int
+    ) -> list[Difference]:
+        wanted = MemoryWriter(View(schema), Position(0, datetime.now(UTC), None))
+        for some in changes:
+            wanted.apply(some)
+        columns = (*schema.keys, *schema.columns)
+
+        def matching(view: View) -> dict[Any, Row]:
+            found = {key: row for key, row in view.rows.items() if where is None or _true(where, row)}
+            return {key: {c.name: row[c.name] for c in columns} for key, row in found.items()}
+
+        one, other = matching(self._view(schema.table)), matching(wanted.view)
+        keys = sorted(key for key in {*one, *other} if repr(one.get(key)) != repr(other.get(key)))
+        return [
+            Difference(
+                _python((one.get(key) or other[key]), schema.keys),
+                "is missing" if key not in one else "should not be there" if key not in other else VALUES,
+            )
+            for key in keys[:limit]
+        ]
+
+    def copy_to(self, path: Path) -> bool:
+        # Committed views are never changed, only replaced: this is of one moment.
+        views = sorted(self._views.items())
+        found = ((v.schema, v.position, sorted(v.rows.values(), key=itemgetter("_batch"))) for _, v in views)
+        write_copy(path, ((s, p, [_python(row, s.all) for row in rows]) for s, p, rows in found))
+        return True
+
+    def purge(self) -> None:
+        self._writable()
 
     def close(self) -> None:
         """Nothing is open."""

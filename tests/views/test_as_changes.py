@@ -6,15 +6,15 @@ from pathlib import Path
 
 from keyfold.engine.storage.layout import AppHome
 from keyfold.views.changes import as_changes
-from keyfold.views.stores import open_store
+from keyfold.views.stores import views_in
 from tests.cli.conftest import AT, KINDS, PAIRS, ROWS, TOTALS, make_app
 
 
 def test_rows_of_every_type_come_back_as_they_were(tmp_path: Path) -> None:
     place = AppHome(tmp_path / "shop")
     make_app(place, ROWS)
-    source = open_store(place.views, read_only=True)
-    target = open_store(tmp_path / "copy.db", read_only=False)
+    source = place.views.open(read_only=True)
+    target = views_in(tmp_path / "copy.db").open(read_only=False)
     for schema in (TOTALS, PAIRS, KINDS):
         target.rebuild(schema.table, schema, as_changes(source.scan(schema.table), schema), 1, AT)
         copied = [{**row, "_batch": 0, "_at": AT} for row in target.scan(schema.table)]

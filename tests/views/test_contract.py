@@ -1,4 +1,4 @@
-"""What every view store must do. A new store joins by a URL in `URLS`."""
+"""What every view store must do. A new store joins by its address in `ADDRESSES`."""
 
 from __future__ import annotations
 
@@ -6,26 +6,23 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from keyfold.errors import QueryError, RunError
+from keyfold.errors import KeyfoldError, QueryError, RunError
 from keyfold.views import stores
-from keyfold.views.contract import Column, Position, ViewSchema, ViewStore
+from keyfold.views.contract import Column, Difference, Location, Position, Views, ViewSchema, ViewStore
 from keyfold.views.query.filters import Compare
 from keyfold.views.types.parse import parse
 
-from .memory_store import MemoryStore
+from .memory_store import MemoryViews
 
-URLS = {
-    "path": "{directory}/app/views.db",
-    "sqlite": "sqlite://{directory}/app/views.db",
-    "memory": "memory://{directory}",
-}
-"""SQLite by path and by URL, and a store of the tests' own that is plugged in under its scheme."""
+ADDRESSES = ["sqlite", "memory"]
+"""SQLite, and a store of the tests' own that is plugged in under its name."""
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
 Change = tuple[Any, ...]
 
@@ -36,6 +33,25 @@ def columns(**types: Any) -> tuple[Column, ...]:
 
 TOTALS = ViewSchema("totals", columns(region="string"), columns(n="long", revenue="double"))
 PAIRS = ViewSchema("pairs", columns(a="string", b="long"), columns(v="string"))
+EVENTS = ViewSchema(
+    "events",
+    columns(id="integer"),
+    columns(
+        name="string",
+        at="timestamp",
+        price="decimal(9,2)",
+        tags={"type": "array", "elementType": "string", "containsNull": True},
+        fields={
+            "type": "struct",
+            "fields": [{"name": n, "type": t, "nullable": True} for n, t in (("x", "long"), ("y", "string"))],
+        },
+        raw="binary",
+        ratio="double",
+    ),
+    help="what came in",
+    order=("at",),
+)
+EU = Compare(TOTALS.keys[0], "=", "eu")
 
 
 def changes(schema: ViewSchema, *rows: Change) -> pa.RecordBatch:
@@ -54,15 +70,22 @@ def values(store: ViewStore, table: str, **scan: Any) -> list[tuple[Any, ...]]:
     return [tuple(row.values())[:-2] for row in store.scan(table, **scan)]
 
 
-@pytest.fixture(params=URLS)
-def open_again(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[[], ViewStore]]:
-    monkeypatch.setitem(stores.STORES, "memory", lambda address, read_only: MemoryStore(address))
+def location(address: str, directory: Path, app: str = "shop") -> Location:
+    return Location(address, app, directory.as_uri(), directory / app)
+
+
+@pytest.fixture(params=ADDRESSES)
+def views(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Views:
+    monkeypatch.setitem(stores.STORES, "memory", MemoryViews)
+    return stores.views_at(location(request.param, tmp_path))
+
+
+@pytest.fixture
+def open_again(views: Views) -> Iterator[Callable[[], ViewStore]]:
     opened: list[ViewStore] = []
 
     def again() -> ViewStore:
-        opened.append(stores.open_store(URLS[request.param].format(directory=tmp_path), read_only=False))
+        opened.append(views.open(read_only=False))
         return opened[-1]
 
     yield again
@@ -442,3 +465,214 @@ class TestLife:
             for _ in range(12):
                 big.apply(part)
         assert len(values(store, "totals")) == 20_000
+
+
+class TestViews:
+    def test_nothing_is_there_before_the_views_are_opened_for_writing(self, views: Views) -> None:
+        assert not views.exists()
+        with views.open(read_only=True) as reading:
+            for read in (reading.tables, lambda: reading.get("totals", ["eu"])):
+                with pytest.raises(QueryError) as caught:
+                    read()
+                assert caught.value.reason == "not_ready"
+        assert not views.exists()
+        views.open(read_only=False).close()
+        assert views.exists()
+        with views.open(read_only=True) as reading:
+            assert reading.tables() == ()
+
+    def test_a_store_that_is_open_for_reading_refuses_changes(self, views: Views, store: ViewStore) -> None:
+        put(store, TOTALS, 0, ("upsert", "eu", 1, 1.0))
+        with views.open(read_only=True) as reading:
+            for change in (
+                lambda: reading.create(PAIRS),
+                lambda: put(reading, TOTALS, 1, ("delete", "eu", None, None)),
+                lambda: reading.rebuild("totals", TOTALS, (), 1, AT),
+                lambda: reading.drop("totals"),
+                lambda: reading.erase("totals", EU, 1),
+                reading.purge,
+            ):
+                with pytest.raises(RunError, match="open for reading only"):
+                    change()
+        assert values(store, "totals") == [("eu", 1, 1.0)]
+
+    def test_they_are_those_of_one_app_in_one_home(
+        self, request: pytest.FixtureRequest, views: Views, store: ViewStore, tmp_path: Path
+    ) -> None:
+        address = request.node.callspec.params["views"]
+        for other in (location(address, tmp_path, "bank"), location(address, tmp_path / "other")):
+            others = stores.views_at(other)
+            assert not others.exists()
+            with others.open(read_only=False) as opened:
+                assert opened.tables() == ()
+            others.remove()
+        assert store.tables() == ("totals",)
+
+    def test_they_are_removed_whole(self, views: Views, open_again: Callable[[], ViewStore]) -> None:
+        views.remove()
+        store = open_again()
+        store.create(TOTALS)
+        put(store, TOTALS, 0, ("upsert", "eu", 1, 1.0))
+        store.close()
+        views.remove()
+        assert not views.exists()
+        assert open_again().tables() == ()
+
+    def test_people_are_told_where_they_are(self, views: Views, tmp_path: Path) -> None:
+        assert str(views)
+        assert views.name
+        assert not views.is_in(tmp_path)
+
+
+class TestErasure:
+    def test_the_rows_are_gone_and_the_others_as_they_were(self, store: ViewStore) -> None:
+        watermark = datetime(2026, 1, 1, 11, tzinfo=UTC)
+        with store.batch("totals", 3, AT, watermark) as writer:
+            writer.apply(changes(TOTALS, ("upsert", "eu", 1, 1.0), ("upsert", "us", 2, None)))
+        us = store.get("totals", ["us"])
+        store.erase("totals", EU, 4)
+        assert list(store.scan("totals")) == [us]
+        assert store.position("totals") == Position(4, AT, watermark)
+        store.erase("totals", EU, 4)
+        assert list(store.scan("totals")) == [us]
+
+    def test_all_rows_that_begin_with_a_part_of_the_key_are_erased(self, store: ViewStore) -> None:
+        store.create(PAIRS)
+        put(store, PAIRS, 0, *(("upsert", a, b, "v") for a in "xy" for b in range(3)))
+        store.erase("pairs", Compare(PAIRS.keys[0], "=", "x"), 1)
+        assert [row["a"] for row in store.scan("pairs")] == ["y"] * 3
+
+    def test_a_view_that_is_further_stays(self, store: ViewStore) -> None:
+        put(store, TOTALS, 5, ("upsert", "eu", 1, 1.0))
+        store.erase("totals", EU, 4)
+        assert values(store, "totals") == [("eu", 1, 1.0)]
+        assert store.position("totals") == Position(5, AT + timedelta(seconds=5), None)
+
+    def test_a_view_without_a_finished_batch_is_dropped(self, store: ViewStore) -> None:
+        put(store, TOTALS, 0, ("upsert", "eu", 1, 1.0))
+        store.erase("totals", EU, None)
+        assert store.tables() == ()
+        store.erase("totals", EU, None)
+
+    def test_a_view_without_a_batch_has_nothing_to_erase(self, store: ViewStore) -> None:
+        store.erase("totals", EU, 0)
+        assert store.position("totals") is None
+
+    def test_purging_leaves_all_rows(self, store: ViewStore) -> None:
+        put(store, TOTALS, 0, ("upsert", "eu", 1, 1.0))
+        store.purge()
+        assert values(store, "totals") == [("eu", 1, 1.0)]
+
+
+class TestComparison:
+    def test_every_kind_of_difference_is_found_by_key(self, store: ViewStore) -> None:
+        rows = [("upsert", region, 1, 0.5) for region in ("asia", "eu", "us")]
+        put(store, TOTALS, 0, *rows)
+        wanted = [
+            changes(TOTALS, *rows, ("upsert", "moon", 1, None)),
+            changes(TOTALS, ("delete", "us", None, None), ("upsert", "eu", 1, None)),
+        ]
+        assert store.compare(TOTALS, wanted, None, 10) == [
+            Difference({"region": "eu"}, "has other values"),
+            Difference({"region": "moon"}, "is missing"),
+            Difference({"region": "us"}, "should not be there"),
+        ]
+        assert [one.key["region"] for one in store.compare(TOTALS, wanted, None, 2)] == ["eu", "moon"]
+        assert values(store, "totals") == [(region, 1, 0.5) for region in ("asia", "eu", "us")]
+        assert store.tables() == ("totals",)
+
+    def test_equal_rows_of_other_batches_are_no_difference(self, store: ViewStore) -> None:
+        for batch in range(3):
+            put(store, TOTALS, batch, ("upsert", f"k{batch}", batch, float("nan")), ("upsert", "eu", 1, None))
+        rows = [("final", f"k{i}", i, float("nan")) for i in (2, 0, 1)]
+        assert store.compare(TOTALS, [changes(TOTALS, *rows, ("upsert", "eu", 1, None))], None, 10) == []
+        assert [one.problem for one in store.compare(TOTALS, (), None, 10)] == ["should not be there"] * 4
+
+    def test_only_rows_that_match_are_compared(self, store: ViewStore) -> None:
+        store.create(PAIRS)
+        put(store, PAIRS, 0, ("upsert", "x", 1, "old"), ("upsert", "x", 2, "v"))
+        wanted = [changes(PAIRS, ("upsert", "x", 2, "w"), ("upsert", "y", 1, "v"))]
+        found = store.compare(PAIRS, wanted, Compare(PAIRS.keys[1], ">", 1), 10)
+        assert found == [Difference({"a": "x", "b": 2}, "has other values")]
+
+
+class TestCopies:
+    @pytest.fixture
+    def filled(self, store: ViewStore) -> ViewStore:
+        store.create(EVENTS)
+        store.create(PAIRS)
+        for batch in range(4):
+            put(store, TOTALS, batch, ("upsert", "eu", batch, 1.0), ("upsert", f"k{batch}", 1, None))
+        row = (7, "first", AT, Decimal("12.50"), ["a", None], {"x": 1, "y": "z"}, b"\0\xff", float("nan"))
+        with store.batch("events", 9, AT, AT - timedelta(hours=1)) as writer:
+            writer.apply(changes(EVENTS, ("upsert", *row), ("final", 8, *[None] * 7)))
+        return store
+
+    @pytest.fixture
+    def copy(self, filled: ViewStore, tmp_path: Path) -> Path:
+        path = tmp_path / "copies" / "views.db"
+        path.parent.mkdir()
+        assert filled.copy_to(path)
+        return path
+
+    def test_a_copy_has_all_rows_with_their_batches(self, filled: ViewStore, copy: Path) -> None:
+        before = content(filled)
+        assert [row["_batch"] for row in before["totals"][2]] == [3, 0, 1, 2, 3]
+        put(filled, TOTALS, 4, ("upsert", "eu", 9, 9.0))
+        with stores.views_in(copy).open(read_only=True) as found:
+            assert repr(content(found)) == repr(before)
+
+    def test_a_key_can_be_erased_from_a_copy(self, copy: Path) -> None:
+        with stores.views_in(copy).open(read_only=False) as found:
+            found.erase("totals", EU, 4)
+        assert list(copy.parent.iterdir()) == [copy], "it is one file, which can be sent away"
+        with stores.views_in(copy).open(read_only=True) as found:
+            assert found.get("totals", ["eu"]) is None
+            assert found.count("totals") == 4
+
+    def test_all_views_are_replaced_by_those_of_a_copy(
+        self, views: Views, filled: ViewStore, copy: Path
+    ) -> None:
+        before = content(filled)
+        put(filled, TOTALS, 4, ("upsert", "eu", 9, 9.0), ("upsert", "new", 1, 1.0))
+        filled.drop("pairs")
+        filled.create(ViewSchema("later", TOTALS.keys, TOTALS.columns))
+        filled.close()
+        views.restore_from(copy)
+        with views.open(read_only=False) as restored:
+            assert repr(content(restored)) == repr(before)
+            assert not put(restored, TOTALS, 4, ("upsert", "eu", 5, 5.0))
+        with stores.views_in(copy).open(read_only=True) as found:
+            assert repr(content(found)) == repr(before), "the copy itself stays as it is"
+
+    def test_a_reader_sees_the_old_views_or_the_new_ones(
+        self, views: Views, filled: ViewStore, copy: Path
+    ) -> None:
+        put(filled, TOTALS, 4, ("upsert", "eu", 9, 9.0))
+        filled.close()
+        with views.open(read_only=True) as reading:
+            rows = reading.scan("totals", where={"region": "eu"})
+            views.restore_from(copy)
+            assert [row["n"] for row in rows] == [9]
+            assert [row["n"] for row in reading.scan("totals", where={"region": "eu"})] == [3]
+
+    @pytest.mark.parametrize("address", ADDRESSES)
+    def test_a_copy_can_be_restored_into_a_store_of_another_kind(
+        self, filled: ViewStore, copy: Path, address: str, tmp_path: Path
+    ) -> None:
+        other = stores.views_at(location(address, tmp_path, "clone"))
+        other.restore_from(copy)
+        with other.open(read_only=True) as restored:
+            assert repr(content(restored)) == repr(content(filled))
+
+    def test_what_is_no_copy_changes_nothing(self, views: Views, filled: ViewStore, tmp_path: Path) -> None:
+        before = content(filled)
+        (tmp_path / "other").write_bytes(b"something else" * 100)
+        with pytest.raises(KeyfoldError):
+            views.restore_from(tmp_path / "other")
+        assert repr(content(filled)) == repr(before)
+
+
+def content(store: ViewStore) -> dict[str, Any]:
+    """All that a store has."""
+    return {t: (store.schema(t), store.position(t), list(store.scan(t))) for t in store.tables()}

@@ -15,7 +15,7 @@ import pytest
 from keyfold.errors import QueryError
 from keyfold.views.contract import Column, ViewSchema, ViewStore
 from keyfold.views.sqlite.sql import where_sql
-from keyfold.views.stores import open_store
+from keyfold.views.stores import views_in
 from keyfold.views.types.parse import parse
 
 TYPES: dict[str, Any] = {
@@ -56,7 +56,7 @@ ROWS: list[tuple[Any, ...]] = [
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ViewStore]:
-    store = open_store(Path(tmp_path_factory.mktemp("views")) / "views.db", read_only=False)
+    store = views_in(Path(tmp_path_factory.mktemp("views")) / "views.db").open(read_only=False)
     store.create(SCHEMA)
     arrays = [
         pa.array([row[i] for row in ROWS], field.type) for i, field in enumerate(list(SCHEMA.arrow)[1:])

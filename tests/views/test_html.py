@@ -19,7 +19,7 @@ from keyfold.views import html
 from keyfold.views.contract import Column, ViewSchema, ViewStore
 from keyfold.views.none import NoViews
 from keyfold.views.reader import TableReader
-from keyfold.views.stores import open_store
+from keyfold.views.stores import views_in
 from keyfold.views.types.parse import parse
 
 AT = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
@@ -73,7 +73,7 @@ def row(region: str, n: int | None = 1, **others: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[ViewStore]:
-    store = open_store(tmp_path / "views.db", read_only=False)
+    store = views_in(tmp_path / "views.db").open(read_only=False)
     yield store
     store.close()
 
@@ -179,7 +179,7 @@ def test_a_repr_is_one_line_and_never_raises(store: ViewStore, tmp_path: Path) -
     fill(store, [row("eu")])
     assert repr(TableReader(store, "totals")) == "TableReader('totals', batch 4)"
     assert repr(TableReader(store, "a\nb")) == r"TableReader('a\nb', unknown table 'a\nb')"
-    nowhere = open_store(tmp_path / "none.db", read_only=True)
+    nowhere = views_in(tmp_path / "none.db").open(read_only=True)
     assert repr(TableReader(nowhere, "totals")) == "TableReader('totals', there are no views yet)"
     assert "there are no views yet" in page(nowhere).text
 
@@ -257,9 +257,9 @@ from pathlib import Path
 sys.modules["matplotlib"] = None
 from keyfold.errors import RunError
 from keyfold.views.reader import TableReader
-from keyfold.views.stores import open_store
+from keyfold.views.stores import views_in
 try:
-    TableReader(open_store(Path(sys.argv[1]), read_only=True), "totals").plot("n")
+    TableReader(views_in(Path(sys.argv[1])).open(read_only=True), "totals").plot("n")
 except RunError as error:
     print(error)
 """

@@ -16,7 +16,7 @@ from keyfold.views.contract import Column, ViewSchema, ViewStore
 from keyfold.views.reader import TableReader
 from keyfold.views.sqlite import catalog, sql
 from keyfold.views.sqlite.store import SqliteStore
-from keyfold.views.stores import open_store
+from keyfold.views.stores import views_in
 from keyfold.views.types.parse import parse
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -46,7 +46,7 @@ def fill(store: ViewStore, schema: ViewSchema, *rows: tuple[Any, ...]) -> None:
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ViewStore]:
-    store = open_store(tmp_path_factory.mktemp("keys") / "views.db", read_only=False)
+    store = views_in(tmp_path_factory.mktemp("keys") / "views.db").open(read_only=False)
     # n: 100 for eu and 200 for us, 10 for each shop, and the hour.
     hours = [
         (region, shop, AT + HOUR * hour, AT + HOUR * (hour + 1), first * 100 + shop * 10 + hour)

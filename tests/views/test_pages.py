@@ -22,15 +22,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keyfold.errors import QueryError
-from keyfold.views.contract import Column, ViewSchema, ViewStore
+from keyfold.views.contract import Column, Location, ViewSchema, ViewStore
 from keyfold.views.query import filters
 from keyfold.views.query.cursor import Keyset
 from keyfold.views.reader import TableReader
 from keyfold.views.sqlite import sql
-from keyfold.views.stores import open_store
+from keyfold.views.stores import LOCAL, views_at
 from keyfold.views.types.parse import parse
 
-from .memory_store import MemoryStore
+from .memory_store import MemoryViews
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 Row = tuple[Any, ...]
@@ -54,12 +54,12 @@ def write(store: ViewStore, schema: ViewSchema, batch: int, *changes: Row) -> No
 
 
 def opened(kind: str, directory: Path) -> ViewStore:
-    return (
-        MemoryStore(str(directory)) if kind == "memory" else open_store(directory / "v.db", read_only=False)
-    )
+    where = Location(kind, "shop", directory.as_uri(), directory / "shop")
+    views = MemoryViews(where) if kind == "memory" else views_at(where)
+    return views.open(read_only=False)
 
 
-@pytest.fixture(params=["sqlite", "memory"])
+@pytest.fixture(params=[LOCAL, "memory"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ViewStore]:
     with closing(opened(request.param, tmp_path)) as store:
         store.create(SCHEMA)
@@ -251,7 +251,7 @@ def compared(one: Any, other: Any) -> int:
 
 @settings(max_examples=60, deadline=None)
 @given(rows=ROWS, order=ORDERS, limit=st.integers(1, 4), least=st.integers(-2, 2))
-@pytest.mark.parametrize("kind", ["sqlite", "memory"])
+@pytest.mark.parametrize("kind", [LOCAL, "memory"])
 def test_pages_are_a_plain_sort_in_parts(
     kind: str, rows: dict[Row, dict[str, Any]], order: list[tuple[str, bool]], limit: int, least: int
 ) -> None:

@@ -16,7 +16,7 @@ from keyfold.errors import QueryError
 from keyfold.views.contract import Column, ViewSchema, ViewStore
 from keyfold.views.none import NoViews
 from keyfold.views.reader import TableReader
-from keyfold.views.stores import open_store
+from keyfold.views.stores import views_in
 from keyfold.views.types.parse import parse
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -46,7 +46,7 @@ def fill(store: ViewStore, schema: ViewSchema, **columns: list[Any]) -> None:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[ViewStore]:
-    store = open_store(tmp_path / "views.db", read_only=False)
+    store = views_in(tmp_path / "views.db").open(read_only=False)
     fill(
         store,
         TOTALS,

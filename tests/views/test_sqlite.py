@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,9 +18,10 @@ import pytest
 
 from keyfold.errors import BadName, HomeUnusable, QueryError, RunError
 from keyfold.views.contract import Column, ViewSchema
+from keyfold.views.query.filters import OneOf
 from keyfold.views.sqlite import connections
 from keyfold.views.sqlite.store import SqliteStore
-from keyfold.views.stores import open_store
+from keyfold.views.stores import views_in
 from keyfold.views.types.parse import parse
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -31,9 +33,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 import pyarrow as pa
 from keyfold.views.sqlite import writer as writing
-from keyfold.views.stores import open_store
+from keyfold.views.stores import views_in
 writing._GATHERED_BYTES = 1 << 20
-store = open_store(Path(sys.argv[1]), read_only=sys.argv[2] == "read")
+store = views_in(Path(sys.argv[1])).open(read_only=sys.argv[2] == "read")
 if sys.argv[2] == "read":
     for line in sys.stdin:
         rows = list(store.scan("t"))
@@ -45,6 +47,28 @@ else:
         writer.apply(pa.RecordBatch.from_pydict(rows))
         print("writing" if store._writer.in_transaction else "waiting", flush=True)
         sys.stdin.readline()
+"""
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from keyfold.views.sqlite import connections
+from keyfold.views.sqlite.file import SqliteFile
+
+reader = connections.reader
+
+class Source:
+    def __init__(self, path):
+        self.connection, self.close = reader(path), lambda: None
+
+    def backup(self, target):
+        def kill(status, left, total):
+            if left:
+                os.kill(os.getpid(), signal.SIGKILL)
+        self.connection.backup(target, pages=1, progress=kill)
+
+connections.reader = Source
+SqliteFile(Path(sys.argv[1])).restore_from(Path(sys.argv[2]))
 """
 
 
@@ -112,7 +136,7 @@ def test_a_kill_inside_the_transaction_leaves_the_batch_before(store: SqliteStor
 
 
 def test_a_missing_file_is_not_ready_and_is_not_made(tmp_path: Path) -> None:
-    store = open_store(tmp_path / "app" / "views.db", read_only=True)
+    store = views_in(tmp_path / "app" / "views.db").open(read_only=True)
     for read in (
         store.tables,
         lambda: store.position("t"),
@@ -126,7 +150,7 @@ def test_a_missing_file_is_not_ready_and_is_not_made(tmp_path: Path) -> None:
 
 
 def test_a_store_for_reading_refuses_to_write(store: SqliteStore, path: Path) -> None:
-    reading = open_store(path, read_only=True)
+    reading = views_in(path).open(read_only=True)
     with pytest.raises(RunError, match="for reading only"):
         reading.create(SCHEMA)
     with pytest.raises(RunError, match="for reading only"), reading.batch("t", 1, AT) as writer:
@@ -148,15 +172,15 @@ def test_a_file_that_is_no_database_is_said(tmp_path: Path) -> None:
     file = tmp_path / "views.db"
     file.write_bytes(b"no database at all, but long enough for its header" * 100)
     with pytest.raises(QueryError, match="not a database"):
-        open_store(file, read_only=True).tables()
+        views_in(file).open(read_only=True).tables()
     with pytest.raises(HomeUnusable, match="not a database"):
-        open_store(file, read_only=False)
+        views_in(file).open(read_only=False)
 
 
 def test_an_empty_file_has_no_views(tmp_path: Path) -> None:
     file = tmp_path / "views.db"
     file.touch()
-    store = open_store(file, read_only=True)
+    store = views_in(file).open(read_only=True)
     assert store.tables() == ()
     with pytest.raises(QueryError) as caught:
         store.schema("t")
@@ -167,13 +191,13 @@ def test_an_empty_file_has_no_views(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(HomeUnusable):
-        open_store(tmp_path / "file" / "views.db", read_only=False)
+        views_in(tmp_path / "file" / "views.db").open(read_only=False)
 
 
 def test_a_home_that_was_made_again_is_read_anew(store: SqliteStore, path: Path) -> None:
     assert store.tables() == ("t",)
     store.close()
-    reading = open_store(path, read_only=True)
+    reading = views_in(path).open(read_only=True)
     assert reading.tables() == ("t",)
     for file in path.parent.iterdir():
         file.unlink()
@@ -238,7 +262,7 @@ def test_a_directory_that_cannot_be_written_can_be_read(
     store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.close()
-    plain = connections._open
+    plain = connections.reader
 
     def as_in_such_a_directory(path: Path, options: str) -> sqlite3.Connection:
         if "immutable" not in options:
@@ -246,8 +270,8 @@ def test_a_directory_that_cannot_be_written_can_be_read(
         return plain(path, options)
 
     # Played, since tests may run as root, who may write everywhere.
-    monkeypatch.setattr(connections, "_open", as_in_such_a_directory)
-    reading = open_store(path, read_only=True)
+    monkeypatch.setattr(connections, "reader", as_in_such_a_directory)
+    reading = views_in(path).open(read_only=True)
     with pytest.raises(QueryError, match="unable to open"):
         reading.tables()
     monkeypatch.setattr(os, "access", lambda *_: False)
@@ -278,7 +302,76 @@ def test_a_damaged_view_is_told_with_a_way_out(path: Path) -> None:
     with_rows.close()
     content = path.read_bytes()
     path.write_bytes(content[:4096] + b"\xff" * (len(content) - 4096))
-    damaged = open_store(path, read_only=True)
+    damaged = views_in(path).open(read_only=True)
     with pytest.raises(QueryError, match=r"(?s)malformed.*where: .*views\.db.*try: .*views\.db-wal"):
         list(damaged.scan("t"))
     damaged.close()
+
+
+def test_nothing_of_an_erased_row_is_left_in_the_files(store: SqliteStore, path: Path) -> None:
+    names = {"secret-7", "secret-8"}
+    with store.batch("t", 100, AT) as writer:
+        data = {"_op": ["upsert"] * 2, "k": sorted(names), "n": [1, 2]}
+        writer.apply(pa.RecordBatch.from_pydict(data, schema=SCHEMA.arrow))
+    with views_in(path).open(read_only=True) as reading:
+        assert reading.get("t", ["secret-7"]) is not None
+        store.erase("t", OneOf(SCHEMA.keys[0], tuple(names)), 101)
+        found = b"".join(file.read_bytes() for file in path.parent.iterdir())
+        assert b"secret" not in found
+        assert len(list(reading.scan("t"))) == 100
+
+
+def test_dropped_rows_stay_in_the_file_until_it_is_purged(store: SqliteStore, path: Path) -> None:
+    store.drop("t")
+    store._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert b"k42" in path.read_bytes()
+    store.purge()
+    assert b"k42" not in path.read_bytes()
+
+
+def test_a_damaged_file_is_replaced_by_a_copy(store: SqliteStore, path: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    store.copy_to(copy)
+    store.close()
+    for content in (b"not a database at all" * 100, path.read_bytes()[:5000]):
+        path.write_bytes(content)
+        views_in(path).restore_from(copy)
+        with views_in(path).open(read_only=True) as restored:
+            assert len(list(restored.scan("t"))) == 100
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_copy_with_pages_of_another_size_is_restored(
+    store: SqliteStore, path: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy.db"
+    store.copy_to(copy)
+    with closing(sqlite3.connect(copy)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+        connection.execute("PRAGMA page_size = 8192")
+        connection.execute("VACUUM")
+    store.drop("t")
+    store.close()
+    views_in(path).restore_from(copy)
+    with views_in(path).open(read_only=False) as restored:
+        assert len(list(restored.scan("t"))) == 100
+        restored.drop("t")
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_kill_while_a_copy_is_restored_leaves_the_old_rows(
+    store: SqliteStore, path: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy.db"
+    store.copy_to(copy)
+    with store.batch("t", 100, AT) as writer:
+        writer.apply(rows(7, 20_000))
+    store.close()
+    done = subprocess.run([sys.executable, "-c", KILLED, str(path), str(copy)], timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    with views_in(path).open(read_only=False) as found:
+        assert {row["n"] for row in found.scan("t")} == {7}
+        assert found.position("t").batch == 100
+    views_in(path).restore_from(copy)
+    with views_in(path).open(read_only=True) as found:
+        assert len(list(found.scan("t"))) == 100

@@ -1,52 +1,58 @@
-"""Which store a URL opens."""
+"""Which store an address names."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from keyfold.errors import BadOption, QueryError
-from keyfold.views.none import NoViews
+from keyfold.settings import Settings
+from keyfold.views.contract import Location
 from keyfold.views.sqlite.store import SqliteStore
-from keyfold.views.stores import STORES, open_store
+from keyfold.views.stores import LOCAL, STORES, views_at, views_in
 
 
-@pytest.mark.parametrize("url", ["{path}", "sqlite://{path}", "SQLite://{path}"])
-def test_a_path_and_a_sqlite_url_open_a_sqlite_file(url: str, tmp_path: Path) -> None:
-    path = tmp_path / "app" / "views.db"
-    store = open_store(url.format(path=path), read_only=False)
-    assert isinstance(store, SqliteStore)
-    assert store.path == path
-    assert path.exists()
-    store.close()
+def at(address: str, local: Path) -> Location:
+    return Location(address, "shop", local.as_uri(), local)
 
 
-def test_a_path_object_is_never_a_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_local_store_is_a_sqlite_file_beside_the_other_local_files(tmp_path: Path) -> None:
+    views = views_at(at(LOCAL, tmp_path / "shop"))
+    assert str(views) == str(tmp_path / "shop" / "views.db")
+    assert (views.name, views.is_in(tmp_path / "shop")) == ("views.db", True)
+    with views.open(read_only=False) as store:
+        assert isinstance(store, SqliteStore)
+        assert store.path == tmp_path / "shop" / "views.db"
+    assert store.path.exists()
+
+
+def test_the_path_of_a_copy_is_never_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    store = open_store(Path("none"), read_only=False)
-    assert isinstance(store, SqliteStore)
-    store.close()
-
-
-@pytest.mark.parametrize("url", ["none", "none://"])
-def test_none_opens_no_views(url: str) -> None:
-    assert isinstance(open_store(url, read_only=True), NoViews)
+    with views_in(Path("none")).open(read_only=False) as store:
+        assert isinstance(store, SqliteStore)
 
 
 def test_a_file_that_does_not_exist_is_not_created_for_reading(tmp_path: Path) -> None:
-    store = open_store(f"sqlite://{tmp_path}/views.db", read_only=True)
-    with pytest.raises(QueryError, match="there are no views yet"):
+    with (
+        views_at(at(LOCAL, tmp_path)).open(read_only=True) as store,
+        pytest.raises(QueryError, match="there are no views yet"),
+    ):
         store.tables()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unknown_scheme_names_those_that_exist_and_hides_the_password() -> None:
+def test_an_unknown_store_names_those_that_exist_and_hides_the_password(tmp_path: Path) -> None:
     with pytest.raises(BadOption) as caught:
-        open_store("postgresql://app:hunter2@127.0.0.1/views", read_only=True)
+        views_at(at("duckdb://app:hunter2@127.0.0.1/views", tmp_path))
     assert str(caught.value).splitlines() == [
-        "unknown scheme 'postgresql' of a view store",
-        "  given: postgresql://app:***@127.0.0.1/views",
-        "  try: one of: none://, sqlite://; or the path of a SQLite file",
+        "unknown view store 'duckdb'",
+        "  given: duckdb://app:***@127.0.0.1/views",
+        "  try: sqlite",
     ]
-    assert sorted(STORES) == ["none", "sqlite"]
+
+
+def test_every_store_can_be_set() -> None:
+    accepted = set(get_args(Settings.model_fields["views"].annotation))
+    assert accepted == {*STORES, "none"}

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from keyfold.errors import DeclarationError
 from keyfold.views.contract import Column, ViewSchema
 from keyfold.views.sqlite.codec import Codec, codec_of
-from keyfold.views.stores import open_store
+from keyfold.views.stores import views_in
 from keyfold.views.types.parse import STRING, parse
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -215,7 +215,7 @@ def test_the_store_keeps_the_order_of_the_values(kind: Kind, tmp_path: Path) -> 
         drawn.extend(values)
 
     draw()
-    store = open_store(tmp_path / "views.db", read_only=False)
+    store = views_in(tmp_path / "views.db").open(read_only=False)
     store.create(schema)
     arrays = [pa.array(["upsert"] * len(drawn)), pa.array(range(len(drawn))), as_arrow(kind, drawn)]
     with store.batch("t", 0, AT) as writer:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
-from keyfold.cli import column_widths, formatting, log_lines, output
+from keyfold.cli import formatting, output
+from keyfold.cli.terminal import column_widths, log_lines
 from keyfold.read.metrics import LookupStatus, TableStatus
 from keyfold.read.status import AppStatus, State, age
 

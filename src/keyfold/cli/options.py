@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from datetime import timedelta
 
 
 def complete_app(incomplete: str) -> list[str]:
@@ -80,10 +83,31 @@ Wait = Annotated[
     ),
 ]
 
+OlderThan = Annotated[
+    str | None,
+    typer.Option(
+        "--older-than",
+        metavar="DURATION",
+        help="Only rows of batches that are older, such as '30 days'. Default: all.",
+        show_default=False,
+    ),
+]
+
 
 def bound(at_least: int | None, wait: str | None) -> int | None:
     """The batch to wait for: with --wait alone, the first."""
     return 0 if at_least is None and wait is not None else at_least
+
+
+def age_of(older_than: str | None) -> timedelta | None:
+    """The duration of `--older-than`."""
+    from datetime import timedelta
+
+    from keyfold.plan import durations
+
+    return (
+        None if older_than is None else timedelta(milliseconds=durations.millis(older_than, "--older-than"))
+    )
 
 
 def seconds_of(for_: str | None) -> float | None:

@@ -1,4 +1,4 @@
-"""Registers the commands. A new command is a module in `commands/` and a line here."""
+"""Registers the commands. A new command is a module in a group of `commands/` and a line here."""
 
 from __future__ import annotations
 
@@ -6,36 +6,18 @@ from typing import Annotated
 
 import typer
 
-from keyfold.cli.commands import (
-    audit,
-    check,
-    demo,
-    describe,
-    dev,
-    doctor,
-    drop,
-    forget,
-    get,
-    init,
-    late,
-    log,
-    migrate,
-    pattern,
-    plan,
-    rebuild,
-    rejected,
-    rescale,
-    reset,
-    rows,
-    run,
+from keyfold.cli import aliases
+from keyfold.cli.commands.change import audit, drop, forget, migrate, plan, rebuild, rescale, reset
+from keyfold.cli.commands.dev import check, demo, describe, dev, init, pattern
+from keyfold.cli.commands.read import get, log, rows, side
+from keyfold.cli.commands.run import doctor, run, status
+from keyfold.cli.commands.state import (
     savepoint,
     savepoint_files,
-    standby,
     state,
     state_history,
     state_put,
     state_read,
-    status,
     verify,
 )
 from keyfold.cli.key_command import KeyCommand
@@ -71,14 +53,12 @@ def _everywhere(
 
 app.command("init")(init.command)
 app.command("run")(run.command)
-app.command("standby")(standby.command)
 app.add_typer(dev.app, name="dev")
 app.command("get", cls=KeyCommand)(get.command)
 app.command("rows")(rows.command)
 app.command("demo")(demo.command)
 app.command("status")(status.command)
-app.command("rejected")(rejected.command)
-app.add_typer(late.app, name="late")
+app.add_typer(side.app, name="side")
 app.add_typer(log.app, name="log")
 app.add_typer(pattern.app, name="pattern")
 for name, act in (
@@ -103,10 +83,10 @@ app.command("migrate")(migrate.command)
 app.command("rebuild")(rebuild.command)
 app.command("rescale")(rescale.command)
 app.command("forget", cls=KeyCommand)(forget.command)
-app.command("receipt")(forget.receipt)
 app.command("verify")(verify.command)
 app.command("reset")(reset.command)
 app.command("drop")(drop.command)
 app.command("describe")(describe.command)
 app.command("check")(check.command)
 app.command("doctor")(doctor.command)
+aliases.register(app)

@@ -120,7 +120,7 @@ def _bounded(source: object, where: object) -> Connector:
     """The source, if it is bounded."""
     advice = 'kf.files("prices.csv", format="csv"), kf.rows([...]) or kf.spark("delta", "path")'
     checked = arguments.instance(source, Connector, "lookup takes a source", advice, where)
-    if checked.kind == "kafka" or formats.only_streamed(checked.format):
+    if checked.kind == "kafka" or formats.named(checked.format).only_streamed:
         problem = "a lookup needs a bounded source, since it is read as a whole"
         given = "kf.kafka(...)" if checked.kind == "kafka" else checked.format
         raise BadOption(problem, where=where, given=given, hint=advice)

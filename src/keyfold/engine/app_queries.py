@@ -1,4 +1,4 @@
-"""Starts the queries of an app: each with its log, what follows the log, and what is pruned from it."""
+"""Starts the queries of an app, each with its log, the followers of the log, and its retention."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine import session
-from keyfold.engine.batch.hook import BatchHook, TableHook
+from keyfold.engine.batch.hook import BatchHook, Publishing, TableHook
 from keyfold.engine.batch.realtime_hook import RealTimeHook
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.compile.stream import CompiledStream
@@ -65,14 +65,13 @@ class AppQueries:
         log = TableLog(home.log_files)
         writer = LogWriter(kernel, log, name, self.lease)
         writer.sweep()
-        hook = BatchHook(
-            name,
-            home,
+        publishing = Publishing(
             writer,
             changes=True,
             followers=[TablesThatRead(kernel, home.log_url)],
             prune=lambda: self._prune(log, writer, stream.spec.history_ms, self.shared.uses_of(name)),
         )
+        hook = BatchHook(name, home, publishing)
         handle.hooks[name] = hook
         begin = partial(micro_batches, self.spark, stream.name, stream.rows, hook, {}, self.spec.every_ms)
         with of_table(self.spec.name, name, home):
@@ -89,10 +88,7 @@ class AppQueries:
         followers = self._followers(handle, table, log)
         uses = readers.readers(self.spec, name)
         read = bool(followers or uses or changelog)
-        hook = (RealTimeHook if table.realtime else TableHook)(
-            table.spec,
-            home,
-            table.view,
+        publishing = Publishing(
             writer,
             changes=read or table.spec.history_ms is not None,
             followers=[*followers, *([TablesThatRead(kernel, home.log_url)] if uses else [])],
@@ -102,6 +98,8 @@ class AppQueries:
             ),
             clocks=table.clocks,
         )
+        kind = RealTimeHook if table.realtime else TableHook
+        hook = kind(table.spec, home, table.view, publishing)
         handle.hooks[name] = hook
         for follower in followers:
             handle.followers.append(follower)
@@ -130,7 +128,7 @@ class AppQueries:
         uses: Sequence[Use],
         followers: Sequence[Follower] = (),
     ) -> None:
-        """Removes the batches of a log that everybody has read and whose history is over."""
+        """Removes the batches of a log that all followers have read and whose history has passed."""
         positions = [follower.position for follower in followers]
         positions += [readers.kept_after(self.home, use) for use in uses]
         read_upto = min(positions, default=sys.maxsize)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from keyfold.engine import limits
 from keyfold.engine.polling import wait_until
 from keyfold.errors import HomeUnusable, RunError
+from keyfold.kernel.api import SessionApi
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,7 +82,7 @@ def executors(spark: SparkSession) -> int:
     return int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1
 
 
-def require_shared_home(spark: SparkSession, kernel: Any, home: str) -> None:
+def require_shared_home(spark: SparkSession, kernel: SessionApi, home: str) -> None:
     """Refuses a home that some executor can't read, or whose files the driver can't read.
 
     `home` is a URI. On a local master the driver's own files are the executors'.

@@ -19,7 +19,7 @@ from keyfold.engine.lookups.registry import Lookups
 from keyfold.engine.polling import wait_until
 from keyfold.engine.savepoint import live
 from keyfold.engine.savepoint.requests import Requests
-from keyfold.engine.sources.connectors import SOURCES
+from keyfold.engine.sources.connectors import never_ends
 from keyfold.engine.sources.idle_watermark import IdleTable, IdleWatermarks
 from keyfold.engine.status.failures import Failures
 from keyfold.engine.status.monitor import Monitor
@@ -27,7 +27,7 @@ from keyfold.engine.status.query_metrics import reported
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease
 from keyfold.errors import BadOption, HomeLocked, JavaEnded, QueryError, QueryFailed, choice, did_you_mean
-from keyfold.plan import formats, tree
+from keyfold.plan import tree
 from keyfold.plan.nodes import AppSpec
 from keyfold.read.app import AppReader
 from keyfold.read.names import Names
@@ -124,13 +124,11 @@ class Handle:
 
     def _refuse_endless(self) -> None:
         for stream in self.spec.streams:
-            source = stream.connector
-            endless = formats.never_ends(source.format) or SOURCES[source.kind].endless
-            if endless and stream.name not in self.feeds:
+            if never_ends(stream.connector) and stream.name not in self.feeds:
                 raise BadOption(
                     f"stream {stream.name} never ends, so it can't be drained",
                     where=stream.site,
-                    given=f"kf.{source.kind}(...)",
+                    given=f"kf.{stream.connector.kind}(...)",
                     hint="run it for some time instead: keyfold run APP.py --for 30s, or handle.wait(30)",
                 )
 
@@ -233,7 +231,7 @@ def _failed(query: StreamingQuery) -> bool:
 
 
 def _stop(query: StreamingQuery, hook: BatchHook, seconds: float) -> None:
-    # A batch in real-time mode that failed has not told its hook.
+    # A failed batch in real-time mode has not notified its hook.
     wait_until(lambda: hook.idle.is_set() or not query.isActive, seconds)
     wait_until(lambda: not query.isActive or hook.last is None or hook.last == hook.home.committed(), seconds)
     last = hook.last

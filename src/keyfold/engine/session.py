@@ -23,6 +23,7 @@ from keyfold.engine.session_settings import (
 )
 from keyfold.engine.startup_phases import Tell, brief
 from keyfold.errors import ConnectRefused, KeyfoldError, RunError
+from keyfold.kernel import api
 from keyfold.kernel.build import java, kernel_jar
 from keyfold.settings import Settings, load
 
@@ -220,18 +221,18 @@ def refuse_connect(spark: Any) -> None:
         )
 
 
-def kernel(spark: Any) -> Any:
+def kernel(spark: Any) -> api.Kernel:
     """The kernel's entry point in the session's JVM."""
     # Jars that were added later are visible to the session's own class loader only.
     loader = spark._jsparkSession.artifactManager().classloader()
-    module = loader.loadClass("org.apache.spark.sql.keyfold.api.KernelApi$")
-    return module.getField("MODULE$").get(None)
+    entry: api.Kernel = loader.loadClass(api.ENTRY).getField("MODULE$").get(None)
+    return entry
 
 
 def checked(spark: SparkSession) -> SparkSession:
     """The session, unless its Spark plans the kernel's operators in a way the kernel does not support."""
-    difference = str(kernel(spark).selfCheck(spark._jsparkSession))
-    if difference:
+    difference = kernel(spark).selfCheck(spark._jsparkSession)
+    if difference is not None:
         raise RunError(
             "the kernel is not compatible with this version of Spark",
             given=difference,

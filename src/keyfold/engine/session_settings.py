@@ -9,10 +9,10 @@ from keyfold import private
 from keyfold.engine import cluster, limits
 from keyfold.engine.jvm.command import JAVA_OPTIONS
 from keyfold.engine.storage.files import replace_file
+from keyfold.kernel.api import CHECKPOINT_FILES
 from keyfold.settings import Settings
 
 STORE = "spark.sql.streaming.stateStore"
-_CHECKPOINT_FILES = "org.apache.spark.sql.execution.keyfold.io.LocalCheckpointFiles"
 
 # What a stream of keyfold's needs or was measured to run best with (docs/checkpoints.md).
 STREAMING: dict[str, str] = {
@@ -46,7 +46,7 @@ STARTING: dict[str, str] = {
     # tables, each batch of each would be compiled again.
     "spark.sql.codegen.cache.maxEntries": "1000",
     # Halves the time of a small batch. Queries need the class when they start: only a JVM of our own has it.
-    "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
+    "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES,
 }
 
 # On a local master nobody else has to reach the driver.

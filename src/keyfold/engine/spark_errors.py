@@ -1,18 +1,70 @@
-"""Spark's errors in the user's terms: what is wrong with one expression, and the causes of an exception."""
+"""Errors of the JVM in the user's terms: what is wrong with one expression, and the causes of an exception.
+
+The kernel's own errors are known by a code, Spark's by a condition. Where there is neither, `spark_messages`
+has the patterns of texts.
+"""
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.jvm.process import is_java_end
+from keyfold.engine.spark_messages import plain
 from keyfold.errors import BadExpression, KeyfoldError, near
+from keyfold.kernel.api import ErrorCode
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+class NeedsClock(Exception):
+    """An expression reads the batch's timestamp, which the rows do not have yet."""
+
+
+@dataclass(frozen=True)
+class KernelError:
+    """An error of the kernel's own."""
+
+    code: ErrorCode
+    payload: Mapping[str, str]
+
+
+def kernel_error(error: Any) -> KernelError | None:
+    """The kernel's own error among an exception and its causes in the JVM."""
+    for java in _causes(getattr(error, "thrown", None) or _java(error)):
+        code = None
+        with suppress(Exception):  # only Spark's exceptions have a condition
+            code = java.getCondition()
+        if code in set(ErrorCode):
+            return KernelError(ErrorCode(code), dict(java.getMessageParameters()))
+    return None
+
+
+def ended_by(query: Any) -> Any:
+    """The exception that ended a query, if one did; PySpark keeps only the texts of Java's exceptions.
+
+    `thrown` is what `kernel_error` looks at.
+    """
+    error = query.exception()
+    if error is not None:
+        error.thrown = query._jsq.exception().get()
+    return error
+
+
+def _java(error: Any) -> Any:
+    """The exception in the JVM that PySpark or Py4J has made an exception of."""
+    return getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+
+
+def _causes(java: Any) -> Iterator[Any]:
+    while java is not None:
+        yield java
+        java = java.getCause()
 
 
 @contextmanager
@@ -27,6 +79,8 @@ def explained(spark: SparkSession, what: str, where: str, given: str) -> Iterato
     try:
         yield
     except PySparkException as error:
+        if _condition(error) == ErrorCode.NEEDS_CLOCK:
+            raise NeedsClock from None
         raise BadExpression(
             f"{what}: {_reason(error)}", where=where, given=given, hint=_hint(spark, error)
         ) from None
@@ -34,7 +88,7 @@ def explained(spark: SparkSession, what: str, where: str, given: str) -> Iterato
         raise BadExpression(
             f"{what}: {plain(str(error.java_exception.getMessage()))}", where=where, given=given
         ) from None
-    except KeyfoldError:
+    except (KeyfoldError, NeedsClock):
         raise
     except Exception as error:
         if is_java_end(error):
@@ -46,29 +100,14 @@ def explained(spark: SparkSession, what: str, where: str, given: str) -> Iterato
         logger.disabled = False
 
 
-def plain(text: str) -> str:
-    """The first sentence of Spark's message, without error class, SQLSTATE and plan."""
-    first = next((line for line in text.strip().splitlines() if line.strip()), "Spark gave no reason")
-    return re.sub(r"^(\S+Exception: )?\[[A-Z_.0-9]+\]\s*|\s*SQLSTATE: \w+.*$", "", first)
-
-
 def messages(error: Any) -> list[str]:
     """The messages of an exception and its causes in the JVM, outermost first."""
-    java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
-    found = [] if java is not None else [str(error)]
-    while java is not None:
-        found.append(str(java.getMessage() or java.toString()))
-        java = java.getCause()
-    return found
+    return [str(java.getMessage() or java.toString()) for java in _causes(_java(error))] or [str(error)]
 
 
 def causes(error: Any) -> str:
     """An exception of the JVM and its causes with their classes, one per line; empty for other exceptions."""
-    java, found = getattr(error, "java_exception", None) or getattr(error, "_origin", None), []
-    while java is not None:
-        found.append(str(java.toString()))
-        java = java.getCause()
-    return "\n".join(found)
+    return "\n".join(str(java.toString()) for java in _causes(_java(error)))
 
 
 def _parameters(error: Any) -> dict[str, str]:

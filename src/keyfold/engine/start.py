@@ -34,6 +34,7 @@ from keyfold.engine.recovery import (
     remote_home,
     sink_positions,
     stream_definition,
+    view_moving,
 )
 from keyfold.engine.recovery.query_failure import of_table
 from keyfold.engine.recovery.view_rebuild import align
@@ -51,7 +52,7 @@ from keyfold.plan.nodes import AppSpec, Source
 from keyfold.plan.validate import arguments, latency
 from keyfold.settings import Settings, load
 from keyfold.views.contract import ViewStore
-from keyfold.views.stores import open_store
+from keyfold.views.none import NoViews
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -103,6 +104,8 @@ def start(
     try:
         app_home.use_local(wanted.local)
         unfinished.finish(app_home)
+        if wanted.views != "none":
+            view_moving.use_views(app_home, wanted.views)
         # Before Spark, which takes longer to start than it takes to see that nothing listens.
         with client.using(wanted.kafka):
             wait_for_brokers(spec, feeds or {})
@@ -113,7 +116,7 @@ def start(
                 kafka_connector.check_login(own, spec, wanted)
                 kafka_connector.load(own, wanted)
             with client.using(wanted.kafka):
-                begin(start, own, spec, app_home, feeds or {}, tell, views=wanted.views == "sqlite")
+                begin(start, own, spec, app_home, feeds or {}, tell, views=wanted.views != "none")
                 started = _Start(spec, own, app_home, lease, wanted)
                 usual = usual and isinstance(wanted.home, Path)
                 return started.run(feeds or {}, changelog, tell, recorded, usual=usual)
@@ -224,8 +227,7 @@ class _Start:
         return [stream for stream in tree.sources(table.spec.input) if stream.name not in logged]
 
     def _open_views(self) -> ViewStore:
-        views = self.settings.views
-        return open_store(self.home.views if views == "sqlite" else views, read_only=False)
+        return NoViews() if self.settings.views == "none" else self.home.views.open(read_only=False)
 
     def _aligned(self, tables: list[Compiled], store: ViewStore) -> None:
         """Aligns views, state, sinks and readers, and records the plan."""

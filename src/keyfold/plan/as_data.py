@@ -12,7 +12,7 @@ from keyfold.plan.nodes import Connector
 
 
 class NotData(TypeError):
-    """A declaration has a function, of which nobody can say whether it is the same as before."""
+    """A declaration contains a function, which can't be compared with an earlier one."""
 
 
 def as_data(value: Any) -> Any:

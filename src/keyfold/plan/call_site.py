@@ -23,7 +23,7 @@ def call_site() -> Site | None:
 
 @dataclass(frozen=True)
 class StreamLocation:
-    """The location of a step on a stream, as text only when an error needs it: the name takes a walk."""
+    """The location of a step on a stream, rendered only for an error: finding the name takes a walk."""
 
     app: str
     node: Node

@@ -75,7 +75,7 @@ def _column(piece: Sequence[Token], ddl: str, where: object, what: str) -> tuple
 
 
 def _refuse_missing_comma(name: str, kind: Sequence[Token], ddl: str, where: object, what: str) -> None:
-    """Refuses a type that the next column's name and type follow."""
+    """Refuses a type that is followed by the next column's name and type, without a comma."""
     first, *others = outside_brackets(kind)
     if [token.text.lower() for token in others[:2]] == ["not", "null"]:
         del others[:2]

@@ -44,7 +44,7 @@ def check(kind: Sequence[Token], given: str, where: object, what: str) -> None:
 
 
 def _names(kind: Sequence[Token]) -> Iterator[str]:
-    """The names of a type and of those that are nested in it, as far as they are plain words."""
+    """The names of a type and of the types nested in it, as far as they are plain words."""
     holders, before, awaited = list[str](), "", "type"
     for token in kind:
         if token.text in ("<", "("):
@@ -65,5 +65,5 @@ def _names(kind: Sequence[Token]) -> Iterator[str]:
 
 
 def _first_in(holder: str) -> str:
-    """What comes first in brackets, and after their commas; nothing that is a type in round ones."""
+    """What the first word in brackets, or after a comma, is: a field or a type; in round ones neither."""
     return "" if holder in ("", "(") else "field" if holder == "struct" else "type"

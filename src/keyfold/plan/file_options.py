@@ -1,6 +1,6 @@
-"""The options of Spark's readers and writers of files: Spark ignores one that it does not know.
+"""The options of Spark's readers and writers of files: Spark ignores unknown ones.
 
-Spark's own lists are compared with these by a test.
+A test compares these lists with Spark's own.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ def of_format(format: str) -> tuple[str, ...]:
 
 
 def options_of(format: str) -> tuple[str, ...]:
-    """The options that files of a format have."""
+    """The options of files of a format."""
     return (*_LISTING, *_STREAMING, *_WRITING, *_OF_FORMAT[format])
 
 
 def check(format: str, given: Iterable[str], where: object = None) -> None:
     """Refuses an option that files of a format do not have.
 
-    Those with a dot are Hadoop's, and credentials are the file system's: they go there.
+    Options with a dot belong to Hadoop, and credentials to the file system: both are passed on.
     """
     known = options_of(format)
     spelt = {name.lower() for name in known}

@@ -1,4 +1,4 @@
-"""What a table begins with, before its stream: rows of files, or the state of a savepoint."""
+"""The initial content of a table, before its stream: rows of files, or the state of a savepoint."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from keyfold.plan.nodes import Connector
 
 @dataclass(frozen=True)
 class InitialRows:
-    """Rows that a table begins with, before those of its stream: files, up to a boundary.
+    """Initial rows of a table, before those of its stream: files, up to a boundary.
 
     Initial rows have event times before `until`, rows of the stream do not; None is right after the newest
     row of the files.
@@ -23,9 +23,9 @@ class InitialRows:
 
 @dataclass(frozen=True)
 class InitialState:
-    """The state that a table begins with: that of a table in a savepoint; None is the table's own name.
+    """The initial state of a table: that of a table in a savepoint; None is the table's own name.
 
-    The table goes on from the savepoint's position in the stream.
+    The table continues at the savepoint's position in the stream.
     """
 
     savepoint: str

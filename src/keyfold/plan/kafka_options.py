@@ -1,7 +1,6 @@
 """The options of `kf.kafka`: those of Kafka's client, of Spark's Kafka source, and of the messages' format.
 
-Spark and Kafka's clients ignore an option that they do not know, and the clients are never told of one
-without the prefix.
+Spark and Kafka's clients ignore unknown options, and the clients only receive those with the prefix.
 """
 
 from __future__ import annotations
@@ -14,6 +13,8 @@ from keyfold.errors import BadOption, did_you_mean
 from keyfold.plan import file_options
 
 PREFIX: Final = "kafka."
+AVRO_SCHEMA: Final = "avroSchema"
+"""The option under which a plan has the schema of `kf.avro`."""
 _SOURCE: Final = (
     "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions",
     "maxRecordsPerPartition", "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries",
@@ -36,12 +37,13 @@ _ARGUMENTS: Final = {
     "includeheaders": "metadata=['headers']",
     "kafka.key.deserializer": "key_format=",
     "kafka.value.deserializer": "format=",
+    AVRO_SCHEMA.lower(): "format=kf.avro(schema=...)",
 }
-_FORMATS: Final = {"avro": ("avroSchema",), **{one: file_options.of_format(one) for one in ("json", "csv")}}
+_FORMATS: Final = {one: file_options.of_format(one) for one in ("json", "csv")}
 
 
 def is_source_option(name: str) -> bool:
-    """Whether an option is Spark's Kafka source's, with those of Kafka's client, and not the format's."""
+    """Whether an option belongs to Spark's Kafka source or Kafka's client, not to the format."""
     return name.lower().startswith(PREFIX) or name.lower() in _SPELT
 
 
@@ -73,7 +75,7 @@ def check(format: str, given: Mapping[Any, object], where: object = None) -> Non
 
 
 def _check_client(given: Mapping[Any, object], where: object) -> None:
-    """Refuses what no client of Kafka knows."""
+    """Refuses names that no client of Kafka knows."""
     own = {name[len(PREFIX) :]: value for name, value in given.items() if name.lower().startswith(PREFIX)}
     name = kafka_names.unknown(own)
     if name is not None:

@@ -15,7 +15,7 @@ class KafkaTopics:
     """Which messages a Kafka source reads, or where a Kafka sink writes them."""
 
     servers: str
-    """As Kafka's clients take them: "host:port,host:port"."""
+    """In the form of Kafka's clients: "host:port,host:port"."""
     topics: tuple[str, ...] = ()
     """None if `pattern` is set."""
     pattern: str | None = None
@@ -30,26 +30,26 @@ class KafkaTopics:
     message: str | None = None
     """The full name of the Protobuf message."""
     metadata: tuple[str, ...] = ()
-    """What of a message beside its value becomes a column: "key", "timestamp" and others."""
+    """Parts of a message, beside its value, that become columns: "key", "timestamp" and others."""
     tombstones: Tombstones = "reject"
     """What a message without a value does."""
     on_data_loss: OnDataLoss = "fail"
     delivery: Delivery = "exactly_once"
     """Of a sink."""
     wait_ms: int | None = None
-    """How long a start waits for the brokers and the topics, if that is declared."""
+    """How long a start waits for the brokers and the topics, if declared."""
 
     unlimited: bool = False
-    """Whether a batch reads all that comes while it runs."""
+    """Whether a batch reads everything that arrives while it runs."""
 
     @property
     def connection_wait_ms(self) -> int:
-        """How long a start waits until brokers take connections."""
+        """How long a start waits until brokers accept connections."""
         return 3_000 if self.wait_ms is None else self.wait_ms
 
     @property
     def answer_wait_ms(self) -> int:
-        """How long it then waits until they answer, and have the topics."""
+        """How long it then waits until they respond, and have the topics."""
         return 60_000 if self.wait_ms is None else self.wait_ms
 
     @property

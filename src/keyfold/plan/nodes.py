@@ -79,7 +79,7 @@ class FoldSpec:
     retract: Named | None = None
     """The state without a row that was folded before; needed on a retracting stream."""
     migrate: Named | None = None
-    """Fields of the state, computed from the `state` that an earlier definition of the fold has left."""
+    """Fields of the state, computed from the `state` of an earlier definition of the fold."""
     site: Site | None = field(default=None, compare=False)
 
 
@@ -319,4 +319,4 @@ class AppSpec:
     streams: tuple[Source, ...] = ()
     tables: tuple[TableSpec, ...] = ()
     read_outside: frozenset[str] = frozenset()
-    """If these are some tables of an app: those of them whose changelog its other tables read."""
+    """In a spec with only some tables of an app: those whose changelogs the app's other tables read."""

@@ -28,7 +28,6 @@ from keyfold.read.side_rows import DuplicateRow, LateRow, RejectedRow
 from keyfold.read.status import AppStatus
 from keyfold.views.contract import ViewStore
 from keyfold.views.reader import TableReader
-from keyfold.views.stores import open_store
 
 
 class AppReader:
@@ -50,7 +49,7 @@ class AppReader:
     @cached_property
     def views(self) -> ViewStore:
         """The views of all tables."""
-        return open_store(self.home.views, read_only=True)
+        return self.home.views.open(read_only=True)
 
     def close(self) -> None:
         """Closes the views, if they are open."""

@@ -1,4 +1,4 @@
-"""The changes of one key that a log still has, and since when it has them all."""
+"""The changes of one key that a log still has, and the batch from which on it has all of them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Since:
-    """From which batch on the log has all changes; `whole`: that is the table's first.
+    """The batch from which on the log has all changes; `whole`: it is the table's first one.
 
-    `migrated`: the batch after which the log began anew, if changes before that are gone for this reason.
+    `migrated`: the batch after which a migration started the log over, if earlier changes are missing for
+    that reason.
     """
 
     batch: int | None
@@ -50,11 +51,11 @@ class Change:
 
 
 def since(log: TableLog) -> Since:
-    """How far back the changes of a log reach without a gap."""
+    """The batch back to which the changes of a log are complete."""
     known = totals(log)
     first: Manifest | None = None
     whole = known.upto < 0
-    # Batches without changes stay behind the last one that a migration has removed.
+    # Of the batches before it, a migration keeps those without changes that follow the last removed one.
     migrated = None if known.migrated is None or known.migrated < known.upto else known.migrated
     for manifest in log.after(known.upto):
         if not manifest.has_its_changes:
@@ -67,7 +68,7 @@ def since(log: TableLog) -> Since:
 
 
 def history(log: TableLog, key: Sequence[str]) -> Iterator[Change]:
-    """The changes of a key, or of all keys that begin with these values, oldest first."""
+    """The changes of a key, or of all keys with these first columns, oldest first."""
     for manifest in log.after(totals(log).upto):
         for part in manifest.of_kind("change"):
             names = visible(name for name in log.schema(part).names if name != OP)

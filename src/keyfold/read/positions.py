@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -15,7 +14,6 @@ from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.plan.validate.sinks import HISTORY
 from keyfold.read.recorded import recorded
 from keyfold.views.contract import Position
-from keyfold.views.stores import open_store
 from keyfold.views.types.epoch import from_micros
 
 
@@ -84,9 +82,10 @@ def readers(home: AppHome, table: str) -> Iterator[Follower]:
 
 def view_position(home: AppHome, table: str) -> Position | None:
     """How far a view is; None if there is none."""
-    if not home.views.exists():
+    views = home.views
+    if not views.exists():
         return None
-    with closing(open_store(home.views, read_only=True)) as store:
+    with views.open(read_only=True) as store:
         return store.position(table)
 
 

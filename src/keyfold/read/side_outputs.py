@@ -13,9 +13,9 @@ from keyfold.read.side_rows import PLACE, DuplicateRow, LateRow, Moment, Rejecte
 from keyfold.views.types import epoch
 
 FILE: Final = "file"
-"""The kind of side output that stands for a rejected file."""
+"""The kind of side output for a rejected file."""
 OWN_VALUES: Final = re.compile(r"\"[^\"]*\"|'[^']*'|[+-]?\d[\w.:+-]*")
-"""What a reason has of one row alone: quoted values, numbers and times."""
+"""The parts of a reason that are specific to one row: quoted values, numbers and times."""
 
 
 class MissedWindow(TypedDict):
@@ -67,7 +67,7 @@ def duplicates(log: TableLog) -> list[DuplicateRow]:
 
 
 def late(log: TableLog, batches: Collection[int] | None = None) -> Iterator[LateRow]:
-    """The late rows of all batches or some, oldest batch first."""
+    """The late rows of all or some batches, oldest batch first."""
     for manifest, side in _rows(log, "late", batches):
         yield _late(manifest, side)
 
@@ -82,7 +82,7 @@ def kind_of(reason: str | None) -> str:
 
 
 def by_reason(rows: Iterable[RejectedRow]) -> Counter[str]:
-    """How many rejected rows there are by kind of reason; a file counts with its rows."""
+    """The number of rejected rows by kind of reason; a file counts with its rows."""
     found: Counter[str] = Counter()
     for row in rows:
         found[kind_of(row.reason)] += row.count
@@ -90,7 +90,7 @@ def by_reason(rows: Iterable[RejectedRow]) -> Counter[str]:
 
 
 def not_kept(log: TableLog, rows: Iterable[RejectedRow]) -> Counter[str]:
-    """How many rows were counted by kind of reason beyond these, which are those that the log has."""
+    """The number of rows counted by kind of reason in addition to these, which the log has."""
     counted: Counter[str] = Counter()
     for manifest in log.after(-1):
         for reason in manifest.reasons:
@@ -99,7 +99,7 @@ def not_kept(log: TableLog, rows: Iterable[RejectedRow]) -> Counter[str]:
 
 
 def of_batch(log: TableLog, manifest: Manifest, kind: Kind) -> Iterator[SideOutput]:
-    """The side outputs of a kind that one batch has, as the kernel wrote them."""
+    """The side outputs of a kind in one batch, as the kernel wrote them."""
     for found in log.rows(manifest, kind):
         yield from found.to_pylist()
 
@@ -134,7 +134,7 @@ def _late(manifest: Manifest, side: SideOutput) -> LateRow:
 
 
 def late_by(side: SideOutput) -> float | None:
-    """How many seconds a late row came after the newest window that it missed; None before a watermark."""
+    """The seconds by which a late row missed its newest window; None before the first watermark."""
     return None if side["watermark"] is None else (side["watermark"] - side["last_end"]) / 1_000_000
 
 

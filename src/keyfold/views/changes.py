@@ -78,7 +78,7 @@ def without_keys(
 
 
 def as_changes(rows: Iterable[Mapping[str, Any]], schema: ViewSchema) -> Iterator[pa.RecordBatch]:
-    """Rows as a view returns them as the changes that make it; a column that a row lacks is null."""
+    """The changes that produce rows returned by a view; a column that a row lacks is null."""
     names = [column.name for column in (*schema.keys, *schema.columns)]
     left = iter(rows)
     while some := list(islice(left, _AT_ONCE)):

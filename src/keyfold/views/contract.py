@@ -1,7 +1,10 @@
 """The interface of a view store, which keeps the latest row of each key and the position of each view.
 
-A batch reaches a store as Arrow record batches: `_op` (upsert, final or delete), then the key columns, then
-the other columns, named and ordered as in the `ViewSchema`. Its rows and position become visible together.
+`Views` says where an app's views are, and `ViewStore` reads and writes them while they are open. A batch
+reaches a store as Arrow record batches: `_op` (upsert, final or delete), then the key columns, then the other
+columns, named and ordered as in the `ViewSchema`. Its rows and position become visible together.
+
+After a crash, each method has either done all it says or nothing, unless it says otherwise.
 """
 
 from __future__ import annotations
@@ -13,14 +16,25 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from keyfold.errors import QueryError, RunError, choice, did_you_mean
 from keyfold.views import arrow as pa
-from keyfold.views.query.filters import Filter
+from keyfold.views.query.filters import Filter, Not
 from keyfold.views.schema import Column, ViewSchema
 
-__all__ = ["BatchWriter", "Column", "OrderBy", "Position", "ViewSchema", "ViewStore", "Where"]
+__all__ = [
+    "BatchWriter",
+    "Column",
+    "Difference",
+    "Location",
+    "OrderBy",
+    "Position",
+    "ViewSchema",
+    "ViewStore",
+    "Views",
+    "Where",
+]
 
 Where = str | Mapping[str, Any] | Filter | None
 OrderBy = str | Sequence[str] | None
@@ -35,6 +49,65 @@ class Position:
     batch: int
     at: datetime
     watermark: datetime | None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A key whose row is not as it should be: missing, superfluous, or with other values."""
+
+    key: dict[str, Any]
+    problem: str
+
+
+@dataclass(frozen=True)
+class Location:
+    """Whose views they are, and in which store."""
+
+    address: str
+    """The name of a store, or a URL that begins with it; it has no password."""
+    app: str
+    home: str
+    """The URI of the app's home: a database may have the views of apps of one name in several homes."""
+    local: Path
+    """The directory of the app's local files."""
+
+
+class Views(ABC):
+    """The views of one app, whether or not they exist and are open; `str` of it names them for people.
+
+    If the store can't be reached, reading is a `QueryError` not_ready, and writing a `HomeUnusable`.
+    """
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What a backup of the views contains, such as the name of a file."""
+
+    @abstractmethod
+    def is_in(self, directory: Path) -> bool:
+        """Whether the views are moved and copied with this directory."""
+
+    @abstractmethod
+    def exists(self) -> bool:
+        """Whether the app has ever had views here."""
+
+    @abstractmethod
+    def open(self, *, read_only: bool) -> ViewStore:
+        """Opens the views, and creates them unless they exist.
+
+        With `read_only` nothing is created: until the views exist, reads are a `QueryError` not_ready.
+        """
+
+    @abstractmethod
+    def remove(self) -> None:
+        """Removes all views, also damaged ones. After a crash some may be left: remove them again."""
+
+    @abstractmethod
+    def restore_from(self, copy: Path) -> None:
+        """Replaces all views, also damaged ones, by those of a copy that a store of any kind has made.
+
+        Readers see the old views or the new ones. After a crash, damaged views may be gone.
+        """
 
 
 class BatchWriter(ABC):
@@ -53,7 +126,7 @@ class BatchWriter(ABC):
 
 
 class ViewStore(ABC):
-    """The views of one app's tables. Thread-safe."""
+    """The open views of one app's tables. Thread-safe. As a context manager it is closed at the end."""
 
     @abstractmethod
     def create(self, schema: ViewSchema) -> None:
@@ -116,13 +189,50 @@ class ViewStore(ABC):
     def drop(self, table: str) -> None:
         """Removes a view, if it exists."""
 
+    @abstractmethod
+    def compare(
+        self, schema: ViewSchema, changes: Iterable[pa.RecordBatch], where: Filter | None, limit: int
+    ) -> list[Difference]:
+        """The first keys, in order, whose rows are not those that the changes make; only rows that match.
+
+        The views stay as they are. `schema`: that of the view and of the changes.
+        """
+
+    @abstractmethod
     def copy_to(self, path: Path) -> bool:
-        """Writes a copy of all views, as of one moment, into a file; False if this store has no such copy."""
-        return False
+        """Writes a copy of all views, as of one moment, into a new file; False if the store keeps no views.
+
+        The file has one format for all stores (`keyfold.views.copies`). After a crash it is of no use.
+        """
+
+    def erase(self, table: str, where: Filter, batch: int | None) -> None:
+        """Deletes rows so that nothing of them is left in the store, not even in freed space.
+
+        `where` is about columns of the key, which are never null. The view is at `batch` afterwards; if it
+        was further, its rows are those of other batches, and stay. None: the view has no finished batch, and
+        is dropped. After a crash the rows are there or not, but freed space may have them: erase them again.
+        """
+        position = self.position(table)
+        if batch is None:
+            self.drop(table)
+        elif position is not None and position.batch <= batch:
+            at, watermark = position.at, position.watermark
+            self.rebuild(table, self.schema(table), (), batch, at, watermark, keep=Not(where))
+        self.purge()
+
+    @abstractmethod
+    def purge(self) -> None:
+        """Removes what is left of deleted rows and dropped views in freed space and in logs of writes."""
 
     @abstractmethod
     def close(self) -> None:
         """Releases files and connections."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def wait(self, table: str, at_least: int, timeout: float = 0) -> Position:
         """The position once it reaches a batch; `QueryError` behind_bound after `timeout` seconds."""

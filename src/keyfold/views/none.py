@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 from typing import Any, NoReturn
 
 from keyfold.errors import QueryError
 from keyfold.views import arrow as pa
-from keyfold.views.contract import BatchWriter, OrderBy, Position, ViewSchema, ViewStore, Where
+from keyfold.views.contract import (
+    BatchWriter,
+    Difference,
+    OrderBy,
+    Position,
+    ViewSchema,
+    ViewStore,
+    Where,
+)
 from keyfold.views.query.filters import Filter
 
 
@@ -22,7 +31,7 @@ class _Discard(BatchWriter):
 
 
 class NoViews(ViewStore):
-    """Accepts every batch and keeps nothing; reads are refused with the reason."""
+    """Accepts every batch and stores nothing; reads are refused with the reason."""
 
     def create(self, schema: ViewSchema) -> None:
         """Does nothing."""
@@ -74,6 +83,17 @@ class NoViews(ViewStore):
         _refuse(table)
 
     def drop(self, table: str) -> None:
+        """Does nothing."""
+
+    def compare(
+        self, schema: ViewSchema, changes: Iterable[pa.RecordBatch], where: Filter | None, limit: int
+    ) -> list[Difference]:
+        _refuse(schema.table)
+
+    def copy_to(self, path: Path) -> bool:
+        return False
+
+    def purge(self) -> None:
         """Does nothing."""
 
     def close(self) -> None:

@@ -1,61 +1,50 @@
-"""Opens a store of views by its URL; a new kind of store is a line in `STORES`."""
+"""Finds the views of an app by the address of their store; a new kind of store is a line in `STORES`."""
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from keyfold.errors import BadOption
+from keyfold.errors import BadOption, choice
 from keyfold.masking import masked
-from keyfold.views.contract import ViewStore
+from keyfold.views.contract import Location, Views
 
-Opener = Callable[[str, bool], ViewStore]
-"""Takes what follows `scheme://` and whether the store is for reading only."""
-
-_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
-
-
-def _sqlite(path: str, read_only: bool) -> ViewStore:
-    from keyfold.views.sqlite.store import SqliteStore
-
-    return SqliteStore(Path(path), read_only=read_only)
+LOCAL: Final = "sqlite"
+"""The store of apps that name no other one, and of homes that exist only while a command runs."""
+COPY: Final = "views.db"
+"""The name of a copy of views in a savepoint."""
 
 
-def _none(rest: str, read_only: bool) -> ViewStore:
-    from keyfold.views.none import NoViews
+def _sqlite(location: Location) -> Views:
+    from keyfold.views.sqlite.file import SqliteFile
 
-    return NoViews()
+    return SqliteFile(location.local / "views.db")
 
 
-STORES: Final[dict[str, Opener]] = {"sqlite": _sqlite, "none": _none}
-"""What opens a store, by the scheme of its URL."""
+STORES: Final[dict[str, Callable[[Location], Views]]] = {LOCAL: _sqlite}
+"""What finds an app's views in a store, by the name of the store, with which its addresses begin."""
+
+
+def views_at(location: Location) -> Views:
+    """The views of an app; an unknown store is a `BadOption`."""
+    name = location.address.partition(":")[0]
+    if name not in STORES:
+        raise BadOption(
+            f"unknown view store {name!r}", given=masked(location.address), hint=choice(sorted(STORES))
+        )
+    return STORES[name](location)
+
+
+def views_in(copy: Path) -> Views:
+    """The views in a file: a copy that `copy_to` has made, which can be read and changed like any views."""
+    from keyfold.views.sqlite.file import SqliteFile
+
+    return SqliteFile(copy)
 
 
 def damage_advice(error: str) -> str | None:
-    """What to do about a damaged store, if the text of an error of one of them says that it is."""
+    """The advice for a damaged store, if an error's text says that one is damaged."""
     from keyfold.views.sqlite import connections
 
     return connections.RECOVERY if connections.damaged(error) else None
-
-
-def open_store(url: str | os.PathLike[str], *, read_only: bool) -> ViewStore:
-    """The store at a URL: `sqlite:///srv/views.db`, a plain path (SQLite), or `none`.
-
-    A SQLite file that doesn't exist is created; with `read_only`, reads are a `QueryError` not_ready until it
-    exists. An unknown scheme is a `BadOption`.
-    """
-    text = os.fspath(url)
-    if isinstance(url, str) and text == "none":
-        return _none("", read_only)
-    match = _URL.fullmatch(text) if isinstance(url, str) else None
-    if match is None:
-        return _sqlite(text, read_only)
-    scheme, rest = match.groups()
-    opener = STORES.get(scheme.lower())
-    if opener is None:
-        listed = f"one of: {', '.join(f'{name}://' for name in sorted(STORES))}; or the path of a SQLite file"
-        raise BadOption(f"unknown scheme {scheme!r} of a view store", given=masked(text), hint=listed)
-    return opener(rest, read_only)

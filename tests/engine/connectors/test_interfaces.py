@@ -21,6 +21,7 @@ from keyfold.engine.sources.contract import RowOrigin
 from keyfold.engine.sources.file_names import named
 from keyfold.engine.sources.formats import FORMATS
 from keyfold.engine.start import start
+from keyfold.errors import BadOption
 from keyfold.plan.nodes import Connector, Source
 from keyfold.testing import shared_session
 
@@ -136,7 +137,7 @@ def test_an_endless_source_is_not_drained(
     app, _ = totals(plugged("drops", "json", tmp_path / "in"))
     with (
         start(app.spec(), spark=shared_session(), home=home) as handle,
-        pytest.raises(kf.BadOption, match="orders never ends"),
+        pytest.raises(BadOption, match="orders never ends"),
     ):
         handle.drain()
 

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from keyfold.engine.savepoint import archive, clone, restoration
+from keyfold.engine.savepoint import archive
 from keyfold.engine.storage import layout
 from keyfold.engine.storage.local import LocalStorage
 from keyfold.fault_points import FaultPoint, handled_by
+from keyfold.views.sqlite.file import SqliteFile
 
 _STEPS = ("put", "put_new", "delete", "copy", "send")
-_WRITERS = ((clone, "replace_file"), (restoration, "replace_file"), (layout, "replace_file"))
-_WRITERS += ((archive, "rename_durably"),)
-"""Functions that write a file without a storage, as modules have imported them."""
+_WRITERS = ((SqliteFile, "restore_from"), (layout, "replace_file"), (archive, "rename_durably"))
+"""What writes a file without a storage: methods, and functions as modules have imported them."""
 
 
 class Killed(BaseException):

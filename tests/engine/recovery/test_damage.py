@@ -135,10 +135,11 @@ def test_a_commit_that_is_damaged_can_be_removed_and_counts_once(place: AppHome,
 
 
 def test_a_lost_checkpoint_is_reset_and_a_lost_view_made_again(place: AppHome, tmp_path: Path) -> None:
-    place.views.write_bytes(place.views.read_bytes()[:5000])
+    views = place.local / "views.db"
+    views.write_bytes(views.read_bytes()[:5000])
     error = str(failing(tmp_path))
     assert "move views.db, views.db-wal and views.db-shm away" in error
-    place.views.unlink()
+    views.unlink()
     shutil.rmtree(place.table("totals").checkpoint)
     table_removal.remove(place, "reset", ["totals", "sizes"])
     goes_on(tmp_path, others=2)

@@ -129,9 +129,9 @@ def test_a_forgotten_person_is_nowhere_and_the_others_are_as_they_were(
 
     file = tmp_path / "receipt.json"
     file.write_text(json.dumps(receipt))
-    assert main(["receipt", str(file), "--home", str(tmp_path)]) == 0
+    assert main(["forget", "--check", str(file), "--home", str(tmp_path)]) == 0
     file.write_text(json.dumps({**receipt, "why": "none"}))
-    assert main(["receipt", str(file), "--home", str(tmp_path)]) == 1
+    assert main(["forget", "--check", str(file), "--home", str(tmp_path)]) == 1
     assert main(["audit", "verify", "--home", str(tmp_path)]) == 0
     assert main(["savepoint", "verify", "then", "--home", str(tmp_path)]) == 0
     assert main(["forget", "shop.people", "bob-m", "--home", str(tmp_path)]) == 2

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import keyfold as kf
-from keyfold.cli import shadow_report
-from keyfold.cli.app_plan import compiled_plan
+from keyfold.cli.app.plan import compiled_plan
 from keyfold.cli.main import main
+from keyfold.cli.reports import shadow_report
 from keyfold.engine import session
 from keyfold.engine.erasure.forget import forget
 from keyfold.engine.migration.migrate import Migrated, migrate

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.jvm
 
 APP = """
 import keyfold as kf
+from keyfold import errors
 
 def app(inbox):
     found = kf.App("shop")
@@ -45,7 +46,7 @@ settings = {"master": "local[2]", "driver_memory": "1g", "lease_seconds": 5.0}
 with handled_by(suspend), app(sys.argv[1]).start(home=sys.argv[2], **settings) as handle:
     try:
         handle.drain()
-    except kf.LeaseLost as error:
+    except errors.LeaseLost as error:
         print("LEASE LOST", error.table, error.batch, error.given, flush=True)
 """
 )

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import keyfold as kf
-from keyfold.cli.app_plan import AppPlan, compiled_plan
+from keyfold.cli.app.plan import AppPlan, compiled_plan
 from keyfold.engine import session
 from keyfold.engine.migration.migrate import Migrated, migrate
 from keyfold.engine.operations import unfinished
@@ -250,7 +250,7 @@ def test_state_follows_a_changed_definition_and_can_go_back(tmp_path: Path) -> N
     effects = {one.table: one.effects for one in plan.changes}
     assert effects["totals"][1:] == (
         "top_max: INT becomes BIGINT",
-        "mean: begins with nothing",
+        "mean: starts empty",
         "all: renamed from total",
         "n: dropped",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import keyfold as kf
-from keyfold.cli.app_plan import compiled_plan
+from keyfold.cli.app.plan import compiled_plan
 from keyfold.engine import session
 from keyfold.engine.erasure import forget
 from keyfold.engine.migration.migrate import Migrated, migrate
@@ -30,7 +30,6 @@ from keyfold.errors import KeyfoldError, QueryFailed
 from keyfold.fault_points import FaultPoint, handled_by
 from keyfold.settings import load
 from keyfold.testing import Driver, drive, shared_session
-from keyfold.views.sqlite.store import SqliteStore
 from tests.engine.models.operations_model import SECONDS, Model, Row, Version
 from tests.engine.models.strategies import plans
 from tests.engine.recovery.kills import Killed, steps
@@ -148,7 +147,7 @@ class World:
         spark = session.users_session(shared_session(), load())
         with (
             tempfile.TemporaryDirectory() as feeds,
-            closing(SqliteStore(self.place.views, read_only=True)) as view,
+            self.place.views.open(read_only=True) as view,
         ):
             plan = compiled_plan(spark, app(self.model.now.version).spec(), self.place, Path(feeds))
             for one in plan.tables:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 import keyfold as kf
-from keyfold.cli.app_plan import fill_advice
+from keyfold.cli.app.plan import fill_advice
 from keyfold.cli.main import main
 from keyfold.engine.log.retention import prune
 from keyfold.engine.log.table_log import TableLog
@@ -24,7 +23,6 @@ from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption
 from keyfold.fault_points import FaultPoint
 from keyfold.testing import drive, shared_session
-from keyfold.views.stores import open_store
 from tests.engine.recovery.test_migrate import (
     NEW,
     OLD,
@@ -107,8 +105,8 @@ def test_a_migration_that_ends_history_is_announced_and_a_rebuild_fills_the_new_
     place, new = AppHome(tmp_path / "shop"), counted("sum(amount)")
     found = planned(new, tmp_path, tmp_path / "feeds").changes[0]
     assert found.effects == (
-        "more: begins with nothing",
-        f"history: begins anew; changes up to batch {batch} have the old definition, and go",
+        "more: starts empty",
+        f"history: starts over; changes up to batch {batch} belong to the old definition and are dropped",
     )
     (line,) = fill_advice("shop.py", [found])
     assert line.startswith(
@@ -116,7 +114,7 @@ def test_a_migration_that_ends_history_is_announced_and_a_rebuild_fills_the_new_
     )
     # Neither is said where it is not so.
     other = planned(counted("sum(amount)", None, None), tmp_path, tmp_path / "other").changes
-    assert other[0].effects == ("more: begins with nothing",)
+    assert other[0].effects == ("more: starts empty",)
     assert fill_advice("shop.py", other) == []
 
     rebuilt(new, tmp_path, tmp_path / "rebuilt", "totals")
@@ -137,7 +135,7 @@ def test_a_migration_that_ends_history_is_announced_and_a_rebuild_fills_the_new_
     migrate(plan.spark, place, [Migrated(compiled["totals"], plan.changes[0])], None, lambda _: None)
     capsys.readouterr()
     assert main(["state", "history", "totals", "a", "--home", str(tmp_path)]) == 0
-    assert f"it began anew after batch {batch}, when the table was migrated" in capsys.readouterr().err
+    assert f"it started over after batch {batch}, when the table was migrated" in capsys.readouterr().err
 
 
 SCHEMA = "customer string, region string, amount int, t timestamp"
@@ -167,7 +165,7 @@ def rebuilt(new: kf.App, home: Path, feeds: Path, *tables: str, **options: Any) 
 
 
 def totals(place: AppHome) -> list[tuple[Any, ...]]:
-    with closing(open_store(place.views, read_only=True)) as store:
+    with place.views.open(read_only=True) as store:
         return sorted((row["customer"], row["n"], row["total"]) for row in store.scan("totals"))
 
 

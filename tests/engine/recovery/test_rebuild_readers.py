@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption
 from keyfold.fault_points import FaultPoint
 from keyfold.testing import shared_session
-from keyfold.views.stores import open_store
 from tests.engine.recovery.kills import steps
 from tests.engine.recovery.test_migrate import planned
 from tests.engine.recovery.test_rebuild import written
@@ -57,7 +55,7 @@ def app(live: Path, *tables: str) -> kf.App:
 
 def shown(place: AppHome) -> dict[str, list[tuple[Any, ...]]]:
     found = {}
-    with closing(open_store(place.views, read_only=True)) as store:
+    with place.views.open(read_only=True) as store:
         for table in ("totals", "regions", "whole"):
             found[table] = sorted(
                 tuple(v for n, v in row.items() if n[0] != "_") for row in store.scan(table)

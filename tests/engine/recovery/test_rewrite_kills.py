@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import keyfold as kf
-from keyfold.cli.app_plan import compiled_plan
-from keyfold.cli.commands import state_put
+from keyfold.cli.app.plan import compiled_plan
+from keyfold.cli.commands.state import state_put
 from keyfold.engine import session
 from keyfold.engine.erasure import forget
 from keyfold.engine.migration.migrate import Migrated, migrate
@@ -31,7 +31,7 @@ from keyfold.errors import HomeUnusable
 from keyfold.fault_points import FaultPoint
 from keyfold.settings import load
 from keyfold.testing import drive, shared_session
-from keyfold.views.stores import open_store
+from keyfold.views.stores import views_in
 from tests.engine.recovery.kills import Killed, steps
 
 pytestmark = pytest.mark.jvm
@@ -100,7 +100,7 @@ def files(home: Path) -> dict[str, bytes]:
         name = str(path.relative_to(top))
         if path.is_file() and not name.startswith(("lease/", "feeds/", "savepoints/", "views.db")):
             found[name] = path.read_bytes()
-    store = open_store(top / "views.db", read_only=True)
+    store = views_in(top / "views.db").open(read_only=True)
     try:
         for table in store.tables():
             found[f"view {table}"] = repr(

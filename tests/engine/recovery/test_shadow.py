@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import keyfold as kf
-from keyfold.cli import shadow_report
+from keyfold.cli.reports import shadow_report
 from keyfold.engine.log.compaction import Compaction
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.shadow.run import Shadow

@@ -8,14 +8,13 @@ import subprocess
 import tempfile
 import threading
 from collections import Counter
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import keyfold as kf
-from keyfold.cli.app_plan import compiled_plan
+from keyfold.cli.app.plan import compiled_plan
 from keyfold.engine import session
 from keyfold.engine.erasure.forget import forget
 from keyfold.engine.recovery import verification
@@ -28,8 +27,6 @@ from keyfold.errors import BadOption
 from keyfold.fault_points import FaultPoint, handled_by
 from keyfold.settings import load
 from keyfold.testing import shared_session
-from keyfold.views.sqlite.store import SqliteStore
-from keyfold.views.stores import open_store
 from tests.conftest import LONG
 from tests.engine.recovery.test_forget import traces
 
@@ -75,13 +72,13 @@ def run(made: kf.App, home: Path) -> dict[str, tuple[int, int]]:
     place, spark = AppHome(home / made.name), session.users_session(shared_session(), load())
     with (
         tempfile.TemporaryDirectory() as feeds,
-        closing(SqliteStore(place.views, read_only=True)) as view,
+        place.views.open(read_only=True) as view,
     ):
         for one in compiled_plan(spark, made.spec(), place, Path(feeds)).tables:
             found = verification.verify(spark, one, place, view)
             assert found.compared, found
             assert found.equal, found
-    with closing(open_store(place.views, read_only=True)) as store:
+    with place.views.open(read_only=True) as store:
         return {row["k"]: (row["n"], row["total"]) for row in store.scan("totals")}
 
 

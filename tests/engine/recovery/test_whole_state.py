@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import keyfold as kf
-from keyfold.cli.app_check import findings_of
+from keyfold.cli.app.check import findings_of
 from keyfold.engine import start
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import HomeUnusable, KeyfoldError

@@ -159,7 +159,7 @@ def test_a_directory_that_is_gone_when_the_query_starts_may_come_back(tmp_path: 
     put(inbox, "1.json")
     spark, found = shared_session(), list[Any]()
     rows = file_names.named(spark.readStream.schema("k string").json(str(inbox)), stream="rows")
-    plain = DataFrame(kernel(spark).declare(rows._jdf, True, None, None, {}, True).rows(""), spark)
+    plain = DataFrame(kernel(spark).declare(rows._jdf, True, None, None, {}, True).rows(None), spark)
     inbox.rename(gone)
     writer = plain.writeStream.foreachBatch(lambda frame, _: found.extend(frame.collect()))
     query = writer.option("checkpointLocation", str(tmp_path / "at")).start()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import keyfold as kf
-from keyfold.cli import log_lines
+from keyfold.cli.terminal import log_lines
 from keyfold.engine.polling import wait_until
 from keyfold.errors import BadOption, QueryError, QueryFailed
 from keyfold.fault_points import FaultPoint, handled_by

@@ -55,7 +55,7 @@ def count(d: Driver, table: str) -> int:
 
 
 def replay(d: Driver, table: str, keep_ms: int = HOUR_MS, batches: Any = None) -> late_replay.Replayed:
-    """As `keyfold late replay` does, and returns when what it sent is folded."""
+    """As `keyfold side replay late` does, and returns when what it sent is folded."""
     watermark = d.handle.status()["tables"][table]["watermark"]
     done = late_replay.replay(d.handle.home.table(table), keep_ms, watermark, batches)
     d.handle.drain()

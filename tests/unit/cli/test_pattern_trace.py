@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import keyfold as kf
-from keyfold.cli import pattern_trace, rows_file
+from keyfold.cli.reports import pattern_trace, rows_file
 from keyfold.errors import BadOption
 from keyfold.plan.nodes import Source
 

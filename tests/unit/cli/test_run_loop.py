@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from keyfold.cli import run_loop
-from keyfold.cli.signals import Stopping
+from keyfold.cli.running import run_loop
+from keyfold.cli.running.signals import Stopping
 
 
 @dataclass

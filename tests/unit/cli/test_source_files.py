@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from keyfold.cli.app_loader import load
-from keyfold.cli.source_files import SourceFiles
+from keyfold.cli.app.loader import load
+from keyfold.cli.app.source_files import SourceFiles
 
 APP = """
 import keyfold as kf

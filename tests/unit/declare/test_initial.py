@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import keyfold as kf
+from keyfold.errors import BadOption
 from keyfold.plan.initial import InitialRows, InitialState
 
 
@@ -44,7 +45,7 @@ def test_files_a_time_and_a_savepoint_are_plain_data() -> None:
 
 @pytest.mark.parametrize("until", ["yesterday", "2026-01-01", 5, datetime(2026, 1, 1)])
 def test_until_is_a_time_with_its_offset(until: Any) -> None:
-    with pytest.raises(kf.BadOption, match="until must be a time with its offset from UTC"):
+    with pytest.raises(BadOption, match="until must be a time with its offset from UTC"):
         kf.initial(archive(), until=until)
 
 
@@ -55,39 +56,39 @@ def test_until_takes_a_datetime_of_any_zone() -> None:
 
 def test_a_source_that_never_ends_has_no_initial_rows() -> None:
     by = orders(kf.App("shop")).by("id")
-    with pytest.raises(kf.BadOption, match="initial rows are those of files"):
+    with pytest.raises(BadOption, match="initial rows are those of files"):
         by.table("a", n="count(*)", initial=kf.rate())
-    with pytest.raises(kf.BadOption, match="initial takes files or a savepoint"):
+    with pytest.raises(BadOption, match="initial takes files or a savepoint"):
         by.table("b", n="count(*)", initial="archive")  # type: ignore[arg-type]
-    with pytest.raises(kf.BadOption, match="`initial` is an option of table, not a column"):
+    with pytest.raises(BadOption, match="`initial` is an option of table, not a column"):
         by.table("c", n="count(*)", initial="first(id)")  # type: ignore[arg-type]
-    with pytest.raises(kf.BadOption, match="the name of a savepoint must be a string"):
+    with pytest.raises(BadOption, match="the name of a savepoint must be a string"):
         kf.savepoint(3)  # type: ignore[arg-type]
 
 
 def test_tables_that_have_more_than_one_stream_are_refused_with_the_reason() -> None:
     app = kf.App("shop")
     first, second = orders(app), orders(app, "returns")
-    with pytest.raises(kf.BadOption, match=r"reads several streams \(orders, returns\)"):
+    with pytest.raises(BadOption, match=r"reads several streams \(orders, returns\)"):
         first.union(second).by("id").table("both", n="count(*)", initial=archive())
     known = first.by("id").table("known", n="count(*)")
-    with pytest.raises(kf.BadOption, match="reads the table known"):
+    with pytest.raises(BadOption, match="reads the table known"):
         known.changes().by("id").table("sizes", n="count(*)", initial=archive())
-    with pytest.raises(kf.BadOption, match="latency='realtime' reads a topic alone"):
+    with pytest.raises(BadOption, match="latency='realtime' reads a topic alone"):
         first.by("id").table("fast", n="count(*)", latency="realtime", initial=archive())
 
 
 def test_a_stream_whose_messages_delete_rows_cannot_begin_with_files() -> None:
     topic = kf.kafka("localhost:9092", topic="orders", metadata=["key"], tombstones="delete")
     stream = kf.App("shop").stream("orders", topic, schema="id string")
-    with pytest.raises(kf.BadOption, match="messages of stream orders delete rows"):
+    with pytest.raises(BadOption, match="messages of stream orders delete rows"):
         stream.by("kafka_key").latest().table("known", id="id", initial=archive())
 
 
 def test_until_needs_event_time() -> None:
     by = orders(kf.App("shop"), time=None).by("id")
     by.table("whole", n="count(*)", initial=archive())
-    with pytest.raises(kf.BadOption, match="until needs event time, and stream orders has none"):
+    with pytest.raises(BadOption, match="until needs event time, and stream orders has none"):
         by.table("part", n="count(*)", initial=kf.initial(archive(), until="2026-01-01T00:00:00Z"))
 
 

@@ -164,19 +164,92 @@ def test_json_needs_a_schema_and_avro_also_the_schema_it_was_written_with():
         app.stream("a", kf.kafka("a:1", topic="t"))
     with pytest.raises(BadOption, match="written with"):
         app.stream("a", kf.kafka("a:1", topic="t", format="avro"), schema=SCHEMA)
-    app.stream(
-        "a", kf.kafka("a:1", topic="t", format="avro", registry="http://localhost:8081/"), schema=SCHEMA
-    )
+    with pytest.raises(BadOption, match="written with"):
+        app.stream("a", kf.kafka("a:1", topic="t", format=kf.avro()), schema=SCHEMA)
+    looked_up = kf.kafka("a:1", topic="t", format=kf.avro(registry="http://localhost:8081/"))
+    assert (looked_up.format, looked_up.kafka.registry) == ("avro", "http://localhost:8081")
+    app.stream("a", looked_up, schema=SCHEMA)
+    fixed = kf.kafka("a:1", topic="t", format=kf.avro(schema='"long"'), options={"minPartitions": 3})
+    assert (fixed.format, fixed.options) == ("avro", (("avroSchema", '"long"'), ("minPartitions", "3")))
+    app.stream("b", fixed, schema=SCHEMA)
+
+
+def test_a_plan_has_the_parts_of_a_format_where_homes_on_disk_have_them():
+    def stored(**given):
+        app = kf.App("shop")
+        app.stream("orders", kf.kafka("a:1", topic="t", **given), schema=SCHEMA).by("id").latest().table("x")
+        source = json.loads(app.describe("json"))["streams"][0]["source"]
+        return {name: source.get(name) for name in ("format", "registry", "descriptor", "message", "options")}
+
+    parts = dict.fromkeys(("registry", "descriptor", "message", "options"))
+    assert stored(format="json") == {"format": "json", **parts}
+    looked_up = {"format": "avro", **parts, "registry": "http://r"}
+    assert stored(format=kf.avro(registry="http://r")) == looked_up
+    fixed = {"format": "avro", **parts, "options": {"avroSchema": '"long"'}}
+    assert stored(format=kf.avro(schema='"long"')) == fixed
+    typed = {"format": "protobuf", **parts, "descriptor": "d", "message": "m"}
+    assert stored(format=kf.protobuf("d", "m")) == typed
+
+
+def test_a_registry_is_given_with_the_values_or_with_the_keys():
+    registry, plain = kf.avro(registry="http://r"), kf.avro()
+    for value, key in ((registry, registry), (registry, "avro"), (plain, registry), ("avro", registry)):
+        made = kf.kafka("a:1", topic="t", format=value, key_format=key).kafka
+        assert (made.registry, made.key_format) == ("http://r", "avro")
+    typed = kf.protobuf("shop.desc", "shop.Order")
+    made = kf.kafka("a:1", topic="t", format=typed, key_format=registry)
+    assert (made.format, made.kafka.registry, made.kafka.message) == ("protobuf", "http://r", "shop.Order")
+
+
+@pytest.mark.parametrize(
+    ("value", "key", "problem"),
+    [
+        (lambda: kf.avro(schema="{}"), lambda: kf.avro(registry="http://r"), "the same Schema Registry"),
+        (
+            lambda: kf.avro(registry="http://x"),
+            lambda: kf.avro(registry="http://r"),
+            "the same Schema Registry",
+        ),
+        (lambda: "json", lambda: kf.avro(schema='"long"'), "Avro keys need a Schema Registry"),
+        (lambda: "json", lambda: kf.protobuf("d", "m"), "key_format must be one of"),
+        (lambda: kf.avro(schema='"long"', registry="http://r"), lambda: None, "a schema or a registry"),
+        (lambda: kf.avro(schema="long"), lambda: None, "not JSON"),
+        (lambda: kf.avro(schema=3), lambda: None, "must be a string"),
+        (lambda: kf.avro(registry="x:8081"), lambda: None, "URL"),
+        (lambda: kf.avro(registry="http://"), lambda: None, "URL"),
+        (lambda: kf.protobuf(3, "x.Y"), lambda: None, "descriptor of kf.protobuf"),
+        (lambda: kf.protobuf("x.desc", None), lambda: None, "message of kf.protobuf"),
+        (lambda: "protobuf", lambda: None, r"(?s)the type of its messages.*format=kf\.protobuf\(descriptor="),
+    ],
+)
+def test_what_a_format_needs_is_checked(value, key, problem):
+    with pytest.raises(BadOption, match=problem) as refused:
+        kf.kafka("a:1", topic="t", format=value(), key_format=key())
+    assert "test_kafka.py" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        ({"registry": "http://me:geheim@r"}, 'format=kf.avro(registry="http://localhost:8081")'),
+        ({"descriptor": "geheim"}, 'format=kf.protobuf(descriptor="shop.desc", message="shop.Order")'),
+        ({"message": "geheim"}, 'format=kf.protobuf(descriptor="shop.desc", message="shop.Order")'),
+        ({"formt": "geheim"}, "did you mean 'format'?"),
+        ({"nothing_like_it": "geheim"}, "one of: servers, topic, "),
+        ({"options": {"avroSchema": "geheim"}}, "format=kf.avro(schema=...)"),
+    ],
+)
+def test_an_argument_that_it_does_not_have_is_answered_with_the_one_to_use(given, hint):
+    with pytest.raises(BadOption, match=re.escape(hint)) as refused:
+        kf.kafka("a:1", topic="t", format="avro", **given)
+    assert "test_kafka.py" in str(refused.value)
+    assert "geheim" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
     ("given", "words"),
     [
         ({"format": "jsn"}, "did you mean 'json'"),
-        ({"registry": "http://x"}, "for format='avro'"),
-        ({"registry": "x:8081", "format": "avro"}, "URL"),
-        ({"registry": "http://", "format": "avro"}, "URL"),
-        ({"registry": "http://x", "format": "protobuf", "descriptor": "d", "message": "m"}, "leave registry"),
         ({"tombstones": "ignore"}, "reject, delete"),
         ({"key_schema": 3}, "key_schema"),
         ({"on_data_loss": "ignore"}, "fail, warn"),
@@ -247,8 +320,9 @@ def test_kafka_s_own_classes_read_no_other_settings():
 
 def test_an_error_does_not_show_the_registry_s_password():
     with pytest.raises(BadOption) as refused:
-        kf.kafka("a:1", topic="t", format="avro", registry="ftp://me:geheim@host")
+        kf.avro(registry="ftp://me:geheim@host")
     assert "geheim" not in str(refused.value)
+    assert "geheim" not in repr(kf.avro(registry="http://me:geheim@host"))
 
 
 def test_metadata_may_have_the_names_of_its_columns():
@@ -256,24 +330,6 @@ def test_metadata_may_have_the_names_of_its_columns():
         "key",
         "offset",
     )
-
-
-@pytest.mark.parametrize(
-    ("given", "problem"),
-    [
-        ({"format": "protobuf"}, "needs descriptor="),
-        ({"format": "protobuf", "descriptor": "x.desc"}, "needs message="),
-        ({"message": "x.Y"}, "is for format='protobuf'"),
-        ({"format": "protobuf", "descriptor": 3, "message": "x.Y"}, "descriptor is text"),
-        (
-            {"format": "protobuf", "descriptor": "x", "message": "x.Y", "registry": "http://r"},
-            "registry= is for format='avro'",
-        ),
-    ],
-)
-def test_protobuf_needs_the_type_of_its_messages(given, problem):
-    with pytest.raises(BadOption, match=problem):
-        kf.kafka("a:1", topic="t", **given)
 
 
 @pytest.mark.parametrize(
@@ -286,7 +342,7 @@ def test_protobuf_needs_the_type_of_its_messages(given, problem):
             {"key_format": "json", "key_schema": "id string, n decimal(3,1)"},
             "struct<`id`: string, `n`: decimal(3,1)>",
         ),
-        ({"key_format": "avro", "key_schema": "bigint", "registry": "http://r"}, "bigint"),
+        ({"key_format": kf.avro(registry="http://r"), "key_schema": "bigint"}, "bigint"),
     ],
 )
 def test_a_key_has_the_type_of_its_format(given, kind):
@@ -373,8 +429,7 @@ def test_a_topic_is_described_without_its_secrets():
     source = kf.kafka(
         "a:1",
         topic="t",
-        format="avro",
-        registry="http://me:hunter2@r:8081",
+        format=kf.avro(registry="http://me:hunter2@r:8081"),
         metadata=["key"],
         options=options,
     )

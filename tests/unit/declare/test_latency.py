@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import keyfold as kf
-from keyfold.cli.app_loader import load
+from keyfold.cli.app.loader import load
 from keyfold.engine.realtime import slots
 from keyfold.engine.realtime.query import batch_ms
 from keyfold.engine.realtime.slots import Need

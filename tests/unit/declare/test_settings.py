@@ -42,6 +42,14 @@ def test_every_setting_says_what_it_is():
     assert all(field.description for field in Settings.model_fields.values())
 
 
+def test_settings_that_nobody_should_need_work_and_are_not_listed(tmp_path):
+    assert set(Settings.model_fields) - settings.INTERNAL == set(settings.listed())
+    assert load(kernel_dir=tmp_path).kernel_dir == tmp_path
+    with pytest.raises(BadOption, match="one of: home, local") as refused:
+        load(nothing_like_it=1)
+    assert not any(name in str(refused.value) for name in settings.INTERNAL)
+
+
 def test_arguments_come_before_the_environment(monkeypatch):
     monkeypatch.setenv("KEYFOLD_HOME", "/from/env")
     monkeypatch.setenv("KEYFOLD_VIEWS", "none")

@@ -15,8 +15,8 @@ from keyfold import fault_points
 from keyfold.engine.log import compaction, retention
 from keyfold.engine.log.compaction import Compaction, Merge
 from keyfold.engine.log.log_writer import sweep
-from keyfold.engine.log.manifest import KINDS
-from keyfold.engine.log.retention import NEWEST, counted, prune, prune_side_outputs
+from keyfold.engine.log.manifest import KINDS, Kind
+from keyfold.engine.log.retention import NEWEST, counted, drop_side_outputs, prune, prune_side_outputs
 from keyfold.engine.log.table_log import ROWS_AT_ONCE, TableLog
 from keyfold.engine.storage.layout import local_app_home
 from keyfold.engine.storage.lease import Lease
@@ -220,6 +220,32 @@ def test_merged_batches_are_pruned_and_stay_counted(log: TableLog, lease: Lease)
     assert (batches, size > 0) == (49, True)
     assert log.batches() == list(range(50, 60))
     assert counted(log) == sums
+
+
+def test_one_kind_of_side_output_of_merged_batches_goes(log: TableLog, lease: Lease) -> None:
+    filled(log, 60)
+    sums = counted(log)
+    compacted(log, lease)
+    prune(log, read_upto=59)
+    kept = {kind: rows_of(log, kind) for kind in ("late", "rejected", "duplicate")}
+    assert kept["late"]
+    assert kept["rejected"]
+    done = drop_side_outputs(log, "late")
+    assert done.rows == len(kept["late"]) - len(rows_of(log, "late")) > 0
+    assert rows_of(TableLog(log.storage.root), "rejected") == kept["rejected"]
+    assert not list((log.storage.root / "merged").glob("*/part-late.parquet"))
+    for manifest in log.after(-1):
+        for part in manifest.parts:
+            if part.kind != "change":
+                log.verify(part)
+    assert counted(log) == sums
+    drop_side_outputs(log, "rejected")
+    drop_side_outputs(log, "duplicate")
+    assert log.batches() == list(range(50, 60)), "what has nothing left goes as a whole"
+
+
+def rows_of(log: TableLog, kind: Kind) -> list[Any]:
+    return [row for m in log.after(-1) for rows in log.rows(m, kind) for row in rows.to_pylist()]
 
 
 def test_side_outputs_of_batches_whose_changes_are_gone_are_merged(log: TableLog, lease: Lease) -> None:

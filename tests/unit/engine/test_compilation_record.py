@@ -146,7 +146,7 @@ def test_spark_is_asked_if_the_record_is_damaged(place: AppHome, content: bytes)
         lambda: shop(kf.files("data"), n=lambda: None),
         lambda: shop(kf.files("s3a://bucket/data")),
         lambda: shop(kf.spark("delta", path="data")),
-        lambda: shop(kf.kafka("h:9", topic="orders", format="avro", registry="http://h:9")),
+        lambda: shop(kf.kafka("h:9", topic="orders", format=kf.avro(registry="http://h:9"))),
     ],
     ids=["a function", "files elsewhere", "another format", "a schema registry"],
 )

@@ -93,7 +93,7 @@ def test_columns_follow_what_their_aggregates_are_of() -> None:
         {"column:m": "avg(`x`)", "columns": "n, m"},
         now=layout(COUNT, *MEAN, n=["n_count"], m=["m_sum", "m_count"]),
     )
-    assert (added.kind, added.effects) == ("migratable", ("m: begins with nothing",))
+    assert (added.kind, added.effects) == ("migratable", ("m: starts empty",))
     assert added.mapping is not None
     assert [one.copied for one in added.mapping.fields] == ["n_count", None, None]
     wide = change(
@@ -131,14 +131,14 @@ def test_a_join_before_the_table_keeps_its_rows() -> None:
         (change({"time:rows": "t"}, {"time:rows": "u"}), "time rows"),
         (change({}, {"columns": "n, m"}, before=layout(kind="other")), "retained rows"),
         (change({}, {"columns": "n, m"}, before={}), "start the app once with the old definition"),
-        (change({"ttl": "1 ms"}, {}, operators=2), "its query keeps other state too"),
+        (change({"ttl": "1 ms"}, {}, operators=2), "its query also keeps the state of"),
         (
             change(
                 {},
                 {"column:m": "(avg(`x`) / count(1))", "columns": "n, m"},
                 now=layout(COUNT, *MEAN, n=["n_count"], m=["m_sum", "m_count", "n_count"]),
             ),
-            "m: avg(`x`) begins with nothing and count(1) does not",
+            "m: avg(`x`) would start empty and count(1) would continue",
         ),
         (
             change(
@@ -155,7 +155,7 @@ def test_a_join_before_the_table_keeps_its_rows() -> None:
                 {"window": "tumbling 1 minute", "emit": "final"},
                 readers=Readers(("r",)),
             ),
-            "emit: r have read its rows",
+            "emit: its rows have been read by r",
         ),
         (
             change(
@@ -164,8 +164,14 @@ def test_a_join_before_the_table_keeps_its_rows() -> None:
             ),
             "emit: open sessions would stay in the view",
         ),
-        (change({}, {"columns": "n, m"}, readers=Readers(("r",), ("r",))), "r keep its rows"),
-        (change({"column:n": "sum(1)"}, {}, readers=Readers(("r",))), "n: r have folded the values"),
+        (
+            change({}, {"columns": "n, m"}, readers=Readers(("r",), ("r",))),
+            "its rows, with their columns, are in the state of r",
+        ),
+        (
+            change({"column:n": "sum(1)"}, {}, readers=Readers(("r",))),
+            "n: the old values have been folded by r",
+        ),
     ],
 )
 def test_what_state_has_not_can_not_be_made_up_for(found: TableChange, why: str) -> None:
@@ -177,7 +183,7 @@ def test_a_ttl_that_comes_or_goes_is_a_migration_and_brings_its_time_along() -> 
     found = change({}, {"ttl": "1 ms", "time:rows": "t"})
     assert (found.kind, found.effects) == (
         "migratable",
-        ("ttl: keys that are there count as seen when the app next runs",),
+        ("ttl: existing keys count as seen when the app next runs",),
     )
 
 
@@ -198,7 +204,7 @@ def test_a_fold_with_another_state_needs_a_migrate() -> None:
     # A result is computed from the state, and not part of it.
     other_result = [meanings[0], {"column:f": texts[0].replace("result(state.v)", "result(-state.v)")}]
     found = change(*other_result, **one, spec=table(f=kf.fold(**fold)))  # type: ignore[arg-type]
-    assert found.effects[0] == "f: computed from the state that is there"
+    assert found.effects[0] == "f: computed from the existing state"
 
 
 def test_a_renamed_table_must_not_be_read_by_its_old_name() -> None:

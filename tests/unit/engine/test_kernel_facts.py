@@ -7,6 +7,7 @@ from pathlib import Path
 
 from keyfold.engine.compile import enrich
 from keyfold.engine.log.manifest import COUNTED, KINDS
+from keyfold.kernel.api import ErrorCode
 from keyfold.read import side_outputs
 
 SOURCE = Path(__file__).resolve().parents[3] / "src" / "keyfold"
@@ -21,6 +22,14 @@ def test_a_side_output_has_the_same_fields_in_both() -> None:
         r"val schema: StructType = new StructType\(\)\n(.*?)\n\n", scala("SideOutput.scala"), re.DOTALL
     )
     assert re.findall(r'\.add\("(\w+)"', schema) == list(side_outputs.SideOutput.__annotations__)
+
+
+def test_errors_have_the_same_codes_in_both() -> None:
+    handled, _, told = scala("KernelError.scala").partition("// The texts of these say all there is.")
+    assert sorted(re.findall(r'val \w+ = "(\w+)"', handled)) == sorted(ErrorCode)
+    sources = [path.read_text("utf-8") for path in SOURCE.rglob("*.scala")]
+    thrown = re.findall(r"KernelError\.([A-Z]\w+)", " ".join(sources))
+    assert set(re.findall(r"val (\w+) = ", handled + told)) == set(thrown)
 
 
 def test_a_log_has_the_same_kinds_of_rows_in_both() -> None:

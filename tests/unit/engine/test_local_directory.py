@@ -16,7 +16,7 @@ from keyfold.settings import load
 def test_the_local_files_are_in_the_home_by_default(tmp_path: Path) -> None:
     place = local_app_home(tmp_path, "shop")
     place.use_local(None)
-    assert place.views == tmp_path / "shop" / "views.db"
+    assert str(place.views) == str(tmp_path / "shop" / "views.db")
     place.use_local(tmp_path)
     assert place.status == tmp_path / "shop" / "status.json"
     assert not (tmp_path / "shop" / "local.json").exists()
@@ -27,13 +27,13 @@ def test_another_directory_is_found_by_whoever_knows_the_home(tmp_path: Path) ->
     place.use_local(tmp_path / "local")
     place.write_status({"tables": {}})
     found = AppHome(tmp_path / "home" / "shop")
-    assert found.views == tmp_path / "local" / "shop" / "views.db"
+    assert str(found.views) == str(tmp_path / "local" / "shop" / "views.db")
     assert found.read_status() == {"tables": {}}
     assert (tmp_path / "local" / "shop" / "status.json").exists()
     assert stat.S_IMODE((tmp_path / "local" / "shop").stat().st_mode) == 0o700
     assert found.table("t").path == tmp_path / "home" / "shop" / "tables" / "t"
     found.use_local(None)
-    assert found.views == tmp_path / "home" / "shop" / "views.db"
+    assert str(found.views) == str(tmp_path / "home" / "shop" / "views.db")
 
 
 def test_two_homes_do_not_share_a_directory_of_local_files(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_two_homes_do_not_share_a_directory_of_local_files(tmp_path: Path) -> No
     first.use_local(tmp_path / "local")
     with pytest.raises(HomeUnusable, match=r"(?s)belongs to an app in another home.*one/shop.*KEYFOLD_LOCAL"):
         second.use_local(tmp_path / "local")
-    assert second.views == tmp_path / "two" / "shop" / "views.db"
+    assert str(second.views) == str(tmp_path / "two" / "shop" / "views.db")
     first.use_local(tmp_path / "local")
     local_app_home(tmp_path / "two", "bank").use_local(tmp_path / "local")
 
@@ -55,7 +55,7 @@ def test_a_directory_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
 def test_a_record_that_makes_no_sense_means_the_home(tmp_path: Path) -> None:
     place = local_app_home(tmp_path, "shop")
     (tmp_path / "shop" / "local.json").write_text("[")
-    assert place.views == tmp_path / "shop" / "views.db"
+    assert str(place.views) == str(tmp_path / "shop" / "views.db")
 
 
 def test_logs_are_local_files(tmp_path: Path) -> None:

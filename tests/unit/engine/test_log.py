@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,7 +16,15 @@ from keyfold.engine.followers.follower import Follower
 from keyfold.engine.log import manifest as manifests
 from keyfold.engine.log import retention
 from keyfold.engine.log.manifest import Manifest, Part, Reason
-from keyfold.engine.log.retention import Totals, counted, prune, prune_side_outputs, totals
+from keyfold.engine.log.retention import (
+    Dropped,
+    Totals,
+    counted,
+    drop_side_outputs,
+    prune,
+    prune_side_outputs,
+    totals,
+)
 from keyfold.engine.log.table_log import TableLog
 from keyfold.errors import HomeUnusable
 from tests.log_files import publish
@@ -143,6 +152,28 @@ class TestRetention:
         assert log.batches() == [1, 2, 3, 4, 5]
         assert prune_side_outputs(log)[0] == 3, "the newest stay"
         assert counted(log)["rejected"] == 6
+
+    def test_one_kind_of_side_output_goes_and_the_others_stay(self, log: TableLog) -> None:
+        late = {**REJECTED, "kind": "late"}
+        for batch in range(6):
+            rows = {"late": [late, late], "rejected": [REJECTED] if batch == 1 else []}
+            publish(log, batch, rows, at=datetime.now(UTC) - timedelta(hours=6 - batch))
+        assert drop_side_outputs(log, "late") == Dropped(), "nobody has read the changes"
+        prune(log, read_upto=5)
+        assert drop_side_outputs(log, "duplicate") == Dropped()
+        first = drop_side_outputs(log, "late", timedelta(hours=5.5))
+        assert (first.batches, first.rows, first.bytes > 0) == (1, 2, True)
+        assert log.batches() == [1, 2, 3, 4, 5]
+        assert drop_side_outputs(log, "late").rows == 6, "the newest stay"
+        assert log.batches() == [1, 4, 5]
+        found = log.find(1)
+        assert found is not None
+        assert [part.kind for part in found.parts] == ["rejected"]
+        assert [batch.to_pylist()[0]["raw"] for batch in log.rows(found, "rejected")] == ["{}"]
+        assert sorted(file.name for file in (log.storage.root / "data/1-test").iterdir()) == [
+            "part-rejected.parquet"
+        ]
+        assert counted(log) == Counter(late=12, rejected=1)
 
     def test_a_kill_before_files_are_removed_counts_no_batch_twice(self, log: TableLog) -> None:
         for batch in range(6):

@@ -104,7 +104,7 @@ def test_without_a_record_of_the_table_the_order_of_today_counts_and_is_named(
     with caplog.at_level(logging.WARNING, "keyfold"):
         sink_positions.prepare(app(B, A), recorded(app(table="other"), names=False), home)
     assert found(home) == {"files-b": {"batch": 1}, "files-a": {"batch": 2}}
-    assert "does not tell whose positions 0, 1 are" in caplog.text
+    assert "does not say to which sinks positions 0, 1 belong" in caplog.text
 
 
 class Killed(Exception):
@@ -146,7 +146,7 @@ def test_a_sink_that_was_away_goes_on_or_is_refused_with_the_batches_that_are_go
     put(home, **{"files-a": {"batch": 19}, "files-b": {"batch": 3}})
     with caplog.at_level(logging.WARNING, "keyfold"):
         sink_positions.prepare(app(A), recorded(app(A, B)), home)
-    assert "sink files-b is not declared any more, and has not written batches 4 to 19" in caplog.text
+    assert "sink files-b is no longer declared, and has not written batches 4 to 19" in caplog.text
     caplog.clear()
     sink_positions.prepare(app(A), recorded(app(A)), home)
     assert not caplog.text, "it is said once"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from keyfold.cli import size_forecast as shown
+from keyfold.cli.reports import size_forecast as shown
 from keyfold.engine.status import size_history
 from keyfold.engine.status.size_forecast import forecast
 from keyfold.engine.status.size_history import SizeHistory, SizeSample, thinned

@@ -19,7 +19,7 @@ from keyfold.engine.log.table_log import TableLog
 from keyfold.fault_points import FaultPoint
 from keyfold.views.contract import Column, ViewSchema, ViewStore
 from keyfold.views.sqlite import writer
-from keyfold.views.stores import open_store
+from keyfold.views.stores import views_in
 from keyfold.views.types.parse import parse
 from tests.log_files import publish
 
@@ -39,7 +39,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[ViewStore]:
-    store = open_store(tmp_path / "views.db", read_only=False)
+    store = views_in(tmp_path / "views.db").open(read_only=False)
     yield store
     store.close()
 

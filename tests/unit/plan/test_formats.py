@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import keyfold as kf
+from keyfold.engine.sources.connectors import never_ends
 from keyfold.engine.sources.formats import FORMATS
 from keyfold.plan import formats
 
@@ -15,13 +16,13 @@ def test_kf_files_takes_formats_that_the_engine_has() -> None:
 
 @pytest.mark.parametrize("name", sorted(FORMATS))
 def test_a_format_whose_schema_the_engine_hands_to_spark_needs_one(name: str) -> None:
-    assert formats.needs_schema(name)
-    assert formats.needs_schema(name.upper())
-    assert not formats.only_streamed(name)
+    assert formats.named(name).needs_schema
+    assert formats.named(name.upper()).needs_schema
+    assert not formats.named(name).only_streamed
 
 
 @pytest.mark.parametrize(
-    ("name", "never_ends", "only_streamed"),
+    ("name", "endless", "only_streamed"),
     [
         ("rate", True, True),
         ("Rate-Micro-Batch", True, True),
@@ -29,9 +30,9 @@ def test_a_format_whose_schema_the_engine_hands_to_spark_needs_one(name: str) ->
         ("delta", False, False),
     ],
 )
-def test_what_never_ends_can_only_be_streamed(name: str, never_ends: bool, only_streamed: bool) -> None:
-    assert (formats.never_ends(name), formats.only_streamed(name)) == (never_ends, only_streamed)
+def test_what_never_ends_can_only_be_streamed(name: str, endless: bool, only_streamed: bool) -> None:
+    assert (formats.named(name).endless, formats.named(name).only_streamed) == (endless, only_streamed)
 
 
 def test_kf_rate_never_ends() -> None:
-    assert formats.never_ends(kf.rate(5).format)
+    assert never_ends(kf.rate(5))

@@ -12,6 +12,7 @@ import keyfold as kf
 from keyfold.engine.log.manifest import Reason
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.storage.layout import AppHome
+from keyfold.errors import BadOption
 from tests.cli.conftest import ROWS, TOTALS, Cli, make_app
 from tests.log_files import publish
 
@@ -167,8 +168,8 @@ class TestNames:
         assert cli("get", "bank.totals", "eu", "--home", two_apps).code == 0
 
     def test_a_home_where_nothing_ran(self, cli: Cli, tmp_path: Path) -> None:
-        for command in ("rows", "rejected"):
-            found = cli(command, "totals", "--home", tmp_path / "none", "--json")
+        for command in (("rows",), ("side", "show", "rejected")):
+            found = cli(*command, "totals", "--home", tmp_path / "none", "--json")
             assert found.code == 1
             assert found.json["error"]["reason"] == "not_ready"
         assert not (tmp_path / "none").exists()
@@ -198,7 +199,7 @@ class TestNames:
 
 class TestRejected:
     def test_of_a_table(self, cli: Cli, home: Path) -> None:
-        found = cli("rejected", "shop.totals", "--home", home, "--json").json
+        found = cli("side", "show", "rejected", "shop.totals", "--home", home, "--json").json
         assert [(r["batch"], r["reason"], r["raw"]) for r in found["rows"]] == [
             (0, "does not parse", '{"a'),
             (2, "key a is null", "{}"),
@@ -210,13 +211,21 @@ class TestRejected:
             {"reason": "key a is null", "rows": 1},
         ]
 
+    def test_the_list_and_the_former_name_have_the_same_counts(self, cli: Cli, home: Path) -> None:
+        shown = cli("side", "show", "rejected", "shop.totals", "--home", home, "--json").json
+        assert cli("rejected", "shop.totals", "--home", home, "--json").json == shown
+        listed = cli("side", "list", "rejected", "shop.totals", "--home", home, "--json").json
+        assert listed == {name: shown[name] for name in ("rejected", "reasons", "streams")}
+        lines = cli("side", "list", "rejected", "totals", "--home", home).out.splitlines()
+        assert [line.split()[:2] for line in lines[2:]] == [["1", "0"], ["1", "2"]]
+
     def test_of_a_stream_each_row_once(self, cli: Cli, home: Path) -> None:
-        found = cli("rejected", "orders", "--home", home, "--json").json
+        found = cli("side", "show", "rejected", "orders", "--home", home, "--json").json
         assert [row["raw"] for row in found["rows"]] == ['{"a', "{}"]
         assert found["rejected"] == 2
 
     def test_counts_come_before_rows(self, cli: Cli, home: Path) -> None:
-        found = cli("rejected", "totals", "--home", home)
+        found = cli("side", "show", "rejected", "totals", "--home", home)
         assert found.code == 0
         lines = [line.split() for line in found.out.splitlines() if line.strip()]
         assert lines[0] == ["rows", "newest", "batch", "reason"]
@@ -224,13 +233,13 @@ class TestRejected:
         assert lines[4] == ["batch", "reason", "raw"]
 
     def test_a_limit_shows_the_newest(self, cli: Cli, home: Path) -> None:
-        found = cli("rejected", "totals", "--home", home, "--limit", 1)
+        found = cli("side", "show", "rejected", "totals", "--home", home, "--limit", 1)
         counts, rows = found.out.split("\n\n")
         assert "does not parse" in counts
         assert "key a is null" in rows
         assert "does not parse" not in rows
         assert "the newest 1 of 2 rows" in found.err
-        none = cli("rejected", "totals", "--home", home, "--limit", 0, "--json").json
+        none = cli("side", "show", "rejected", "totals", "--home", home, "--limit", 0, "--json").json
         assert (none["rows"], none["rejected"]) == ([], 2)
 
     def test_a_frequent_reason_does_not_hide_a_rare_one(self, cli: Cli, tmp_path: Path) -> None:
@@ -242,7 +251,7 @@ class TestRejected:
         for batch, reasons in enumerate((often, rare, [f"unlike {chr(97 + n)}" for n in range(25)])):
             rows = [{"kind": "rejected", "reason": one, "raw": f"{{{n}}}"} for n, one in enumerate(reasons)]
             publish(log, batch, {"rejected": rows})
-        words = ("rejected", "totals", "--home", tmp_path)
+        words = ("side", "show", "rejected", "totals", "--home", tmp_path)
         shown = cli(*words)
         counts, rows_ = shown.out.split("\n\n")
         assert counts.splitlines()[2].split()[:2] == ["500", "0"]
@@ -279,24 +288,25 @@ class TestRejected:
         )
         log.file(0).put(replace(made, reasons=reasons).encode())
         for name in ("totals", "orders"):
-            found = cli("rejected", name, "--home", tmp_path, "--json").json
+            found = cli("side", "show", "rejected", name, "--home", tmp_path, "--json").json
             assert found["reasons"] == [
                 {"reason": "key ... is null", "rows": 7000},
                 {"reason": "does not parse", "rows": 5},
             ]
             assert (found["rejected"], len(found["rows"])) == (7005, 1)
         assert (
-            "7,004 of these were counted, and not kept" in cli("rejected", "totals", "--home", tmp_path).err
+            "7,004 of these were counted, and not kept"
+            in cli("side", "show", "rejected", "totals", "--home", tmp_path).err
         )
 
     def test_a_table_or_stream_without_any(self, cli: Cli, home: Path) -> None:
         for name in ("kinds", "unread"):
-            found = cli("rejected", name, "--home", home, "--json").json
+            found = cli("side", "show", "rejected", name, "--home", home, "--json").json
             assert found == {"rejected": 0, "reasons": [], "rows": [], "streams": []}
-        assert cli("rejected", "unread", "--home", home).code == 0
+        assert cli("side", "show", "rejected", "unread", "--home", home).code == 0
 
     def test_an_unknown_name_suggests_a_near_one(self, cli: Cli, home: Path) -> None:
-        found = cli("rejected", "oders", "--home", home)
+        found = cli("side", "show", "rejected", "oders", "--home", home)
         assert found.code == 2
         assert "did you mean 'orders'" in found.err
 
@@ -304,7 +314,7 @@ class TestRejected:
         place = AppHome(tmp_path / "shop")
         place.path.mkdir()
         place.plan.write_text("{")
-        found = cli("rejected", "totals", "--home", tmp_path, "--json")
+        found = cli("side", "show", "rejected", "totals", "--home", tmp_path, "--json")
         assert found.code == 1
         assert found.json["error"]["kind"] == "HomeUnusable"
 
@@ -329,7 +339,7 @@ class TestReadTable:
         for place in (home, local):
             assert (kf.read_table("shop.totals", home=place).get("eu") or {})["n"] == 3
             assert cli("get", "totals", "eu", "--home", place, "--json").json["n"] == 3
-            assert cli("rejected", "shop.totals", "--home", place).code == 0
+            assert cli("side", "show", "rejected", "shop.totals", "--home", place).code == 0
 
     def test_what_is_not_there_is_named(self, home: Path, tmp_path: Path) -> None:
         with pytest.raises(kf.QueryError, match="did you mean 'shop'"):
@@ -338,5 +348,5 @@ class TestReadTable:
             kf.read_table("shop.totls", home=home).rows()
         with pytest.raises(kf.QueryError, match=f"no app has run in {tmp_path / 'nowhere'}"):
             kf.read_table("totals", home=tmp_path / "nowhere")
-        with pytest.raises(kf.BadOption, match="by its home or by a topic"):
+        with pytest.raises(BadOption, match="by its home or by a topic"):
             kf.read_table("a:1", "t", home=home)  # type: ignore[call-overload]

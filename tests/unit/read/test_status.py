@@ -128,7 +128,7 @@ def test_the_status_of_a_table_that_has_none_is_its_views(home: AppHome) -> None
     status = open_home(home.path.parent).app("shop").status()
     assert (status.state, status.running, status.seen) == ("stopped", False, None)
     assert status.document()["tables"] == {"totals": {"running": False, "batch": 1, "keys": 3}}
-    home.views.unlink()
+    home.views.remove()
     status = open_home(home.path.parent).app("shop").status()
     assert status.document()["tables"] == {"totals": {"running": False}}
 

@@ -1,8 +1,8 @@
-"""What each batch does: it runs once, publishes its rows in the log, and tells the followers.
+"""Runs in each batch: publishes its rows in the log once, and notifies the followers.
 
 The manifest is the one commit point. A batch that Spark runs again after a crash finds its manifest and
-publishes nothing: what followers saw once stays what they saw. Views, sinks and other tables follow the log
-at their own pace, at most `lag` batches behind.
+publishes nothing: what followers have seen stays valid. Views, sinks and other tables follow the log at their
+own pace, at most `lag` batches behind.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from keyfold.engine.log import partition_times
 from keyfold.engine.log.log_writer import LogWriter
@@ -21,6 +21,7 @@ from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.sources import missing_files
 from keyfold.engine.storage.layout import TableHome
 from keyfold.fault_points import FaultPoint, reached
+from keyfold.kernel.api import PartitionClock
 from keyfold.plan.nodes import TableSpec
 from keyfold.views.contract import ViewSchema
 
@@ -37,10 +38,10 @@ class Stopping(Exception):
 
 
 class LogFollower(Protocol):
-    """What follows a table's log in this process."""
+    """A follower of a table's log in this process."""
 
     def begun(self) -> None:
-        """Says that a batch is being computed, which will be offered unless it fails."""
+        """Announces that a batch is being computed, which will be offered unless it fails."""
 
     def offer(self, manifest: Manifest) -> None:
         """Hands over a batch that has just been published."""
@@ -54,7 +55,7 @@ class LogFollower(Protocol):
 
 @dataclass(frozen=True)
 class Refusal:
-    """How many rows a batch rejected, `most` of them for reasons of the same kind as this one."""
+    """The number of rows that a batch rejected, `most` of them for reasons of the same kind as this one."""
 
     batch: int
     rejected: int
@@ -80,27 +81,31 @@ class Run:
             self.refusals.append(Refusal(manifest.batch, rejected, most.rows, most.example))
 
 
+@dataclass(frozen=True)
+class Publishing:
+    """What is published of a batch, and for whom."""
+
+    writer: LogWriter
+    changes: bool
+    """Whether the log keeps the changes."""
+    followers: Sequence[LogFollower] = ()
+    lag: int = 2
+    """How many batches a follower may be behind."""
+    prune: Callable[[], object] = lambda: None
+    clocks: Mapping[str, PartitionClock] = field(default_factory=dict)
+    """The kernel's clocks of the partitions of topics, by stream."""
+
+
 class BatchHook:
     """Called by Spark with each batch of one table, or of a stream that has a log."""
 
-    def __init__(
-        self,
-        name: str,
-        home: TableHome,
-        writer: LogWriter,
-        *,
-        changes: bool,
-        followers: Sequence[LogFollower] = (),
-        lag: int = 2,
-        prune: Callable[[], object] = lambda: None,
-        clocks: Mapping[str, Any] | None = None,
-    ) -> None:
+    def __init__(self, name: str, home: TableHome, publishing: Publishing) -> None:
         self.name, self.home, self.log = name, home, TableLog(home.log_files)
-        self.followers = followers
-        self.clocks = clocks or {}
+        self.followers = publishing.followers
+        self.clocks = publishing.clocks
         self.stopping = threading.Event()
         self.between_batches = threading.Lock()
-        """Held by each batch; whoever holds it instead delays the next one."""
+        """Held by each batch; another holder delays the next batch."""
         self.keeps_log = threading.Event()
         """While it is set, nothing is removed from the log."""
         self.idle = threading.Event()
@@ -109,7 +114,8 @@ class BatchHook:
         self.counts = counted(self.log)
         self.run = Run()
         self.error: Exception | None = None
-        self._writer, self._changes, self._lag, self._prune = writer, changes, lag, prune
+        self._writer, self._changes = publishing.writer, publishing.changes
+        self._lag, self._prune = publishing.lag, publishing.prune
         self._skipped = missing_files.rejected(home)
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
@@ -117,10 +123,10 @@ class BatchHook:
             self._called(frame, batch)
 
     def settle(self) -> None:
-        """Publishes what is committed and not published yet: nothing, where publishing is the commit."""
+        """Publishes a committed but unpublished batch; nothing, where publishing is the commit."""
 
     def ended(self) -> None:
-        """Says that the query has failed, perhaps in the middle of a batch."""
+        """Handles the failure of the query, perhaps in the middle of a batch."""
 
     def drain(self, query: StreamingQuery) -> None:
         """Waits until the query has processed all input that is available now."""
@@ -159,7 +165,7 @@ class BatchHook:
             self._writer.run_again(frame)
             # Spark takes the next watermark from what the clocks say.
             partition_times.newest(self.clocks)
-            # The attempt that published it may have died before anybody was told.
+            # The attempt that published it may have died before followers were notified.
             self._offer(published)
             return
         spark = self.home.spark
@@ -190,27 +196,6 @@ class BatchHook:
 class TableHook(BatchHook):
     """The hook of a table, with the table's declaration and the columns of its view."""
 
-    def __init__(
-        self,
-        spec: TableSpec,
-        home: TableHome,
-        schema: ViewSchema,
-        writer: LogWriter,
-        *,
-        changes: bool,
-        followers: Sequence[LogFollower] = (),
-        lag: int = 2,
-        prune: Callable[[], object] = lambda: None,
-        clocks: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(
-            spec.name,
-            home,
-            writer,
-            changes=changes,
-            followers=followers,
-            lag=lag,
-            prune=prune,
-            clocks=clocks,
-        )
+    def __init__(self, spec: TableSpec, home: TableHome, schema: ViewSchema, publishing: Publishing) -> None:
+        super().__init__(spec.name, home, publishing)
         self.spec, self.schema = spec, schema

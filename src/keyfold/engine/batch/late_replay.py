@@ -1,7 +1,7 @@
 """Replays late rows of a table: sends them to be folded after all.
 
 A replay writes one file per late batch into the directory that the table reads beside its streams. The file
-appears complete or not at all and is never written again: that is why a replay happens once.
+appears as a whole and is never rewritten, so a replay happens once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TRIES: Final = 3
 
 @dataclass(frozen=True)
 class Replayed:
-    """What became of the late rows that a replay was asked for."""
+    """The result of replaying late rows."""
 
     sent: int = 0
     sent_before: int = 0
@@ -51,11 +51,11 @@ def replay(
     batches: Collection[int] | None = None,
     upto: int | None = None,
 ) -> Replayed:
-    """Sends the late rows of all batches, or of some, that have not been sent and whose windows are kept.
+    """Sends the late rows of all or some batches that have not been sent and whose windows are retained.
 
-    A window is kept for `keep_ms` after its end, by the present watermark; without a watermark all are.
-    Batches after `upto` are still running: a row that they fold from a replay may be late in them again, by
-    a watermark that is not known here yet, and must not be sent twice.
+    A window is retained for `keep_ms` after its end, by the present watermark; without a watermark all are.
+    Batches after `upto` are still running: a row that they fold from a replay may be late in them again, by a
+    watermark that is not known here yet, and must not be sent twice.
     """
     expired_before = None if watermark is None else epoch.to_micros(watermark) - keep_ms * 1000
     done = Replayed()
@@ -82,7 +82,7 @@ def _sent_once(home: TableHome, manifest: Manifest, expired_before: int | None) 
     target = late.replay_file(home, manifest.batch)
     if not target.exists():
         content, done = _encoded(late.of_batch(home, manifest), expired_before)
-        # Of two replays at once the second finds the name taken.
+        # Of two concurrent replays the second finds the name taken.
         if not done.sent or home.side.put_new(target.path, content):
             return done
     before, rows = late.lines(target) or 0, list(map(late.is_windowless, late.of_batch(home, manifest)))
@@ -91,13 +91,13 @@ def _sent_once(home: TableHome, manifest: Manifest, expired_before: int | None) 
 
 
 def _encoded(rows: Iterator[SideOutput], expired_before: int | None) -> tuple[bytes, Replayed]:
-    """The rows whose windows are kept, as lines; and how many are and are not replayed."""
+    """The rows whose windows are retained, as lines, and the numbers of replayed rows and of others."""
     lines, expired, windowless = [], 0, 0
     for side in rows:
         watermark = side["watermark"]
         if late.is_windowless(side):
             windowless += 1
-        # Without a watermark nothing is kept of what the row missed.
+        # Without a watermark nothing that the row missed is retained.
         elif watermark is None or (expired_before is not None and side["last_end"] <= expired_before):
             expired += 1
         else:

@@ -1,8 +1,8 @@
-"""What a batch in real-time mode does: its tasks write, Spark commits, and then it is published.
+"""Runs in each batch of real-time mode: its tasks write, Spark commits, and then it is published.
 
-Such a batch lasts for seconds, and its changes are sent as they come. What it has written is prepared when
-its tasks are done, and published when the next batch begins, which is after Spark's commit. A batch that was
-interrupted runs again with whatever rows are there then: nothing of it has been published.
+Such a batch lasts for seconds, and its changes are sent as they arrive. Its output is prepared when its tasks
+are done, and published when the next batch begins, which is after Spark's commit. An interrupted batch runs
+again with the rows available then: nothing of it has been published.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ class RealTimeHook(TableHook):
 
     _available: Callable[[], Messages]
     _newest: Manifest | None = None
-    """The newest batch that followers have been told of."""
+    """The newest batch that followers have been notified of."""
     _directory = ""
     _holds_batch = False
 
     def prepare(self, available: Callable[[], Messages]) -> None:
-        """Before the query starts; `available` says how far the topics go that the table reads."""
+        """Called before the query starts; `available` returns the ends of the topics that the table reads."""
         newest = self.log.newest()
         self._available, self._newest = available, None if newest is None else self.log.find(newest)
 
     def begin(self, batch: int) -> dict[str, Any]:
-        """Before a batch: where its parts go, and the headers of its messages."""
+        """Called before a batch: the directory for its parts, and the headers of its messages."""
         self.error = None
         try:
             self._take_batch()
@@ -63,7 +63,7 @@ class RealTimeHook(TableHook):
             raise
 
     def prepared(self, batch: int, written: dict[str, Any]) -> None:
-        """When the tasks of a batch are done; Spark commits it next."""
+        """Called when the tasks of a batch are done; Spark commits it next."""
         try:
             reached(FaultPoint.PARTS_WRITTEN, table=self.name, batch=batch)
             self._writer.prepare(self._directory, batch, written, self.clocks)
@@ -75,25 +75,25 @@ class RealTimeHook(TableHook):
         self._give_batch()
 
     def settle(self) -> None:
-        """Publishes the batch that was prepared, if Spark has committed it."""
+        """Publishes the prepared batch if Spark has committed it."""
         manifest = self._writer.settle(self.home)
         if manifest is not None:
             self._published(manifest)
             self._newest = manifest
 
     def ended(self) -> None:
-        """Lets go of a batch that has failed in its tasks: nobody else tells the hook."""
+        """Releases a batch that failed in its tasks, since the hook is not called again for it."""
         self._give_batch(self.error)
 
     def drain(self, query: StreamingQuery) -> None:
-        """Waits until batches are published that have read all that is in the topics now.
+        """Waits until published batches have read everything that is in the topics now.
 
         Spark's own wait ends with a batch that has read nothing, perhaps because its tasks started late.
         """
         wanted = self._available()
         while not self._have_read(wanted):
             if not query.isActive:
-                query.processAllAvailable()  # raises what has ended it
+                query.processAllAvailable()  # raises the error that ended it
                 return
             wait_until(lambda: self._have_read(wanted) or not query.isActive, _POLL_SECONDS)
 
@@ -107,7 +107,7 @@ class RealTimeHook(TableHook):
         )
 
     def _take_batch(self) -> None:
-        """Keeps others from coming between batches; a batch that failed has not given that back."""
+        """Keeps others from running between batches; a failed batch has not released the lock."""
         if not self._holds_batch:
             self.between_batches.acquire()
             self._holds_batch = True
@@ -121,15 +121,11 @@ class RealTimeHook(TableHook):
         self.idle.set()
 
     def _headers(self, batch: int, attempt: str) -> dict[str, str]:
-        """As sinks write them, and which attempt at the batch a message is of."""
-        mark = self.home.spark.next_watermark(batch - 1)
-        return {
-            "_batch": str(batch),
-            "_table": f"{self.spec.app}.{self.spec.name}",
-            "_watermark": "" if mark is None else mark.isoformat(),
-            "_attempt": attempt,
-            **dict(json_encoding(self.schema).headers),
-        }
+        """The headers in the form of sinks, with the attempt at the batch that a message belongs to."""
+        watermark = self.home.spark.next_watermark(batch - 1)
+        table = f"{self.spec.app}.{self.spec.name}"
+        shared = json_encoding(self.schema).batch_headers(table, batch, watermark)
+        return {**dict(shared), "_attempt": attempt}
 
 
 class HookEvents:
@@ -138,15 +134,15 @@ class HookEvents:
     def __init__(self, hook: RealTimeHook) -> None:
         self._hook = hook
 
-    def apply(self, event: str) -> str:
-        """Handles what the kernel's `PythonBatchEvents` sends."""
+    def apply(self, event: str) -> str | None:
+        """Handles the events of the kernel's `PythonBatchEvents`."""
         found = json.loads(event)
         if found["event"] == "begin":
             return json.dumps(self._hook.begin(found["batch"]))
         self._hook.prepared(found["batch"], found["written"])
-        return ""
+        return None
 
     class Java:
-        """What Py4J reads to make the object known to the JVM."""
+        """The interfaces by which Py4J makes the object known to the JVM."""
 
         implements = ("java.util.function.Function",)

@@ -10,6 +10,7 @@ from keyfold.engine.internal_columns import BATCH, OP, POSITION, PREVIOUS, ROW_I
 from keyfold.engine.log.readers import Use
 from keyfold.engine.storage.layout import TableHome
 from keyfold.errors import BadExpression
+from keyfold.kernel.api import TableDeclaration, java_column
 from keyfold.plan import nodes
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _OPTIONS: Final = {
 }
 
 
-def changelog(context: Context, node: nodes.Changes) -> Any:
+def changelog(context: Context, node: nodes.Changes) -> TableDeclaration:
     """The changelog as a retracting stream: a row of weight 1, after the old row of weight -1.
 
     Both have the id of the table's row, by which the one is retracted whatever its columns were, and the
@@ -47,7 +48,8 @@ def _row_id(context: Context, keys: Sequence[str]) -> Any:
     from pyspark.sql import functions as F
 
     # Stages are numbered as they are compiled: two readings of a table have different numbers.
-    row = Column(context.api.rowId([F.col(f"row.`{key}`")._jc for key in keys], context.stages))
+    values = [java_column(F.col(f"row.`{key}`")) for key in keys]
+    row = Column(context.api.rowId(values, context.stages))
     change = F.expr(f"shiftleft({BATCH}, 32) + {POSITION}")
     return F.struct(row.alias("row"), change.alias("change")).alias(ROW_ID)
 
@@ -68,7 +70,7 @@ def change_stream(context: Context, node: nodes.Changes | nodes.Enrich) -> DataF
     where = context.where(f"changes of {table}", context.spec.site)
     schema = readable(context.upstream[table].schema, table, where)
     use = Use(context.spec.name, context.use_of(node), table)
-    log, inputs = ("", "") if context.home is None else _directories(context.home, use)
+    log, inputs = (None, None) if context.home is None else _directories(context.home, use)
     spark = context.spark._jsparkSession
     return context.frame(context.api.logChanges(spark, log, inputs, use.number, schema.json(), _OPTIONS))
 

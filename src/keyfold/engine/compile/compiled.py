@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.sources.file_names import QueryFiles
+from keyfold.kernel.api import PartitionClock, StateMigration
 from keyfold.plan.nodes import TableSpec
 from keyfold.views.contract import ViewSchema
 
@@ -29,11 +30,11 @@ class Compiled:
 
     None if rows can't be made from the state: a processor's is opaque, a pattern's has partial matches.
     """
-    clocks: Mapping[str, Any] = field(default_factory=dict)
+    clocks: Mapping[str, PartitionClock] = field(default_factory=dict)
     """The kernel's clocks of the partitions of topics, by stream."""
     layout: Mapping[str, Any] = field(default_factory=dict)
     """How the state is kept: its kind, its keys, its fields and what each is of; empty for processors."""
-    migration: Callable[[str], Any] | None = None
+    migration: Callable[[str], StateMigration] | None = None
     """The kernel's `StateMigration` from a state of this schema, as JSON."""
     realtime: bool = False
     """Whether it runs in Spark's real-time mode."""

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from keyfold.engine import session
 from keyfold.engine.compile.expressions import column
@@ -20,6 +20,7 @@ from keyfold.engine.sources.contract import RowOrigin
 from keyfold.engine.spark_errors import explained
 from keyfold.engine.storage.layout import TableHome
 from keyfold.errors import BadExpression
+from keyfold.kernel.api import DeclaredRows, JavaColumn, JavaFrame, PartitionClock, TableDeclaration
 from keyfold.plan import nodes, tree
 from keyfold.plan.describe.phrases import expr_words
 from keyfold.plan.nodes import Expr, TableSpec
@@ -62,8 +63,8 @@ class RecordedStream:
 
     schema: StructType
     number: int
-    log: str = ""
-    inputs: str = ""
+    log: str | None = None
+    inputs: str | None = None
 
 
 class Context:
@@ -77,7 +78,7 @@ class Context:
         self,
         spark: SparkSession,
         spec: TableSpec,
-        steps: Mapping[type, Callable[[Any, Any], Any]],
+        steps: Mapping[type, Callable[[Any, Any], TableDeclaration]],
         feeds: Mapping[str, str | Path],
         home: TableHome | None,
         lookups: Lookups,
@@ -105,7 +106,7 @@ class Context:
         self.stages = 0
         self.meaning: dict[str, str] = {}
         self._uses: Counter[int] = Counter()
-        self.clocks: dict[str, Any] = {}
+        self.clocks: dict[str, PartitionClock] = {}
         """The kernel's clocks of the partitions of topics, by stream."""
 
     @property
@@ -113,8 +114,8 @@ class Context:
         """Whether rows that can't be used go to the side output; otherwise they fail the query."""
         return self.spec.on_error == "reject"
 
-    def rows(self, node: nodes.Node) -> Any:
-        """The kernel's `TableDeclaration` at a node."""
+    def rows(self, node: nodes.Node) -> TableDeclaration:
+        """The declaration at a node."""
         step = self._steps.get(type(node))
         if step is None:
             raise BadExpression(
@@ -128,20 +129,19 @@ class Context:
         self._uses[id(node)] += 1
         return places[(self._uses[id(node)] - 1) % len(places)]
 
-    def partition_clock(self, node: nodes.Source) -> Any:
+    def partition_clock(self, node: nodes.Source) -> PartitionClock | None:
         """The kernel's clock of the partitions of a stream's topics; None where it has none."""
         if node.connector.kafka is None or node.time is None or not self.timed:
             return None
         if node.name not in self.clocks:
             begun = {} if self.home is None else partition_times.begun(self.home, node.name)
-            idle = -1 if self.spec.idle_ms is None else self.spec.idle_ms
-            self.clocks[node.name] = self.api.partitionClock(idle, json.dumps(begun))
+            self.clocks[node.name] = self.api.partitionClock(self.spec.idle_ms, json.dumps(begun))
         return self.clocks[node.name]
 
     def begin(
         self, node: nodes.Node, frame: DataFrame, stream: str | None = None, origin: RowOrigin = NOT_TEXT
-    ) -> Any:
-        """A `TableDeclaration` on a DataFrame; `stream` is that of its rows, if there is only one."""
+    ) -> TableDeclaration:
+        """A declaration on a DataFrame; `stream` is that of its rows, if there is only one."""
         from pyspark.sql import functions as F
 
         self.stages += 1
@@ -152,7 +152,7 @@ class Context:
         options = dict(origin.options)
         return self.api.declare(frame._jdf, self.reject, stream, origin.format, options, origin.files)
 
-    def end(self, declaration: Any, late: str = "") -> DataFrame:
+    def end(self, declaration: DeclaredRows, late: Literal["below", "upto"] | None = None) -> DataFrame:
         """The declared rows as a DataFrame, for an operator of Spark's.
 
         `late`: rows "below" the watermark, or "upto" it, go to the side output.
@@ -160,12 +160,12 @@ class Context:
         self.record_meaning(declaration)
         return self.frame(declaration.rows(late))
 
-    def record_meaning(self, declaration: Any) -> None:
+    def record_meaning(self, declaration: DeclaredRows) -> None:
         """Adds the meaning of the stage that ends here to that of the table."""
         for part, text in json.loads(declaration.fingerprints()).items():
             self.meaning[f"{self.stages}:{part}"] = text
 
-    def frame(self, java: Any) -> DataFrame:
+    def frame(self, java: JavaFrame) -> DataFrame:
         """A DataFrame of the kernel in Python."""
         from pyspark.sql import DataFrame
 
@@ -175,7 +175,7 @@ class Context:
         """A place in the declaration, as errors name it."""
         return f"{self.spec.app}.{self.spec.name}, {what}" + (f", {site}" if site else "")
 
-    def at(self, what: str, expression: Expr, site: object, act: Callable[[Any], None]) -> None:
+    def at(self, what: str, expression: Expr, site: object, act: Callable[[JavaColumn], None]) -> None:
         """Hands one expression of the user to the kernel; errors name its place in the declaration."""
         where = self.where(what, site)
         with explained(self.spark, what, where, expr_words(expression)):

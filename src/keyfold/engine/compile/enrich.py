@@ -11,6 +11,7 @@ from keyfold.engine.compile.context import Context
 from keyfold.engine.compile.upstream import ChangeSchema
 from keyfold.engine.internal_columns import BATCH, OP, POSITION, ROW_ID, SIDE_OUTPUT, TIME, WEIGHT, visible
 from keyfold.errors import BadExpression, did_you_mean
+from keyfold.kernel.api import TableDeclaration
 from keyfold.plan import nodes
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ STREAM_ROW, TABLE_VALUE, DELETED_VALUE = 0, 1, 2
 """The kernel's marks (EnrichLayout.scala) of a stream row, a table's new value and its deleted value."""
 
 
-def enriched(context: Context, node: nodes.Enrich) -> Any:
+def enriched(context: Context, node: nodes.Enrich) -> TableDeclaration:
     """The joined stream; the stream's rows and the table's values share one state per key."""
     if node.as_of == "event":
         return _as_of_event_time(context, node)
@@ -36,9 +37,9 @@ def enriched(context: Context, node: nodes.Enrich) -> Any:
         "keys": len(on),
         "keepRows": node.how in ("left", "full"),
         "keepValues": node.how in ("right", "full"),
-        "waitMs": _or_never(node.wait_ms),
+        "waitMs": node.wait_ms,
         "follow": node.on_update or retracting,
-        "keepMs": _or_never(node.keep_ms),
+        "keepMs": node.keep_ms,
         "timed": timed,
         "names": own + _table_names(context, node, own, table.columns),
         "on": [own.index(name) for name in on],
@@ -47,7 +48,7 @@ def enriched(context: Context, node: nodes.Enrich) -> Any:
     return context.begin(node, context.frame(joined))
 
 
-def _as_of_event_time(context: Context, node: nodes.Enrich) -> Any:
+def _as_of_event_time(context: Context, node: nodes.Enrich) -> TableDeclaration:
     """The table's own rows are folded beside the stream's, into versions by event time."""
     from pyspark.sql import functions as F
 
@@ -60,16 +61,10 @@ def _as_of_event_time(context: Context, node: nodes.Enrich) -> Any:
     joined = keyed_state.declared(context, spec).enrichAsOf(
         stream._jdf,
         node.how == "left",
-        _or_never(node.wait_ms),
-        spec.ttl_ms or 0,
+        node.wait_ms,
         own + _table_names(context, node, own, table.columns),
     )
     return context.begin(node, context.frame(joined))
-
-
-def _or_never(ms: int | None) -> int:
-    """A length of time as the kernel takes it: negative for none."""
-    return -1 if ms is None else ms
 
 
 def _stream_side(rows: DataFrame, on: list[str], own: list[str], table: ChangeSchema) -> DataFrame:

@@ -14,6 +14,7 @@ from keyfold.engine.compile.context import Context
 from keyfold.engine.internal_columns import TIME, computed, visible
 from keyfold.engine.spark_errors import explained
 from keyfold.errors import BadExpression, choice, did_you_mean
+from keyfold.kernel.api import DeclaredRows, StreamJoin, TableDeclaration, java_column
 from keyfold.plan import nodes, tree
 from keyfold.plan.describe import phrases
 
@@ -30,7 +31,7 @@ class Side:
     """One of the joined streams: its name in conditions and clashes, its declaration and its columns."""
 
     name: str
-    declaration: Any
+    declaration: DeclaredRows
     frame: DataFrame
 
     @property
@@ -39,7 +40,7 @@ class Side:
         return visible(self.frame.columns)
 
 
-def joined(context: Context, node: nodes.Join) -> Any:
+def joined(context: Context, node: nodes.Join) -> TableDeclaration:
     """The declaration of the joined stream."""
     left, right = (_side(context, side) for side in (node.left, node.right))
     where = context.where("join", node.site)
@@ -50,8 +51,8 @@ def joined(context: Context, node: nodes.Join) -> Any:
         join = context.api.join(left.frame._jdf, right.frame._jdf, left.name, right.name)
         _match(join, left, right, node, where)
         ready = [_computed(side, join.computes(i)) for i, side in enumerate((left, right))]
-        ends = [context.end(declaration, "upto")._jdf for declaration in ready]
-        frame = join.joined(*ends, node.before_ms, node.after_ms, node.how, *names)
+        rows = [context.end(declaration, "upto")._jdf for declaration in ready]
+        frame = join.joined(rows[0], rows[1], node.before_ms, node.after_ms, node.how, names[0], names[1])
     context.meaning[f"{context.stages}:join"] = f"{node.how} {phrases.near_words(node)} on {join.meaning()}"
     for side in (left, right):
         # Spark keeps whole rows of both sides, and reads them with the types that they have now.
@@ -62,7 +63,7 @@ def joined(context: Context, node: nodes.Join) -> Any:
 
 def _side(context: Context, node: nodes.Node) -> Side:
     declaration = context.rows(node)
-    return Side(tree.name_of(node).replace("+", "_"), declaration, context.frame(declaration.rows("")))
+    return Side(tree.name_of(node).replace("+", "_"), declaration, context.frame(declaration.rows(None)))
 
 
 def _refuse_timeless(side: Side, where: str) -> None:
@@ -83,13 +84,13 @@ def _given(node: nodes.Join) -> str:
     return f"<function {getattr(node.condition, '__name__', '?')}>"
 
 
-def _match(join: Any, left: Side, right: Side, node: nodes.Join, where: str) -> None:
+def _match(join: StreamJoin, left: Side, right: Side, node: nodes.Join, where: str) -> None:
     """Declares the equal columns, or the condition."""
     from pyspark.sql import functions as F
 
     if node.condition is not None:
         condition = F.expr(node.condition) if isinstance(node.condition, str) else node.condition()
-        join.where(condition._jc)
+        join.where(java_column(condition))
         return
     for name in node.on:
         for side in (left, right):
@@ -103,11 +104,11 @@ def _match(join: Any, left: Side, right: Side, node: nodes.Join, where: str) -> 
     join.by(list(node.on))
 
 
-def _computed(side: Side, expressions: Iterable[Any]) -> Any:
+def _computed(side: Side, expressions: Iterable[Any]) -> DeclaredRows:
     """The side's declaration, which rejects rows on which the condition's expressions over this side fail."""
     from pyspark.sql import functions as F
 
-    own = [F.col(f"`{c}`")._jc for c in side.columns]
+    own = [java_column(F.col(f"`{c}`")) for c in side.columns]
     # The values are computed to see whether that fails, and then left out again.
     made = [e.alias(computed(i)) for i, e in enumerate(expressions)]
     if made:

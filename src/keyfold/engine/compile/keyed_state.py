@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from keyfold.engine.compile import pattern
 from keyfold.engine.compile.context import Context
 from keyfold.engine.compile.expressions import column
 from keyfold.engine.spark_errors import explained
+from keyfold.kernel.api import DeclaredState, JavaColumn, TableDeclaration
 from keyfold.plan import nodes
 from keyfold.plan.describe import phrases
 from keyfold.plan.nodes import FoldSpec, TableSpec, TopSpec, WindowSpec
 from keyfold.plan.table_keys import closes
 
 
-def declared(context: Context, spec: TableSpec) -> Any:
-    """The kernel's `TableDeclaration` of a table: its rows, then each item that the user declared."""
+def declared(context: Context, spec: TableSpec) -> TableDeclaration:
+    """The declaration of a table: its rows, then each item that the user declared."""
     declaration = context.rows(spec.input)
+    if spec.ttl_ms is not None:
+        declaration.expireAfter(spec.ttl_ms)
     if spec.window is not None:
         _window(context, declaration, spec.window)
     for name, expression in spec.keys:
@@ -35,32 +37,33 @@ def declared(context: Context, spec: TableSpec) -> Any:
     return declaration
 
 
-def _top(context: Context, declaration: Any, top: TopSpec) -> None:
+def _top(context: Context, declaration: DeclaredState, top: TopSpec) -> None:
     with explained(context.spark, "top", context.where("top", top.site), top.order or "latest"):
         declaration.topN(top.n, top.order)
 
 
-def _window(context: Context, declaration: Any, window: WindowSpec) -> None:
-    """Declares the table's windows; lengths are in milliseconds, zero where there is none."""
+def _window(context: Context, declaration: DeclaredState, window: WindowSpec) -> None:
+    """Declares the table's windows."""
     spec = context.spec
     where = context.where(window.kind, window.site)
     with explained(context.spark, window.kind, where, phrases.window_words(window)):
         if window.kind in ("tumbling", "sliding"):
-            declaration.timeWindow(
-                window.size_ms, window.every_ms or window.size_ms, window.offset_ms, window.zone
-            )
+            assert window.size_ms is not None
+            every = window.every_ms or window.size_ms
+            declaration.timeWindow(window.size_ms, every, window.offset_ms, window.zone)
         elif window.kind == "session" and window.gap is not None:
             declaration.sessionWindowBy(column(window.gap)._jc)
         elif window.kind == "session":
+            assert window.size_ms is not None
             declaration.sessionWindow(window.size_ms)
         else:
-            declaration.rollingWindow(window.size_ms or 0, window.rows or 0, window.every_ms or 0)
+            declaration.rollingWindow(window.size_ms, window.rows, window.every_ms)
         if closes(window):
-            declaration.windowEmission(spec.emit == "changes", spec.keep_ms or 0)
+            declaration.windowEmission(spec.emit == "changes", spec.keep_ms)
 
 
-def _fold(context: Context, declaration: Any, name: str, spec: FoldSpec) -> None:
-    def columns(named: nodes.Named) -> list[Any]:
+def _fold(context: Context, declaration: DeclaredState, name: str, spec: FoldSpec) -> None:
+    def columns(named: nodes.Named) -> list[JavaColumn]:
         # In the order of `zero`, whatever the order of `update` and `merge`.
         by_name = dict(named)
         return [column(by_name[n])._jc for n, _ in spec.zero]

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from keyfold.engine.compile.context import Context
 from keyfold.engine.internal_columns import PREFIX
 from keyfold.engine.lookups import static_reader
 from keyfold.engine.spark_errors import explained
 from keyfold.errors import BadExpression, BadOption, choice, did_you_mean
+from keyfold.kernel.api import TableDeclaration
 from keyfold.plan import nodes, tree
 
 
-def lookup_join(context: Context, node: nodes.LookupJoin) -> Any:
+def lookup_join(context: Context, node: nodes.LookupJoin) -> TableDeclaration:
     """The kernel's declaration on the joined rows."""
     lookup = node.lookup
     before = context.end(context.rows(node.input))

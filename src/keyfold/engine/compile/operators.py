@@ -15,6 +15,7 @@ from keyfold.engine.sources import reader
 from keyfold.engine.sources.connectors import source_of
 from keyfold.engine.spark_errors import explained
 from keyfold.errors import BadExpression
+from keyfold.kernel.api import TableDeclaration
 from keyfold.plan import nodes, tree
 from keyfold.plan.describe import phrases
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def _source(context: Context, node: nodes.Source) -> Any:
+def _source(context: Context, node: nodes.Source) -> TableDeclaration:
     if context.realtime and node.connector.kafka is not None:
         unlimited = replace(node.connector.kafka, unlimited=True)
         node = replace(node, connector=replace(node.connector, kafka=unlimited))
@@ -46,13 +47,13 @@ def _source(context: Context, node: nodes.Source) -> Any:
     return declaration
 
 
-def _where(context: Context, node: nodes.Where) -> Any:
+def _where(context: Context, node: nodes.Where) -> TableDeclaration:
     declaration = context.rows(node.input)
     context.at("where", node.condition, node.site, declaration.where)
     return declaration
 
 
-def _select(context: Context, node: nodes.Select) -> Any:
+def _select(context: Context, node: nodes.Select) -> TableDeclaration:
     declaration = context.rows(node.input)
     where = context.where("select", node.site)
     shown = ", ".join(
@@ -63,7 +64,7 @@ def _select(context: Context, node: nodes.Select) -> Any:
     return declaration
 
 
-def _transform(context: Context, node: nodes.Transform) -> Any:
+def _transform(context: Context, node: nodes.Transform) -> TableDeclaration:
     """Side outputs don't go through the user's function; the input is read a second time for them."""
     before = context.end(context.rows(node.input))
     usable = before.where(f"{SIDE_OUTPUT} is null").drop(SIDE_OUTPUT, TIME)
@@ -115,7 +116,7 @@ def _meaning_of_function(fn: Callable[..., Any], empty: DataFrame) -> str:
     return " ".join(re.sub(r"#\d+L?", "", str(plan)).split())
 
 
-def _union(context: Context, node: nodes.Union) -> Any:
+def _union(context: Context, node: nodes.Union) -> TableDeclaration:
     from pyspark.sql import functions as F
 
     frames = [context.end(context.rows(branch)) for branch in node.inputs]
@@ -136,7 +137,7 @@ def _union(context: Context, node: nodes.Union) -> Any:
     return context.begin(node, together)
 
 
-def _distinct(context: Context, node: nodes.Distinct) -> Any:
+def _distinct(context: Context, node: nodes.Distinct) -> TableDeclaration:
     declaration = context.rows(node.input)
     context.record_meaning(declaration)
     step = phrases.step_words(node)
@@ -146,7 +147,7 @@ def _distinct(context: Context, node: nodes.Distinct) -> Any:
     return context.begin(node, context.frame(kept))
 
 
-STEPS: dict[type, Callable[[Context, Any], Any]] = {
+STEPS: dict[type, Callable[[Context, Any], TableDeclaration]] = {
     nodes.Source: _source,
     nodes.Where: _where,
     nodes.Select: _select,

@@ -1,4 +1,4 @@
-"""A table's pattern, declared to the kernel: its automaton, its conditions, and what a match returns."""
+"""Declares a table's pattern to the kernel: its automaton, its conditions, and the columns of a match."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any, Final
 from keyfold.engine.compile.context import Context
 from keyfold.engine.spark_errors import explained
 from keyfold.errors import BadExpression
+from keyfold.kernel.api import DeclaredState, Lines, PatternDeclaration
 from keyfold.plan.describe import phrases
 from keyfold.plan.describe.phrases import expr_words
 from keyfold.plan.nodes import Expr, TableSpec
@@ -20,10 +21,10 @@ from keyfold.plan.pattern.automaton import automaton
 from keyfold.plan.pattern.program import Condition
 from keyfold.plan.pattern.syntax import PatternSpec
 
-_traces: Final[ContextVar[dict[str, Any] | None]] = ContextVar("traces", default=None)
+_traces: Final[ContextVar[dict[str, Lines] | None]] = ContextVar("traces", default=None)
 
 
-def declare(context: Context, declaration: Any, spec: TableSpec, pattern: PatternSpec) -> None:
+def declare(context: Context, declaration: DeclaredState, spec: TableSpec, pattern: PatternSpec) -> None:
     """Adds the pattern to the declaration of the table's rows, item by item."""
     made = automaton(pattern)
     shown = phrases.pattern_words(pattern)
@@ -40,13 +41,13 @@ def declare(context: Context, declaration: Any, spec: TableSpec, pattern: Patter
         traces[spec.name] = kernel.traced()
     with whole():
         kernel.matching(
-            -1 if pattern.within_ms is None else pattern.within_ms,
+            pattern.within_ms,
             pattern.skip,
-            made.steps.index(pattern.skip_to) if pattern.skip_to else -1,
+            made.steps.index(pattern.skip_to) if pattern.skip_to else None,
             pattern.order == "event",
             pattern.timeouts,
             pattern.limit,
-            -1 if spec.ttl_ms is None else spec.ttl_ms,
+            spec.ttl_ms,
         )
     context.meaning["pattern"] = meaning(pattern)
 
@@ -62,7 +63,7 @@ def meaning(pattern: PatternSpec) -> str:
 @contextmanager
 def traced() -> Iterator[Callable[[str], list[dict[str, Any]]]]:
     """Patterns compiled inside record what each row does; yields a function that returns a table's lines."""
-    traces: dict[str, Any] = {}
+    traces: dict[str, Lines] = {}
     token = _traces.set(traces)
     try:
         yield lambda table: [json.loads(line) for line in list(traces[table].value())]
@@ -70,7 +71,9 @@ def traced() -> Iterator[Callable[[str], list[dict[str, Any]]]]:
         _traces.reset(token)
 
 
-def _condition(context: Context, kernel: Any, condition: Condition, pattern: PatternSpec) -> None:
+def _condition(
+    context: Context, kernel: PatternDeclaration, condition: Condition, pattern: PatternSpec
+) -> None:
     never = condition.kind == "step"
     if condition.expression is None:
         kernel.condition(None, never)

@@ -14,8 +14,10 @@ from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.compile.context import Context
 from keyfold.engine.compile.python_worker import for_workers, wrap
 from keyfold.engine.internal_columns import CHANGE_COLUMNS, OP, PREVIOUS, SEQUENCE, SIDE_OUTPUT, visible
-from keyfold.engine.spark_errors import explained, plain
+from keyfold.engine.spark_errors import explained
+from keyfold.engine.spark_messages import plain
 from keyfold.errors import BadExpression, BadOption
+from keyfold.kernel.api import DeclaredRows
 from keyfold.plan.nodes import ProcessSpec, TableSpec
 from keyfold.plan.table_keys import SEQ, key_names
 from keyfold.views.contract import ViewSchema
@@ -31,7 +33,7 @@ def processed(context: Context, spec: TableSpec) -> Compiled:
     output = _output(context, process)
     declaration = context.rows(spec.input)
     _keys(context, declaration)
-    rows, timed = context.end(declaration, "below"), bool(declaration.hasEventTime())
+    rows, timed = context.end(declaration, "below"), declaration.hasEventTime()
     previous = context.upstream.retracted(spec.name)
     found = _run(context, rows, process, output, timed, previous)
     changes = context.frame(context.api.propagateWatermark(_changes(found, spec, process)._jdf))
@@ -60,7 +62,7 @@ def _output(context: Context, process: ProcessSpec) -> Any:
     return schema
 
 
-def _keys(context: Context, declaration: Any) -> None:
+def _keys(context: Context, declaration: DeclaredRows) -> None:
     spec = context.spec
     for name, expression in spec.keys:
         context.at(f"key {name}", expression, spec.site, partial(declaration.key, name))

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from keyfold.engine import session
 from keyfold.engine.compile import processor
@@ -26,8 +26,9 @@ from keyfold.engine.internal_columns import CHANGE_COLUMNS
 from keyfold.engine.log.shared_streams import SharedStreams
 from keyfold.engine.lookups.registry import Lookups
 from keyfold.engine.sources.formats import format_of
+from keyfold.engine.spark_errors import NeedsClock
 from keyfold.engine.storage.layout import AppHome, TableHome
-from keyfold.errors import BadExpression
+from keyfold.kernel.api import TableDeclaration
 from keyfold.plan import tree
 from keyfold.plan.nodes import AppSpec, TableSpec
 from keyfold.plan.table_keys import closes, key_names
@@ -35,8 +36,6 @@ from keyfold.views.contract import ViewSchema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-NEEDS_CLOCK: Final = "KEYFOLD_NEEDS_CLOCK"
 
 
 def compile_app(
@@ -71,15 +70,16 @@ class Analysis:
 
     spec: TableSpec
     context: Context
-    declaration: Any
+    declaration: TableDeclaration | None
+    """None of a processor, which keeps its state itself."""
     processed: Compiled | None = None
     """The table, if a processor keeps its state and not the kernel."""
 
     @property
     def columnar(self) -> str | None:
-        """The stream of a columnar format, or with a log, if it is all that the table reads."""
+        """The stream of a columnar format, or with a log, if the table reads nothing else."""
         found = tree.sources(self.spec.input)
-        if self.processed is not None or self.context.stages != 1 or not found:
+        if self.declaration is None or self.context.stages != 1 or not found:
             return None
         name = found[0].name
         if name in self.context.recorded:
@@ -100,11 +100,11 @@ class Analysis:
         """The table's changes as other tables read them."""
         from pyspark.sql.types import StructType
 
-        found: Any = (
-            StructType.fromJson(json.loads(self.declaration.changelogSchema(self.spec.ttl_ms or 0)))
-            if self.processed is None
-            else StructType(self.processed.changes.schema.fields[:-1])
-        )
+        if self.processed is not None:
+            found = StructType(self.processed.changes.schema.fields[:-1])
+        else:
+            assert self.declaration is not None
+            found = StructType.fromJson(json.loads(self.declaration.changelogSchema()))
         schema: Any = parquet_type(found)
         return ChangeSchema(schema, tuple(schema.names[1 : 1 + len(key_names(self.spec))]))
 
@@ -133,10 +133,8 @@ def _with_clock(analyzed: Callable[[bool], Analysis]) -> Analysis:
     """Analyzes a table again if it reads the clock: the batch's timestamp costs a column in every row."""
     try:
         return analyzed(False)
-    except BadExpression as error:
-        if NEEDS_CLOCK not in error.what:
-            raise
-    return analyzed(True)
+    except NeedsClock:
+        return analyzed(True)
 
 
 def _analyzed(context: Context) -> Analysis:
@@ -156,26 +154,26 @@ def build(analysis: Analysis, all_tables: list[Analysis]) -> Compiled:
     if analysis.processed is not None:
         return analysis.processed
     spec, declaration = analysis.spec, analysis.declaration
-    ttl = spec.ttl_ms or 0
-    changes = analysis.context.frame(declaration.changelog(ttl, _used_columns(analysis, all_tables)))
+    assert declaration is not None
+    changes = analysis.context.frame(declaration.changelog(_used_columns(analysis, all_tables)))
     fields = json.loads(changes.schema.json())["fields"]
     types = tuple((f["name"], json.dumps(f["type"])) for f in fields)
     meaning = {**analysis.context.meaning, **json.loads(declaration.fingerprints())}
 
     def rebuilt(state: DataFrame, kept: bool) -> DataFrame:
-        return _sendable(analysis.context.frame(declaration.rowsFromState(state._jdf, ttl, kept)), types)
+        return _sendable(analysis.context.frame(declaration.rowsFromState(state._jdf, kept)), types)
 
     return Compiled(
         spec,
         _sendable(changes, types),
         meaning,
-        declaration.stateSchema(ttl),
+        declaration.stateSchema(),
         _view(spec, fields),
         _waits_for_event_time(spec, declaration),
         None if spec.pattern else rebuilt,
         analysis.context.clocks,
-        json.loads(declaration.stateFields(ttl)),
-        lambda old: declaration.migration(ttl, old),
+        json.loads(declaration.stateFields()),
+        declaration.migration,
         analysis.context.realtime,
     )
 
@@ -185,7 +183,8 @@ def _used_columns(analysis: Analysis, all_tables: list[Analysis]) -> list[str] |
     stream = analysis.columnar
     if stream is None:
         return None
-    used = {n for a in all_tables if a.columnar == stream for n in a.declaration.sourceColumns()}
+    together = [a.declaration for a in all_tables if a.declaration is not None and a.columnar == stream]
+    used = {name for declaration in together for name in declaration.sourceColumns()}
     # The event time of a log is read in any case, and is good to have in the text of a late row.
     return list(used | analysis.recorded_time)
 
@@ -199,10 +198,10 @@ def _view(spec: TableSpec, fields: list[dict[str, Any]]) -> ViewSchema:
     return replace(view, order=(*(key.name for key in view.keys[:-1]), "started", "ended"))
 
 
-def _waits_for_event_time(spec: TableSpec, declaration: Any) -> bool:
+def _waits_for_event_time(spec: TableSpec, declaration: TableDeclaration) -> bool:
     """Whether something may be due as event time passes, so that Spark must run batches without rows."""
     ends = spec.ttl_ms or closes(spec.window) or spec.pattern is not None
-    timed = bool(ends and declaration.hasEventTime()) or bool(waiting(spec, timed=True))
+    timed = (bool(ends) and declaration.hasEventTime()) or bool(waiting(spec, timed=True))
     # In processing time something is always due: Spark would run empty batches forever.
     return timed and not waiting(spec, timed=False)
 

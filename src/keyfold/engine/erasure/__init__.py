@@ -1,1 +1,1 @@
-"""A key out of all that an app's home has, with a receipt."""
+"""Erases a key from everything in an app's home, with a receipt."""

@@ -1,4 +1,4 @@
-"""What an erasure takes out of a home, or out of a savepoint of it."""
+"""The result of an erasure in a home, or in one of its savepoints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from keyfold.engine.storage.state_digest import FamilyDigest
 
 @dataclass
 class Erased:
-    """What an erasure takes out of a home, or out of a savepoint of it."""
+    """The result of an erasure in a home, or in one of its savepoints."""
 
     batch: int | None = None
     state: int = 0
@@ -19,14 +19,14 @@ class Erased:
     streams: dict[str, dict[str, int]] = field(default_factory=dict)
     replayed: int = 0
     by_word: int = 0
-    """How many rows of text went because they have the key as a word."""
+    """The number of text rows removed because they have the key as a word."""
     not_searched: list[str] = field(default_factory=list)
     left: tuple[FamilyDigest, ...] = ()
-    """What the state has afterwards."""
+    """The state after the erasure."""
     keys: set[tuple[str, ...]] = field(default_factory=set)
-    """The keys that state, view and log had, as text."""
+    """The keys in state, view and log, as text."""
     table: str | None = None
-    """The table's name there, if that is another one."""
+    """The table's name there, if it differs."""
 
     @property
     def anything(self) -> bool:
@@ -34,7 +34,7 @@ class Erased:
         return bool(self.state or self.view or self.log or self.streams or self.replayed)
 
     def document(self) -> dict[str, Any]:
-        """For the receipt."""
+        """The form in the receipt."""
         side = {"log": self.log, "streams": self.streams, "replayed_rows": self.replayed}
         side["found_by_word"] = self.by_word
         rows = {"keys": len(self.keys), "state_rows": self.state, "view_rows": self.view, **side}

@@ -1,4 +1,4 @@
-"""Erases a key of a table from all that its app has in the home, and says what was erased where."""
+"""Erases a key of a table from everything in its app's home, and reports what was erased where."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Tell = Callable[[str], None]
 
 Confirm = Callable[[int], None]
-"""Told how many keys begin with the given values; raises if they should stay."""
+"""Receives the number of keys that begin with the given values; raises if they should stay."""
 
 
 def forget(
@@ -43,7 +43,7 @@ def forget(
 ) -> dict[str, Any]:
     """Erases a key from state, view, log, side outputs, recorded streams and savepoints; returns the receipt.
 
-    The app must be stopped. Tables that read this one are told, and correct themselves at the next start.
+    The app must be stopped. Tables that read this one are notified, and correct themselves at the next start.
     With `confirm`, the values may be those of the first columns, for all keys that start with them.
     """
     with unfinished.held(home):
@@ -109,7 +109,7 @@ def _receipt(
     count: int,
     why: str | None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The receipt, and the entry for the audit log; neither says what the key was."""
+    """The receipt, and the entry for the audit log; neither reveals the key."""
     app_home = work.home
     key = receipts.of_key(app_home.storage, work.key.names, work.key.values)
     entry = audit.entry("forget", why, tables=[work.table], key=key, keys=count)

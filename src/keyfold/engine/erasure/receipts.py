@@ -1,8 +1,8 @@
-"""Receipts of what was erased, signed with a key of the app's home.
+"""Receipts for erasures, signed with a key of the app's home.
 
-The signature is an HMAC-SHA256 with `receipts/key`, 32 random bytes that are made for the first receipt: it
-shows that whoever holds the home wrote the receipt and that nobody has changed it since. The audit log has
-the receipt's hash, so that one that was withdrawn shows too.
+The signature is an HMAC-SHA256 with `receipts/key`, 32 random bytes generated for the first receipt: it shows
+that the holder of the home wrote the receipt and that it has not been changed since. The audit log has the
+receipt's hash, so that a withdrawn receipt shows too.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ _SIGNATURE: Final = "signature"
 
 def signed(storage: Storage, receipt: Mapping[str, Any]) -> dict[str, Any]:
     """A receipt with its signature; the caller holds the home."""
-    if "key" not in storage.list(DIRECTORY):
-        storage.put_new(_KEY, secrets.token_bytes(32))
-    made = hmac.new(storage.read(_KEY), _content(receipt), hashlib.sha256).hexdigest()
+    made = _keyed_hash(storage, _content(receipt))
     return {**receipt, _SIGNATURE: {"algorithm": "HMAC-SHA256", "key": _KEY, "value": made}}
 
 
@@ -35,8 +33,7 @@ def is_genuine(storage: Storage, receipt: Mapping[str, Any]) -> bool:
     given = receipt.get(_SIGNATURE)
     if not isinstance(given, Mapping) or "key" not in storage.list(DIRECTORY):
         return False
-    made = hmac.new(storage.read(_KEY), _content(receipt), hashlib.sha256).hexdigest()
-    return hmac.compare_digest(made, str(given.get("value")))
+    return hmac.compare_digest(_keyed_hash(storage, _content(receipt)), str(given.get("value")))
 
 
 def digest(receipt: Mapping[str, Any]) -> str:
@@ -45,11 +42,15 @@ def digest(receipt: Mapping[str, Any]) -> str:
 
 
 def of_key(storage: Storage, names: tuple[str, ...], values: tuple[str, ...]) -> str:
-    """A name for a key that does not say what it is, unless one has the home and guesses it."""
+    """A keyed hash of the key, which only reveals it to someone who has the home and guesses the key."""
+    return _keyed_hash(storage, json.dumps([list(names), list(values)], ensure_ascii=False).encode())
+
+
+def _keyed_hash(storage: Storage, content: bytes) -> str:
+    """The hash of a content with the home's own key, which the first one creates."""
     if "key" not in storage.list(DIRECTORY):
         storage.put_new(_KEY, secrets.token_bytes(32))
-    text = json.dumps([list(names), list(values)], ensure_ascii=False).encode()
-    return hmac.new(storage.read(_KEY), text, hashlib.sha256).hexdigest()
+    return hmac.new(storage.read(_KEY), content, hashlib.sha256).hexdigest()
 
 
 def parsed(content: bytes, file: object) -> dict[str, Any]:

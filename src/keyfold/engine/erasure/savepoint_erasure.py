@@ -1,4 +1,4 @@
-"""Writes a savepoint of a home without a key, also where its table had another name, or other key columns."""
+"""Writes a savepoint without a key, also if its table had another name or other key columns."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.surgery.key_erasure import TableKey, declared_key
 from keyfold.errors import BadOption
 from keyfold.read import history
+from keyfold.views.stores import views_in
 
 
 @dataclass(frozen=True)
 class SavepointErasure:
-    """The erasure of a key, as it is staged for the home, from the savepoints of that."""
+    """The erasure of a key, as staged for the home, from the savepoints of that home."""
 
     work: ErasureStaging
 
@@ -39,7 +40,7 @@ class SavepointErasure:
         """
         app_home = self.work.home
         savepoint = Savepoints(app_home).find(name)
-        with _home_in(app_home, name) as (home, views):
+        with _home_in(app_home, name) as (home, view):
             table = then_called(app_home.read_plan(), self.work.table, home.read_plan())
             if table is None or table not in savepoint.tables:
                 return None
@@ -52,23 +53,23 @@ class SavepointErasure:
             source = source_columns(home, table, key) if declared else self.work.source
             joined = joined_key(home, table, key.columns) if declared else self.work.joined
             mine = replace(self.work, table=table, key=key, source=source, joined=joined)
-            found = _Saved(mine, savepoint).erase(home, views)
+            found = _Saved(mine, savepoint).erase(home, view)
             found.table = other
             return found
 
 
 def key_then(key: TableKey, now: Mapping[str, str], then: Mapping[str, str]) -> TableKey | None:
-    """A key of today by the columns that the table's key had then; None if it says too little of them.
+    """A present key in the columns that the table's key had at that time; None if these can't be derived.
 
-    Columns are the same if they have one name or one expression, since a migration may rename them. A key
-    that had fewer columns is found by those; one that had more, as all keys that have these values.
+    Columns are the same if they have the same name or expression, since a migration may rename them. A key
+    that had fewer columns is found by those; one that had more, as all keys with these values.
     """
     if not then:
         return key
     expressions = {expression: name for name, expression in then.items()}
 
     def column(name: str) -> str | None:
-        # By what it is first: columns may have swapped their names, or taken that of another.
+        # By expression first: columns may have swapped their names, or taken over another's.
         same = expressions.get(now.get(name, ""))
         return same or (name if name in then and then[name] not in now.values() else None)
 
@@ -86,16 +87,16 @@ class _Saved:
     work: ErasureStaging
     savepoint: Savepoint
 
-    def erase(self, home: AppHome, views: Path) -> Erased:
+    def erase(self, home: AppHome, view: Path) -> Erased:
         name, storage = self.savepoint.name, self.work.home.storage
         prefix = f"savepoints/{name}/{SAVED}/"
         if self._is_told(home):
             return Erased(not_searched=["the deletion, with the key, for readers that a restore brings back"])
         if self.savepoint.view is not None:
             with Savepoints(self.work.home).storage(name).fetched(VIEW) as copy:
-                shutil.copyfile(copy, views)
+                shutil.copyfile(copy, view)
         try:
-            found = self.work.erase(home, prefix, views)
+            found = self.work.erase(home, prefix, views_in(view))
         except BadOption as error:
             raise BadOption(
                 f"the key can't be erased from savepoint {name}: {error.what}",
@@ -103,15 +104,15 @@ class _Saved:
                 hint=f"keyfold savepoint delete {name}",
             ) from None
         if self.savepoint.view is not None:
-            erase_from_view(views, self.work.table, self.work.key.columns, found.batch)
-            storage.send(views, f"{FORGET.prepared}/savepoints/{name}/{VIEW}")
+            erase_from_view(views_in(view), self.work.table, self.work.key.columns, found.batch)
+            storage.send(view, f"{FORGET.prepared}/savepoints/{name}/{VIEW}")
         self.work.deleted.append(f"savepoints/{name}/reading")
         manifest = self._manifest(prefix, found)
         storage.put(f"{FORGET.prepared}/savepoints/{name}/{FILE}", manifest.encode())
         return found
 
     def _is_told(self, home: AppHome) -> bool:
-        """Whether all that a home still has of the key is its deletion, in the last batch of the log."""
+        """Whether a home only has the key's deletion left, in the last batch of the log."""
         key = self.work.key
         if key.names != key.declared[: len(key.names)]:
             return False
@@ -148,7 +149,7 @@ class _Saved:
 
 @contextmanager
 def _home_in(home: AppHome, savepoint: str) -> Iterator[tuple[AppHome, Path]]:
-    """A savepoint's files as the home that they were, and a place for a copy of its view."""
+    """A savepoint's files as the home they were captured from, and a place for a copy of its view."""
     files = home.storage.below(f"savepoints/{savepoint}/{SAVED}")
     with tempfile.TemporaryDirectory(prefix="keyfold-forget-") as directory:
         yield AppHome(home.path, files), Path(directory) / VIEW

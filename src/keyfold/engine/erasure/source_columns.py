@@ -1,4 +1,4 @@
-"""Where else a key may be: in the columns of the streams that it is, and in other tables of the app."""
+"""Other places of a key: in the columns of the streams that it is computed from, and in other tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from keyfold.engine.surgery.key_erasure import TableKey, declared_key
 
 
 def source_columns(home: AppHome, table: str, key: TableKey) -> dict[str, str] | None:
-    """The values by the columns of the streams that the key is; None if an expression computes it."""
+    """The values by the columns of the streams that make up the key; None if an expression computes it."""
     expressions = declared_key(home, table)
     columns = {name: str(expressions.get(name, "")).strip("`") for name in key.names}
     if not all(column.isidentifier() for column in columns.values()):

@@ -1,11 +1,10 @@
-"""Writes the files of a home, or of a savepoint of it, without a key, beside those that have it."""
+"""Writes the files of a home, or of a savepoint, without a key, beside those that have it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.erasure.erased import Erased
@@ -28,6 +27,7 @@ from keyfold.engine.surgery import rewriting
 from keyfold.engine.surgery.key_changes import KeyChanges
 from keyfold.engine.surgery.key_erasure import KeyErasure, TableKey
 from keyfold.read import positions
+from keyfold.views.contract import Views
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ErasureStaging:
-    """An erasure in the making: everything is written beside the old files, in the staging directory."""
+    """An erasure in progress: everything is written beside the old files, in the staging directory."""
 
     spark: SparkSession
     home: AppHome
@@ -49,22 +49,22 @@ class ErasureStaging:
 
     @property
     def _in_text(self) -> Mapping[str, str]:
-        """What to look for in rows that are kept as text."""
+        """The values to look for in rows that are kept as text."""
         return self.source or self.key.columns
 
     def is_followed(self, home: AppHome) -> bool:
-        """Whether tables or sinks follow the table, who must learn of the deletion."""
+        """Whether the table has tables or sinks that must be notified of the deletion."""
         sinks = any(True for _ in positions.sinks(home, self.table))
         return sinks or bool(contents.readers(home, self.table))
 
-    def erase(self, home: AppHome, prefix: str, views: Path) -> Erased:
+    def erase(self, home: AppHome, prefix: str, views: Views) -> Erased:
         """Stages the files of a home, or of a savepoint below `prefix`, without the key."""
         found = self._erased(home, prefix, views)
         if self.key.is_whole:
             found.keys = {self.key.values} if found.anything else set()
         return found
 
-    def _erased(self, home: AppHome, prefix: str, views: Path) -> Erased:
+    def _erased(self, home: AppHome, prefix: str, views: Views) -> Erased:
         found = Erased()
         batch, left = home.table(self.table).committed(), unfinished_batch(home.table(self.table))
         if left is not None:
@@ -83,7 +83,7 @@ class ErasureStaging:
         if left is not None:
             self.deleted.extend(f"{name}/{file}" for file in left.log_files())
         if batch is None:
-            # The first batch, if there is one, begins again.
+            # The first batch, if there is one, starts over.
             source = f"{prefix}tables/{self.table}/checkpoint"
             self.deleted.extend(f"{source}/{name}" for name in _state_files(self.home.storage, source))
             return found
@@ -130,14 +130,14 @@ class ErasureStaging:
                 found.streams[name] = erased
 
     def _require_unseen(self, home: AppHome, stream: str) -> None:
-        """Refuses to change the input of an unfinished batch that others have seen the changes of."""
+        """Refuses to change the input of an unfinished batch whose changes others have seen."""
         for table in contents.readers(home, stream):
             left = unfinished_batch(home.table(table))
             if table != self.table and left is not None and left.published:
                 rewriting.require_stopped_between_batches(home, table)
 
     def _replayed(self, home: AppHome, prefix: str, found: Erased) -> None:
-        """Stages the files of late rows that were sent to be folded, which a start may not have done yet."""
+        """Stages the files of late rows that were sent to be folded but may not have been read yet."""
         directory = f"tables/{self.table}/side"
         for file in home.storage.files(directory):
             lines = home.storage.read(f"{directory}/{file.name}").decode().split("\n")[:-1]
@@ -167,7 +167,7 @@ class ErasureStaging:
             storage.delete(f"{target}/{name}", durable=False)
         after = state_digest.digest(self.spark, copy.storage, written)
         rows = sum(one.rows for one in before) - sum(one.rows for one in after)
-        # In a list, the key is an entry among others: the row stays, and is another one.
+        # In a list, the key is one of several entries: the row stays, with another content.
         found.state = rows or int(before != after)
         found.not_searched += erasure.unreached
         found.left = tuple(after)
@@ -178,6 +178,6 @@ class ErasureStaging:
 
 
 def _state_files(storage: Storage, checkpoint: str) -> list[str]:
-    """The files of a checkpoint that hold rows of its state."""
+    """The files of a checkpoint that contain rows of its state."""
     names = [file.name for file in storage.files(checkpoint) if file.name.startswith("state/")]
     return [name for name in names if "/_metadata/" not in name and "/_stateSchema/" not in name]

@@ -1,12 +1,9 @@
-"""Puts files without an erased key in the place of those that have it."""
+"""Replaces files that have an erased key by files without it."""
 
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Mapping
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 from keyfold.engine.erasure.receipts import DIRECTORY
@@ -14,18 +11,18 @@ from keyfold.engine.operations.files import flush_directories
 from keyfold.engine.operations.kinds import FORGET
 from keyfold.engine.savepoint.manifest import FILE as MANIFEST
 from keyfold.engine.storage.layout import AppHome
-from keyfold.engine.surgery.key_rows import rows_of_key
+from keyfold.engine.surgery.key_rows import key_filter
 from keyfold.fault_points import FaultPoint, reached
+from keyfold.views.contract import Views
 from keyfold.views.query.filters import All
-from keyfold.views.stores import open_store
 
 
 def carry_out(home: AppHome, document: dict[str, Any]) -> dict[str, Any]:
-    """Each prepared file is below the name that it gets in the app's home."""
+    """Each prepared file is below its future name in the app's home."""
     storage = home.storage
     names = [file.name for file in storage.files(str(FORGET.prepared))]
     manifests = [name for name in names if name.endswith(f"/{MANIFEST}")]
-    # A savepoint without a manifest is none, so that nobody reads a mixture of the old one and the new.
+    # A savepoint without a manifest does not exist, so a mixture of the old and the new one is never read.
     for name in manifests:
         storage.delete(name)
     for name in document["deleted"]:
@@ -48,32 +45,12 @@ def carry_out(home: AppHome, document: dict[str, Any]) -> dict[str, Any]:
     return entry
 
 
-def erase_from_view(views: Path, table: str, key: Mapping[str, str], batch: int | None) -> None:
-    """Deletes the rows of a key from a view, which is at a batch then, and what SQLite has left of them.
+def erase_from_view(views: Views, table: str, key: Mapping[str, str], batch: int | None) -> None:
+    """Erases the rows of a key from a view, which is at a batch then.
 
-    None: no batch of the table was finished. What its first one has written is written again.
+    None: no batch of the table was finished. What its first one has written is written again. A savepoint may
+    have a batch of this number, in place of which this one is.
     """
-    with closing(open_store(views, read_only=False)) as store:
-        position = store.position(table)
-        if batch is None:
-            store.drop(table)
-        elif position is not None and position.batch <= batch:
-            schema, found = store.schema(table), rows_of_key(store, table, key)
-            changes = [_deletes(schema, found)] if found else []
-            # In place of the batch that a savepoint may have of this number.
-            store.rebuild(table, schema, changes, batch, position.at, position.watermark, keep=All(()))
-    # A deleted row stays in free pages and in the log of writes until the file is written anew.
-    with closing(sqlite3.connect(views)) as connection:
-        connection.execute("VACUUM")
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-
-def _deletes(schema: Any, rows: list[dict[str, Any]]) -> Any:
-    import pyarrow as pa
-
-    names = {column.name for column in schema.keys}
-    changes = [
-        {"_op": "delete", **{name: row[name] if name in names else None for name in schema.arrow.names[1:]}}
-        for row in rows
-    ]
-    return pa.RecordBatch.from_pylist(changes, schema.arrow)
+    with views.open(read_only=False) as store:
+        rows = key_filter(store.schema(table), key) if table in store.tables() else All(())
+        store.erase(table, rows, batch)

@@ -1,7 +1,7 @@
-"""A batch that was planned and not committed, as after a kill: how a key is erased from a savepoint with it.
+"""A planned but uncommitted batch, as after a kill: how a key is erased from a savepoint that has one.
 
-An erasure adds a batch to the state, which takes this one's number. So it becomes the next one, with the same
-input, and what it has left goes: state that was not committed, and what it has published. After a restore it
+An erasure adds a batch to the state, which takes this one's number. So it gets the next number, with the same
+input, and everything it has left is deleted: uncommitted state, and what it has published. After a restore it
 runs on the state without the key, and publishes the same changes of all other keys again.
 """
 
@@ -25,11 +25,11 @@ class UnfinishedBatch:
 
     @property
     def published(self) -> bool:
-        """Whether those who follow the table's log may have seen its changes."""
+        """Whether followers of the table's log may have seen its changes."""
         return TableLog(self.home.log_files).find(self.number) is not None
 
     def has(self, file: str) -> bool:
-        """Whether a file of the log is its own."""
+        """Whether a file of the log belongs to it."""
         return file == f"{self.number}.json" or file.startswith(f"data/{self.number}-")
 
     def log_files(self) -> list[str]:
@@ -37,7 +37,7 @@ class UnfinishedBatch:
         return [file.name for file in self.home.log_files.files() if self.has(file.name)]
 
     def checkpoint_files(self) -> list[str]:
-        """The files of the checkpoint that it has left."""
+        """The files that it has left in the checkpoint."""
         spark = self.home.spark
         return [spark.offset_file(self.number).path, *spark.state.left_by(self.number)]
 
@@ -60,6 +60,6 @@ class UnfinishedBatch:
 
 
 def unfinished_batch(home: TableHome) -> UnfinishedBatch | None:
-    """The batch of a table that was planned and not committed, if there is one."""
+    """The planned but uncommitted batch of a table, if there is one."""
     begun = home.begun()
     return None if begun is None or begun == home.committed() else UnfinishedBatch(home, begun)

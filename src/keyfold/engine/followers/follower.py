@@ -13,8 +13,8 @@ from typing import Final
 from keyfold.engine.log.manifest import Manifest
 from keyfold.engine.log.table_log import TableLog
 
-# For how many seconds a follower waits for the next batch, to apply two together: until it must have begun,
-# and until it must be published.
+# The seconds for which a follower waits for the next batch, to apply two together: until it has begun, and
+# until it is published.
 _BEGINS: Final = 0.5
 _PUBLISHED: Final = 10.0
 
@@ -26,8 +26,8 @@ class Abandoned(Exception):
 class Follower(ABC):
     """Follows one log from a position on.
 
-    The writer offers each manifest that it publishes, and waits only where a follower is too far behind. A
-    follower that fails stops at its position, and raises its error to those who wait for it.
+    The writer offers each manifest that it publishes, and waits only if a follower is too far behind. A
+    follower that fails stops at its position, and raises its error in waiting callers.
     """
 
     def __init__(self, name: str, table: str, log: TableLog, position: int) -> None:
@@ -35,7 +35,7 @@ class Follower(ABC):
         self._condition = threading.Condition()
         self._due = deque(log.after(position))
         self.error: Exception | None = None
-        """What stopped it."""
+        """The error that stopped it."""
         self._closed = False
         self._next_begun = False
         self._awaited: list[int] = []
@@ -43,23 +43,23 @@ class Follower(ABC):
 
     @abstractmethod
     def apply(self, manifest: Manifest) -> None:
-        """Takes in one batch, together with the new position: both last, or neither."""
+        """Applies one batch together with the new position, atomically."""
 
     def closing(self) -> bool:
-        """Whether the app is stopping, so that there is no point in waiting for something to come back."""
+        """Whether the app is stopping, so that waiting for an unavailable service is pointless."""
         return self._closed
 
     def apply_together(self, manifests: Sequence[Manifest]) -> None:
-        """Takes in successive batches at once, together with the position of the last."""
+        """Applies successive batches at once, together with the position of the last."""
         for manifest in manifests:
             self.apply(manifest)
 
     def together(self, due: Sequence[Manifest]) -> int:
-        """How many of the batches that are due are better taken in at once; at least 1."""
+        """How many of the due batches should be applied at once; at least 1."""
         return 1
 
     def gains_from_more(self, due: Sequence[Manifest]) -> bool:
-        """Whether it is worth waiting for a batch that is about to be published."""
+        """Whether to wait for a batch that is about to be published."""
         return False
 
     def start(self) -> None:
@@ -67,7 +67,7 @@ class Follower(ABC):
         self._thread.start()
 
     def begun(self) -> None:
-        """Says that a batch is being computed, which will be offered unless it fails."""
+        """Announces that a batch is being computed, which will be offered unless it fails."""
         with self._condition:
             self._next_begun = True
             self._condition.notify_all()
@@ -91,7 +91,7 @@ class Follower(ABC):
             return self._due[0].batch if self._due else None
 
     def wait_for(self, batch: int, seconds: float | None = None) -> bool:
-        """Waits until the follower has a batch, or has all that was published; raises its error."""
+        """Waits until the follower has a batch, or everything published; raises its error."""
         with self.awaited(batch), self._condition:
             done = self._condition.wait_for(
                 lambda: self.position >= batch or not self._due or self.error is not None, seconds
@@ -101,7 +101,7 @@ class Follower(ABC):
 
     @contextmanager
     def awaited(self, batch: int) -> Iterator[None]:
-        """Says that somebody waits for a batch, who does not gain from waiting for the next one too."""
+        """Announces a caller that waits for a batch, and should not have to wait for the next one too."""
         with self._condition:
             self._awaited.append(batch)
             self._condition.notify_all()
@@ -112,7 +112,7 @@ class Follower(ABC):
                 self._awaited.remove(batch)
 
     def close(self, seconds: float | None = None) -> None:
-        """Applies what has been published, as far as time allows, then ends the thread."""
+        """Applies published batches, as far as time allows, then ends the thread."""
         with self._condition:
             self._closed = True
             self._condition.notify_all()
@@ -145,7 +145,7 @@ class Follower(ABC):
                 self._condition.notify_all()
 
     def _wait_for_more(self) -> None:
-        """Lets batches that gain from it come together, unless somebody waits for those that are here."""
+        """Combines batches where that saves work, unless a caller is waiting for the present ones."""
         first = self._due[0].batch
 
         def over() -> bool:

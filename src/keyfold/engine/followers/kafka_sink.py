@@ -69,7 +69,7 @@ class KafkaSinkFollower(Follower):
         super().__init__(f"sink {name}", table.spec.name, TableLog(home.log_files), position)
 
     def begin(self, recorded: dict[str, Any], known: int | None) -> int:
-        """The batch that the topic has: the one that is recorded, or that the cluster knows."""
+        """The batch that the topic has: the recorded one, or that of the cluster."""
         return max(int(recorded["batch"]), -1 if known is None else known)
 
     def apply(self, manifest: Manifest) -> None:
@@ -83,7 +83,7 @@ class KafkaSinkFollower(Follower):
         self._producer.close()
 
     def write(self, batch: int, records: Callable[[], Iterator[Record]]) -> None:
-        """Writes a batch, again and again while the brokers are away."""
+        """Writes a batch, retrying while the brokers are unavailable."""
         told = False
         while True:
             try:
@@ -107,9 +107,7 @@ class KafkaSinkFollower(Follower):
 
     def headers(self, batch: int, watermark: datetime | None) -> dict[str, Headers]:
         """The headers of a batch's messages, by operation."""
-        mark = "" if watermark is None else watermark.isoformat()
-        shared = [("_batch", str(batch)), ("_table", self.full_name), ("_watermark", mark)]
-        shared += self._encoding.headers
+        shared = self._encoding.batch_headers(self.full_name, batch, watermark)
         return {op: [("_op", op), *shared] for op in ("upsert", "final", "delete")}
 
     def messages(self, changes: DataFrame, headers: Mapping[str, Headers]) -> Iterator[Record]:
@@ -127,13 +125,13 @@ class KafkaSinkFollower(Follower):
         return ExactlyOnce(self.topic, settings, self.closing, self._identity)
 
     def _recorded(self, begin: int) -> dict[str, Any]:
-        """What was recorded; a new sink begins after `begin`."""
+        """The recorded position; a new sink starts after `begin`."""
         try:
             found: dict[str, Any] = json.loads(self._file.read_bytes())
             if found.get("topic") == self.topic and "id" in found:
                 return found
-            # Of another topic, or without an id since it was restored from a savepoint, or cloned: what the
-            # cluster knows is not about the batches after this one.
+            # Of another topic, or without an id after a restore or clone: the cluster's position does not
+            # refer to the batches after this one.
             begin = int(found["batch"])
         except FileNotFoundError:
             pass
@@ -142,8 +140,8 @@ class KafkaSinkFollower(Follower):
         return new
 
     def new_record(self, begin: int) -> dict[str, Any]:
-        """What is recorded of a new sink."""
-        # Unique to this home and life of the table: after a reset, batches are counted from the first again.
+        """The record of a new sink."""
+        # Unique to this home and life of the table: after a reset, batch numbers start over.
         identity = f"keyfold.{self.full_name}.{self.topic}.{secrets.token_hex(8)}"
         return {"batch": begin, "topic": self.topic, "id": identity}
 
@@ -155,7 +153,7 @@ class KafkaSinkFollower(Follower):
 
 @contextmanager
 def _located(table: str, site: Site | None) -> Iterator[None]:
-    """Errors of clients say of which table the sink is."""
+    """Names the sink's table in errors of clients."""
     try:
         yield
     except RunError as error:
@@ -164,7 +162,7 @@ def _located(table: str, site: Site | None) -> Iterator[None]:
 
 
 def _groups(parts: list[Part]) -> Iterator[list[Part]]:
-    """The parts in order, as many together as fit into memory."""
+    """The parts in order, in groups that fit into memory."""
     group: list[Part] = []
     for part in parts:
         if group and sum(one.bytes for one in (*group, part)) > _BYTES_AT_ONCE:

@@ -1,4 +1,4 @@
-"""Sinks: where a table's changes go beside its view."""
+"""Sinks: destinations of a table's changes beside its view."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Sink(Protocol):
     """A destination of changes, written at least once.
 
     A batch whose position was not recorded before a crash is written again, with the same changes under the
-    same number; a sink that keeps the number of its newest batch can leave them out and so be exactly once.
+    same number; a sink that keeps the number of its newest batch can skip them and so be exactly once.
     """
 
     def write(self, changes: DataFrame, batch: int) -> None:
@@ -53,7 +53,7 @@ SINKS: Final[dict[str, Callable[[Connector], Sink]]] = {"files": SparkSink, "spa
 def sink_follower(
     spark: SparkSession, home: TableHome, table: Compiled, name: str, connector: Connector, begin: int
 ) -> Follower:
-    """Follows a table's log for one of its sinks; a new sink begins after the batch `begin`."""
+    """Follows a table's log for one of its sinks; a new sink starts after the batch `begin`."""
     make = FOLLOWERS.get(connector.kind, SinkFollower)
     return make(spark, home, table, name, connector, begin)
 
@@ -91,7 +91,7 @@ FOLLOWERS: Final[dict[str, Callable[..., Follower]]] = {"kafka": KafkaSinkFollow
 
 
 def _position(file: StoredFile, begin: int) -> int:
-    """The position that was recorded. A new sink begins after `begin`, which is recorded at once."""
+    """The recorded position. A new sink starts after `begin`, which is recorded at once."""
     try:
         return int(json.loads(file.read_bytes())["batch"])
     except FileNotFoundError:

@@ -9,6 +9,7 @@ from keyfold.engine.kafka import schema_registry
 from keyfold.engine.kafka.messages import Encoder, MessageEncoding, json_of, key_encoding
 from keyfold.engine.session import kernel
 from keyfold.engine.spark_errors import explained
+from keyfold.kernel.api import java_column
 from keyfold.plan.nodes import Connector
 
 if TYPE_CHECKING:
@@ -45,11 +46,11 @@ def _registered(
     name = spec.name if part == "value" else f"{spec.name}_key"
     full_name = f"{spec.app}.{spec.name}"
     with explained(spark, "a sink in Avro", f"{full_name}, {spec.site}", f"topic {topic}"):
-        schema = str(kernel(spark).avroSchema(fields.json(), name, spec.app, len(table.view.keys)))
+        schema = kernel(spark).avroSchema(fields.json(), name, spec.app, len(table.view.keys))
     number = schema_registry.register(sink.kafka.registry, f"{topic}-{part}", schema, full_name)
 
     def encoded(names: list[str]) -> Column:
         row = F.struct(*(F.col(f"`{one}`") for one in names))
-        return Column(kernel(spark).avroMessage(row._jc, schema, number))
+        return Column(kernel(spark).avroMessage(java_column(row), schema, number))
 
     return encoded

@@ -1,19 +1,18 @@
-"""The tables that read a table's log: queries of their own, which are told of each batch."""
+"""The tables that read a table's log: queries of their own, which are notified of each batch."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from keyfold.engine.log.manifest import Manifest
+from keyfold.kernel.api import LogApi
 
 
 class TablesThatRead:
     """Announces published batches to the sources that read a log, so that they need not list its directory.
 
-    Their positions are in their own checkpoints (`engine/log/readers.py`), and nobody waits for them.
+    Their positions are in their own checkpoints (`engine/log/readers.py`), and nothing waits for them.
     """
 
-    def __init__(self, kernel: Any, log: str) -> None:
+    def __init__(self, kernel: LogApi, log: str) -> None:
         self._kernel, self._log = kernel, log
 
     def offer(self, manifest: Manifest) -> None:
@@ -21,11 +20,11 @@ class TablesThatRead:
         self._kernel.published(self._log, manifest.batch)
 
     def begun(self) -> None:
-        """They are told when there is something to read."""
+        """Does nothing: readers are only told of published batches."""
 
     def check(self) -> None:
-        """Their failures are those of their own queries."""
+        """Does nothing: their failures are those of their own queries."""
 
     def wait_for(self, batch: int, seconds: float | None = None) -> bool:
-        """They may be as far behind as they like: the log keeps what they have not read."""
+        """Does nothing: the log keeps whatever they have not read."""
         return True

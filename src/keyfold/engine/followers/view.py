@@ -1,4 +1,4 @@
-"""The view of a table: the latest row of each key, kept up with the table's log."""
+"""The view of a table: the latest row of each key, kept up to date with the table's log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BATCHES: Final = 2
 class ViewFollower(Follower):
     """Applies changes to a view; rows and position are committed together.
 
-    Of large batches that are there together, only the last change of each key is written.
+    If several large batches are due, only the last change of each key is written.
     """
 
     def __init__(self, log: TableLog, store: ViewStore, schema: ViewSchema) -> None:
@@ -56,7 +56,7 @@ class ViewFollower(Follower):
         reached(FaultPoint.VIEW_COMMITTED, table=self.table, batch=last.batch)
 
     def _last_changes(self, manifest: Manifest, later: Sequence[Manifest]) -> Iterable[pa.RecordBatch]:
-        """The changes of a batch, without those of keys that a later one changes again."""
+        """The changes of a batch, except for keys that a later one changes again."""
         found = changes(self.log, manifest, self._schema)
         key, *others = self._schema.keys
         if others:

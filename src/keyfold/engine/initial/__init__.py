@@ -1,1 +1,1 @@
-"""What tables begin with before their stream, `initial=`: rows of files, or the state of a savepoint."""
+"""The initial content of tables, `initial=`: rows of files, or the state of a savepoint."""

@@ -1,4 +1,4 @@
-"""Has tables begin with their initial rows or state, each before its first start."""
+"""Gives tables their initial rows or state, each before its first start."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def begin(
     *,
     views: bool,
 ) -> None:
-    """Has the tables that have not begun yet begin with what `initial` says; the caller holds the home.
+    """Gives new tables the content that `initial` declares; the caller holds the home.
 
-    `views`: whether the app has views in SQLite.
+    `views`: whether the app has views.
     """
     for table in spec.tables:
         if table.initial is None or _is_renamed(table, home):
@@ -53,7 +53,7 @@ def begin(
 
 
 def begins(stored: Mapping[str, Any] | None) -> dict[str, int]:
-    """The boundary of each table that began with initial rows: from then on it takes those of its stream."""
+    """The boundary of each table that has initial rows, from which on it reads those of its stream."""
     tables = ((stored or {}).get("tables") or {}).items()
     found = {name: (entry.get("initial") or {}).get("until") for name, entry in tables}
     return {name: initial_files.micros(until) for name, until in found.items() if until is not None}
@@ -68,7 +68,7 @@ def _begin(
     feeds: Mapping[str, Path],
     views: bool,
 ) -> None:
-    """Prepares one table beside the home, and puts it in its place."""
+    """Prepares one table beside the home, and moves it into place."""
     assert table.initial is not None
     stream = tree.sources(table.input)[0]
     read: dict[str, str | Path] = {**inline_rows.directories(spec, home), **feeds}
@@ -92,12 +92,12 @@ def _begin(
 
 
 def _is_renamed(table: TableSpec, home: AppHome) -> bool:
-    """Whether the table has state under its old name, which a start refuses, and a migration takes."""
+    """Whether the table has state under its old name, which a start refuses, and a migration renames."""
     return table.was is not None and home.table(table.was).begun() is not None
 
 
 def _require_same(table: TableSpec, entry: Mapping[str, Any]) -> None:
-    """Refuses a table that has begun with something else."""
+    """Refuses a table that has begun with other initial rows."""
     assert table.initial is not None
     before, now = (entry.get("initial") or {}).get("declared"), initial_words(table.initial)
     if before != now:
@@ -107,6 +107,6 @@ def _require_same(table: TableSpec, entry: Mapping[str, Any]) -> None:
             f"{name} has state already, and began {began}; initial= counts before the first row alone",
             where=table.site,
             given=f"initial={now}",
-            hint=f"leave initial out, or as it was; or `keyfold reset {name}`, after which it begins anew; "
+            hint=f"omit or restore initial=; or `keyfold reset {name}`, after which it starts over; "
             "or give the table another name",
         )

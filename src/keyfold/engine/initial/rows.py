@@ -1,9 +1,9 @@
-"""A table that begins with files: it runs alone on them, until it has read them all, and then has its stream.
+"""Tables that start with files: each runs alone on them until it has read them all, then reads its stream.
 
-How far the files were read is forgotten, and the stream is read from where it begins. Between the two is
-the boundary, an event time: initial rows are before it, and rows of the stream that are before it are
-rejected, so that none is folded twice.
-What the files have is counted beside the query that folds them, and recorded.
+The position in the files is then discarded, and the stream is read from its start. Between the two is the
+boundary, an event time: initial rows are before it, and rows of the stream before it are rejected, so that
+none is folded twice. The content of the files is counted separately from the query that folds them, and
+recorded.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def folded(
     initial: InitialRows,
     read: Mapping[str, str | Path],
 ) -> dict[str, Any]:
-    """Folds the files beside the home; returns what the switch has to know.
+    """Folds the files beside the home; returns what the switch needs.
 
     `read`: the directories that are read in place of streams' sources.
     """
@@ -70,7 +70,7 @@ def _record(
     files: Source,
     facts: FileFacts,
 ) -> dict[str, Any]:
-    """What is recorded of the initial rows; refuses them if they are not what the query has read."""
+    """The record of the initial rows; refuses them if they are not those that the query has read."""
     table_home, name = beside.home_of(home, table.name).table(table.name), f"{home.path.name}.{table.name}"
     read = sorted(
         (f.size, f.time) for _, f in file_names.read_files(table_home.spark) if f.stream == files.name
@@ -115,7 +115,7 @@ def _record(
 
 
 def _go_on_with_stream(home: AppHome, table: TableSpec, shared: SharedStreams) -> None:
-    """Makes the table, which has read files, begin with its stream; sinks begin with its first change."""
+    """Makes a table that has read files start with its stream; sinks start with its first change."""
     table_home = beside.home_of(home, table.name).table(table.name)
     table_home.spark.forget_sources()
     for use in shared.uses(table):

@@ -1,14 +1,13 @@
-"""A table that begins with the state of a table in a savepoint, and goes on from the savepoint's position.
+"""Tables that start with the state of a table in a savepoint, and continue at the savepoint's position.
 
-Both must have one definition and read one source, so that the position is the boundary: rows
-before it are in the state, rows after it are read.
+Both must have the same definition and source, so that the position is the boundary: rows before it are in the
+state, rows after it are read.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from keyfold.engine import beside, session
 from keyfold.engine.compile.table import compile_app
 from keyfold.engine.log.shared_streams import SharedStreams
-from keyfold.engine.operations.files import flush_directories, in_parallel
+from keyfold.engine.operations.files import send_files
 from keyfold.engine.recovery import remote_home
 from keyfold.engine.recovery.definition import differences, meaning_of
 from keyfold.engine.savepoint import verify
@@ -35,7 +34,7 @@ from keyfold.plan.describe.phrases import initial_words
 from keyfold.plan.initial import InitialState
 from keyfold.plan.nodes import Source, TableSpec
 from keyfold.settings import load
-from keyfold.views.stores import open_store
+from keyfold.views.stores import views_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +48,7 @@ def taken(
     initial: InitialState,
     read: Mapping[str, str | Path],
 ) -> dict[str, Any]:
-    """Copies the state beside the home; returns what the switch has to know.
+    """Copies the state beside the home; returns what the switch needs.
 
     `read`: the directories that are read in place of streams' sources.
     """
@@ -66,26 +65,20 @@ def taken(
         target = beside.home_of(home, table.name)
         _copy(storage, savepoint, name, target, table.name)
         record = _record(savepoint, name, initial)
-        # A table that began with files itself goes on without the rows of the stream that they had.
+        # If the savepoint's table itself began with files, the stream's rows before its boundary stay
+        # excluded.
         record["until"] = (old.get("initial") or {}).get("until")
-        made = {
-            "table": table.name,
-            "was": None,
-            "rebuilt": str(target.table(table.name).path.relative_to(home.path)),
-            "batch": savepoint.tables[name].batch,
-            "keys": None,
-            "view": None,
-            "entry": {**old, "shared": [], "initial": record},
-        }
+        made = beside.replacement(home, target, table.name, {**old, "shared": [], "initial": record})
+        made["batch"] = savepoint.tables[name].batch
         if savepoint.view is not None:
-            with storage.fetched(VIEW) as file, closing(open_store(file, read_only=True)) as store:
+            with storage.fetched(VIEW) as file, views_in(file).open(read_only=True) as store:
                 if name in store.tables() and store.position(name) is not None:
-                    made |= beside.written_view(home, store, name, table.name)
+                    made |= beside.view_of(home, store, name, table.name)
         return made
 
 
 def _origin(spark: SparkSession, home: AppHome, initial: InitialState, app: str) -> AppHome:
-    """The app that has the savepoint, in the table's home or in another one; only its files are read."""
+    """The app of the savepoint, in the table's home or in another one; only its files are read."""
     name, address = initial.app or app, initial.home
     if address is None and home.remote is not None:
         address = home.remote.uri().rpartition("/")[0]
@@ -149,19 +142,19 @@ def _require_same_source(
     plan: Mapping[str, Any],
     savepoint: Savepoint,
 ) -> None:
-    """Refuses a table that would not go on where the savepoint's has stopped."""
+    """Refuses a table that could not continue where the savepoint's stopped."""
     stream = tree.sources(table.input)[0]
     why = _other_source(stream, plan)
     if why is None and stream.name in old.get("shared", ()):
-        why = f"its position is one in the log that stream {stream.name} of {savepoint.app} has of its own"
+        why = f"its position is in the log of stream {stream.name} of {savepoint.app}"
     elif why is None and shared.of(table):
-        why = f"stream {stream.name} has a log of its own here, and did not have one there"
+        why = f"stream {stream.name} has a log of its own here, but had none there"
     if why is not None:
         raise SavepointUnusable(
-            f"{table.app}.{table.name} can't go on from savepoint {savepoint.name} of {savepoint.app}: {why}"
-            "; nothing was changed",
+            f"{table.app}.{table.name} can't continue from savepoint {savepoint.name} of {savepoint.app}: "
+            f"{why}; nothing was changed",
             given=initial_words(table.initial) if table.initial else "",
-            hint="a table goes on with the same stream, read directly (shared=False); to move an app with "
+            hint="a table continues with the same stream, read directly (shared=False); to move an app with "
             "all of its streams: keyfold savepoint clone",
         )
 
@@ -179,17 +172,11 @@ def _other_source(stream: Source, plan: Mapping[str, Any]) -> str | None:
 
 
 def _copy(storage: Storage, savepoint: Savepoint, name: str, target: AppHome, table: str) -> None:
-    """The files of a table but for its sinks, whose positions are those of another table."""
+    """The files of a table except those of its sinks, whose positions belong to another table."""
     files = [
         file.path for file in savepoint.of_table(name) if not file.path.startswith(f"tables/{name}/sinks/")
     ]
     moved = {path: f"tables/{table}/{path.removeprefix(f'tables/{name}/')}" for path in files}
-
-    def sent(path: str) -> None:
-        with storage.below(FILES).fetched(path) as file:
-            target.storage.send(file, moved[path])
-
-    in_parallel(files, sent)
-    flush_directories(target.storage, moved.values())
+    send_files(storage.below(FILES), target.storage, moved)
     target.table(table).spark.metadata.put(new_metadata())
     target.table(table).spark.relocate()

@@ -18,13 +18,12 @@ from keyfold import private
 from keyfold.engine.jvm import jars
 from keyfold.engine.polling import wait_until
 from keyfold.errors import BadOption, BrokerFailed
-from keyfold.kernel import build
+from keyfold.kernel import api, build
 from keyfold.settings import Settings
 
 PLAINTEXT: Final = "PLAINTEXT"
 _JARS: Final = Path(__file__).with_name("broker.jars")
 _HOST: Final = "127.0.0.1"
-_MAIN: Final = "org.apache.spark.sql.keyfold.kafka.BrokerProcess"
 _STARTED: Final = "Kafka Server started"
 _START_SECONDS: Final = 60.0
 _STOP_SECONDS: Final = 15.0
@@ -133,7 +132,7 @@ class Broker:
                     build.java(),
                     *self._java_options,
                     f"-Dlog4j2.configurationFile={logging.as_uri()}",
-                    *("-cp", os.pathsep.join(map(str, classes)), _MAIN, str(configuration)),
+                    *("-cp", os.pathsep.join(map(str, classes)), api.BROKER, str(configuration)),
                     *self._format_arguments(configuration),
                 ],
                 # Read to its end, at which the broker ends itself.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.engine.internal_columns import MESSAGE_KEY, MESSAGE_VALUE, OP, SIDE_OUTPUT
@@ -38,8 +39,12 @@ class MessageEncoding:
     key: Encoder
     value: Encoder
 
-    @property
-    def headers(self) -> list[tuple[str, str]]:
+    def batch_headers(self, table: str, batch: int, watermark: datetime | None) -> list[tuple[str, str]]:
+        """The headers that all messages of a batch have; `table` is its full name."""
+        mark = "" if watermark is None else watermark.isoformat()
+        return [("_batch", str(batch)), ("_table", table), ("_watermark", mark), *self._key_headers()]
+
+    def _key_headers(self) -> list[tuple[str, str]]:
         """What readers need to decode a key: the column of a bare one, and its format unless it is text."""
         bare = [("_key", self.view.keys[0].name)] if self.key_format in formats.WHOLE else []
         plain = self.key_format in ("text", "json")

@@ -38,7 +38,7 @@ def register(url: str, subject: str, schema: str, table: str) -> int:
         raise RunError(
             f"the Schema Registry at {masked(url)} can't be reached",
             given=masked(f"{type(error).__name__}: {error}"),
-            hint="is it running, and is registry= of kf.kafka right?",
+            hint="is it running, and is registry= of kf.avro right?",
         ) from None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Final
 
@@ -15,7 +14,7 @@ _SECONDS: Final = 30.0
 class Sender:
     """Sends messages, and at the end waits until all are delivered."""
 
-    def __init__(self, servers: str, client: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, servers: str) -> None:
         try:
             from confluent_kafka import Producer
         except ImportError:
@@ -29,7 +28,6 @@ class Sender:
                 "enable.idempotence": True,
                 "error_cb": lambda error: None,
                 "log_level": 0,
-                **(client or {}),
             }
         )
 

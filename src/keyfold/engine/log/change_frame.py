@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 def change_frame(spark: SparkSession, log: TableLog, batch: int, parts: Sequence[Part]) -> DataFrame:
-    """The rows of some parts of a batch's changes, as they are in the log."""
+    """The rows of some parts of a batch's changes, as the log has them."""
     files = [log.storage.uri(part.path) for part in parts]
     found = spark.read.parquet(*files)
     if parts[0].first is None:
         return found
-    # A file of merged batches, which has changes of others too.
+    # A file of merged batches, which contains the changes of several.
     from pyspark.sql.types import LongType, StructField, StructType
 
-    # What Spark wrote into the files says nothing of the column with the batch.
+    # The schema that Spark wrote into the files lacks the column with the batch.
     own = [field for field in found.schema.fields if field.name != MERGED_BATCH]
     schema = StructType([*own, StructField(MERGED_BATCH, LongType())])
     merged = spark.read.schema(schema).parquet(*files)

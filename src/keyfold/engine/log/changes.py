@@ -1,4 +1,4 @@
-"""The changes of a log's batches, in the types of the table's view."""
+"""The changes in a log, batch by batch, in the types of the table's view."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def changes(log: TableLog, manifest: Manifest, schema: ViewSchema) -> Iterator[pa.RecordBatch]:
-    """The changes of a batch as the view takes them: `_op`, key columns, the other columns."""
+    """The changes of a batch for the view: `_op`, key columns, the other columns."""
     wanted = schema.arrow
     for found in log.rows(manifest, "change", wanted.names):
         yield _in_types(found, wanted)
@@ -32,7 +32,7 @@ def _in_types(found: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
 
 
 def rows(log: TableLog, schema: ViewSchema, after: int = -1) -> Iterator[dict[str, Any]]:
-    """The changes of the batches after one, oldest first, each with `_op` and `_batch`."""
+    """The changes of the batches after a given one, oldest first, each with `_op` and `_batch`."""
     columns = (*schema.keys, *schema.columns)
     names = ("_op", *(column.name for column in columns))
     for manifest in log.after(after):

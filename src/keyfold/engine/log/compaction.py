@@ -1,8 +1,8 @@
-"""Merges the parts of old batches: a log with long history has few large files in place of many small ones.
+"""Merges the parts of old batches: a log with a long history gets a few large files, not many small ones.
 
-What followers read stays what it was: every batch keeps its number, its rows and their order. A range of
-batches is merged into new files, then published by one manifest, then what it replaces is removed: a process
-that is killed leaves the batches as they were, or merged, or both, which is the same to whoever reads them.
+Followers read the same as before: every batch keeps its number, its rows and their order. A range of batches
+is merged into new files, then published by one manifest, then the replaced files are removed. After a kill
+the log has the original batches, or the merged ones, or both, which makes no difference to readers.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from keyfold.fault_points import FaultPoint, reached
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# A range is held in memory while it is merged, and its manifest is read whole.
+# A range is held in memory while it is merged, and its manifest is read as a whole.
 _MOST_BYTES: Final = 64 << 20
 _MOST_BATCHES: Final = 5000
 
 
 @dataclass(frozen=True)
 class Size:
-    """Files of a log, manifests included, and the bytes of its parts."""
+    """The number of files of a log, manifests included, and the bytes of its parts."""
 
     files: int = 0
     bytes: int = 0
@@ -44,7 +44,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Merge:
-    """A range of batches that was merged."""
+    """A range of merged batches."""
 
     of: Range
     batches: int
@@ -54,7 +54,7 @@ class Merge:
 
 @dataclass
 class _Group:
-    """Batches that are merged together: some with manifests of their own, some of ranges."""
+    """Batches to merge together: some with manifests of their own, some from earlier ranges."""
 
     manifests: list[Manifest] = field(default_factory=list)
     schemas: dict[Kind, pa.Schema] = field(default_factory=dict)
@@ -80,21 +80,21 @@ class _Group:
 
 
 class Compaction:
-    """Merges the old batches of one log, as long as this process holds the lease."""
+    """Merges the old batches of one log while this process holds the lease."""
 
     def __init__(self, log: TableLog, lease: Lease) -> None:
         self._log, self._lease = log, lease
         self._gone = recorded(log.storage).upto
 
     def run(self) -> Iterator[Merge]:
-        """Merges range by range; the newest batches stay as they are."""
+        """Merges range by range, except for the newest batches."""
         sweep(self._log)
         for group in self._groups():
             if group.size.files > 1 + len(group.schemas):
                 yield self._merge(group)
 
     def _groups(self) -> Iterator[_Group]:
-        """What is merged together: neighbours that fit in size, and in the columns of their changes."""
+        """Groups of neighbours to merge, by size and by the columns of their changes."""
         group = _Group()
         for found, of in self._units():
             parts = {part.path: part for m in found for part in m.parts if not self._removed(m, part)}
@@ -112,7 +112,7 @@ class Compaction:
         yield group
 
     def _units(self) -> Iterator[tuple[list[Manifest], Range | None]]:
-        """Each batch that has a manifest of its own, and each range, oldest first."""
+        """Each batch with a manifest of its own, and each range, oldest first."""
         limit = (self._log.newest() or 0) - NEWEST
         ranges = iter(self._log.merged.ranges())
         of = next(ranges, None)
@@ -163,7 +163,7 @@ class Compaction:
         storage = self._log.storage
         replaced = [self._log.file(m.batch).path for m in group.own] + [of.file for of in group.ranges]
         for at, name in enumerate(replaced, 1):
-            # Flushing a directory once flushes all that was removed from it.
+            # Flushing a directory once covers everything removed from it.
             storage.delete(name, durable=at in (len(group.own), len(replaced)))
         reached(FaultPoint.MERGE_MANIFESTS_REMOVED, batches=[m.batch for m in group.manifests])
         own = {part.path for manifest in group.own for part in manifest.parts}

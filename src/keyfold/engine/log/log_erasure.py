@@ -1,19 +1,18 @@
-"""Takes rows of a key out of the files of a log, its manifests included.
+"""Removes rows of a key from the files of a log, including its manifests.
 
-Nothing is written over: the new content of each file is handed to whoever puts it in place.
+No file is overwritten here: the new content of each file is passed to a function that puts it in place.
 """
 
 from __future__ import annotations
 
-import json
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from keyfold.engine.log import merged
 from keyfold.engine.log.key_text import as_text, is_value
-from keyfold.engine.log.manifest import LAYOUT, Manifest, Part, Reason
+from keyfold.engine.log.manifest import Manifest, Part, Reason, part_of
 from keyfold.engine.log.row_text import Found, Texts
 from keyfold.engine.log.table_log import ROWS_AT_ONCE, TableLog
 
@@ -21,12 +20,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Put = Callable[[str, bytes], None]
-"""Takes the new content of a file of the log, by its name."""
+"""Receives the new content of a file of the log, by its name."""
 
 
 @dataclass
 class LogErasure:
-    """Rows whose `columns` have these values, as text; side outputs whose text has those of `source`."""
+    """Rows whose `columns` have these values, as text; for side outputs, whose text has those of `source`."""
 
     log: TableLog
     columns: Mapping[str, str]
@@ -34,17 +33,17 @@ class LogErasure:
     put: Put
     texts: Texts = field(default_factory=Texts)
     key: Sequence[str] = ()
-    """The columns of the whole key; `columns` may be some of them."""
+    """The columns of the whole key; `columns` may be a subset."""
     keys: set[tuple[str, ...]] = field(default_factory=set)
     """The keys of erased changes."""
     erased: Counter[str] = field(default_factory=Counter)
-    """How many rows of each kind."""
+    """The number of rows of each kind."""
     by_word: int = 0
-    """How many of them were found by words of a text without columns, and may be of other keys."""
+    """The number of these found as words in a text without columns, which may belong to other keys."""
     files: int = 0
 
     def run(self) -> None:
-        """Hands out what changes: parts, then the manifests that list them."""
+        """Passes on the changed files: parts, then the manifests that list them."""
         own = [found for batch in self.log.own_batches() if (found := self.log.find(batch)) is not None]
         ranges = {of: self.log.merged.manifests(of) for of in self.log.merged.ranges()}
         known = [*own, *(manifest for manifests in ranges.values() for manifest in manifests)]
@@ -58,15 +57,14 @@ class LogErasure:
         for of, manifests in ranges.items():
             after = [self._manifest(manifest, rewritten) for manifest in manifests]
             if any(new is not old for new, old in zip(after, manifests, strict=True)):
-                document = {"layout": LAYOUT, "batches": [manifest.document() for manifest in after]}
-                self._put(of.file, json.dumps(document, ensure_ascii=False).encode())
+                self._put(of.file, merged.encode(after))
 
     def _put(self, name: str, content: bytes) -> None:
         self.files += 1
         self.put(name, content)
 
     def _rewritten(self, parts: Mapping[str, Part]) -> dict[str, _File]:
-        """The files that have rows of the key, by name."""
+        """The files with rows of the key, by name."""
         found = {}
         for path, part in parts.items():
             if (file := self._file(path, part)) is not None:
@@ -89,7 +87,7 @@ class LogErasure:
         pq.write_table(table.filter(pa.array(stays)), out, store_schema=False, row_group_size=ROWS_AT_ONCE)
         content = out.getvalue().to_pybytes()
         self._put(path, content)
-        return _File(stays, len(content), f"crc32:{zlib.crc32(content):08x}")
+        return _File(stays, part_of(path, part.kind, stays.count(True), content))
 
     def _mine(self, table: pa.Table, kind: str) -> Iterator[bool]:
         needed = set(self.columns) if kind == "change" else {"raw"}
@@ -124,22 +122,21 @@ class LogErasure:
                 part = left
             if part.rows:
                 parts.append(part)
-        # The example of a reason is text of a row.
+        # The example of a reason may contain text of a row.
         reasons = tuple(Reason(reason.kind, reason.rows, reason.kind) for reason in manifest.reasons)
         return replace(manifest, counts=dict(counts), parts=tuple(parts), reasons=reasons)
 
 
 @dataclass(frozen=True)
 class _File:
-    """A file that was written anew: which of its rows stayed."""
+    """A rewritten file, and which of its rows stayed."""
 
     stays: Sequence[bool]
-    bytes: int
-    checksum: str
+    whole: Part
 
     def part(self, part: Part) -> Part:
-        """What a part of the file is now; a file of merged batches has rows of others before it."""
+        """The new slice of a part; in a file of merged batches it follows rows of other batches."""
         first = part.first or 0
         rows = sum(self.stays[first : first + part.rows])
         start = None if part.first is None else sum(self.stays[:first])
-        return replace(part, rows=rows, bytes=self.bytes, checksum=self.checksum, first=start)
+        return replace(self.whole, rows=rows, first=start)

@@ -1,13 +1,14 @@
 """A batch's manifest: the one file whose appearance publishes the batch.
 
 `log/<batch>.json` lists the parts of the batch (Parquet files below `log/data`) with sizes and checksums, its
-watermark and source offsets, and how many rows of each kind it has. Parts that no manifest lists are garbage
-of an attempt that was interrupted.
+watermark and source offsets, and its number of rows of each kind. Parts that no manifest lists are garbage of
+an interrupted attempt.
 """
 
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -22,7 +23,7 @@ LAYOUT: Final = 1
 Kind = Literal["change", "late", "rejected", "duplicate"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 COUNTED: Final = (*KINDS, "dropped_partial")
-"""What a manifest counts: rows by kind, and the partial matches that a pattern's limit has dropped."""
+"""The counters of a manifest: rows by kind, and the partial matches dropped because of a pattern's limit."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,19 @@ class Part:
     first: int | None = None
 
 
+def part_of(path: str, kind: Kind, rows: int, content: bytes) -> Part:
+    """The part that a file with this content is."""
+    return Part(path, kind, rows, len(content), checksum_text(zlib.crc32(content)))
+
+
+def checksum_text(crc: int) -> str:
+    """A checksum as manifests have it."""
+    return f"crc32:{crc:08x}"
+
+
 @dataclass(frozen=True)
 class Reason:
-    """How many rows of a batch were rejected for reasons of one kind, and one of these reasons."""
+    """The number of rows of a batch rejected for reasons of one kind, and an example of these reasons."""
 
     kind: str
     rows: int
@@ -52,10 +63,10 @@ class Reason:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a batch has published.
+    """The content of a published batch.
 
-    `previous`: the batch that was published before it, None for the first one. Numbers may have gaps, and
-    this tells them from a manifest that was lost.
+    `previous`: the batch published before it, None for the first one. Since numbers may have gaps, this
+    distinguishes a gap from a lost manifest.
     """
 
     batch: int
@@ -76,11 +87,11 @@ class Manifest:
 
     @property
     def has_its_changes(self) -> bool:
-        """Whether the changes of the batch were kept, and not only counted."""
+        """Whether the changes of the batch were written, not only counted."""
         return sum(part.rows for part in self.of_kind("change")) == self.counts["change"]
 
     def document(self) -> dict[str, Any]:
-        """The manifest as JSON has it."""
+        """The manifest as a JSON document."""
         return {
             "layout": LAYOUT,
             "epoch": self.epoch,
@@ -96,7 +107,7 @@ class Manifest:
         }
 
     def encode(self) -> bytes:
-        """The manifest as it is on disk."""
+        """The manifest in its form on disk."""
         return json.dumps(self.document(), ensure_ascii=False).encode()
 
 
@@ -105,7 +116,7 @@ def _present(part: Part) -> dict[str, Any]:
 
 
 def decode(content: bytes, file: object) -> Manifest:
-    """The manifest in a file's content; `file` is named if that can't be read."""
+    """The manifest in a file's content; `file` is named in the error if it can't be read."""
     with readable(file):
         found = json.loads(content)
         require_layout(file, found)
@@ -113,7 +124,7 @@ def decode(content: bytes, file: object) -> Manifest:
 
 
 def of_document(found: Mapping[str, Any]) -> Manifest:
-    """The manifest that a JSON document has."""
+    """The manifest in a JSON document."""
     return Manifest(
         batch=int(found["batch"]),
         epoch=int(found["epoch"]),
@@ -130,7 +141,7 @@ def of_document(found: Mapping[str, Any]) -> Manifest:
 
 @contextmanager
 def readable(file: object) -> Iterator[None]:
-    """Names the file whose content turns out to be no document of a log."""
+    """Names the file in the error if its content is not a document of a log."""
     try:
         yield
     except (ValueError, LookupError, TypeError) as error:
@@ -138,13 +149,13 @@ def readable(file: object) -> Iterator[None]:
 
 
 def require_layout(file: object, document: Mapping[str, Any]) -> None:
-    """Refuses a document that another version of keyfold wrote."""
+    """Refuses a document written by another version of keyfold."""
     if document["layout"] != LAYOUT:
         raise other_layout(file, document["layout"])
 
 
 def damaged(file: object, why: str) -> HomeUnusable:
-    """The error of a file of a log that is not what it was when it was published."""
+    """The error for a file of a log that has changed since it was published."""
     return HomeUnusable(
         f"{file} is damaged: {why}",
         given=file,
@@ -154,7 +165,7 @@ def damaged(file: object, why: str) -> HomeUnusable:
 
 
 def other_layout(file: object, layout: object) -> HomeUnusable:
-    """The error of a home that another version of keyfold wrote."""
+    """The error for a home written by another version of keyfold."""
     return HomeUnusable(
         f"{file} has layout {layout}, and this version of keyfold reads layout {LAYOUT}",
         given=file,

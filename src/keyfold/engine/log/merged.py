@@ -1,8 +1,8 @@
-"""Ranges of old batches whose parts were merged into a few files, under one manifest for all of them.
+"""Ranges of old batches whose parts were merged into a few files, under one manifest per range.
 
 `log/merged/<first>-<last>.json` has the manifests of the batches of a range; their rows are slices of the
 files in `log/merged/<first>-<last>-<id>`. When that manifest appears, the batches are in the log twice, with
-the same rows; what it replaces is removed afterwards. A range inside another one has been merged again.
+the same rows; the replaced files are removed afterwards. A range inside another one has been merged again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MERGED: Final = "merged"
 
 @dataclass(frozen=True)
 class Range:
-    """The batches from one to another, both included; numbers may have gaps."""
+    """A range of batches, both ends included; the numbers may have gaps."""
 
     first: int
     last: int
@@ -42,7 +42,7 @@ class Range:
 
     @classmethod
     def named(cls, name: str) -> Range | None:
-        """The range whose manifest or directory has a name."""
+        """The range to which a manifest or directory belongs, by its name."""
         numbers = name.removesuffix(".json").split("-")[:2]
         if len(numbers) < 2 or not all(number.isdecimal() for number in numbers):
             return None
@@ -59,7 +59,7 @@ class MergedRanges:
         self._last: tuple[Range, dict[int, Manifest]] | None = None
 
     def ranges(self) -> tuple[Range, ...]:
-        """The ranges in order; none overlaps another."""
+        """The ranges in order, without overlaps."""
         if self._ranges is None:
             names = [name for name in self._storage.list(MERGED) if name.endswith(".json")]
             found = [found for name in names if (found := Range.named(name)) is not None]
@@ -67,27 +67,26 @@ class MergedRanges:
         return self._ranges
 
     def changed(self) -> None:
-        """Looks at the directory again when it is needed next."""
+        """Lists the directory again on next use."""
         self._ranges = self._last = None
 
     def of(self, batch: int) -> Range | None:
-        """The range that a batch is in."""
+        """The range with a batch."""
         return next((found for found in self.ranges() if batch in found), None)
 
     def find(self, batch: int) -> Manifest | None:
-        """The manifest of a batch that was merged."""
+        """The manifest of a merged batch."""
         found = self.of(batch)
         return None if found is None else self._manifests(found).get(batch)
 
     def manifests(self, of: Range) -> list[Manifest]:
-        """The manifests of a range, in order; none if it has been removed."""
+        """The manifests of a range, in order; empty if it has been removed."""
         return list(self._manifests(of).values())
 
     def publish(self, merged: Sequence[Manifest]) -> Range:
         """Publishes the manifests of a range, whose parts are slices of merged files."""
         of = Range(merged[0].batch, merged[-1].batch)
-        document = {"layout": LAYOUT, "batches": [manifest.document() for manifest in merged]}
-        if not self._storage.put_new(of.file, json.dumps(document, ensure_ascii=False).encode()):
+        if not self._storage.put_new(of.file, encode(merged)):
             raise HomeLocked(
                 f"another process has merged batches {of}",
                 given=StoredFile(self._storage, of.file),
@@ -95,6 +94,11 @@ class MergedRanges:
             )
         self.changed()
         return of
+
+    def rewrite(self, of: Range, manifests: Sequence[Manifest]) -> None:
+        """Replaces the manifests of a range, some of whose parts are to go."""
+        self._storage.put(of.file, encode(manifests))
+        self.changed()
 
     def remove(self, of: Range) -> None:
         """Removes a range with its files."""
@@ -105,11 +109,11 @@ class MergedRanges:
         self.changed()
 
     def directories(self) -> list[str]:
-        """The directories with merged files, those of interrupted attempts too."""
+        """The directories with merged files, including those of interrupted attempts."""
         return [name for name in self._storage.list(MERGED) if not name.endswith(".json")]
 
     def sweep(self) -> None:
-        """Removes what killed processes left: files of no range, and ranges that were merged again."""
+        """Removes what killed processes left: files without a range, and ranges that were merged again."""
         kept = self.ranges()
         for name in self._storage.list(MERGED):
             if name.endswith(".json") and Range.named(name) not in kept:
@@ -134,6 +138,12 @@ class MergedRanges:
             found = {m.batch: m for m in map(manifests.of_document, document["batches"])}
         self._last = (of, found)
         return found
+
+
+def encode(merged: Sequence[Manifest]) -> bytes:
+    """The manifests of a range as they are on disk."""
+    document = {"layout": LAYOUT, "batches": [manifest.document() for manifest in merged]}
+    return json.dumps(document, ensure_ascii=False).encode()
 
 
 def _outermost(ranges: Sequence[Range]) -> Iterator[Range]:

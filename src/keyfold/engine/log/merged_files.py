@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.engine.internal_columns import MERGED_BATCH
-from keyfold.engine.log.manifest import Kind, Manifest, Part
+from keyfold.engine.log.manifest import Kind, Manifest, Part, part_of
 from keyfold.engine.log.table_log import ROWS_AT_ONCE, TableLog
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ _COMPRESSION: Final = "zstd"
 
 
 class MergedFiles:
-    """The files of one range of batches, in memory until `write`; each has rows of one kind."""
+    """The files of one range of batches, one per kind of rows, in memory until `write`."""
 
     def __init__(self, log: TableLog, schemas: Mapping[Kind, pa.Schema]) -> None:
         self._log = log
@@ -27,7 +26,7 @@ class MergedFiles:
         self._manifests: list[Manifest] = []
 
     def add(self, manifest: Manifest, gone: bool) -> None:
-        """Adds the rows of a batch; `gone`: its changes were removed."""
+        """Adds the rows of a batch; `gone`: its changes have been removed."""
         parts = []
         for kind, file in self._files.items():
             found = manifest.of_kind(kind)
@@ -36,19 +35,18 @@ class MergedFiles:
                 for part in found:
                     for rows in self._log.part_rows(part):
                         file.add(_of_batch(rows, manifest.batch) if kind == "change" else rows)
-                # Where and how large the file is will be known in the end.
+                # Path and size of the file are set at the end.
                 parts.append(Part("", kind, file.rows - first, 0, "", first))
         self._manifests.append(replace(manifest, parts=tuple(parts)))
 
     def write(self, directory: str) -> list[Manifest]:
-        """Writes the files; returns the batches' manifests with their slices of them."""
+        """Writes the files; returns the batches' manifests with their slices."""
         written: dict[str, Part] = {}
         for kind, file in self._files.items():
             if file.rows:
                 name, content = f"{directory}/part-{kind}.parquet", file.content()
                 self._log.storage.put(name, content)
-                checksum = f"crc32:{zlib.crc32(content):08x}"
-                written[kind] = Part(name, kind, file.rows, len(content), checksum)
+                written[kind] = part_of(name, kind, file.rows, content)
         return [
             replace(
                 manifest,
@@ -75,7 +73,7 @@ class _File:
         import pyarrow as pa
 
         if rows.schema != self._schema:
-            # The row for a file that is missing has only the columns it needs.
+            # The row for a missing file only has the columns it needs.
             names = rows.schema.names
             columns = [
                 rows.column(field.name) if field.name in names else pa.nulls(rows.num_rows, field.type)
@@ -103,7 +101,7 @@ class _File:
 
 
 def _of_batch(rows: pa.RecordBatch, batch: int) -> pa.RecordBatch:
-    """Changes with their batch, for readers that read all rows of a file."""
+    """Changes with a column for their batch, for readers that read all rows of a file."""
     import pyarrow as pa
 
     if MERGED_BATCH in rows.schema.names:

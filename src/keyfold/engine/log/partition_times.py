@@ -1,13 +1,13 @@
-"""How far event time has come in each partition of a topic, as manifests keep it."""
+"""The newest event time of each partition of a topic, as manifests record it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.storage.layout import TableHome
+from keyfold.kernel.api import PartitionClock
 
 
 def begun(home: TableHome, stream: str) -> dict[str, int]:
@@ -18,6 +18,6 @@ def begun(home: TableHome, stream: str) -> dict[str, int]:
     return {} if manifest is None else dict(manifest.times.get(stream, {}))
 
 
-def newest(clocks: Mapping[str, Any]) -> dict[str, dict[str, int]]:
-    """The newest times by stream and partition, for the manifest of the batch that has just run."""
+def newest(clocks: Mapping[str, PartitionClock]) -> dict[str, dict[str, int]]:
+    """The newest times by stream and partition, for the manifest of a finished batch."""
     return {stream: json.loads(clock.report())["newest"] for stream, clock in clocks.items()}

@@ -1,8 +1,8 @@
 """A batch whose parts are written before Spark commits it, as in real-time mode.
 
-There a batch that is interrupted runs again with other rows: what it has written must not be published before
-Spark has committed it. So its manifest has another name at first, and joins the log once the commit is there.
-Who comes after a crash between the two finds both, and publishes it.
+There an interrupted batch runs again with other rows, so it must not be published before Spark has committed
+it. Its manifest first has another name, and joins the log once the commit exists. After a crash between the
+two, the next start finds both and publishes the batch.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _NAME: Final = "prepared.json"
 
 
 def prepare(log: TableLog, manifest: Manifest) -> None:
-    """Keeps the manifest of a batch that Spark is about to commit; it replaces that of an earlier attempt."""
+    """Records the manifest of a batch that Spark is about to commit, replacing that of an earlier attempt."""
     log.storage.put(_NAME, manifest.encode())
 
 
 def settle(home: TableHome, table: str) -> Manifest | None:
-    """Publishes the batch that was prepared, if Spark has committed it, and else forgets it.
+    """Publishes the prepared batch if Spark has committed it, otherwise discards it.
 
-    Returns what it has published. The caller holds the lease, and no batch of the table runs.
+    Returns the published manifest. The caller holds the lease, and no batch of the table is running.
     """
     log = TableLog(home.log_files)
     file = StoredFile(log.storage, _NAME)
@@ -55,7 +55,7 @@ def _published(home: TableHome, log: TableLog, found: Manifest) -> Manifest | No
         watermark=spark.watermark(found.batch),
         offsets=tuple(spark.offset_documents(found.batch)),
     )
-    # Only the holder of the lease comes here, and has seen that it is not there.
+    # Only the holder of the lease gets here, and has seen that it does not exist.
     return whole if log.storage.put_new(log.file(found.batch).path, whole.encode()) else None
 
 

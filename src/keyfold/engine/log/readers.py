@@ -1,8 +1,8 @@
-"""The tables that read the log of a table or a stream: which they are, and how far each has read.
+"""The tables that read the log of a table or a stream, and how far each has read.
 
-Each use has a directory in the home of the table that reads, `inputs/<n>-<table>`. Its `use.json`
-says where Spark's offset log has the use's offset, which is the newest batch that was read; a reader that
-began later than the table has a snapshot there until its first batches are committed.
+Each use has a directory in the home of the reading table, `inputs/<n>-<table>`. Its `use.json` says where
+Spark's offset log has the use's offset, which is the newest batch that was read; a reader that began later
+than the table has a snapshot there until its first batches are committed.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ class Use:
     stream: bool = False
 
     def upstream(self, home: AppHome) -> TableHome:
-        """The home of what is read."""
+        """The home of the table or stream that is read."""
         return home.stream_home(self.table) if self.stream else home.table(self.table)
 
     def directory(self, reader: TableHome) -> Storage:
-        """Where the reader keeps what concerns this use."""
+        """The directory of the reader's files for this use."""
         return reader.storage.below(f"inputs/{self.number}-{self.table}")
 
 
 def uses(spec: TableSpec) -> list[Use]:
-    """The other tables whose changes a table reads; not one that is joined as of event time."""
+    """The other tables whose changes a table reads, except those joined as of event time."""
     return [
         Use(spec.name, number, node.table, previous=isinstance(node, nodes.Changes))
         for number, node in enumerate(tree.reads(spec.input))
@@ -66,7 +66,7 @@ def record(use: Use, home: TableHome, positions: Sequence[int]) -> None:
 
 
 def begin_after(use: Use, home: TableHome, batch: int) -> None:
-    """Has a reader that has not begun start with the batch after one; -1: with the first of the log."""
+    """Makes a new reader start with the batch after a given one; -1: with the first of the log."""
     directory = use.directory(home)
     if batch < 0:
         directory.delete(SNAPSHOT)
@@ -89,7 +89,7 @@ def planned_upto(home: AppHome, use: Use) -> int:
 def kept_after(home: AppHome, use: Use) -> int:
     """The batch up to which the reader will never read the log again.
 
-    The newest committed batch does not count: its commit may be lost with the machine's power.
+    The newest committed batch does not count: a power failure may lose its commit.
     """
     table_home = home.table(use.reader)
     committed = table_home.committed()
@@ -97,7 +97,7 @@ def kept_after(home: AppHome, use: Use) -> int:
 
 
 def offset(use: Use, home: TableHome, batch: int | None) -> int:
-    """The offset of a use in a batch of its reader. Before the first one the reader is at its snapshot."""
+    """The offset of a use in a batch of its reader; before the first one, that of its snapshot."""
     found: list[int] = []
     if batch is not None and batch >= 0:
         offsets = home.spark.offsets(batch)
@@ -114,7 +114,7 @@ def _positions(use: Use, home: TableHome) -> list[int]:
 
 
 def _snapshot(use: Use, home: TableHome) -> int:
-    """The batch of the snapshot that a reader begins with; -1 if there is none."""
+    """The batch of the snapshot that a reader starts with; -1 without a snapshot."""
     try:
         return int(json.loads(use.directory(home).read(SNAPSHOT))["batch"])
     except FileNotFoundError:

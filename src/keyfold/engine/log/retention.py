@@ -1,24 +1,25 @@
-"""How long a log is kept: changes until every follower has read them and `history` is over.
+"""How long a log is kept: changes until every follower has read them and `history` has passed.
 
-Rejected, late and duplicate rows are for people, so their parts and manifests stay. Before manifests go,
-their counts are added to `totals.json`: how many rows there were is known without reading what is left.
+Rejected, late and duplicate rows are for people, so their parts and manifests stay. Before manifests are
+removed, their counts are added to `totals.json`, so that totals are known without reading the other
+manifests.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from keyfold.engine.log.manifest import Manifest
+from keyfold.engine.log.manifest import Kind, Manifest
 from keyfold.engine.log.merged import Range
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.log.totals import Totals, recorded
 
 NEWEST: Final = 10
-"""The newest batches stay: Spark may run one of them again, and readers may be about to open them."""
+"""The newest batches, which always stay: Spark may run one of them again, and readers may be opening them."""
 
 
 def totals(log: TableLog) -> Totals:
@@ -27,7 +28,7 @@ def totals(log: TableLog) -> Totals:
 
 
 def counted(log: TableLog) -> Counter[str]:
-    """How many rows of each kind a table has had, over all batches."""
+    """The total number of rows of each kind, over all batches of a table."""
     known = totals(log)
     sums = Counter(known.counts)
     for manifest in log.after(known.upto):
@@ -36,10 +37,10 @@ def counted(log: TableLog) -> Counter[str]:
 
 
 def prune(log: TableLog, read_upto: int, history: timedelta | None = None, newest: int | None = None) -> int:
-    """Removes what every follower has read, up to a batch, and is older than `history`.
+    """Removes changes that every follower has read, up to a batch, and that are older than `history`.
 
-    Returns up to which batch changes are gone. The newest batches stay. Whoever knows the newest one gives
-    it: nothing is listed then, and this takes time for what goes, and none for what stays.
+    Returns the batch up to which changes have been removed. The newest batches stay. A caller that passes
+    `newest` avoids a listing: the call then takes time only for what is removed.
     """
     known = totals(log)
     newest = (log.newest() or 0) if newest is None else newest
@@ -68,9 +69,9 @@ def prune(log: TableLog, read_upto: int, history: timedelta | None = None, newes
 
 
 def forget_changes(log: TableLog, upto: int) -> None:
-    """Removes the changes of all batches up to one, also the newest: they are of another definition.
+    """Removes the changes of all batches up to one, also the newest, since they have an old definition.
 
-    Not the manifests behind the last change: tables that read the log may still be in front of these.
+    Manifests after the last change stay: tables that read the log may not have reached these yet.
     """
     last = log.newest_change(totals(log).upto)
     if last is not None:
@@ -84,25 +85,73 @@ def forget_changes(log: TableLog, upto: int) -> None:
 def prune_side_outputs(log: TableLog, age: timedelta | None = None) -> tuple[int, int]:
     """Removes the side outputs of batches whose changes are gone and that are older than `age`.
 
-    Returns of how many batches, and how many bytes. Merged batches go together.
+    Returns the number of batches and of bytes. Merged batches are removed together.
     """
-    known, batches, size = totals(log), 0, 0
-    over = datetime.now(UTC) - (age or timedelta())
+    batches, size = 0, 0
+    for of, found in _read_by_all(log, age):
+        batches += len(found)
+        size += _side_bytes(found)
+        _remove_side_outputs(log, of, found)
+    return batches, size
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """What was removed of one kind of side output."""
+
+    batches: int = 0
+    rows: int = 0
+    bytes: int = 0
+
+
+def drop_side_outputs(log: TableLog, kind: Kind, age: timedelta | None = None) -> Dropped:
+    """Removes the rows of one kind from the batches of which `prune_side_outputs` removes all."""
+    done = Dropped()
+    for of, found in _read_by_all(log, age):
+        mine = [part for manifest in found for part in manifest.of_kind(kind)]
+        if mine:
+            files = {part.path: part.bytes for part in mine}
+            batches = sum(bool(manifest.of_kind(kind)) for manifest in found)
+            rows = sum(part.rows for part in mine)
+            done = Dropped(done.batches + batches, done.rows + rows, done.bytes + sum(files.values()))
+            _remove_kind(log, of, found, kind)
+    return done
+
+
+def _read_by_all(log: TableLog, age: timedelta | None) -> Iterator[tuple[Range | None, list[Manifest]]]:
+    """Batches whose changes are gone and that are older than `age`; merged ones together."""
+    upto, over = totals(log).upto, datetime.now(UTC) - (age or timedelta())
     for of in log.merged.ranges():
         found = log.merged.manifests(of)
-        if found and of.last <= known.upto and found[-1].at <= over:
-            batches += len(found)
-            size += _side_bytes(found)
-            log.merged.remove(of)
+        if found and of.last <= upto and found[-1].at <= over:
+            yield of, found
     for batch in log.own_batches():
-        manifest = log.find(batch)
-        if batch > known.upto:
+        if batch > upto:
             break
+        manifest = log.find(batch)
         if manifest is not None and manifest.at <= over:
-            batches += 1
-            size += _side_bytes([manifest])
-            _remove_whole(log, manifest)
-    return batches, size
+            yield None, [manifest]
+
+
+def _remove_side_outputs(log: TableLog, of: Range | None, found: list[Manifest]) -> None:
+    if of is None:
+        _remove_whole(log, found[0])
+    else:
+        log.merged.remove(of)
+
+
+def _remove_kind(log: TableLog, of: Range | None, found: list[Manifest], kind: Kind) -> None:
+    """Removes the parts of a kind, first from manifests: a file that none of them lists is garbage."""
+    left = [replace(m, parts=tuple(part for part in m.parts if part.kind != kind)) for m in found]
+    if all(part.kind == "change" for manifest in left for part in manifest.parts):
+        _remove_side_outputs(log, of, found)
+        return
+    if of is None:
+        log.file(left[0].batch).put(left[0].encode())
+    else:
+        log.merged.rewrite(of, left)
+    for path in {part.path for manifest in found for part in manifest.of_kind(kind)}:
+        log.storage.delete(path, durable=False)
 
 
 def _side_bytes(found: Sequence[Manifest]) -> int:
@@ -111,7 +160,7 @@ def _side_bytes(found: Sequence[Manifest]) -> int:
 
 
 def _remove(log: TableLog, manifest: Manifest) -> None:
-    """Removes a manifest and its parts, or the changes alone where it has side outputs."""
+    """Removes a manifest and its parts, or only the changes if it has side outputs."""
     if log.merged.of(manifest.batch) is not None:
         return
     if any(part.kind != "change" for part in manifest.parts):
@@ -122,7 +171,7 @@ def _remove(log: TableLog, manifest: Manifest) -> None:
 
 
 def _remove_range(log: TableLog, of: Range) -> None:
-    """The same for merged batches, once the changes of all of them are to go."""
+    """The same for merged batches, once the changes of all of them are due for removal."""
     parts = [part for manifest in log.merged.manifests(of) for part in manifest.parts]
     if all(part.kind == "change" for part in parts):
         log.merged.remove(of)

@@ -1,4 +1,4 @@
-"""Whether the text of a row that was not folded has a key: value by value, as the row's stream reads it."""
+"""Whether the text of a row that was not folded has a key, value by value, read like the row's stream."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from keyfold.errors import KeyfoldError
 from keyfold.plan import ddl
 
 Found = Literal["column", "word"]
-"""How a key was found: in its columns, or as words of a text without them, which may be of other keys."""
+"""How a key was found: in columns, or as words of a text without columns, which may belong to other keys."""
 
 _NUMBERS: Final = re.compile(
     r"(tinyint|byte|smallint|short|int|integer|bigint|long|float|real|double|decimal|dec|numeric)\b",
     re.IGNORECASE,
 )
 _ENDS: Final = r"[^\s,;|=:\"'{}\[\]()]"
-"""What a word does not end at: `7` is none of `7.5` or `a-7`."""
+"""Characters that don't end a word: `7` is neither in `7.5` nor in `a-7`."""
 
 
 @dataclass(frozen=True)
 class StreamText:
-    """The form of a stream's rows as text: its columns with their types, and how CSV separates them."""
+    """The form of a stream's rows as text: its columns with their types, and the delimiter of CSV."""
 
     format: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
 
     def match(self, text: str | None, key: Mapping[str, str]) -> Found | None:
-        """How a text has these values by column: all of them, each as a whole value."""
+        """How a text has these values: all of them by column, each as a whole value."""
         if text is None:
             return None
         try:
@@ -65,7 +65,7 @@ class StreamText:
             row = dict(zip((name.lower() for name in self.columns), fields, strict=True))
             same = (self._is(name, row[name.lower()], value) for name, value in key.items())
             return "column" if all(same) else None
-        # With a value too many, or too few, nobody knows which column is which.
+        # With too many values, or too few, the columns are ambiguous.
         found = all(any(one.strip() == value for one in fields) for value in key.values())
         return "word" if found else None
 
@@ -85,7 +85,7 @@ class StreamText:
         return {name.lower() for name in key} <= {name.lower() for name in columns}
 
     def _is(self, column: str, value: Any, wanted: str) -> bool:
-        """Whether a value is the wanted one; as text, a number may have zeros before it, or after."""
+        """Whether a value is the wanted one; the text of a number may have leading or trailing zeros."""
         kind = next((kind for name, kind in self.columns.items() if name.lower() == column.lower()), "")
         if isinstance(value, str) and _is_number(kind):
             return is_value(_number(value), wanted) or value == wanted
@@ -108,7 +108,7 @@ class StreamText:
 
 @dataclass(frozen=True)
 class Texts:
-    """The forms of the rows of a log: by stream, and of rows that don't say of which stream they are."""
+    """The forms of the rows of a log: by stream, and for rows that do not name their stream."""
 
     streams: Mapping[str, StreamText] = field(default_factory=dict)
     default: str | None = None
@@ -119,7 +119,7 @@ class Texts:
 
 
 def of_plan(plan: Mapping[str, Any] | None) -> dict[str, StreamText]:
-    """The forms of the streams that an app's definitions declare, by name in lower case."""
+    """The forms of the streams that an app's definitions declare, by lower-case name."""
     found = {}
     for one in ((plan or {}).get("declared") or {}).get("streams", ()):
         source = one.get("source") or {}
@@ -133,7 +133,7 @@ def of_plan(plan: Mapping[str, Any] | None) -> dict[str, StreamText]:
 
 
 def _unescaped(text: str) -> str:
-    """What a string of JSON means; as it stands if it was cut within an escape."""
+    """The value of a JSON string; the text itself if it was cut within an escape."""
     try:
         return str(json.loads(f'"{text}"', strict=False))
     except ValueError:

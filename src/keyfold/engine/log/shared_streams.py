@@ -2,8 +2,8 @@
 
 The choice is made when the first table of a stream begins, and recorded in app.json: a second table that is
 added to a stream which is read directly reads it directly too. A table that begins later, when the log no
-longer reaches back to the stream's first row, reads the source itself; with `history` it begins with what is
-recorded.
+longer reaches back to the stream's first row, reads the source itself; with `history` it begins with the
+recorded rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from keyfold.plan.nodes import AppSpec, Source, TableSpec
 class SharedStreams:
     """The streams whose logs are written, each with the tables that read it; one with history may have none.
 
-    `chosen`: the streams that are shared, also those of which every table reads the source itself.
+    `chosen`: the shared streams, including those whose tables all read the source itself.
     """
 
     spec: AppSpec
@@ -57,7 +57,7 @@ class SharedStreams:
 
 
 def decided(spec: AppSpec, stored: Mapping[str, Any] | None, home: AppHome) -> SharedStreams:
-    """Which streams have a log: as recorded by earlier starts, else as declared, or where it saves work."""
+    """Which streams have a log: as recorded by earlier starts, otherwise as declared, or by default."""
     known, found, chosen = stored or {}, {}, set()
     for stream in spec.streams:
         tables = [t for t in spec.tables if stream in tree.queried_sources(spec, t)]
@@ -72,7 +72,7 @@ def decided(spec: AppSpec, stored: Mapping[str, Any] | None, home: AppHome) -> S
 
 
 def _begun(stream: Source, tables: list[str], known: Mapping[str, Any], home: AppHome) -> list[str]:
-    """The tables of a stream that have state, also those that are left out of the app for now."""
+    """The tables of a stream that have state, including those currently left out of the app."""
     stored = known.get("tables") or {}
     left_out = [
         name
@@ -94,7 +94,7 @@ def _is_shared(spec: AppSpec, stream: Source, begun: list[str], recorded: Mappin
 def _reads_log(
     stream: Source, table: TableSpec, begun: bool, known: Mapping[str, Any], home: AppHome
 ) -> bool:
-    """Whether a table reads the log; once it has begun, that stays as it is."""
+    """Whether a table reads the log; this never changes once it has begun."""
     if begun:
         entry = (known.get("tables") or {}).get(table.name) or {}
         return stream.name in entry.get("shared", ())
@@ -103,7 +103,7 @@ def _reads_log(
 
 
 def _refuse_realtime(stream: Source, tables: list[TableSpec]) -> None:
-    """Refuses tables that read the stream's log, batch by batch, and are now to read its source."""
+    """Refuses tables that read the stream's log, batch by batch, but would now read its source."""
     for table in tables:
         raise StateMismatch(
             f"the table has read the log of stream {stream.name} since it began, and with latency='realtime' "

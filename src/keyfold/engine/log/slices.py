@@ -1,4 +1,4 @@
-"""Reads the rows of one batch from a file that has those of many."""
+"""Reads the rows of one batch from a file with the rows of many."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Slices:
-    """Keeps the row group that was read last: batches are read in order, and a group has rows of many."""
+    """Caches the last row group: batches are read in order, and a group has the rows of many."""
 
     def __init__(self, opened: Callable[[Part], AbstractContextManager[pq.ParquetFile]]) -> None:
         self._opened = opened
@@ -31,7 +31,7 @@ class Slices:
             at += rows
 
     def _group(self, part: Part, row: int, columns: Sequence[str] | None) -> tuple[int, pa.Table]:
-        """The row group that a row is in, and the position of its first row."""
+        """The row group of a row, and the position of the group's first row."""
         key = (part.path, None if columns is None else tuple(columns))
         last = self._last
         if last is not None and last[0] == key and last[1] <= row < last[1] + last[2].num_rows:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 ROWS_AT_ONCE: Final = 20_000
-"""How many rows of a part are read at a time, and are in a row group of a merged one."""
+"""The number of rows read from a part at a time, and the size of a row group in a merged file."""
 _BYTES_AT_ONCE: Final = 1 << 20
 
 
@@ -43,18 +43,18 @@ class TableLog:
         return StoredFile(self.storage, f"{batch}.json")
 
     def batches(self) -> list[int]:
-        """The batches that have a manifest, in order."""
+        """The batches with a manifest, in order."""
         merged = (m.batch for of in self.merged.ranges() for m in self.merged.manifests(of))
         return sorted({*self.own_batches(), *merged})
 
     def own_batches(self) -> list[int]:
-        """The batches whose manifest has a file of its own, in order."""
+        """The batches with a manifest in a file of its own, in order."""
         names = (name.removesuffix(".json") for name in self.storage.list() if name.endswith(".json"))
         batches = sorted(int(name) for name in names if name.isdecimal())
         return [batch for batch in batches if self._upto is None or batch <= self._upto]
 
     def newest(self) -> int | None:
-        """The newest batch that is published."""
+        """The newest published batch."""
         return max([*self.own_batches(), *(of.last for of in self.merged.ranges())], default=None)
 
     def find(self, batch: int) -> Manifest | None:
@@ -79,7 +79,7 @@ class TableLog:
             last = found.batch
 
     def newest_change(self, after: int = -1) -> int | None:
-        """The newest batch that has changes, behind another; None if a follower there has all of them.
+        """The newest batch with changes after a given one; None if a follower there has all of them.
 
         A table that reads the log stays behind batches without changes until there is something to read.
         """
@@ -102,7 +102,7 @@ class TableLog:
             number = next(own, None)
 
     def _found(self, batch: int) -> list[Manifest]:
-        """The manifest of a batch that was listed; none if it has been removed since."""
+        """The manifest of a listed batch; None if it has been removed since."""
         found = self.find(batch)
         if found is None:
             # Another process may have merged it.
@@ -117,7 +117,7 @@ class TableLog:
     def rows(
         self, manifest: Manifest, kind: Kind, columns: Sequence[str] | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of a kind that a batch has, part by part."""
+        """The rows of a kind in a batch, part by part."""
         for part in manifest.of_kind(kind):
             yield from self.part_rows(part, columns)
 
@@ -153,7 +153,7 @@ class TableLog:
             raise manifests.damaged(stored, str(error)) from None
 
     def has(self, part: Part) -> bool:
-        """Whether the file of a part is there; changes are removed before side outputs."""
+        """Whether the file of a part exists; changes are removed before side outputs."""
         return StoredFile(self.storage, part.path).exists()
 
     def verify(self, part: Part) -> None:
@@ -165,5 +165,5 @@ class TableLog:
                     found = zlib.crc32(block, found)
         except FileNotFoundError:
             raise manifests.damaged(stored, "the file is missing") from None
-        if part.checksum != f"crc32:{found:08x}":
-            raise manifests.damaged(stored, f"its checksum is crc32:{found:08x}, and was {part.checksum}")
+        if part.checksum != (now := manifests.checksum_text(found)):
+            raise manifests.damaged(stored, f"its checksum is {now}, and was {part.checksum}")

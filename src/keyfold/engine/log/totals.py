@@ -1,4 +1,4 @@
-"""How many rows the batches had that are no longer in a log, in its `totals.json`."""
+"""The number of rows in batches that are no longer in a log, recorded in its `totals.json`."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _FILE: Final = "totals.json"
 
 @dataclass(frozen=True)
 class Totals:
-    """What the batches up to one had, whose changes are no longer in the log."""
+    """The totals of the batches up to one, whose changes are no longer in the log."""
 
     upto: int = -1
     counts: Mapping[str, int] = field(default_factory=dict)
     migrated: int | None = None
-    """Up to which batch a migration removed all changes, as they were of another definition."""
+    """The batch up to which a migration removed all changes, since they had the old definition."""
 
     def record(self, storage: Storage) -> None:
-        """Records what is about to be removed from a log."""
+        """Adds what is about to be removed from a log."""
         document: dict[str, Any] = {"layout": LAYOUT, "upto": self.upto, "counts": dict(self.counts)}
         if self.migrated is not None:
             document["migrated"] = self.migrated

@@ -12,10 +12,12 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from keyfold.engine.lookups import static_reader
 from keyfold.errors import BadOption, KeyfoldError, QueryError, choice, did_you_mean
+from keyfold.kernel.api import LoadedLookup as ReadLookup
+from keyfold.kernel.api import LookupTable, TableApi
 from keyfold.plan import nodes
 from keyfold.read.metrics import LookupStatus
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 class LoadedLookup:
     """One lookup of a running app: its newest version, and how its last reload went."""
 
-    def __init__(self, spark: SparkSession, lookup: nodes.Lookup, kernel: Any) -> None:
+    def __init__(self, spark: SparkSession, lookup: nodes.Lookup, kernel: LookupTable) -> None:
         self.lookup, self.kernel, self.keys = lookup, kernel, set[tuple[str, ...]]()
         self._spark = spark
         self._lock = threading.Lock()
@@ -61,7 +63,7 @@ class LoadedLookup:
             if before is not None:
                 _report(f"lookup {self.lookup.name} can be read again")
 
-    def _check(self, read: Any) -> None:
+    def _check(self, read: ReadLookup) -> None:
         name, where = self.lookup.name, static_reader.home(self.lookup)
         if read.repeated():
             raise BadOption(
@@ -89,7 +91,7 @@ class LoadedLookup:
 class Lookups:
     """The lookups of an app, each loaded once for all its tables, and the thread that reloads them."""
 
-    def __init__(self, spark: SparkSession, api: Any) -> None:
+    def __init__(self, spark: SparkSession, api: TableApi) -> None:
         self._spark, self._api = spark, api
         self._lookups: dict[str, LoadedLookup] = {}
         self._stopped = threading.Event()

@@ -12,7 +12,8 @@ from keyfold.engine.sources.connectors import absolute
 from keyfold.engine.sources.formats import format_of, options_of
 from keyfold.engine.sources.json_rows import encode
 from keyfold.engine.sources.schemas import parsed
-from keyfold.engine.spark_errors import messages, plain
+from keyfold.engine.spark_errors import messages
+from keyfold.engine.spark_messages import plain
 from keyfold.errors import BadOption, KeyfoldError
 from keyfold.plan.nodes import Lookup
 

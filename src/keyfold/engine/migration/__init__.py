@@ -1,1 +1,1 @@
-"""A table's state, log and view as a changed definition has them."""
+"""Migrates a table's state, log and view to a changed definition."""

@@ -1,4 +1,4 @@
-"""Migrates tables to a changed definition: on a copy, compared, and switched when all of it is there."""
+"""Migrates tables to a changed definition: on a copy, which is compared and then switched in."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Tell = Callable[[str], None]
-"""Told what is done next."""
+"""Receives a description of the next step."""
 
 
 @dataclass(frozen=True)
 class Migrated:
-    """A table that is to be migrated: as it is compiled, and how it differs."""
+    """A table to migrate: its compiled form, and how it differs."""
 
     compiled: Compiled
     change: TableChange
 
 
 Rebuild = Callable[[Sequence[Migrated], Tell], list[dict[str, Any]]]
-"""Makes tables anew from rows, beside the old ones; returns what the switch has to know of each."""
+"""Rebuilds tables from rows, beside the old ones; returns what the switch needs for each."""
 
 
 def migrate(
@@ -52,8 +52,8 @@ def migrate(
 ) -> dict[str, Any]:
     """Migrates tables of a stopped app; returns the entry for the audit log, of which `what` is the name.
 
-    What the app is now becomes a savepoint before anything is changed, which the entry names as `undo`.
-    `rebuild` makes tables anew that can't be migrated; see `engine/rebuild`.
+    A savepoint is made before anything is changed; the entry names it as `undo`. `rebuild` rebuilds the
+    tables that can't be migrated; see `engine/rebuild`.
     """
     with unfinished.held(home):
         stored = home.read_plan() or {"tables": {}}
@@ -92,12 +92,12 @@ def migrate(
 
 
 def _key(compiled: Compiled) -> dict[str, str]:
-    """The key as it is declared, for commands that look it up."""
+    """The declared key, for commands that look it up."""
     return {name: expr_words(expression) for name, expression in compiled.spec.keys}
 
 
 def _batch(home: AppHome, change: TableChange) -> int:
-    """The batch whose state is migrated; refuses a table in the middle of one, or ahead of its readers."""
+    """The batch whose state is migrated; refuses an unfinished one, and one that readers haven't read."""
     name = f"{home.path.name}.{change.was or change.table}"
     table_home = home.table(change.was or change.table)
     committed, begun = table_home.committed(), table_home.begun()
@@ -121,7 +121,7 @@ def _prepared(
     batches: Mapping[str, int],
     tell: Tell,
 ) -> dict[str, Any]:
-    """The new state and view of a table in its work directory, and what the switch has to know."""
+    """Writes a table's new state and view into its work directory; returns what the switch needs."""
     compiled, change = one.compiled, one.change
     table, name = change.table, change.was or change.table
     old, batch = stored["tables"][name], batches[table]
@@ -151,7 +151,7 @@ def _prepared(
 def _entry(
     old: Mapping[str, Any], compiled: Compiled, change: TableChange, now: KnownSince
 ) -> dict[str, Any]:
-    """What app.json records of the table: the new definition, over the inputs that it had."""
+    """The table's entry in app.json: the new definition, with the inputs it had."""
     new = definition.entry_of(compiled)
     kept = ("fingerprint", "meaning", "state", "layout")
     renames, added = {}, []

@@ -1,4 +1,4 @@
-"""Writes a table's state as a changed definition has it, beside the old one, and compares what is written."""
+"""Writes a table's state for a changed definition beside the old one, and compares what was written."""
 
 from __future__ import annotations
 
@@ -9,26 +9,24 @@ from typing import TYPE_CHECKING, Any, Final
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.compile.expressions import column
 from keyfold.engine.operations.files import copy_files
-from keyfold.engine.spark_errors import explained, messages
+from keyfold.engine.spark_errors import explained, kernel_error
 from keyfold.engine.state import digest as state_digest
 from keyfold.engine.state.mapping import KeySource, StateMapping
 from keyfold.engine.storage.layout import TableHome
 from keyfold.engine.storage.state_digest import FamilyDigest
 from keyfold.errors import HomeUnusable, RunError
+from keyfold.kernel.api import ErrorCode, StateMigration
 from keyfold.plan.describe import phrases
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_FAILED_KEY: Final = "KEYFOLD_MIGRATION "
-
-
 OWN: Final = "state/0/"
-"""Where a checkpoint has the table's own state; that of a join which feeds it stays as it is."""
+"""Where a checkpoint has the table's own state; the state of a join that feeds the table is not migrated."""
 
 
 def copy_checkpoint(source: TableHome, target: TableHome, *, state: bool) -> None:
-    """Gives the files of a checkpoint second names; without the own `state`, which is to be written anew."""
+    """Links or copies the files of a checkpoint; without `state`, all but the table's own state."""
     files = [file.name for file in source.storage.files("checkpoint")]
     wanted = [name for name in files if state or not name.startswith(OWN)]
     old, new = (f"{home.path.parent.name}/{home.path.name}/checkpoint/" for home in (source, target))
@@ -45,7 +43,7 @@ def write_state(
     target: TableHome,
     batch: int,
 ) -> int:
-    """Writes the new state of a batch into a checkpoint that has all but that; returns its keys."""
+    """Writes the new state of a batch into a checkpoint that lacks it; returns the number of its keys."""
     from pyspark import StorageLevel
     from pyspark.sql import DataFrame
 
@@ -53,7 +51,7 @@ def write_state(
     migration = compiled.migration(json.dumps(old["state"]))
     _declare(spark, compiled, migration, mapping)
     states = _states(spark, compiled, old, mapping, source, batch)
-    # Computed once: a merge may add in another order the next time.
+    # Computed once: a merge could add in another order the next time.
     rows = DataFrame(migration.rows(states._jdf), spark).persist(StorageLevel.DISK_ONLY)
     try:
         wanted = _digest(compiled, rows)
@@ -63,14 +61,16 @@ def write_state(
     target.spark.commit_state(batch, ids)
     if state_digest.of_rows(state_digest.stored(spark, target.spark.storage, 0, batch), 0) != wanted:
         raise HomeUnusable(
-            f"the new state of {compiled.name} is not what was written; nothing was changed",
+            f"the new state of {compiled.name} could not be read back as written; nothing was changed",
             given=target.shown,
             hint="keep the old definition; this is a defect, please report it",
         )
     return sum(one.rows for one in wanted if one.family == "state")
 
 
-def _declare(spark: SparkSession, compiled: Compiled, migration: Any, mapping: StateMapping) -> None:
+def _declare(
+    spark: SparkSession, compiled: Compiled, migration: StateMigration, mapping: StateMapping
+) -> None:
     for one in mapping.fields:
         if one.copied is not None:
             migration.copyField(one.field, one.copied)
@@ -82,18 +82,19 @@ def _declare(spark: SparkSession, compiled: Compiled, migration: Any, mapping: S
 
 
 def _digest(compiled: Compiled, rows: DataFrame) -> list[FamilyDigest]:
-    """The digest of the rows that are to be written, which computes them; an expression may fail on a key."""
+    """The digest of the rows to write; it computes them, and an expression may fail on a key."""
     try:
         return state_digest.of_rows(rows, 0)
     except Exception as error:
-        failed = next((text for text in messages(error) if _FAILED_KEY in text), None)
-        if failed is None:
+        failed = kernel_error(error)
+        if failed is None or failed.code != ErrorCode.FAILED_MIGRATION:
             raise
+        key, reason = failed.payload["key"], failed.payload["reason"]
         raise RunError(
             f"the migration of {compiled.name} fails on a key; nothing was changed",
             where=compiled.spec.site,
-            given=failed.partition(_FAILED_KEY)[2].splitlines()[0],
-            hint="an expression that has a value for every key, as with try_divide or coalesce",
+            given=f"key {key}: {reason}".splitlines()[0],
+            hint="use an expression that has a value for every key, for example with try_divide or coalesce",
         ) from None
 
 
@@ -105,7 +106,7 @@ def _states(
     source: TableHome,
     batch: int,
 ) -> DataFrame:
-    """The old states, and kept windows, under the new keys and in the partitions that they belong to."""
+    """The old states and retained windows under the new keys, in the partitions of these."""
     from pyspark.sql import functions as F
 
     states = _rekeyed(_stored(spark, source, batch, "state"), mapping.keys)
@@ -126,7 +127,7 @@ def _states(
 
 
 def _stored(spark: SparkSession, home: TableHome, batch: int, variable: str) -> DataFrame:
-    """A state variable; its columns have names with a space, which no key has."""
+    """A state variable; the names of its columns have a space, unlike those of keys."""
     found = (
         spark.read.format("statestore")
         .option("path", home.checkpoint_url)

@@ -1,11 +1,11 @@
-"""The view of a migrated table, prepared beside its new state, so that it is there when the state is."""
+"""Prepares the view of a migrated table beside its new state, so that both are switched in together."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,11 +16,12 @@ from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.migration.switch import VIEW
 from keyfold.engine.state.mapping import StateMapping
 from keyfold.engine.state.table_rows import from_state
+from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.plan.table_keys import BOUNDS, closes
 from keyfold.views.changes import as_changes
+from keyfold.views.contract import ViewSchema
 from keyfold.views.query.filters import Compare
-from keyfold.views.stores import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,20 +38,31 @@ def prepare(
     target: TableHome,
     batch: int,
 ) -> dict[str, Any]:
-    """Writes the rows of the new view into a file; returns what else a view needs."""
+    """Writes the rows of the new view into a file; returns its schema and position."""
     table_home = home.table(old)
     manifest, watermark = TableLog(table_home.log_files).find(batch), table_home.spark.watermark(batch)
+    closed = _closed(compiled, mapping, home, old, watermark)
+    rows = chain(closed, _open(spark, compiled, home, old, target, batch))
+    at = datetime.now(UTC) if manifest is None else manifest.at
+    return written_view(target.storage, compiled.view, rows, at, watermark)
+
+
+def written_view(
+    storage: Storage,
+    schema: ViewSchema,
+    rows: Iterator[pa.RecordBatch],
+    at: datetime,
+    watermark: datetime | None,
+) -> dict[str, Any]:
+    """Writes the rows of a view that takes another one's place into a file; returns what else that needs."""
     with tempfile.TemporaryDirectory(prefix="keyfold-migrate-") as directory:
         path = Path(directory) / VIEW
-        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, compiled.view.arrow) as out:
-            for rows in _closed(compiled, mapping, home, old, watermark):
-                out.write_batch(rows)
-            for rows in _open(spark, compiled, home, old, target, batch):
-                out.write_batch(rows)
-        target.storage.send(path, VIEW)
-    at = datetime.now(UTC) if manifest is None else manifest.at
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, schema.arrow) as out:
+            for some in rows:
+                out.write_batch(some)
+        storage.send(path, VIEW)
     return {
-        "schema": compiled.view.to_json(),
+        "schema": schema.to_json(),
         "at": at.isoformat(),
         "watermark": None if watermark is None else watermark.isoformat(),
     }
@@ -59,16 +71,16 @@ def prepare(
 def _open(
     spark: SparkSession, compiled: Compiled, home: AppHome, old: str, target: TableHome, batch: int
 ) -> Iterator[pa.RecordBatch]:
-    """The rows that state has; or, where only the view has them, those of the old view.
+    """The rows of the state or, where only the view has rows, those of the old view.
 
-    State of patterns and processors can't be turned into rows. It can't be migrated either, but for its name.
+    The state of patterns and processors can't be turned into rows, nor migrated, except for the table's name.
     """
     if compiled.rebuilt is not None:
         yield from from_state(spark, compiled, target, batch)
         return
     if not home.views.exists():
         return
-    with closing(open_store(home.views, read_only=True)) as store:
+    with home.views.open(read_only=True) as store:
         if old in store.tables():
             yield from as_changes(store.scan(old), compiled.view)
 
@@ -76,13 +88,13 @@ def _open(
 def _closed(
     compiled: Compiled, mapping: StateMapping | None, home: AppHome, old: str, watermark: datetime | None
 ) -> Iterator[pa.RecordBatch]:
-    """Closed windows, which state does not have, with their old values under the new columns' names."""
+    """Closed windows, which are not in state, with their old values under the new names of columns."""
     merges = mapping is not None and mapping.merges
     if not closes(compiled.spec.window) or compiled.spec.keep_ms is not None or merges or watermark is None:
         return
     if not home.views.exists():
         return
-    with closing(open_store(home.views, read_only=True)) as store:
+    with home.views.open(read_only=True) as store:
         if old not in store.tables():
             return
         before = store.schema(old)
@@ -99,7 +111,7 @@ def _closed(
 
 
 def sources_of(compiled: Compiled, mapping: StateMapping | None, known: set[str]) -> dict[str, str]:
-    """From which column of the old view each column comes; a new or another one has no value."""
+    """The column of the old view for each column; new and redefined ones have none."""
     renames = {} if mapping is None else mapping.renames
     redefined = [] if mapping is None else mapping.redefined
     names = [one.name for one in (*compiled.view.keys, *compiled.view.columns)]

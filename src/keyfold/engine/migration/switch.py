@@ -1,9 +1,8 @@
-"""Puts migrated states in the place of the old ones."""
+"""Replaces old states by migrated ones."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from datetime import datetime
 from typing import Any, Final
 
@@ -12,13 +11,12 @@ import pyarrow as pa
 from keyfold.engine.log.retention import forget_changes
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.migration import table_names
-from keyfold.engine.operations.checkpoint_copy import copied_checkpoint
+from keyfold.engine.operations.checkpoint_copy import replace_checkpoint
 from keyfold.engine.operations.files import copy_files
 from keyfold.engine.operations.kinds import MIGRATE
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.fault_points import FaultPoint, reached
 from keyfold.views.contract import ViewSchema
-from keyfold.views.stores import open_store
 
 VIEW: Final = "view.arrow"
 
@@ -29,7 +27,7 @@ def work(home: AppHome, table: str) -> TableHome:
 
 
 def commit(home: AppHome, tables: Sequence[dict[str, Any]], entry: dict[str, Any]) -> None:
-    """Commits a migration: what the switch has to know of each table, and the audit log's entry."""
+    """Commits a migration: what the switch needs for each table, and the audit log's entry."""
     sources = [f"{one['rebuilt'] or _checkpoint(one['table'])}/" for one in tables]
     views = [f"{MIGRATE.name}/{one['table']}/{VIEW}" for one in tables if one["view"] is not None]
     found = [f"{MIGRATE.name}/{file.name}" for file in home.storage.files(MIGRATE.name)]
@@ -58,7 +56,7 @@ def carry_out(home: AppHome, recorded: dict[str, Any]) -> dict[str, Any]:
 
 
 def _entry(one: dict[str, Any], before: Mapping[str, Any], at: str) -> dict[str, Any]:
-    """What app.json has of a table from now on; one that was made anew keeps its earlier names."""
+    """The new entry of a table in app.json; a rebuilt table keeps its earlier names."""
     if one["was"] is not None:
         return table_names.renamed(one["entry"], one["was"], at)
     kept = {part: before[part] for part in (table_names.RENAMED,) if part in before}
@@ -66,29 +64,26 @@ def _entry(one: dict[str, Any], before: Mapping[str, Any], at: str) -> dict[str,
 
 
 def _declare(plan: dict[str, Any], one: dict[str, Any]) -> None:
-    """The table's name and key as commands look them up; all else is declared anew by the next start."""
+    """Records the table's name and key for commands that look them up; the next start records the rest."""
     for table in (plan.get("declared") or {}).get("tables", ()):
         if table["name"] in (one["was"], one["table"]) and "key" in one:
             table |= {"name": one["table"], "key": one["key"]}
 
 
 def _switch(home: AppHome, one: dict[str, Any]) -> None:
-    """One table: its files under the new name, the new checkpoint, the log without changes, the new view."""
+    """Switches one table: its files, under a new name if renamed, its checkpoint, its log and its view."""
     if one["rebuilt"] is not None:
         _replace(home, one)
         return
     table, was, storage = one["table"], one["was"], home.storage
-    # Once the plan has the new name, the files of the old one are on their way out.
+    # Once the plan has the new name, the files under the old one are about to be deleted.
     if was is not None and was in (home.read_plan() or {"tables": {}})["tables"]:
         storage.delete(f"tables/{table}")
         files = [file.name for file in storage.files(f"tables/{was}")]
         others = [name for name in files if not name.startswith("checkpoint/")]
         copy_files(storage, others, f"tables/{was}/", f"tables/{table}/")
     reached(FaultPoint.MIGRATION_COPIED, table=table)
-    source, target = _checkpoint(table), f"tables/{table}/checkpoint"
-    files = [file.name for file in storage.files(source)]
-    storage.delete(target)
-    copied_checkpoint(storage, source, target, files)
+    replace_checkpoint(storage, _checkpoint(table), table)
     reached(FaultPoint.MIGRATION_SWITCHED, table=table)
     # The changes of earlier batches have the columns, or the keys, of the old definition.
     forget_changes(TableLog(home.table(table).log_files), one["batch"])
@@ -101,7 +96,7 @@ def _checkpoint(table: str) -> str:
 
 
 def _replace(home: AppHome, one: dict[str, Any]) -> None:
-    """A table that was rebuilt: all of its files, and its view."""
+    """Switches a rebuilt table: all of its files, and its view."""
     source, target = one["rebuilt"], f"tables/{one['table']}"
     files = [file.name for file in home.storage.files(source)]
     home.storage.delete(target)
@@ -113,14 +108,14 @@ def _replace(home: AppHome, one: dict[str, Any]) -> None:
 
 
 def _put_view(home: AppHome, one: dict[str, Any]) -> None:
-    """Replaces the view by the rows that were prepared; without a view, the next start builds it."""
+    """Replaces the view by the prepared rows; a view that does not exist is built by the next start."""
     table, was, prepared = one["table"], one["was"], one["view"]
     if prepared is None or not (home.views.exists() or one.get("new_view")):
         return
     schema = ViewSchema.from_json(table, prepared["schema"])
     at = datetime.fromisoformat(prepared["at"])
     watermark = None if prepared["watermark"] is None else datetime.fromisoformat(prepared["watermark"])
-    with closing(open_store(home.views, read_only=False)) as store:
+    with home.views.open(read_only=False) as store:
         if was is not None:
             store.drop(was)
         store.rebuild(table, schema, _rows(home, table), one["batch"], at, watermark)

@@ -1,7 +1,7 @@
-"""What a table was called when a savepoint was made: tables are renamed by migrations, savepoints stay.
+"""The name of a table when a savepoint was made: migrations rename tables, but not those in savepoints.
 
-`renamed` of a table in `app.json` has each of its renames, oldest first: `from`, and `at`, which makes it
-another one than a rename of the same name at another time.
+`renamed` of a table in `app.json` lists its renames, oldest first: `from`, and `at`, which distinguishes
+renames from the same name at different times.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ RENAMED: Final = "renamed"
 
 
 def renamed(entry: Mapping[str, Any], was: str, at: str) -> dict[str, Any]:
-    """A table's entry of `app.json` after a rename."""
+    """A table's entry in `app.json` after a rename."""
     return {**entry, RENAMED: [*entry.get(RENAMED, ()), {"from": was, "at": at}]}
 
 
 def then_called(now: Mapping[str, Any] | None, table: str, then: Mapping[str, Any] | None) -> str | None:
     """The name of a table in the definitions of a savepoint; None if it did not exist.
 
-    A restore takes renames back, so that a savepoint may also have a name that the table got later. Two
-    tables are one if they had the same name after the last rename that both have; of several the one with
-    which it shares most. A table that took another's old name is younger than that rename.
+    A restore reverts renames, so a savepoint may also have a name that the table got later. Two tables are
+    the same if they had the same name after the last rename they have in common; of several, the one that
+    shares most renames counts. A table with another's old name was declared after that rename.
     """
     tables = {name: entry or {} for name, entry in ((now or {}).get("tables") or {}).items()}
     others = {name: entry or {} for name, entry in ((then or {}).get("tables") or {}).items()}
@@ -35,14 +35,14 @@ def then_called(now: Mapping[str, Any] | None, table: str, then: Mapping[str, An
 
 
 def _had(entry: Mapping[str, Any], count: int, name: str) -> bool:
-    """Whether a table was renamed from this name, after so many renames."""
+    """Whether a table's rename after the first `count` ones was from this name."""
     return [one["from"] for one in entry.get(RENAMED, ())][count : count + 1] == [name]
 
 
 def _closest(
     mine: Mapping[str, Any], table: str, others: Mapping[str, Mapping[str, Any]]
 ) -> tuple[str | None, int]:
-    """The table of a savepoint that is this one, and how many renames they have in common."""
+    """The same table in a savepoint, and how many renames both have in common."""
     shared = {name: _shared(mine, table, entry, name) for name, entry in others.items()}
     related = [(count, name == table, name) for name, count in shared.items() if count is not None]
     count, _, found = max(related, default=(0, False, None))
@@ -50,7 +50,7 @@ def _closest(
 
 
 def _shared(mine: Mapping[str, Any], table: str, other: Mapping[str, Any], name: str) -> int | None:
-    """How many renames two tables have in common; None if they are not the same table."""
+    """The number of renames that two tables have in common; None if they are not the same table."""
     renames, others = list(mine.get(RENAMED, ())), list(other.get(RENAMED, ()))
     count = 0
     while renames[count : count + 1] and renames[count : count + 1] == others[count : count + 1]:

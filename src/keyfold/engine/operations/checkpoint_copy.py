@@ -1,4 +1,4 @@
-"""A checkpoint under second names: for Spark to add files to, to read, or to take another one's place."""
+"""A linked copy of a checkpoint: for Spark to add files to, to read, or to replace another one."""
 
 from __future__ import annotations
 
@@ -16,10 +16,19 @@ def working_copy(home: AppHome, table: str, directory: str) -> SparkCheckpoint:
     return copied_checkpoint(home.storage, f"tables/{table}/checkpoint", f"{directory}/checkpoint")
 
 
+def replace_checkpoint(storage: Storage, source: str, table: str) -> None:
+    """Puts a prepared checkpoint, if there is one, in the place of a table's own; it stays there as well."""
+    files = [file.name for file in storage.files(source)]
+    if files:
+        target = f"tables/{table}/checkpoint"
+        storage.delete(target)
+        copied_checkpoint(storage, source, target, files)
+
+
 def copied_checkpoint(
     storage: Storage, source: str, target: str, names: Sequence[str] | None = None
 ) -> SparkCheckpoint:
-    """Gives the files of a checkpoint, or those of these names, second names in another directory.
+    """Links the files of a checkpoint, or those with these names, into another directory.
 
     The absolute paths in its metadata then lead to the copy itself.
     """

@@ -1,4 +1,4 @@
-"""What a command that fails before its switch says."""
+"""The error of a command that fails before its switch."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _FULL: Final = "No space left on device"
 
 
 def failed(what: str, error: Exception) -> RunError:
-    """The error of a command that has changed nothing, with what Spark or the system says."""
-    from keyfold.engine.spark_errors import plain
+    """The error of a command that has changed nothing, with the message of Spark or the system."""
+    from keyfold.engine.spark_messages import plain
 
     if _FULL in str(error):
         given, hint = "no space left on the disk", "free some space, and run the command again"

@@ -1,4 +1,4 @@
-"""Removes what a command that was interrupted or failed has written beside the files of a home."""
+"""Removes what an interrupted or failed command has written beside the files of a home."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from keyfold.engine.storage.local import LocalStorage
 
 
 def remove(home: AppHome, directory: str) -> None:
-    """Removes a directory, and what the local disk has of it if the home is elsewhere: views of tables."""
+    """Removes a directory and, if the home is remote, its counterpart on the local disk: views of tables."""
     home.storage.delete(directory)
     if home.remote is not None:
         LocalStorage(home.path).delete(directory)
 
 
 def discard(home: AppHome, directory: str) -> None:
-    """Removes a directory that nothing depends on, as far as that is possible now.
+    """Removes a directory that nothing depends on, as far as possible now.
 
-    Tasks of Spark that are not told yet may still write into it. What is left goes with the next command, and
-    must not take the place of the error, or of the Ctrl-C, that led here.
+    Spark tasks that have not been stopped yet may still write into it. The next command removes the rest,
+    which must not hide the error, or the Ctrl-C, that led here.
     """
     with suppress(OSError):
         remove(home, directory)

@@ -1,8 +1,8 @@
 """An operation on a home: prepared beside, recorded, carried out, and written to the audit log.
 
-Nothing depends on what is prepared until it is recorded; the operation is committed from then on. If the
-process is killed, the next command or start carries it out again, from its beginning. Prepared files are
-copied into place, not moved, so that they are there until all of it is done.
+Nothing depends on prepared files until the operation is recorded, which commits it. If the process is killed,
+the next command or start carries it out again, from its beginning. Prepared files are copied into place, not
+moved, so that they exist until all of it is done.
 """
 
 from __future__ import annotations
@@ -23,23 +23,24 @@ from keyfold.engine.storage.local import LocalStorage
 from keyfold.errors import HomeUnusable, KeyfoldError
 
 _PREPARED: Final = "prepared"
-"""What a record has beside its document: a directory, its files, and whether they are being copied."""
+"""What a record has in addition to its document: a directory, its files, and whether copying has begun."""
 
 
 @dataclass(frozen=True)
 class Operation:
-    """A kind of operation. `module` has its `carry_out(home, document)`, which may run several times.
+    """A kind of operation.
 
-    That returns the entry for the audit log, or None if there is nothing to write.
+    `module` has its `carry_out(home, document)`, which may run several times. It returns the entry for the
+    audit log, or None if there is nothing to write.
     """
 
     name: str
-    """Also of the directory in which it prepares files, which is removed afterwards."""
+    """The name; also of the directory for prepared files, which is removed afterwards."""
     module: str
     prepared: str | None = None
-    """The directory whose files take the place of others, if it replaces any."""
+    """The directory whose files replace others, if the operation replaces any."""
     local: bool = False
-    """Whether it changes what is on this host's disk alone: another host must not judge by its own."""
+    """Whether it only changes this host's disk, so that another host can't judge its progress."""
 
     @property
     def record(self) -> str:
@@ -53,7 +54,7 @@ class Operation:
 
     @contextmanager
     def preparing(self, home: AppHome, problem: str) -> Iterator[None]:
-        """Its preparation, of which an error, or Ctrl-C, leaves nothing. `problem`: what did not succeed."""
+        """The context of its preparation, which leaves nothing after an error. `problem`: the failed step."""
         try:
             yield
         except BaseException as error:
@@ -70,7 +71,7 @@ class Operation:
         prepared: str | None = None,
         files: Iterable[str] | None = None,
     ) -> None:
-        """Records the operation. `files`: those of the prepared ones that it needs, if not all of them."""
+        """Records the operation. `files`: the prepared files that it needs, if not all of them."""
         storage, directory = self._storage(home), prepared or self.prepared
         if directory is not None:
             names = [file.name for file in storage.files(directory)] if files is None else list(files)
@@ -78,7 +79,7 @@ class Operation:
         _put(storage, self.record, document)
 
     def finish(self, home: AppHome) -> None:
-        """Carries out what is recorded, or removes what is not; the caller holds the home."""
+        """Carries out a recorded operation, or removes an unrecorded one; the caller holds the home."""
         storage = self._storage(home)
         document = recorded(storage, self.record)
         if document is not None:
@@ -94,9 +95,9 @@ class Operation:
         return LocalStorage(home.local) if self.local else home.storage
 
     def _begin(self, home: AppHome, document: dict[str, Any]) -> None:
-        """Takes the list of prepared files out of a document, and refuses one that lacks some of them.
+        """Removes the list of prepared files from a document, and refuses it if some of them are missing.
 
-        Before anything is replaced; a document of an older version has no list.
+        This happens before anything is replaced; a document of an older version has no list.
         """
         known = document.pop(_PREPARED, None)
         if known is None:
@@ -144,7 +145,7 @@ class SavepointOperation:
         return {self.name}
 
     def finish(self, home: AppHome, *, held: bool = True) -> None:
-        """Carries out what is recorded."""
+        """Carries out the recorded operations."""
         import_module(self.module).finish(home, held=held)
 
 

@@ -20,14 +20,14 @@ What = Literal["drop", "reset"]
 
 
 def _abandoned(home: AppHome, names: list[str]) -> list[str]:
-    """The streams without history whose logs nobody reads any more, once these tables are gone."""
+    """The streams without history whose logs have no readers once these tables are removed."""
     known = (readable_plan(home) or {}).get("streams", {})
     without = [stream for stream in streams(home) if not known.get(stream, {}).get("history")]
     return [stream for stream in without if (read := set(readers(home, stream))) and read <= set(names)]
 
 
 def remove(home: AppHome, what: What, names: Iterable[str], why: str | None = None) -> dict[str, Any]:
-    """Removes tables; returns the audit entry. The caller holds the home, and has nothing left to finish."""
+    """Removes tables; returns the audit entry. The caller holds the home, with nothing left to finish."""
     entry = _entry(home, what, list(names), why)
     reached(FaultPoint.REMOVAL_REQUESTED)
     REMOVE.commit(home, entry)
@@ -69,7 +69,7 @@ def _entry(home: AppHome, what: What, given: list[str], why: str | None) -> dict
 
 
 def size(home: AppHome, name: str) -> int:
-    """The bytes that a table, or a stream, has in the home, without the view."""
+    """The bytes of a table, or a stream, in the home, without the view."""
     return home_of(home, name).storage.size()
 
 
@@ -86,18 +86,14 @@ def _remove_files(home: AppHome, directory: str) -> None:
 
 
 def remove_views(home: AppHome, names: list[str]) -> str | None:
-    """Drops the views of tables; returns why that could not be done."""
-    from keyfold.views.stores import open_store
-
-    if not home.views.exists():
+    """Drops the views of tables; returns the reason if that failed."""
+    views = home.views
+    if not views.exists():
         return None
     try:
-        store = open_store(home.views, read_only=False)
-        try:
+        with views.open(read_only=False) as store:
             for name in names:
                 store.drop(name)
-        finally:
-            store.close()
     except KeyfoldError as error:
         return str(error)
     return None

@@ -1,4 +1,4 @@
-"""Finishes what interrupted operations have left, which comes before anything else."""
+"""Finishes interrupted operations before anything else."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from keyfold.engine.storage.local import LocalStorage
 
 
 def finish(home: AppHome) -> None:
-    """Finishes what is recorded, and discards what is not; the caller holds the home.
+    """Finishes recorded operations, and discards unrecorded ones; the caller holds the home.
 
-    One look at the app's directory says whether there is anything to do.
+    One listing of the app's directory shows whether there is anything to do.
     """
     left = set(home.storage.list())
     if home.remote is not None or home.local != home.path:
-        # What a command has left on this disk, which another host may have finished.
+        # Files that a command left on this disk, and whose operation another host may have finished.
         left |= set(LocalStorage(home.local).list())
     for kind in KINDS:
         if left & kind.names:
@@ -32,7 +32,7 @@ def finish(home: AppHome) -> None:
 
 @contextmanager
 def held(home: AppHome) -> Iterator[Lease]:
-    """The home of an app that no process runs, with nothing left to finish."""
+    """The home of an app that no process runs, with no unfinished operations."""
     lease = Lease(home, command=True).take()
     try:
         finish(home)
@@ -43,10 +43,10 @@ def held(home: AppHome) -> Iterator[Lease]:
 
 @contextmanager
 def held_or_running(home: AppHome) -> Iterator[bool]:
-    """The home for what a running app does not mind, and other commands would: a change of its savepoints.
+    """The home for a change of savepoints or side outputs, which a running app allows.
 
-    Also of side outputs. A restore that was interrupted still needs its savepoints, and an erasure has not
-    seen side outputs that come after it: both are finished first. Yields whether this process holds the home.
+    Without a running app, interrupted operations are finished first: a restore still needs its savepoints,
+    and an erasure has not seen later side outputs. Yields whether this process holds the home.
     """
     if is_held_by_app(home):
         # A savepoint that was imported may be deleted next, and its import would have no line.

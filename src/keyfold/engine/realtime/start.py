@@ -58,7 +58,7 @@ def partitions(
     found = {t.spec.name: _source_partitions(t, topics) for t in tables if t.realtime}
     if not found:
         return {}
-    available = int(session.kernel(spark).taskSlots(spark._jsparkSession))
+    available = session.kernel(spark).taskSlots(spark._jsparkSession)
     state = slots.state_partitions(found, {n: fixed[n] for n in found if n in fixed}, available)
     slots.check(app, [Need(name, count, state[name]) for name, count in found.items()], available)
     return state

@@ -1,4 +1,4 @@
-"""How tables are rebuilt: from which rows, what of those is gone, and why a table can't be."""
+"""Plans rebuilds of tables: from which rows, which of these are missing, and why a table can't be rebuilt."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from keyfold.engine.migration.migrate import Migrated
 from keyfold.engine.rebuild.groups import groups, read_tables, readers
 from keyfold.engine.recovery.definition_changes import TableChange
 from keyfold.engine.sources import file_names
+from keyfold.engine.sources.connectors import never_ends
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption
-from keyfold.plan import formats, nodes, tree
+from keyfold.plan import nodes, tree
 from keyfold.plan.initial import InitialState
 from keyfold.plan.nodes import AppSpec, Source
 
@@ -33,9 +34,9 @@ def plan_rebuild(
     origin: Origin | None,
     partial: bool,
 ) -> list[Migrated]:
-    """How tables are rebuilt; refuses those that can't be, or, unless `partial`, whose first rows are gone.
+    """Plans rebuilds; refuses impossible ones and, unless `partial`, those whose first rows are missing.
 
-    `origin`: where all streams are read; by default a log, where it has all rows or keeps history.
+    `origin`: where all streams are read; by default a log, if it has all rows or keeps history.
     """
     known = stored.get("tables") or {}
     together = {table.spec.name for table in tables}
@@ -53,7 +54,7 @@ def plan_rebuild(
 
 @dataclass(frozen=True)
 class _Group:
-    """Tables that are rebuilt together: what one of them lacks, all that read it lack too."""
+    """Tables that are rebuilt together: rows that one of them lacks, all its readers lack too."""
 
     spec: AppSpec
     known: Mapping[str, Any]
@@ -76,7 +77,7 @@ class _Group:
             raise BadOption(
                 f"{names} can't be rebuilt whole; nothing was changed",
                 given="\n".join(gone),
-                hint="--partial rebuilds from the rows that are there; what was folded from others is lost",
+                hint="--partial rebuilds from the existing rows; what was folded from others is lost",
             )
         logs = [self._log(name) for name, origin in origins.items() if origin == "recorded"]
         oldest = [next(log.after(totals(log).upto), None) for log in logs]
@@ -120,7 +121,7 @@ class _Group:
         return self.asked or ("recorded" if has_log else "source")
 
     def _lost(self, stream: Source, origin: Origin, table: Compiled) -> list[str]:
-        """What of a stream's rows is gone, or can't be known to be there."""
+        """The rows of a stream that are missing, or whose existence can't be verified."""
         if origin == "recorded":
             upto = totals(self._log(stream.name)).upto
             return [] if upto < 0 else [f"{stream.name}: rows up to batch {upto} are no longer in its log"]
@@ -155,7 +156,7 @@ def _effects(table: Compiled, origins: Mapping[str, Origin]) -> list[str]:
 def _refuse_alone(
     spec: AppSpec, stored: Mapping[str, Any], table: Compiled, home: AppHome, together: set[str]
 ) -> None:
-    """Refuses a table without those that have read it, or without those that it reads."""
+    """Refuses a table without its readers, or without the tables that it reads."""
     name, declared = table.spec.name, {one.name for one in spec.tables}
     others = [one for one in readers(spec, stored, home, name) if one not in together]
     gone = [one for one in others if one not in declared]
@@ -177,12 +178,12 @@ def _refuse_alone(
             table,
             f"it reads the table {', '.join(missing)}, whose earlier changes are gone",
             f"keyfold rebuild APP.py {' '.join(missing)} --with-readers, which rebuilds all of them; or "
-            f"keyfold reset {table.name}, after which it begins with the rows that are there now",
+            f"keyfold reset {table.name}, after which it starts with the present rows",
         )
 
 
 def _refuse(table: Compiled, old: Mapping[str, Any]) -> None:
-    """Refuses a table that can't begin as it did, or would never be ready."""
+    """Refuses a table that can't start as it did, or whose rebuild would never end."""
     began, initial = (old.get("initial") or {}).get("declared"), table.spec.initial
     if began is not None and initial is None:
         _cant(table, f"it began with {began}, which is no longer declared", "put initial= back")
@@ -193,7 +194,7 @@ def _refuse(table: Compiled, old: Mapping[str, Any]) -> None:
             f"keyfold reset {table.name}, after which it begins with that savepoint again",
         )
     for stream in tree.sources(table.spec.input):
-        if formats.never_ends(stream.connector.format):
+        if never_ends(stream.connector):
             _cant(table, f"stream {stream.name} never ends", "keyfold reset starts it from the first row")
 
 

@@ -1,8 +1,8 @@
 """Rebuilds tables from the rows of their streams, beside the old ones.
 
-Tables that read each other run together, in a home of their own below the app's, with second names of the
-streams' logs: streams that have one are read from it, others from their source. `keyfold migrate` and
-`keyfold rebuild` then put all of them in the place of the old ones at once.
+Tables that read each other run together, in a home of their own below the app's, which shares the streams'
+logs: streams that have one are read from it, others from their source. `keyfold migrate` and `keyfold
+rebuild` then replace all of the old tables at once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def rebuild(
     spark: SparkSession, spec: AppSpec, home: AppHome, tables: Sequence[Migrated], feeds: Path, tell: Tell
 ) -> list[dict[str, Any]]:
-    """Makes the tables; returns what the switch has to know. `feeds`: a directory for empty inputs."""
+    """Rebuilds the tables; returns what the switch needs. `feeds`: a directory for empty inputs."""
     by_name = {one.compiled.spec.name: one for one in tables}
     found = []
     for group in groups([one.compiled for one in tables]):
@@ -56,12 +56,12 @@ def _together(
     }
     for directory in inputs.values():
         directory.mkdir(parents=True, exist_ok=True)
-    # Without the app's other tables, a stream would not be shared that is shared with those.
+    # Without the app's other tables, a stream that is shared with those would not be shared.
     read = [
         replace(one, shared=one.name not in direct, history_ms=None if one.name in direct else one.history_ms)
         for one in streams.values()
     ]
-    # In the files that the home has: a table knows what it has read by their names.
+    # In the home's own files, by whose names a table knows what it has read.
     read = [inline_rows.as_written(one, home) if one.name in written else one for one in read]
     beside.run(start, spark, table_home, spec, [_reading(one, read) for one in specs], read, feeds=inputs)
     return [beside.prepared(home, table_home, one.change.table, _since(one)) for one in tables]
@@ -89,7 +89,7 @@ def _since(one: Migrated) -> dict[str, Any]:
     """Since when the table's columns cover rows, for app.json; nothing where they cover all."""
     change, columns = one.change, one.compiled.spec.columns
     if change.whole or change.sources:
-        # Of what a source no longer has, the time is not known; the audit log has what was lost.
+        # The time of rows that a source no longer has is unknown; the audit log says what was lost.
         return {}
     assert change.rebuilt is not None
     began = KnownSince(datetime.fromisoformat(change.rebuilt), None).document()

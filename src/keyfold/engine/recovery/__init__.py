@@ -1,1 +1,1 @@
-"""Checks and repairs at a start: definition, state, view, readers; removal of tables; why queries fail."""
+"""Checks and repairs at a start: definition, state, view, readers; restarts of queries, and why they fail."""

@@ -1,8 +1,8 @@
 """Prepares tables that read the logs of other tables and of streams, before the queries start.
 
 A table that reads another for the first time begins with a snapshot of all its rows, as changes of the newest
-batch that is published, and reads the log after that batch. The log of a stream is read from its oldest
-batch. A table that has missed changes, or has read some that the other no longer has, is refused.
+published batch, and reads the log after that batch. The log of a stream is read from its oldest batch. A
+table is refused if it has missed changes, or has read changes that the other table no longer has.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LOG: Final = logging.getLogger("keyfold")
 def prepare(
     spark: SparkSession, shared: SharedStreams, compiled: list[Compiled], home: AppHome, store: ViewStore
 ) -> None:
-    """Checks all readers, and writes snapshots for those that begin; nothing is written unless all fit."""
+    """Checks all readers, and writes snapshots for new ones; nothing is written unless all can start."""
     tables = {one.spec.name: one for one in compiled}
     for use in (use for one in compiled for use in _uses(one, shared)):
         if home.table(use.reader).begun() is not None:
@@ -59,7 +59,7 @@ def _uses(compiled: Compiled, shared: SharedStreams) -> list[Use]:
 
 
 def _begin(app: str, use: Use, home: AppHome) -> None:
-    """A table that begins with a stream's log: from its oldest batch, which may not be the stream's first."""
+    """Starts a table on a stream's log from its oldest batch, which may not be the stream's first."""
     upto = totals(TableLog(use.upstream(home).log_files)).upto
     readers.begin_after(use, home.table(use.reader), upto)
     if upto >= 0:
@@ -75,7 +75,7 @@ def _begin(app: str, use: Use, home: AppHome) -> None:
 def _withdraw(home: TableHome) -> None:
     """Removes the manifest of an unfinished batch whose changes were only counted.
 
-    Nobody has read them, and somebody may from now on: the batch runs again, and publishes them.
+    The batch has not been read, but from now on it may be: it runs again, and publishes its changes.
     """
     committed, log = home.committed(), TableLog(home.log_files)
     for manifest in log.after(-1 if committed is None else committed):
@@ -116,14 +116,14 @@ def _check(app: str, use: Use, home: AppHome) -> None:
 
 
 def _missed(log: TableLog, use: Use, read: int) -> int | None:
-    """The first batch after one that the log no longer has in a form that the reader can use."""
+    """The first batch after a given one that the log no longer has in a form that the reader can use."""
     if totals(log).upto > read:
         return read + 1
     return next((m.batch for m in log.after(read) if not _usable(log, use, m)), None)
 
 
 def _usable(log: TableLog, use: Use, manifest: Manifest) -> bool:
-    """Whether a batch has its changes, and the row before each where the reader needs that.
+    """Whether a batch has its changes and, where the reader needs it, the row before each.
 
     While no table reads a log, changes may only be counted, and rows before changes are left out.
     """

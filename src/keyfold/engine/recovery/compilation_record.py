@@ -1,8 +1,8 @@
-"""What Spark made of an app at its last start, for commands that would have the same app compiled again.
+"""An app as Spark compiled it at its last start, for commands that would have the same app compiled again.
 
-It is found by a hash of all that Spark's answer depends on: the declaration, keyfold's own code, Spark's
-version and settings. Where it also depends on something that no hash covers, such as a function or the schema
-of another system, nothing is recorded.
+The record is found by a hash of everything that the compilation depends on: the declaration, keyfold's own
+code, Spark's version and settings. If it also depends on something that no hash covers, such as a function or
+the schema of another system, nothing is recorded.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FILE: Final = "compiled.json"
 UNCHANGED: Final = "the app is unchanged since its last start: nothing has to be compiled"
 # Settings with which Spark reads functions, catalogs or rules from elsewhere.
 _ELSEWHERE: Final = ("spark.jars", "spark.sql.catalog", "spark.sql.extensions", "spark.hadoop.hive")
-# Variables by which Java and Spark take settings beside those of keyfold.
+# Variables from which Java and Spark take settings in addition to those of keyfold.
 _VARIABLES: Final = ("SPARK_ANSI_SQL_MODE", "SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
 _CODE: Final = Path(__file__).parents[2]
 _NO_FRAME: Final[Any] = None
@@ -44,7 +44,7 @@ _NO_FRAME: Final[Any] = None
 
 @dataclass(frozen=True)
 class _Files(QueryFiles):
-    """The file sources that a plan had."""
+    """The file sources of a recorded plan."""
 
     entry: Mapping[str, Any] = field(default_factory=dict)
 
@@ -57,7 +57,7 @@ class _Files(QueryFiles):
 
 @dataclass(frozen=True)
 class _Table(Compiled):
-    """What is recorded of a table: it has no plan that could run."""
+    """The recorded form of a table; it has no plan that could run."""
 
     entry: Mapping[str, Any] = field(default_factory=dict)
 
@@ -68,7 +68,7 @@ class _Table(Compiled):
 
 @dataclass(frozen=True)
 class _Stream(CompiledStream):
-    """What is recorded of a stream that has a log."""
+    """The recorded form of a stream that has a log."""
 
     entry: Mapping[str, Any] = field(default_factory=dict)
 
@@ -83,7 +83,7 @@ class _Stream(CompiledStream):
 
 @dataclass(frozen=True)
 class RecordedApp:
-    """An app as a start has compiled it, to be compared with its home, but not to be run."""
+    """A compiled app as a start recorded it, to be compared with its home, not to be run."""
 
     shared: SharedStreams
     tables: list[Compiled]
@@ -97,7 +97,7 @@ def record(
     tables: Iterable[Compiled],
     streams: Mapping[str, CompiledStream],
 ) -> None:
-    """Called by a start in a session of keyfold's own, in which streams are read from their sources."""
+    """Records an app, at a start in a session of keyfold's own that reads streams from their sources."""
     found = _hash_of(shared, settings)
     if found is None:
         home.storage.delete(FILE)
@@ -118,9 +118,9 @@ def _files(files: QueryFiles) -> dict[str, Any]:
 
 
 def recorded(spec: AppSpec, settings: Settings, home: AppHome) -> RecordedApp | None:
-    """The app as Spark has compiled it and would compile it now; None if it has to be asked.
+    """The app as Spark compiled it and would compile it now; None if Spark must compile it.
 
-    It also has to be asked if the state is of another definition: only a plan tells what can be migrated.
+    That is also necessary if the state has another definition: only a plan tells what can be migrated.
     """
     document, stored = _document(home), home.read_plan() or {}
     # A user's session may have functions and settings of its own.
@@ -154,7 +154,7 @@ def _table(spec: TableSpec, entry: Mapping[str, Any]) -> Compiled:
 
 
 def _is_of_the_state(found: RecordedApp, stored: Mapping[str, Any], home: AppHome) -> bool:
-    """Whether the state on disk is of this definition, or there is none."""
+    """Whether the state on disk has this definition, or there is none."""
     tables, streams = stored.get("tables") or {}, stored.get("streams") or {}
     begun = [one for one in found.tables if home.table(one.spec.name).begun() is not None]
     fresh = [one for one in found.tables if one not in begun]
@@ -172,7 +172,7 @@ def _reads_the_same(old: Mapping[str, Any], files: QueryFiles) -> bool:
 
 
 def _hash_of(shared: SharedStreams, settings: Settings) -> str | None:
-    """The hash of all that a compilation depends on; None if it depends on more than that."""
+    """The hash of everything that a compilation depends on; None if it depends on more than that."""
     outside = is_configured_outside() or any(name.startswith(_ELSEWHERE) for name in settings.spark)
     if outside or not all(map(_is_declared, shared.spec.streams)):
         return None
@@ -182,7 +182,7 @@ def _hash_of(shared: SharedStreams, settings: Settings) -> str | None:
         return None
     given = sorted((name, shown(name, value)) for name, value in settings.spark.items())
     logs = sorted((name, sorted(tables)) for name, tables in shared.readers.items())
-    # Relative paths begin at the working directory.
+    # Relative paths start at the working directory.
     variables = [os.environ.get(name) for name in _VARIABLES]
     chosen = sorted(shared.chosen)
     parts = [_code(), spark_version(), str(Path.cwd()), given, variables, declared, logs, chosen]
@@ -198,7 +198,7 @@ def _is_declared(stream: Source) -> bool:
 
 
 def _is_there(stream: Source) -> bool:
-    """Spark refuses a directory that is missing."""
+    """Whether the directory of a stream exists; Spark refuses a missing one."""
     path = stream.connector.path
     return stream.connector.kind != "files" or any(True for _ in glob.iglob(path or ""))
 

@@ -1,4 +1,4 @@
-"""Which file of a table's checkpoint is damaged or missing; Spark often reports only that one is."""
+"""Finds the damaged or missing file of a table's checkpoint; Spark often reports only that there is one."""
 
 from __future__ import annotations
 
@@ -8,22 +8,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+from keyfold.engine import spark_messages
 from keyfold.engine.storage import contents
 from keyfold.engine.storage.layout import TableHome
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint, is_whole
 from keyfold.engine.storage.stored_file import StoredFile
 from keyfold.errors import HomeUnusable
-
-# How Spark reports state that it can't load, and a checkpoint with a part missing.
-_STATE: Final = re.compile(
-    r"CANNOT_LOAD_STATE_STORE|STATE_STORE_|_STATE_DIRECTORY|STREAMING_CHECKPOINT_|CHECKPOINT_FILE_CHECKSUM_"
-    r"|error occurred during loading state"
-)
-
-# Reasons why state can't be loaded that pass by themselves, or with other limits.
-_TRANSIENT: Final = re.compile(
-    r"UNRELEASED_THREAD_ERROR|Too many open files|Permission denied|Cannot allocate memory"
-)
 
 _MISSING: Final = "is missing"
 _CUT: Final = "is cut short or overwritten"
@@ -31,14 +21,14 @@ _CUT: Final = "is cut short or overwritten"
 
 @dataclass(frozen=True)
 class Damage:
-    """A file of a checkpoint, and what is wrong with it."""
+    """A file of a checkpoint, and its defect."""
 
     file: StoredFile
     how: str
 
 
 def check(app: str, table: str, home: TableHome, *, stateful: bool = True) -> None:
-    """Refuses a checkpoint in which a file that a start needs is damaged or missing.
+    """Refuses a checkpoint if a file that a start needs is damaged or missing.
 
     `stateful`: whether the query has state; that of a stream has none.
     """
@@ -53,7 +43,7 @@ def check(app: str, table: str, home: TableHome, *, stateful: bool = True) -> No
 
 
 def remedy(app: str, table: str, home: TableHome, found: Damage) -> str:
-    """What to do about a damaged checkpoint."""
+    """The remedy for a damaged checkpoint."""
     readers = contents.with_readers(home.app, table)[1:]
     restarted = f"it and {', '.join(readers)}, which read it, then start" if readers else "it then starts"
     reset = (
@@ -68,7 +58,7 @@ def remedy(app: str, table: str, home: TableHome, found: Damage) -> str:
 
 
 def in_logs(checkpoint: SparkCheckpoint, *, stateful: bool = True) -> Damage | None:
-    """What is wrong with Spark's offset and commit logs."""
+    """The damage in Spark's offset and commit logs."""
     begun, committed = checkpoint.begun(), checkpoint.committed()
     if begun is None and committed is None:
         return None
@@ -93,9 +83,9 @@ def _needed(checkpoint: SparkCheckpoint, begun: int | None, committed: int | Non
 
 def found_in(home: TableHome, text: str, trace: str, jvm: Any, *, stateful: bool = True) -> Damage | None:
     """The file of the table's checkpoint that made a query fail with this message; None for other causes."""
-    if _TRANSIENT.search(text):
+    if spark_messages.PASSING.search(text):
         return None
-    checkpoint, in_state = home.spark, bool(_STATE.search(text))
+    checkpoint, in_state = home.spark, bool(spark_messages.BROKEN_STATE.search(text))
     app_home = re.escape(checkpoint.storage.uri().removeprefix("file://"))
     named = re.search(rf"{app_home}/([^\s,;]*[^\s,;.])", text)
     file = None if named is None else StoredFile(checkpoint.storage, named[1])
@@ -120,7 +110,7 @@ def _in_state_schema(checkpoint: SparkCheckpoint, trace: str) -> Damage | None:
 
 
 def _broken(checkpoint: SparkCheckpoint, jvm: Any) -> Iterator[Damage]:
-    """State files that can't be decompressed, newest first; the JVM tries, since it wrote them."""
+    """State files that can't be decompressed, newest first; checked by the JVM, which wrote them."""
     if checkpoint.state_codec() != "lz4":
         return
     for file in checkpoint.state.changelogs():

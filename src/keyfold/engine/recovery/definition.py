@@ -1,4 +1,4 @@
-"""What is recorded of an app's definition: the content of app.json, and what a table's state depends on."""
+"""The recorded definition of an app: the content of app.json, and what a table's state depends on."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def plan_of(
 
 
 def entry_of(compiled: Compiled) -> dict[str, Any]:
-    """What is recorded of a table, as far as its own definition tells."""
+    """The part of a table's entry that follows from its own definition."""
     meaning = meaning_of(compiled)
     return {
         "fingerprint": fingerprint(meaning),
@@ -57,7 +57,7 @@ def entry_of(compiled: Compiled) -> dict[str, Any]:
 
 
 def _stream(shared: bool, compiled: CompiledStream | None) -> dict[str, Any]:
-    """Whether a stream is shared and, if its log is written, what it has."""
+    """Whether a stream is shared and, if it has a log, what the log contains."""
     if compiled is None:
         return {"shared": shared}
     return {
@@ -69,7 +69,7 @@ def _stream(shared: bool, compiled: CompiledStream | None) -> dict[str, Any]:
 
 
 def meaning_of(compiled: Compiled) -> dict[str, str]:
-    """The parts that state depends on, each as text that does not depend on spelling."""
+    """The parts of a definition that state depends on, each as text independent of its spelling."""
     spec = compiled.spec
     # TTL, windows and patterns measure event time and folds order rows by it; other tables ignore it.
     timed = (
@@ -81,13 +81,13 @@ def meaning_of(compiled: Compiled) -> dict[str, str]:
     times = {f"time:{s.name}": f"{s.time or 'arrival'}" for s in tree.sources(spec.input) if timed}
     ttl = {} if spec.ttl_ms is None else {"ttl": f"{spec.ttl_ms} ms"}
     read = {f"from:{number}": _reading(node) for number, node in enumerate(tree.reads(spec.input))}
-    # The length of `idle` may change; whether there is one may not, since it adds a source.
+    # The length of `idle` may change, but not whether it is set, since it adds a source.
     idle = {} if spec.idle_ms is None else {"idle": "yes"}
     return {**compiled.meaning, **ttl, **times, **read, **_window(spec), **idle}
 
 
 def _reading(node: nodes.Changes | nodes.Enrich) -> str:
-    """How another table is read."""
+    """How a definition reads another table."""
     if isinstance(node, nodes.Changes):
         return f"{node.table} changes" + (" with previous" if node.previous else "")
     spans = {"wait": node.wait_ms, "keep": node.keep_ms}
@@ -101,11 +101,11 @@ def _reading(node: nodes.Changes | nodes.Enrich) -> str:
 def _window(spec: nodes.TableSpec) -> dict[str, str]:
     if spec.window is None:
         return {}
-    # A gap that is an expression is in the kernel's part of the meaning.
+    # A gap given as an expression is in the kernel's part of the meaning.
     kind = phrases.window_words(replace(spec.window, gap=None if spec.window.gap is None else "by row"))
     found = {"window": kind, "emit": spec.emit}
     if spec.keep_ms is not None:
-        # Timers are set for when kept windows expire.
+        # Timers are set to the expiry of retained windows.
         found["keep"] = durations.text(spec.keep_ms)
     return found
 
@@ -115,13 +115,13 @@ def fingerprint(meaning: dict[str, str]) -> str:
 
 
 def changed(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
-    """The parts that differ. Definitions of earlier versions don't have the types of joined columns."""
+    """The parts that differ. Definitions by earlier versions lack the types of joined columns."""
     parts = [part for part in dict.fromkeys((*old, *new)) if old.get(part) != new.get(part)]
     return [part for part in parts if part in old or f":{JOINED}:" not in part]
 
 
 def differences(old: dict[str, str], new: dict[str, str]) -> list[str]:
-    """What differs, a line each."""
+    """The differences, one line each."""
     return [
         f"{part.replace(':', ' ')}: {_shown(old.get(part))} on disk, {_shown(new.get(part))} now"
         for part in changed(old, new)
@@ -129,6 +129,6 @@ def differences(old: dict[str, str], new: dict[str, str]) -> list[str]:
 
 
 def _shown(text: str | None) -> str:
-    """A part of the meaning for people: milliseconds are shown as a length of time."""
+    """A part of the meaning as text for people, with milliseconds as a duration."""
     length = re.fullmatch(r"(\d+) ms", text or "")
     return durations.text(int(length[1])) if length else text or "nothing"

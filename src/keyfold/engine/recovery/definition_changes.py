@@ -1,4 +1,4 @@
-"""What a changed definition means for the state on disk: whether it fits, can be migrated, or is lost."""
+"""What a changed definition means for the state on disk: whether it fits, can be migrated, or neither."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Readers:
 
     names: tuple[str, ...] = ()
     enriching: tuple[str, ...] = ()
-    """Those of them that keep its rows in their own state."""
+    """The readers that keep its rows in their own state."""
 
 
 @dataclass(frozen=True)
@@ -32,21 +32,21 @@ class TableChange:
     table: str
     kind: Kind
     effects: tuple[str, ...] = ()
-    """What takes effect, is migrated, or stands in the way."""
+    """What takes effect or is migrated, or what makes the change incompatible."""
     mapping: StateMapping | None = None
     was: str | None = None
     rebuilt: str | None = None
-    """Since when its streams have recorded rows, if it is to be rebuilt from them."""
+    """The time since which its streams have recorded rows, if it is to be rebuilt from them."""
     recorded: str | None = None
-    """The same, if it is not, but a rebuild could fill its new columns from them."""
+    """The same time, if it is not to be rebuilt, but a rebuild could fill its new columns."""
     sources: frozenset[str] = frozenset()
-    """The streams that a rebuild reads from their sources; the others are read from their logs."""
+    """The streams that a rebuild reads from their sources; it reads the others from their logs."""
     whole: bool = False
-    """Whether a rebuild has, or would have, every row of the past."""
+    """Whether a rebuild has, or would have, every past row."""
 
 
 def readers_of(spec: AppSpec, stored: Mapping[str, Any], table: str) -> Readers:
-    """The tables that read a table, in the app as it is declared or in what is on disk."""
+    """The tables that read a table, in the declared app or in the recorded one."""
     uses = [(one.name, node) for one in spec.tables for node in tree.reads(one.input) if node.table == table]
     recorded = stored.get("tables") or {}
     names = [name for name, _ in uses] + [
@@ -59,7 +59,7 @@ def readers_of(spec: AppSpec, stored: Mapping[str, Any], table: str) -> Readers:
 def removed_tables(
     spec: AppSpec, stored: Mapping[str, Any], changes: Sequence[TableChange]
 ) -> list[TableChange]:
-    """The tables that have state and are no longer declared."""
+    """The tables with state that are no longer declared."""
     declared = {table.name for table in spec.tables} | {change.was for change in changes}
     known = stored.get("tables") or {}
     effect = ("no longer declared; its state stays",)
@@ -69,7 +69,7 @@ def removed_tables(
 def compared(
     old: Mapping[str, Any], meaning: Mapping[str, str], compiled: Compiled, readers: Readers, operators: int
 ) -> TableChange:
-    """Compares a stored definition of a table with the compiled one, of which it is the meaning.
+    """Compares a stored definition of a table with the compiled one, whose meaning is given.
 
     `operators`: how many stateful operators the table's query has.
     """
@@ -84,9 +84,9 @@ def compared(
             rewrites |= part == "keep" or not both
             effects.append(_length_effect(part, both, part in meaning))
         elif part == "emit" and _finals_of_sessions(meaning):
-            problems.append("emit: open sessions would stay in the view, under bounds that they outgrow")
+            problems.append("emit: open sessions would stay in the view under outdated bounds")
         elif part == "emit":
-            effects.append("emit: open windows in the view stay as they are until they change or close")
+            effects.append("emit: rows of open windows stay in the view until the windows change or close")
         elif lost is not None:
             problems.append(lost)
     mapping = None
@@ -105,11 +105,11 @@ def compared(
 
 
 def _beside(operators: int, joins: int) -> list[str]:
-    """What state of the query beside the table's own stands in the way.
+    """The other state of the query, which prevents a migration.
 
-    That of a join stays as it is: it has whole rows, whatever the table folds of them.
+    The state of a join does not: it has whole rows, and stays as it is whatever the table folds.
     """
-    return [] if operators == 1 + joins else ["its query keeps other state too, of a dedup or an enrichment"]
+    return [] if operators == 1 + joins else ["its query also keeps the state of a dedup or an enrichment"]
 
 
 def _joins(compiled: Compiled) -> int:
@@ -118,18 +118,18 @@ def _joins(compiled: Compiled) -> int:
 
 
 def ending_history(found: TableChange, compiled: Compiled, batch: int | None) -> TableChange:
-    """The same with what becomes of the changes that the table keeps; `batch` is the last one."""
+    """The same change with its effect on the table's history; `batch` is the last one."""
     if found.kind != "migratable" or compiled.spec.history_ms is None:
         return found
-    anew = "begins anew" if found.rebuilt is None else "begins anew with the rebuilt rows"
-    effect = f"history: {anew}; changes up to batch {batch} have the old definition, and go"
+    start = "starts over" if found.rebuilt is None else "starts over with the rebuilt rows"
+    effect = f"history: {start}; changes up to batch {batch} belong to the old definition and are dropped"
     return replace(found, effects=(*found.effects, effect))
 
 
 def renamed(found: TableChange, was: str, readers: Readers) -> TableChange:
-    """The same for a table that had another name."""
+    """The same change for a renamed table."""
     if readers.names:
-        known = f"was: {', '.join(readers.names)} read it by the name of {was}"
+        known = f"was: still read as {was} by {', '.join(readers.names)}"
         return replace(found, kind="incompatible", effects=(*_if_refused(found), known), was=was)
     if found.kind == "incompatible":
         return replace(found, was=was)
@@ -146,41 +146,41 @@ def _finals_of_sessions(meaning: Mapping[str, str]) -> bool:
 
 def _length_effect(part: str, both: bool, now: bool) -> str:
     if part == "keep":
-        return "keep: closed windows are kept for the new time" if now else "keep: kept windows are let go"
-    if both:
         return (
-            "ttl: a key that is there expires after the new one, or when the old one is over if that is later"
+            "keep: closed windows are retained for the new time"
+            if now
+            else "keep: retained windows are dropped"
         )
+    if both:
+        return "ttl: an existing key expires after the new TTL, or after the old one if that is later"
     if now:
-        return "ttl: keys that are there count as seen when the app next runs"
+        return "ttl: existing keys count as seen when the app next runs"
     return "ttl: keys no longer expire"
 
 
 def _other_input(part: str, before: Mapping[str, str], now: Mapping[str, str]) -> str | None:
-    """Why a change of what is folded can't be made up for; None if the part is no such thing."""
+    """Why a change of the input is incompatible; None if the part is not about the input."""
     if part in ("ttl", "keep", "emit", "columns", "keys") or part.startswith(_OF_STATE):
         return None
     if part.startswith("time:") and (part not in before or part not in now):
         # Only what measures time, or orders rows by it, depends on it: a TTL or a fold was added or dropped.
         return None
     from_, to = before.get(part) or "nothing", now.get(part) or "nothing"
-    return (
-        f"{part.replace(':', ' ')}: {from_} on disk, {to} now: it can't change under the state that is there"
-    )
+    return f"{part.replace(':', ' ')}: {from_} on disk, {to} now: incompatible with the existing state"
 
 
 def _for_readers(readers: Readers, changed: Sequence[str], mapping: StateMapping | None) -> list[str]:
-    """What tables that read this one, and have folded its rows, stand in the way of."""
+    """The changes that are incompatible with what the table's readers have folded."""
     if not readers.names:
         return []
     names = ", ".join(readers.names)
-    found = [f"{part}: {names} have read its rows" for part in ("emit", "keep") if part in changed]
+    found = [f"{part}: its rows have been read by {names}" for part in ("emit", "keep") if part in changed]
     if mapping is None:
         return found
     if readers.enriching:
-        found.append(f"{', '.join(readers.enriching)} keep its rows, with their columns, in their own state")
+        found.append(f"its rows, with their columns, are in the state of {', '.join(readers.enriching)}")
     if mapping.redefined:
-        found.append(f"{', '.join(mapping.redefined)}: {names} have folded the values that there were")
+        found.append(f"{', '.join(mapping.redefined)}: the old values have been folded by {names}")
     if any("key" in part.partition(":")[0] for part in changed):
-        found.append(f"key: {names} know its rows by their keys")
+        found.append(f"key: it identifies the rows that {names} have read")
     return found

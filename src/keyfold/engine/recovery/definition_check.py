@@ -1,4 +1,4 @@
-"""Whether a definition fits the state on disk: a start compares it with what the one before recorded."""
+"""Whether a definition fits the state on disk: a start compares it with the last recorded one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MIGRATE: Final = "keyfold plan APP.py shows what keyfold migrate APP.py would d
 def change_of(
     spec: nodes.AppSpec, stored: Mapping[str, Any], compiled: Compiled, home: AppHome
 ) -> TableChange:
-    """How a table differs from what the last start recorded of it, under its name or the one that it had."""
+    """How a table differs from what the last start recorded, under its present or its former name."""
     tables: dict[str, Any] = stored.get("tables") or {}
     name, was = compiled.spec.name, None
     if home.table(name).begun() is None:
@@ -48,7 +48,7 @@ def change_of(
         )
     if was in {table.name for table in spec.tables}:
         return TableChange(
-            name, "incompatible", (f"was: {was} is declared too, and its state can't be both",)
+            name, "incompatible", (f"was: {was} is still declared, and its state can't belong to two tables",)
         )
     readers, table_home = readers_of(spec, stored, was or name), home.table(was or name)
     found = compared(old, meaning_of(compiled), compiled, readers, len(table_home.spark.operators()))
@@ -62,7 +62,7 @@ def change_of(
 def _with_recorded(
     found: TableChange, old: Mapping[str, Any], compiled: Compiled, home: AppHome
 ) -> TableChange:
-    """The same with what a rebuild from recorded rows can do: all of it, or fill new columns."""
+    """The same change, if recorded rows can make it migratable by a rebuild, or fill its new columns."""
     since = recorded_since(compiled.spec, old, home)
     if since is None:
         return found
@@ -72,7 +72,7 @@ def _with_recorded(
     effect = f"rebuilt from rows that its streams have recorded since {since:%Y-%m-%d %H:%M:%S} UTC"
     lost = "; what was folded from earlier rows is lost"
     if old.get("initial") is not None and compiled.spec.initial is None:
-        lost += ", and its initial rows too, unless you put initial= back"
+        lost += ", and so are its initial rows, unless you restore initial="
     effects = (*found.effects, effect + lost)
     return TableChange(found.table, "migratable", effects, rebuilt=since.isoformat())
 
@@ -84,7 +84,7 @@ def _has_all(compiled: Compiled, home: AppHome) -> bool:
 
 
 def recorded_since(spec: nodes.TableSpec, old: Mapping[str, Any], home: AppHome) -> datetime | None:
-    """Since when all streams of a table, whose logs it reads, have recorded rows; None if one has not."""
+    """The time since which all streams of a table have recorded rows in logs that it reads, if all have."""
     found = []
     for stream in tree.sources(spec.input):
         log = TableLog(home.stream_home(stream.name).log_files)
@@ -98,7 +98,7 @@ def recorded_since(spec: nodes.TableSpec, old: Mapping[str, Any], home: AppHome)
 
 
 def check(spec: nodes.AppSpec, stored: dict[str, Any] | None, compiled: Compiled, home: AppHome) -> None:
-    """Refuses a definition that the state on disk does not fit, and incomplete state."""
+    """Refuses a definition that does not fit the state on disk, and incomplete state."""
     app = spec.name
     _refuse_other_versions(stored or {}, home)
     tables: dict[str, Any] = (stored or {}).get("tables") or {}
@@ -116,7 +116,7 @@ def check(spec: nodes.AppSpec, stored: dict[str, Any] | None, compiled: Compiled
 
 
 def _refuse_other_versions(stored: dict[str, Any], home: AppHome) -> None:
-    """Refuses a home in another layout, or whose checkpoints a newer Spark has written."""
+    """Refuses a home in another layout, or with checkpoints written by a newer Spark."""
     layout, spark = stored.get("layout", LAYOUT), stored.get("spark", "")
     if layout != LAYOUT:
         raise other_layout(f"{home.shown}/app.json", layout)
@@ -139,14 +139,14 @@ def version(text: str) -> tuple[int, ...]:
 
 
 def _refuse_old_name(compiled: Compiled, tables: Mapping[str, Any], home: AppHome) -> None:
-    """Refuses to start a renamed table from nothing while its state is there under the old name."""
+    """Refuses to start a renamed table empty while its state exists under the old name."""
     was = compiled.spec.was
     if was in tables and home.table(str(was)).begun() is not None:
         raise StateMismatch(
-            f"{compiled.name} was called {was}, and its state is still there; nothing was changed",
+            f"{compiled.name} was renamed from {was}, whose state still exists; nothing was changed",
             where=compiled.spec.site,
             given=f"was={was!r}",
-            hint=f"{_MIGRATE}; or leave was= out, and it starts from the first row",
+            hint=f"{_MIGRATE}; or omit was=, and it starts from the first row",
         )
 
 
@@ -158,7 +158,7 @@ def _refuse_changes(
     fits = change.kind in ("same", "compatible")
     changes = [] if fits else differences(old["meaning"], meaning_of(compiled))
     asked = compiled.spec.partitions
-    # A resize changes the checkpoint and not the stored plan.
+    # A rescale changes the checkpoint, but not the stored plan.
     on_disk = home.table(compiled.spec.name).spark.partitions() or old["partitions"]
     if asked is not None and asked != on_disk:
         changes.append(f"partitions: {on_disk} on disk, {asked} now (fixed at the first start)")
@@ -179,7 +179,7 @@ def _refuse_changes(
 
 
 def _refuse_unknown(app: str, compiled: Compiled, home: AppHome) -> NoReturn:
-    """Refuses state without its definition: any definition would be accepted as the right one."""
+    """Refuses state without a recorded definition, since any definition would seem to fit."""
     raise HomeUnusable(
         f"{compiled.name} has state, but {home.shown}/app.json does not record which definition wrote it; "
         "nothing was changed",
@@ -189,7 +189,7 @@ def _refuse_unknown(app: str, compiled: Compiled, home: AppHome) -> NoReturn:
 
 
 def check_log(app: str, compiled: Compiled | CompiledStream, home: TableHome) -> None:
-    """Refuses a checkpoint that is older than the log: its batches would run, and publish nothing."""
+    """Refuses a checkpoint that is older than the log: its next batches would publish nothing."""
     begun, newest = home.begun(), TableLog(home.log_files).newest()
     if newest is not None and newest > (-1 if begun is None else begun):
         raise ahead_of_state(compiled, "log", newest, home, begun)
@@ -198,7 +198,7 @@ def check_log(app: str, compiled: Compiled | CompiledStream, home: TableHome) ->
 def ahead_of_state(
     compiled: Compiled | CompiledStream, what: str, at: int, home: TableHome, state: int | None
 ) -> HomeUnusable:
-    """The error of a log, or of a view, that has batches which the checkpoint has not."""
+    """The error for a log or a view with batches that the checkpoint lacks."""
     has = "is missing" if state is None else f"is at batch {state}"
     return HomeUnusable(
         f"the {what} of {compiled.name} is at batch {at}, and its checkpoint {has}; nothing was changed",
@@ -208,7 +208,7 @@ def ahead_of_state(
 
 
 def refuse_lost_logs(app: str, compiled: Compiled | CompiledStream, home: TableHome) -> None:
-    """Refuses a checkpoint without the log of its files: they would be read twice, or never."""
+    """Refuses a checkpoint without the log of its files, which would be read twice or never."""
     missing = home.spark.missing_log_entries(compiled.files.numbers())
     if missing:
         raise HomeUnusable(
@@ -221,12 +221,13 @@ def refuse_lost_logs(app: str, compiled: Compiled | CompiledStream, home: TableH
 
 def _reset(compiled: Compiled | CompiledStream) -> str:
     if isinstance(compiled, CompiledStream):
-        return f"`keyfold reset {compiled.name} --with-readers`: the stream and its tables then start anew"
+        command = f"keyfold reset {compiled.name} --with-readers"
+        return f"`{command}`, after which the stream and its tables start over"
     return f"`keyfold reset {compiled.name}`, after which it starts from the first row"
 
 
 def _refuse_other_case(app: str, compiled: Compiled, tables: dict[str, Any]) -> None:
-    """Refuses a name that differs only in case: it would have a state of its own, but the same view."""
+    """Refuses a name that differs from a known one only in case: both would have the same view."""
     name = compiled.spec.name
     for known in tables:
         if known.lower() == name.lower() and known != name:

@@ -1,4 +1,4 @@
-"""Whether everything that follows a table's log has read all of it."""
+"""Whether all followers of a table's log have read it completely."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from keyfold.read.positions import Follower
 
 
 def require_followed(home: AppHome, table: str) -> None:
-    """Refuses a table whose view, sinks or readers have still to read its log: the changes are to go."""
+    """Refuses a table whose view, sinks or readers have unread changes, which are about to be removed."""
     found = [*positions.followers(home, table), *positions.readers(home, table)]
     _refuse(home, table, found, "start the app with the old definition")
 
 
 def require_read(home: AppHome, table: str) -> None:
-    """Refuses a table that others have not read to its end: they would miss what is erased from its log."""
+    """Refuses a table that its readers have not read completely: they would miss erased changes."""
     _refuse(home, table, positions.readers(home, table), "start the app")
 
 

@@ -1,4 +1,4 @@
-"""`history=kf.kafka(...)`: a compacted topic that has the latest change of each key of a table."""
+"""`history=kf.kafka(...)`: a compacted topic with the latest change of each key of a table."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def history_follower(
 ) -> KafkaSinkFollower:
     """Follows the table's log into its topic, which is created if it does not exist.
 
-    Where the log no longer has all that the topic lacks, the topic first gets all rows of the table.
+    If the log no longer has everything that the topic lacks, the topic first gets all rows of the table.
     """
     connector, table_home = table.spec.history_topic, home.table(table.spec.name)
     assert connector is not None
@@ -60,7 +60,7 @@ def history_follower(
 
 
 class HistoryFollower(KafkaSinkFollower):
-    """Begins with a snapshot of the table, in one transaction with the position."""
+    """Starts with a snapshot of the table, in one transaction with the position."""
 
     def __init__(
         self, spark: SparkSession, home: AppHome, table: Compiled, connector: Connector, store: ViewStore
@@ -70,11 +70,11 @@ class HistoryFollower(KafkaSinkFollower):
         super().__init__(spark, home.table(table.spec.name), table, HISTORY, connector, -1)
 
     def new_record(self, begin: int) -> dict[str, Any]:
-        """Says that the snapshot is due, until it is in the topic."""
+        """Records that the snapshot is due, until it is in the topic."""
         return {**super().new_record(begin), "snapshot": True}
 
     def begin(self, recorded: dict[str, Any], known: int | None) -> int:
-        """Writes the snapshot, unless the cluster knows that it was written before a crash."""
+        """Writes the snapshot, unless the cluster's position shows that it was written before a crash."""
         found = self._snapshot() if known is None else None
         if found is None:
             return super().begin(recorded, known)
@@ -86,7 +86,7 @@ class HistoryFollower(KafkaSinkFollower):
         return batch
 
     def _snapshot_records(self) -> Iterator[Record]:
-        """All rows; keys that the topic has beside them are deleted. No batch runs meanwhile."""
+        """All rows, and deletes for keys that only the topic has. No batch runs meanwhile."""
         found = self._snapshot()
         assert found is not None
         batch, rows = found
@@ -100,7 +100,7 @@ class HistoryFollower(KafkaSinkFollower):
             yield key, None, headers["delete"]
 
     def _frames(self, rows: Iterator[pa.RecordBatch]) -> Iterator[Any]:
-        """Rows as DataFrames, as many together as are encoded in one job."""
+        """Rows as DataFrames, each with as many as are encoded in one job."""
         import pyarrow as pa
         from pyspark.sql.types import StructType
 

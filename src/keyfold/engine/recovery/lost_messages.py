@@ -1,7 +1,8 @@
-"""Messages that were deleted before a table had read them, found when it starts.
+"""Finds messages that were deleted before a table had read them, when it starts.
 
-A topic that was deleted and made again has the same name, and may have more messages than were read of the
-old one. But it has another id: `topics.json`, beside the checkpoint, says of which topics its positions are.
+A topic that was deleted and created again has the same name, and may have more messages than were read of the
+old one. But it has another id: `topics.json`, beside the checkpoint, records to which topics its positions
+belong.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _AGAIN: Final = "the topic was deleted and made again"
 def check(
     app: str, name: str, streams: Iterable[Source], home: TableHome, topics: Mapping[str, TopicOffsets]
 ) -> None:
-    """Refuses to go on past lost messages, or warns of them, as the stream's `on_data_loss` says.
+    """Refuses to skip lost messages, or warns of them, depending on the stream's `on_data_loss`.
 
     `name`: the table that reads the streams, or the stream itself where it has a log.
     """
@@ -47,7 +48,7 @@ def check(
 
 
 def record(streams: Iterable[Source], home: TableHome, topics: Mapping[str, TopicOffsets]) -> None:
-    """Records of which topics the positions are that the checkpoint has, or is about to have."""
+    """Records the topics to which the checkpoint's positions belong, including those of the next batch."""
     before = _recorded(home)
     read = [topics[stream.name].ids for stream in streams if stream.name in topics]
     known = before if home.begun() is not None else {}
@@ -57,7 +58,7 @@ def record(streams: Iterable[Source], home: TableHome, topics: Mapping[str, Topi
 
 
 def failure(app: str, table: str, batch: int | None, stream: str | None, given: object) -> QueryFailed:
-    """The error of a table whose next messages are gone."""
+    """The error for a table whose next messages are gone."""
     of = "" if stream is None else f" of stream {stream}"
     readers = " --with-readers" if stream == table else ""
     return QueryFailed(
@@ -96,7 +97,7 @@ def _positions(home: TableHome, batch: int | None) -> Iterator[tuple[str, str, i
 def _lost(
     read: Iterable[tuple[str, str, int]], topics: TopicOffsets, again: Collection[str]
 ) -> Iterator[str]:
-    """Lost messages of topics that are still the same, as far as their ids say."""
+    """The lost messages of topics that are still the same, as far as their ids tell."""
     for topic, number, next_one in read:
         first, last = _offset(topics.first, topic, number), _offset(topics.last, topic, number)
         if first is None or last is None:
@@ -114,7 +115,7 @@ def _lost(
 def _of_another_topic(
     begun: Iterable[tuple[str, str, int]], topics: TopicOffsets, again: Collection[str]
 ) -> Iterator[str]:
-    """Positions, also of a batch that is not finished, in topics that are others by now."""
+    """Positions, including those of an unfinished batch, in topics that have been replaced by now."""
     for topic, number, next_one in begun:
         if topic in again and _offset(topics.last, topic, number) is not None and next_one > 0:
             read = f"it was read up to offset {next_one} of a topic with another id"

@@ -1,34 +1,30 @@
-"""Why a query failed, explained without Java's stack trace."""
+"""Explains why a query failed, without Java's stack trace."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import cached_property
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from keyfold.engine import spark_messages
 from keyfold.engine.recovery import damage, lost_messages
-from keyfold.engine.spark_errors import messages, plain
+from keyfold.engine.spark_errors import KernelError, kernel_error, messages
+from keyfold.engine.spark_messages import plain
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.errors import KeyfoldError, LeaseLost, QueryFailed, RunError
+from keyfold.kernel.api import ErrorCode
 from keyfold.masking import masked
 from keyfold.views.stores import damage_advice
-
-_DISK_FULL: Final = re.compile(r"No space left on device|disk is full|Disk quota exceeded", re.IGNORECASE)
-# Of Spark's Kafka source, whose own exceptions have no error class in their text.
-_DATA_LOSS: Final = re.compile(
-    r"Some data may have been lost because they are not available in Kafka any more;.*?\nReason:\s*([^\n]+)",
-    re.DOTALL,
-)
-# Error classes that only wrap another error.
-_WRAPPERS: Final = ("[STREAM_FAILED]", "[FOREACH_BATCH_USER_FUNCTION_ERROR]", "[TASK_WRITE_FAILED]")
 
 
 @dataclass(frozen=True)
 class _Failure:
-    """A failed query, and what is known about its error."""
+    """A failed query, with the known facts about its error."""
 
     app: str
     table: str
@@ -43,16 +39,24 @@ class _Failure:
         """The home of the table, or of the stream."""
         return self.home.stream_home(self.table) if self.stream else self.home.table(self.table)
 
+    def payload(self, code: ErrorCode) -> Mapping[str, str] | None:
+        """What the kernel says, if this is an error of its own with that code."""
+        return None if self.own is None or self.own.code != code else self.own.payload
+
+    @cached_property
+    def own(self) -> KernelError | None:
+        """The kernel's own error."""
+        return kernel_error(self.error)
+
     @property
     def text(self) -> str:
         """The message of the innermost cause that has an error class, or of the innermost cause."""
-        causes = messages(self.error)
-        classified = [
-            text
-            for text in causes
-            if re.match(r"\[[A-Z][A-Z_.0-9]+\]", text) and not text.startswith(_WRAPPERS)
-        ]
-        return (classified or causes)[-1]
+        return spark_messages.innermost(messages(self.error))
+
+    @property
+    def texts(self) -> str:
+        """That message, and all that the error says."""
+        return f"{self.text}\n{self.error}"
 
     def explained(self, what: str, given: object = None, hint: str | None = None) -> QueryFailed:
         return QueryFailed(what, app=self.app, table=self.table, batch=self.batch, given=given, hint=hint)
@@ -68,12 +72,12 @@ def failed(
     stream: bool = False,
     follower: str = "query",
 ) -> RunError:
-    """The reason why a query, or a follower of its log, stopped; the first explanation that fits is used."""
+    """The reason why a query, or a follower of its log, stopped: the first explanation that fits."""
     if isinstance(error, LeaseLost):
-        # It says all there is, and concerns the whole app.
+        # It is complete, and concerns the whole app.
         return LeaseLost(error.what, app=app, table=table, batch=batch, given=error.given, hint=error.hint)
     if isinstance(error, RunError) and error.hint is not None:
-        # Of a sink, which says itself what to do.
+        # The error of a sink, which includes its own advice.
         return QueryFailed(error.what, app=app, table=table, batch=batch, given=error.given, hint=error.hint)
     failure = _Failure(app, table, batch, error, home, stream)
     for explain in (
@@ -90,7 +94,7 @@ def failed(
             return found
     return failure.explained(
         f"the {follower} of {'stream' if stream else 'table'} {table} stopped: {_cause(error, failure.text)}",
-        given=_fragment(failure.text),
+        given=spark_messages.quoted_expression(failure.text),
         hint="remove the cause and start again: the batch is retried, and nothing is lost or counted twice. "
         f"Spark's log is {failure.home.local.parent / 'spark.log'}",
     )
@@ -98,7 +102,7 @@ def failed(
 
 @contextmanager
 def of_table(app: str, table: str, home: TableHome) -> Iterator[None]:
-    """Turns an error of Spark while a table is started into a `QueryFailed`."""
+    """Turns a Spark error during the start of a table into a `QueryFailed`."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -109,55 +113,53 @@ def of_table(app: str, table: str, home: TableHome) -> Iterator[None]:
 
 
 def _bad_row(failure: _Failure) -> QueryFailed | None:
-    bad = re.search(r"\[KEYFOLD_REJECTED_ROW\] (.*?); row: (.*)", failure.text)
-    if bad is None:
+    rejected = failure.payload(ErrorCode.REJECTED_ROW)
+    if rejected is None:
         return None
     return failure.explained(
-        f"a row can't be processed, and on_error is 'fail': {bad[1]}",
-        given=bad[2],
+        f"a row can't be processed, and on_error is 'fail': {rejected['reason']}",
+        given=rejected["row"],
         hint="correct the row, or declare on_error='reject' to send such rows to the rejected rows",
     )
 
 
 def _kafka(failure: _Failure) -> QueryFailed | None:
-    """Messages that are gone, or a Schema Registry that does not answer."""
-    text = f"{failure.text}\n{failure.error}"
-    lost = _DATA_LOSS.search(text)
+    """Missing messages, or a Schema Registry that does not answer."""
+    lost = spark_messages.lost_messages(failure.texts)
     if lost is not None:
-        given = plain(lost[1])
-        return lost_messages.failure(failure.app, failure.table, failure.batch, None, given)
-    if "UnknownTopicOrPartitionException" in text or "does not host this topic-partition" in text:
+        return lost_messages.failure(failure.app, failure.table, failure.batch, None, lost)
+    if spark_messages.MISSING_TOPIC.search(failure.texts):
         return failure.explained(
             f"a topic that {failure.app}.{failure.table} reads is no longer there",
             given=plain(failure.text),
             hint="was it deleted? If it is made again, `keyfold reset "
             f"{failure.app}.{failure.table}` starts from its first message",
         )
-    registry = re.search(r"\[KEYFOLD_REGISTRY\] ([^\n]+)", text)
+    registry = failure.payload(ErrorCode.REGISTRY)
     if registry is not None:
         return failure.explained(
-            masked(registry[1]),
-            hint="start the registry, or correct registry=, and start the app again: the batch is retried",
+            masked(registry["problem"].splitlines()[0]),
+            hint="start the registry, or correct registry= of kf.avro, and start the app again: the batch is "
+            "retried",
         )
     return None
 
 
 def _slots(failure: _Failure) -> QueryFailed | None:
-    """A real-time batch that found fewer task slots than it needs, again and again."""
-    text = f"{failure.text}\n{failure.error}"
-    found = re.search(r"\[CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT\] ([^\n]+)", text)
+    """A real-time batch that repeatedly found fewer task slots than it needs."""
+    found = spark_messages.missing_slots(failure.texts)
     if found is None:
         return None
     return failure.explained(
         "the task slots that this table needs at the same time are not there",
-        given=plain(found[1]),
+        given=found,
         hint="end the other jobs of this Spark session; if the topic has more partitions now, the next start "
         "of the app says how many slots are needed",
     )
 
 
 def _disk_full(failure: _Failure) -> QueryFailed | None:
-    if not (_DISK_FULL.search(failure.text) or _DISK_FULL.search(str(failure.error))):
+    if not spark_messages.DISK_FULL.search(failure.texts):
         return None
     return failure.explained(
         f"no space left on the disk of {_disks(failure.home)}",
@@ -166,7 +168,7 @@ def _disk_full(failure: _Failure) -> QueryFailed | None:
 
 
 def _disks(home: AppHome) -> str:
-    """Where the app writes: its home and, if that is elsewhere, its local files."""
+    """The directories that the app writes: its home and, if they are elsewhere, its local files."""
     table_home, local = home.shown, str(home.local)
     return table_home if local == table_home else f"{table_home}, or of {local}"
 
@@ -184,23 +186,23 @@ def _damaged_views(failure: _Failure) -> QueryFailed | None:
 
 def _upstream_log(failure: _Failure) -> QueryFailed | None:
     """The log of another table, which the failed one reads, is damaged or begins too late."""
-    damaged = re.search(r"\[KEYFOLD_LOG_DAMAGED\] (\S+) ([^\n]+)", failure.text)
-    pruned = re.search(r"\[KEYFOLD_LOG_PRUNED\] (\S+) begins after batch (\d+), needed (\d+)", failure.text)
+    damaged, pruned = failure.payload(ErrorCode.LOG_DAMAGED), failure.payload(ErrorCode.LOG_PRUNED)
     if damaged is None and pruned is None:
         return None
     reset = f"`keyfold reset {failure.app}.{failure.table}`, after which it starts from the rows that"
     if pruned is not None:
-        upstream = _table_of(_local_path(pruned[1]))
+        upstream = _table_of(_local_path(pruned["log"]))
         return failure.explained(
             f"changes of {upstream} that {failure.app}.{failure.table} has not read are gone",
-            given=f"the log of {upstream} begins after batch {pruned[2]}, and batch {pruned[3]} is needed",
+            given=f"the log of {upstream} begins after batch {pruned['upto']}, and batch {pruned['needed']} "
+            "is needed",
             hint=f"{reset} {upstream} has now",
         )
     assert damaged is not None
-    file = _local_path(damaged[1])
+    file, problem = _local_path(damaged["file"]), damaged["problem"].splitlines()[0]
     upstream, shown = _table_of(file), file.removeprefix(f"{failure.home.shown}/")
     return failure.explained(
-        f"the log of {failure.app}.{upstream} is damaged: {shown} {damaged[2]}",
+        f"the log of {failure.app}.{upstream} is damaged: {shown} {problem}",
         given=file,
         hint=f"restore it from a backup of the home; or {reset} {upstream} has now",
     )
@@ -218,8 +220,7 @@ def _damaged_state(failure: _Failure) -> QueryFailed | None:
     app, table = failure.app, failure.table
     home = failure.own_home
     trace = getattr(getattr(failure.error, "_cause", None), "_stackTrace", None)
-    text = f"{failure.text}\n{failure.error}"
-    found = damage.found_in(home, text, str(trace), SparkContext._jvm, stateful=not failure.stream)
+    found = damage.found_in(home, failure.texts, str(trace), SparkContext._jvm, stateful=not failure.stream)
     if found is None:
         return None
     return failure.explained(
@@ -231,7 +232,9 @@ def _damaged_state(failure: _Failure) -> QueryFailed | None:
 
 
 def _input_file(failure: _Failure) -> QueryFailed | None:
-    about = _about_file(failure.text, messages(failure.error)[-1])
+    missing = failure.payload(ErrorCode.MISSING_FILES)
+    names = [] if missing is None else json.loads(missing["files"])
+    about = _about_file(names, failure.text, messages(failure.error)[-1])
     if about is None:
         return None
     what, given, hint = about
@@ -241,15 +244,15 @@ def _input_file(failure: _Failure) -> QueryFailed | None:
     return failure.explained(what, given=given, hint=hint)
 
 
-def _about_file(text: str, innermost: str) -> tuple[str, str, str] | None:
-    """What is wrong with an input file that stopped a query, which one, and what to do."""
-    missing = re.search(r"\[KEYFOLD_MISSING_FILES\] (.*)", text, re.DOTALL)
-    unread = re.search(r"\[FAILED_READ_FILE\.(\w+)\] .*? reading file (\S.*?)\.(?:\s|$)", text)
-    kind = unread[1] if unread else ""
+def _about_file(missing: list[str], text: str, innermost: str) -> tuple[str, str, str] | None:
+    """The input file that stopped a query, its problem, and a remedy.
+
+    `missing`: the files that the kernel has not found.
+    """
+    unread = spark_messages.unread_file(text)
+    kind = "" if unread is None else unread.kind
     if missing or (kind == "FILE_NOT_EXIST" and "Permission denied" not in innermost):
-        # Spark appends its plan to the message of an error.
-        names = missing[1].split("\n===")[0].strip().splitlines() if missing else []
-        names = names or ([unread[2]] if unread else [])
+        names = missing or ([unread.name] if unread else [])
         return (
             "input files of this batch are missing",
             "\n".join(_local_path(name) for name in names),
@@ -259,7 +262,7 @@ def _about_file(text: str, innermost: str) -> tuple[str, str, str] | None:
     if unread and kind in ("FILE_NOT_EXIST", "NO_HINT", "CANNOT_READ_FILE_FOOTER"):
         return (
             f"an input file can't be read: {plain(innermost)}",
-            _local_path(unread[2]),
+            _local_path(unread.name),
             "replace it with a readable file of the same name and start again: the batch then reads that "
             "file, and nothing is lost or counted twice. To continue without it, remove it and use --set "
             "missing_files=skip",
@@ -268,7 +271,7 @@ def _about_file(text: str, innermost: str) -> tuple[str, str, str] | None:
 
 
 def _local_path(url: str) -> str:
-    """The path of a `file:` URL; other URLs as they are."""
+    """The path of a `file:` URL; other URLs unchanged."""
     parts = urlsplit(url.strip())
     return unquote(parts.path) if parts.scheme == "file" else url.strip()
 
@@ -282,19 +285,11 @@ def _cause(error: Any, text: str) -> str:
         return str(error)
     if not isinstance(error, PySparkException | Py4JJavaError):
         return f"{type(error).__name__}: {error}"
-    worker = re.findall(r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)+(\S[^\n]*)", text)
-    if worker:
-        return f"a Python function of the app raised {worker[-1]}"
-    # To Spark the kernel is a StatefulProcessor. Rows that cause an error are rejected, and never get here.
-    own = re.search(r"\[TRANSFORM_WITH_STATE_USER_FUNCTION_ERROR\].*? Reason: ([^\n]+)", text)
-    if own:
-        return f"keyfold's kernel or its state store failed, not because of a row: {own[1].rstrip('.')}"
-    found = re.findall(r"\[([A-Z][A-Z_.0-9]+)\] ([^\n]+)", text)
-    inner = [sentence for name, sentence in found if f"[{name}]" not in _WRAPPERS]
-    return plain(inner[-1]) if inner else plain(text)
-
-
-def _fragment(text: str) -> str | None:
-    """The user's expression, if Spark quotes it."""
-    found = re.search(r"== (?:SQL|DataFrame)[^\n]*==\n(.+)\n", text)
-    return found[1].strip() if found else None
+    raised = spark_messages.python_error(text)
+    if raised is not None:
+        return f"a Python function of the app raised {raised}"
+    # Rows that cause an error are rejected, and never get here.
+    own = spark_messages.operator_failure(text)
+    if own is not None:
+        return f"keyfold's kernel or its state store failed, not because of a row: {own}"
+    return spark_messages.reason(text)

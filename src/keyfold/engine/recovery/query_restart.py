@@ -1,9 +1,9 @@
-"""Restarts a query after failures that pass: a Python worker that was slow to start, brokers that are away.
+"""Restarts a query after transient failures: a Python worker that started slowly, unavailable brokers.
 
 At the first batch of a query with a processor Spark starts a Python worker and gives it ten seconds to
 connect back, which is fixed in Spark's code (`PythonWorkerFactory.createSimpleWorker`). A machine under load
-may need longer. Kafka's client gives up on brokers after a minute or two; they may come back later. Either
-way nothing of the batch has been published, so it is retried as planned.
+may need longer. Kafka's client gives up on brokers after a minute or two, but they may return later. In both
+cases nothing of the batch has been published, so it is retried as planned.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from keyfold.engine import spark_messages
 from keyfold.engine.batch.hook import BatchHook
 from keyfold.engine.spark_errors import causes
 
@@ -27,36 +28,20 @@ _LOG: Final = logging.getLogger("keyfold")
 
 @dataclass(frozen=True)
 class Passing:
-    """A failure that passes: how it is recognized, how many restarts it is worth, and how it is told."""
+    """A transient failure: how to recognize it, how many restarts to attempt, and how to report it."""
 
     pattern: re.Pattern[str]
     restarts: int | None
     told: str
 
 
-SLOW_PYTHON: Final = Passing(
-    re.compile("Python worker failed to connect back"), 3, "Python took more than ten seconds to start"
-)
-# Kafka's exceptions that its client calls retriable, by their names in a chain of causes.
-BROKERS_AWAY: Final = Passing(
-    re.compile(
-        r"org\.apache\.kafka\.common\.errors\.(?:Timeout|Disconnect|Network|NotLeaderOrFollower|"
-        r"LeaderNotAvailable|BrokerNotAvailable|CoordinatorNotAvailable|KafkaStorage)Exception"
-        r"|KAFKA_DATA_LOSS\.COULD_NOT_READ_OFFSET_RANGE.*TimeoutException"
-        r"|Failed to get records for .* after polling for"
-    ),
-    None,
-    "Kafka's brokers can't be reached",
-)
-SLOTS_TAKEN: Final = Passing(
-    re.compile("CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT"),
-    20,
-    "other work has the task slots of this table",
-)
+SLOW_PYTHON: Final = Passing(spark_messages.SLOW_PYTHON, 3, "Python took more than ten seconds to start")
+BROKERS_AWAY: Final = Passing(spark_messages.BROKERS_AWAY, None, "Kafka's brokers can't be reached")
+SLOTS_TAKEN: Final = Passing(spark_messages.SLOTS_TAKEN, 20, "other work has the task slots of this table")
 
 
 class RestartingQuery:
-    """A `StreamingQuery` that is restarted after failures that pass."""
+    """A `StreamingQuery` that is restarted after transient failures."""
 
     def __init__(
         self, start: Callable[[], StreamingQuery], name: str, hook: BatchHook, *passing: Passing
@@ -71,7 +56,7 @@ class RestartingQuery:
 
     @property
     def isActive(self) -> bool:
-        """Whether it runs; restarts it if what failed passes."""
+        """Whether it is running; restarts it after a transient failure."""
         with self._lock:
             return self._query.isActive or self._restarted()
 

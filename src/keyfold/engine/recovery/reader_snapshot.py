@@ -1,4 +1,4 @@
-"""The rows of a table as a snapshot, for a table or a topic that begins to follow it."""
+"""The rows of a table as a snapshot, for a table or a topic that starts to follow it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PART_BYTES: Final = 16 << 20
 
 
 def write(spark: SparkSession, upstream: Compiled, use: Use, home: AppHome, store: ViewStore) -> None:
-    """Writes the snapshot that a reader begins with; nothing if the table has not published a batch yet."""
+    """Writes the snapshot that a reader starts with; none if the table has not published a batch yet."""
     directory = use.directory(home.table(use.reader))
     _remove(directory)
     found = rows(spark, upstream, home, store)
@@ -59,7 +59,7 @@ def rows(
 
 
 def _remove(directory: Storage) -> None:
-    """Removes the snapshot of a start that did not come to a batch; its record goes first."""
+    """Removes the snapshot of a start that did not reach a batch; its record is removed first."""
     directory.delete(SNAPSHOT)
     for name in directory.list():
         if name.endswith(".parquet"):
@@ -69,7 +69,7 @@ def _remove(directory: Storage) -> None:
 def _from_view(
     upstream: Compiled, log: TableLog, store: ViewStore
 ) -> tuple[int, Iterator[pa.RecordBatch]] | None:
-    """The rows of the view, once it has all that is published."""
+    """The rows of the view, once it has applied all published batches."""
     follower = ViewFollower(log, store, upstream.view)
     for manifest in log.after(follower.position):
         follower.apply(manifest)
@@ -107,7 +107,7 @@ def _operations(arrays: dict[str, pa.Array], n: int, closed: datetime | None) ->
 def _from_state(
     spark: SparkSession, upstream: Compiled, home: AppHome, log: TableLog
 ) -> tuple[int, Iterator[pa.RecordBatch]] | None:
-    """The rows of the state, and what was published after Spark committed it: at most one batch."""
+    """The rows of the state, with the changes published after Spark committed it: at most one batch."""
     table_home = home.table(upstream.spec.name)
     committed, newest = table_home.committed(), log.newest()
     batch = max(-1 if committed is None else committed, -1 if newest is None else newest)
@@ -122,7 +122,7 @@ def _from_state(
 def overlaid(
     rows: Iterator[pa.RecordBatch], changed: list[pa.RecordBatch], keys: list[str]
 ) -> Iterator[pa.RecordBatch]:
-    """Rows with changes applied that came after them; the last change of a key counts."""
+    """Rows with later changes applied; the last change of a key counts."""
     newest: dict[Any, tuple[pa.RecordBatch, int]] = {}
     for batch in changed:
         newest.update({key: (batch, at) for at, key in enumerate(_keys(batch, keys))})
@@ -154,7 +154,7 @@ def _written(
 
 
 class _Part(NamedTuple):
-    """A part of a snapshot; `more`: whether there may be more rows."""
+    """A part of a snapshot; `more`: whether more rows may follow."""
 
     content: bytes
     rows: int
@@ -173,7 +173,7 @@ def _part(rows: Iterator[pa.RecordBatch], columns: pa.Schema) -> _Part:
 
 
 def as_parquet(schema: pa.Schema) -> pa.Schema:
-    """The schema with types that Spark reads from Parquet, which has no time of day in nanoseconds."""
+    """The schema in types that Spark reads from Parquet, which has no time of day in nanoseconds."""
 
     def readable(kind: pa.DataType) -> pa.DataType:
         if pa.types.is_time64(kind):

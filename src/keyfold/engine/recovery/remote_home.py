@@ -1,4 +1,4 @@
-"""Homes that are not on a local disk: why one can't be used."""
+"""Homes that are not on a local disk: explains why one can't be used."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from keyfold.errors import HomeUnusable
 
 @contextmanager
 def explained(home: str) -> Iterator[None]:
-    """Turns an error of the home's file system, before anything is written, into one that says what to do."""
+    """Turns an error of the home's file system, before anything is written, into one with advice."""
     try:
         yield
     except BrokenPipeError:  # of a command's output

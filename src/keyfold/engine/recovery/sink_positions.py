@@ -1,9 +1,10 @@
-"""Where the sinks of an app go on: each position is stored under its sink's name.
+"""The positions of an app's sinks, each stored under its sink's name.
 
-An earlier version numbered the sinks of a table as they were declared. Whose a number was says the
-declaration that `app.json` has of the last start, whatever the app declares by now; so positions get names
-before that is replaced. A sink that is not declared any more keeps its position, but the log does not wait
-for it: if it is declared again when batches that it has not written are gone, the start is refused.
+Earlier versions numbered the sinks of a table in the order of their declaration. To which sink a number
+belongs follows from the declaration of the last start in `app.json`, whatever the app declares now; so
+positions get names before that declaration is replaced. A sink that is no longer declared keeps its position,
+but the log does not wait for it: if it is declared again after batches that it has not written were removed,
+the start is refused.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from keyfold.plan.validate.sinks import default_name
 from keyfold.read.positions import by_position_name, sink_position
 
 Described: TypeAlias = Mapping[str, Any]
-"""A sink as `connector_dict` describes it, which is how `app.json` records it."""
+"""A sink as described by `connector_dict`, which is its form in `app.json`."""
 
 _Sinks: TypeAlias = Sequence[tuple[str, Described]]
 
@@ -36,7 +37,7 @@ _LOG: Final = logging.getLogger("keyfold")
 def prepare(spec: AppSpec, stored: Mapping[str, Any] | None, home: AppHome) -> None:
     """Names positions, and refuses sinks that have missed batches; before the new plan is recorded."""
     declared = {table.name: table for table in spec.tables}
-    # Of tables that are left out too: once the new plan is recorded, nobody could tell.
+    # Including tables that are left out: once the new plan is recorded, their sinks can't be identified.
     for name in dict.fromkeys([*_recorded_tables(stored), *declared]):
         _take_over(f"{spec.name}.{name}", stored, declared.get(name), home.table(name))
     for table in spec.tables:
@@ -54,9 +55,10 @@ def _recorded_tables(stored: Mapping[str, Any] | None) -> dict[str, Sequence[Des
 def _take_over(
     full_name: str, stored: Mapping[str, Any] | None, table: TableSpec | None, home: TableHome
 ) -> None:
-    """Moves positions from numbers to names. If it is interrupted, the next start does it again.
+    """Moves positions from numbers to names.
 
-    Nobody writes a position meanwhile. Numbers go in the order of their positions, the lowest last.
+    If this is interrupted, the next start does it again; no position is written meanwhile. Numbers are
+    removed from the highest position to the lowest.
     """
     now = [(name, connector_dict(sink)) for name, sink in (() if table is None else table.sinks)]
     old = _numbered(full_name, _recorded_tables(stored).get(home.path.name), now, home)
@@ -68,7 +70,7 @@ def _take_over(
         content = home.sink(lowest).read_bytes()
         if len(numbers) > 1 or uses[lowest] > 1:
             _LOG.warning(
-                "%s: app.json does not tell which of the positions %s is that of sink %s: it goes on after "
+                "%s: app.json does not tell which of the positions %s is that of sink %s: it resumes after "
                 "batch %d, and may write batches again",
                 full_name,
                 ", ".join(numbers),
@@ -84,7 +86,7 @@ def _take_over(
 
 
 def _numbered(full_name: str, recorded: Sequence[Described] | None, now: _Sinks, home: TableHome) -> _Sinks:
-    """The sinks whose positions have numbers; in the order of today if the last start did not declare any."""
+    """The sinks with numbered positions; in their present order if the last start did not declare any."""
     sinks = by_position_name([sink for _, sink in now] if recorded is None else recorded)
     if all("name" in sink for _, sink in sinks):
         return []
@@ -92,7 +94,7 @@ def _numbered(full_name: str, recorded: Sequence[Described] | None, now: _Sinks,
     found = [(number, sink) for number, sink in sinks if "name" not in sink and f"{number}.json" in files]
     if found and recorded is None:
         _LOG.warning(
-            "%s: app.json does not tell whose positions %s are: they go to its sinks in this order",
+            "%s: app.json does not say to which sinks positions %s belong: they are assigned in order",
             full_name,
             ", ".join(number for number, _ in found),
         )
@@ -100,10 +102,10 @@ def _numbered(full_name: str, recorded: Sequence[Described] | None, now: _Sinks,
 
 
 def _owners(old: _Sinks, now: _Sinks) -> dict[str, list[str]]:
-    """The numbers of earlier sinks, by the names that they have now.
+    """The numbers of earlier sinks, by their present names.
 
-    A sink is the one that is described alike, else the one with its address. One that is not declared any
-    more gets its default name.
+    A sink is the one with the same description, otherwise the one with the same address. A sink that is no
+    longer declared gets its default name.
     """
     same = {number: [name for name, sink in now if sink == was] for number, was in old}
     taken = {name for names in same.values() for name in names}
@@ -137,7 +139,7 @@ def _refuse_gap(table: TableSpec, name: str, home: TableHome) -> None:
 def _gone(home: TableHome, at: int) -> tuple[int, int] | None:
     """The first and the last batch after one whose changes the log no longer has, or never had.
 
-    While nobody reads a log, changes are only counted. A batch that is not committed runs again.
+    While a log has no readers, changes are only counted. An uncommitted batch runs again.
     """
     log = TableLog(home.log_files)
     upto, committed = totals(log).upto, home.committed()
@@ -149,15 +151,15 @@ def _gone(home: TableHome, at: int) -> tuple[int, int] | None:
 
 
 def _warn_of_removed(table: TableSpec, stored: Mapping[str, Any] | None, home: TableHome) -> None:
-    """Names the sinks that the app declares no longer, and that have not written all changes."""
+    """Warns of sinks that are no longer declared and have not written all changes."""
     names = {name.lower() for name, _ in table.sinks}
     recorded = by_position_name(_recorded_tables(stored).get(table.name, ()))
     for name in (name for name, _ in recorded if name.lower() not in names):
         newest, at = TableLog(home.log_files).newest(), sink_position(home, name)
         if at is not None and newest is not None and at < newest:
             _LOG.warning(
-                "%s.%s: sink %s is not declared any more, and has not written batches %d to %d; declared "
-                "under this name again, it goes on there as long as the log has them",
+                "%s.%s: sink %s is no longer declared, and has not written batches %d to %d; if declared "
+                "under this name again, it resumes there as long as the log has them",
                 table.app,
                 table.name,
                 name,

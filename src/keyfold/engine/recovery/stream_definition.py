@@ -1,4 +1,4 @@
-"""Whether the log of a stream fits how the stream is declared now, and is whole."""
+"""Whether the log of a stream fits the stream's declaration, and is complete."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from keyfold.errors import StateMismatch
 
 
 def check(app: str, stored: Mapping[str, Any] | None, compiled: CompiledStream, home: AppHome) -> None:
-    """Refuses another definition than that which wrote the log, and an incomplete checkpoint."""
+    """Refuses a definition that does not fit the log, and an incomplete checkpoint."""
     table_home = home.stream_home(compiled.spec.name)
     damage.check(app, compiled.spec.name, table_home, stateful=False)
     definition_check.check_log(app, compiled, table_home)
@@ -27,7 +27,7 @@ def check(app: str, stored: Mapping[str, Any] | None, compiled: CompiledStream, 
 
 
 def _refuse_other_types(stored: Mapping[str, Any], compiled: CompiledStream) -> None:
-    """A column of another type than the log's could not be read back."""
+    """Refuses columns whose types differ from the log's, which could not be read back."""
     before, now = stored.get("columns") or {}, compiled.columns
     changed = [f"{n}: {before[n]} on disk, {now[n]} now" for n in now if before.get(n, now[n]) != now[n]]
     if changed:
@@ -36,5 +36,5 @@ def _refuse_other_types(stored: Mapping[str, Any], compiled: CompiledStream) -> 
             where=compiled.spec.site,
             given="\n".join(changed),
             hint="go back to the old types, and cast in .select(...); or `keyfold reset "
-            f"{compiled.name} --with-readers`, after which the stream and its tables start anew",
+            f"{compiled.name} --with-readers`, after which the stream and its tables start over",
         )

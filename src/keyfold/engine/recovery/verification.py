@@ -1,12 +1,9 @@
-"""Whether the view of a table is what its state and its log say, key by key."""
+"""Whether the view of a table agrees with its state and its log, key by key."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -18,22 +15,21 @@ from keyfold.engine.recovery import view_rebuild
 from keyfold.engine.state.table_rows import from_state
 from keyfold.engine.storage.layout import AppHome
 from keyfold.plan.table_keys import BOUNDS, closes
+from keyfold.views.contract import Difference, ViewStore
 from keyfold.views.query.filters import Compare, Filter
-from keyfold.views.sqlite.comparison import Difference, differences
-from keyfold.views.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SHOWN: Final = 20
-"""How many differences are named."""
+"""The maximum number of differences to name."""
 _START: Final = "start the app, which sees to it, and stop it (keyfold run APP.py --drain)"
 _HISTORY: Final = "history=..., declared before the table's first batch, keeps all changes in the log"
 
 
 @dataclass(frozen=True)
 class NotCompared:
-    """Why a view was not compared with its state, or its log, and what to do."""
+    """Why a view was not compared with its state or its log, and what to do."""
 
     why: str
     hint: str
@@ -54,17 +50,17 @@ class Verified:
 
     @property
     def equal(self) -> bool:
-        """Whether nothing that was compared differs."""
+        """Whether no comparison found a difference."""
         return not any(isinstance(found, list) and found for found in (self.state, self.log))
 
     @property
     def compared(self) -> bool:
-        """Whether the view was compared with its state or its log: few tables can be with both."""
+        """Whether the view was compared with its state or its log; few tables allow both."""
         return isinstance(self.state, list) or isinstance(self.log, list)
 
 
-def verify(spark: SparkSession, compiled: Compiled, home: AppHome, view: SqliteStore) -> Verified:
-    """Compares a view with the rows of the table's state, and with what the log adds up to."""
+def verify(spark: SparkSession, compiled: Compiled, home: AppHome, view: ViewStore) -> Verified:
+    """Compares a view with the rows of the table's state, and with the sum of the changes in its log."""
     name, table_home = compiled.spec.name, home.table(compiled.spec.name)
     batch, position = table_home.committed(), view.position(name)
     rows = 0 if position is None else view.count(name) or 0
@@ -83,23 +79,21 @@ def verify(spark: SparkSession, compiled: Compiled, home: AppHome, view: SqliteS
     )
 
 
-def _with_state(
-    spark: SparkSession, compiled: Compiled, home: AppHome, view: SqliteStore, batch: int
-) -> Side:
+def _with_state(spark: SparkSession, compiled: Compiled, home: AppHome, view: ViewStore, batch: int) -> Side:
     if compiled.rebuilt is None:
         return NotCompared("the state of a pattern or a processor has no rows that can be compared", _HISTORY)
     found = from_state(spark, compiled, home.table(compiled.spec.name), batch)
-    return _compared(compiled, view, found, _open_windows(compiled, home, batch))
+    return view.compare(compiled.view, found, _open_windows(compiled, home, batch), SHOWN)
 
 
-def _with_log(compiled: Compiled, home: AppHome, view: SqliteStore, batch: int) -> Side:
+def _with_log(compiled: Compiled, home: AppHome, view: ViewStore, batch: int) -> Side:
     table_home = home.table(compiled.spec.name)
     log = TableLog(table_home.log_files)
     if not view_rebuild.has_all_changes(log, table_home, batch):
         closed = _open_windows(compiled, home, batch) is not None
         only = ", so that closed windows were not compared" if closed else ""
         return NotCompared(f"the log does not have all changes of the table{only}", _HISTORY)
-    return _compared(compiled, view, _changes(log, compiled, batch), None)
+    return view.compare(compiled.view, _changes(log, compiled, batch), None, SHOWN)
 
 
 def _changes(log: TableLog, compiled: Compiled, batch: int) -> Iterator[pa.RecordBatch]:
@@ -109,22 +103,9 @@ def _changes(log: TableLog, compiled: Compiled, batch: int) -> Iterator[pa.Recor
 
 
 def _open_windows(compiled: Compiled, home: AppHome, batch: int) -> Filter | None:
-    """State has only open windows, unless closed ones are kept."""
+    """State only has open windows, unless closed ones are retained."""
     if not closes(compiled.spec.window) or compiled.spec.keep_ms is not None:
         return None
     watermark = home.table(compiled.spec.name).spark.watermark(batch)
     end = next(key for key in compiled.view.keys if key.name == BOUNDS[1])
     return None if watermark is None else Compare(end, ">", watermark)
-
-
-def _compared(
-    compiled: Compiled, view: SqliteStore, rows: Iterator[pa.RecordBatch], where: Filter | None
-) -> list[Difference]:
-    with TemporaryDirectory(prefix="keyfold-verify-") as directory:
-        file = Path(directory) / "views.db"
-        other = SqliteStore(file, read_only=False)
-        try:
-            other.rebuild(compiled.spec.name, compiled.view, rows, 0, datetime.now(UTC))
-        finally:
-            other.close()
-        return differences(view.path, file, compiled.view, where, SHOWN)

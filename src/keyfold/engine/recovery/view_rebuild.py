@@ -1,19 +1,18 @@
-"""Prepares views before the queries start: one that the log can't bring up to date is rebuilt.
+"""Prepares views before the queries start, and rebuilds those that the log can't bring up to date.
 
 A view follows its table's log, so one that is behind catches up by itself as far back as the log reaches. A
 view that was lost, or is further behind, is rebuilt: from the changes that the log still has, and on top of
 them from the state, which has every live row. A view that is ahead of the log belongs to another home. A view
-outside the home may also be of the same table before it was reset elsewhere: it is dropped.
+outside the home may also belong to the same table before a reset elsewhere: it is dropped.
 
-State has no closed windows, unless they are kept. Those that the log has, and rows of windows that were
-closed when the view stopped, stay; rows of windows that have closed in between are lost, which is logged.
+State has no closed windows, unless they are retained. Those in the log, and rows of windows that were closed
+when the view stopped, stay; rows of windows that have closed in between are lost, which is logged.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import closing
 from datetime import UTC, datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Final
@@ -33,7 +32,6 @@ from keyfold.read.metrics import published
 from keyfold.views.contract import Position, ViewStore
 from keyfold.views.none import NoViews
 from keyfold.views.query.filters import All, Compare, Not
-from keyfold.views.stores import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,12 +50,12 @@ def align(spark: SparkSession, store: ViewStore, compiled: Compiled, home: AppHo
         # Nothing has run yet: an earlier definition may have left an empty view.
         store.drop(name)
     if home.views_elsewhere and name in store.tables() and store.schema(name).difference(compiled.view):
-        # The table was migrated on another machine; state and definition agree by now.
+        # The table was migrated on another machine; its state and definition agree by now.
         store.drop(name)
     store.create(compiled.view)
     position = store.position(name)
     if position is not None and home.views_elsewhere and not _is_of(log, position):
-        # The table was reset on another machine since, or its log has moved on too far to tell.
+        # The table has been reset on another machine, or its log has advanced too far to tell.
         store.drop(name)
         store.create(compiled.view)
         position = None
@@ -73,11 +71,11 @@ def align(spark: SparkSession, store: ViewStore, compiled: Compiled, home: AppHo
 
 
 def require_checkpoint(compiled: Compiled, home: AppHome) -> None:
-    """Refuses a table without a checkpoint whose view has batches; for commands that start nothing."""
+    """Refuses a table without a checkpoint whose view has batches; for commands that start no query."""
     table_home = home.table(compiled.spec.name)
     if table_home.begun() is not None or home.views_elsewhere or not home.views.exists():
         return
-    with closing(open_store(home.views, read_only=True)) as store:
+    with home.views.open(read_only=True) as store:
         known = compiled.spec.name in store.tables()
         position = store.position(compiled.spec.name) if known else None
     if position is not None:
@@ -85,7 +83,7 @@ def require_checkpoint(compiled: Compiled, home: AppHome) -> None:
 
 
 def _is_of(log: TableLog, position: Position) -> bool:
-    """Whether a view has come to its position by this log, and not by an earlier one of the table."""
+    """Whether a view reached its position by this log, not by an earlier log of the table."""
     manifest = log.find(position.batch)
     return manifest is not None and manifest.at == position.at
 
@@ -100,7 +98,7 @@ def follows(log: TableLog, at: int, upto: int) -> bool:
 
 
 def can_rebuild(compiled: Compiled, home: AppHome, batch: int) -> bool:
-    """Whether the state of a batch has a table's rows, or the log has all of its changes."""
+    """Whether a batch's state has the table's rows, or the log has all of its changes."""
     table_home = home.table(compiled.spec.name)
     return compiled.rebuilt is not None or has_all_changes(TableLog(table_home.log_files), table_home, batch)
 
@@ -111,14 +109,14 @@ def has_all_changes(log: TableLog, home: TableHome, batch: int) -> bool:
 
 
 def rebuild(spark: SparkSession, store: ViewStore, compiled: Compiled, home: AppHome, batch: int) -> None:
-    """Replaces a view by what the log has and, for the rest, the state of a batch."""
+    """Replaces a view by the rows in the log and, for the rest, those of a batch's state."""
     spec = compiled.spec
     table_home = home.table(spec.name)
     log = TableLog(table_home.log_files)
     batches = _logged(log, compiled, batch)
     if compiled.rebuilt is not None or not has_all_changes(log, table_home, batch):
         batches = chain(batches, from_state(spark, compiled, table_home, batch))
-    # A view is where its log is.
+    # A view is at the same position as the log.
     published = table_home.spark.before_resizes(batch)
     manifest, watermark = log.find(published), table_home.spark.watermark(batch)
     now = Position(published, datetime.now(UTC) if manifest is None else manifest.at, watermark)
@@ -129,10 +127,10 @@ def rebuild(spark: SparkSession, store: ViewStore, compiled: Compiled, home: App
 
 
 def _logged(log: TableLog, compiled: Compiled, batch: int) -> Iterator[pa.RecordBatch]:
-    """The changes that the log has up to a batch.
+    """The changes in the log up to a batch.
 
-    Before a batch whose changes were only counted, as while nobody reads the log, those of closed windows
-    alone: other rows may have been deleted since.
+    Before a batch whose changes were only counted, as happens while a log has no readers, only those of
+    closed windows: other rows may have been deleted since.
     """
     found = [manifest for manifest in log.after(totals(log).upto) if manifest.batch <= batch]
     counted = max((m.batch for m in found if not m.has_its_changes), default=-1)
@@ -144,7 +142,7 @@ def _logged(log: TableLog, compiled: Compiled, batch: int) -> Iterator[pa.Record
 def _rebuild_open(
     store: ViewStore, compiled: Compiled, home: AppHome, now: Position, batches: Iterator[pa.RecordBatch]
 ) -> None:
-    """Rebuilds a view from a state that has only open windows."""
+    """Rebuilds a view from a state that only has open windows."""
     name, before = compiled.spec.name, store.position(compiled.spec.name)
     then = before.watermark if before else None
     end = next(key for key in compiled.view.keys if key.name == BOUNDS[1])
@@ -155,25 +153,25 @@ def _rebuild_open(
     if before is None:
         lost = _fewer(store, name, home, now.batch)
     if closed != known and (before or lost != 0):
-        _LOG.warning("%s", _loss(f"{compiled.name}", before, now.batch, lost))
+        _LOG.warning("%s", _loss(compiled.name, before, now.batch, lost, home.views.name))
 
 
 def _fewer(store: ViewStore, table: str, home: AppHome, batch: int) -> int | None:
-    """How many rows fewer the view has than when the app last ran; None if that is unknown."""
+    """How many rows fewer the view has than when the app last ran; None if unknown."""
     last = published(home).tables.get(table)
     known = last.keys if last is not None and last.batch == batch else None
     now = store.count(table)
     return None if known is None or now is None else max(0, known - now)
 
 
-def _loss(table: str, before: Position | None, batch: int, lost: int | None) -> str:
+def _loss(table: str, before: Position | None, batch: int, lost: int | None, views: str) -> str:
     if lost is None:
         rows = "an unknown number of rows of closed windows is"
     else:
         rows = "1 row of a closed window is" if lost == 1 else f"{lost:,} rows of closed windows are"
     if before is None:
         was = "missing"
-        more = ". A backup of views.db, restored before a start, has the windows that were closed by then"
+        more = f". A backup of {views}, restored before a start, has the windows that were closed by then"
     else:
         was = f"at batch {before.batch}, before that"
         more = ", and so are windows that opened and closed in between"

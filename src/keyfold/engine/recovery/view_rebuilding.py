@@ -1,14 +1,14 @@
-"""The line of the audit log for views that a command rebuilds, recorded in `rebuilding.json` beside them.
+"""The audit log line for views that a command rebuilds, recorded in `rebuilding.json` beside them.
 
-The store of views replaces each in a transaction of its own. Which of them were replaced when the command was
-killed is seen from their rows: they are no longer those whose digest was recorded before.
+The view store replaces each view in a transaction of its own. If the command is killed, the rows show which
+views were replaced: their digest differs from the one recorded before.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from keyfold.engine.operations.kinds import REBUILD_VIEWS
@@ -17,16 +17,15 @@ from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.local import LocalStorage
 from keyfold.errors import QueryError
 from keyfold.views.contract import ViewStore
-from keyfold.views.stores import open_store
 
 
 @contextmanager
 def audited(
     home: AppHome, store: ViewStore, what: str, why: str | None, batches: Mapping[str, int]
 ) -> Iterator[dict[str, Any]]:
-    """The views of these batches are rebuilt within it; yields the entry. The caller holds the home.
+    """Context in which the views of these batches are rebuilt; yields the entry. The caller holds the home.
 
-    An error leaves a line for the views that were rebuilt before, as a kill does.
+    An error leaves a line for the views rebuilt before it, as a kill does.
     """
     entry = audit.entry(what, why, views=list(batches), batches=dict(batches))
     before = {table: _digest(store, table) for table in batches}
@@ -42,7 +41,7 @@ def audited(
 
 
 def carry_out(home: AppHome, document: dict[str, Any]) -> dict[str, Any] | None:
-    """The line for the views that a command had rebuilt when it was interrupted, if there are any."""
+    """The line for the views that an interrupted command had rebuilt, if any."""
     entry, views = document["audit"], _rebuilt(home, document["before"])
     batches = {table: entry["batches"][table] for table in views}
     return {**entry, "views": views, "batches": batches} if views else None
@@ -51,7 +50,7 @@ def carry_out(home: AppHome, document: dict[str, Any]) -> dict[str, Any] | None:
 def _rebuilt(home: AppHome, before: Mapping[str, str | None]) -> list[str]:
     if not home.views.exists():
         return []
-    with closing(open_store(home.views, read_only=True)) as store:
+    with home.views.open(read_only=True) as store:
         now = {table: _digest(store, table) for table in before}
     return [table for table, digest in before.items() if now[table] not in (None, digest)]
 

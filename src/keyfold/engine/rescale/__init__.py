@@ -1,1 +1,1 @@
-"""Another number of partitions for a table's state."""
+"""Changes the number of partitions of a table's state."""

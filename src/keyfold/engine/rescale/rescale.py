@@ -1,4 +1,4 @@
-"""Another number of partitions for a table's state, made beside the old one, and compared with it."""
+"""Changes the number of partitions of a table's state, beside the old one, and compares the two."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Tell = Callable[[str], None]
-"""Told what is done next."""
+"""Receives a description of the next step."""
 
 
 def rescale(
     spark: SparkSession, home: AppHome, table: str, partitions: int, why: str | None, tell: Tell
 ) -> dict[str, Any]:
-    """Gives a table's state another number of partitions; returns the entry for the audit log."""
+    """Changes the number of partitions of a table's state; returns the entry for the audit log."""
     with unfinished.held(home):
         before, batch = require_possible(home, table, partitions)
         name = f"{home.path.name}.{table}"
@@ -51,7 +51,7 @@ def rescale(
 
 
 def require_possible(home: AppHome, table: str, partitions: int) -> tuple[int, int]:
-    """Refuses what can't be done; returns the number of partitions now, and the committed batch."""
+    """Refuses an impossible change; returns the present number of partitions, and the committed batch."""
     name = f"{home.path.name}.{table}"
     now, committed = require_state(home, table)
     rewriting.require_stopped_between_batches(home, table)
@@ -61,7 +61,7 @@ def require_possible(home: AppHome, table: str, partitions: int) -> tuple[int, i
 
 
 def require_state(home: AppHome, table: str) -> tuple[int, int]:
-    """The number of partitions now, and the committed batch; refuses a table without state."""
+    """The present number of partitions, and the committed batch; refuses a table without state."""
     table_home = home.table(table)
     committed, now = table_home.committed(), table_home.spark.partitions()
     if committed is None or now is None:

@@ -1,10 +1,10 @@
-"""Puts a rescaled state in the place of the old one."""
+"""Replaces the old state by the rescaled one."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from keyfold.engine.operations.checkpoint_copy import copied_checkpoint
+from keyfold.engine.operations.checkpoint_copy import replace_checkpoint
 from keyfold.engine.operations.kinds import RESCALE
 from keyfold.engine.storage.layout import AppHome
 from keyfold.fault_points import FaultPoint, reached
@@ -18,10 +18,7 @@ def work(table: str) -> str:
 def carry_out(home: AppHome, entry: dict[str, Any]) -> dict[str, Any]:
     """Switches to the new state; the record is the entry of the audit log."""
     (table,) = entry["tables"]
-    source, target = f"{work(table)}/checkpoint", f"tables/{table}/checkpoint"
-    files = [file.name for file in home.storage.files(source)]
-    home.storage.delete(target)
-    copied_checkpoint(home.storage, source, target, files)
+    replace_checkpoint(home.storage, f"{work(table)}/checkpoint", table)
     reached(FaultPoint.RESCALE_SWITCHED, table=table)
     plan = home.read_plan()
     if plan is not None and table in plan["tables"]:

@@ -73,9 +73,9 @@ def put(
     *,
     held: bool = True,
 ) -> Savepoint:
-    """Takes a savepoint from an archive, under its own name or another.
+    """Imports a savepoint from an archive, under its own name or another.
 
-    `held`: whether this process holds the home; a running app does otherwise.
+    `held`: whether this process holds the home; otherwise a running app does.
     """
     with _opened(source) as tar:
         savepoint = _manifest(tar, source)
@@ -85,7 +85,7 @@ def put(
         if savepoint.name in savepoints.names():
             raise taken(savepoint.app, savepoint.name)
         deletion.require_none(home, savepoint.name)
-        # What an interrupted import left; others may be in the making, as the app may run.
+        # Left by an interrupted import; others may be in progress, since the app may be running.
         importing.discard(home, savepoint.name)
         home.storage.delete(f"savepoints/{savepoint.name}")
         members = _members(savepoint)
@@ -118,7 +118,7 @@ def put(
 
 @contextmanager
 def _verified(source: Path, content: IO[bytes], file: SavedFile) -> Iterator[Path]:
-    """The content as a file, if it is what the manifest says."""
+    """The content as a file, if it matches the manifest."""
     with tempfile.TemporaryDirectory(prefix="keyfold-import-") as directory:
         path = Path(directory) / "file"
         with path.open("wb") as out:

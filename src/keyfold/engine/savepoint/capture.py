@@ -1,7 +1,7 @@
 """Captures the files of an app in a savepoint: first all their names, then their checksums.
 
-Files of checkpoints and logs never change, so that a second name for each is enough, and takes no time on a
-local disk. Their content is read when the app may already go on.
+Files of checkpoints and logs never change, so a second name for each is enough, and takes no time on a local
+disk. Their content is read when the app may already continue.
 """
 
 from __future__ import annotations
@@ -29,21 +29,20 @@ from keyfold.errors import NameTaken, QueryError, choice, did_you_mean
 from keyfold.fault_points import FaultPoint, reached
 from keyfold.kernel.build import spark_version
 from keyfold.views.contract import ViewStore
-from keyfold.views.stores import open_store
 
 Progress = Callable[[str, int, int], None]
-"""Told what is done, how many of it, and of how many."""
+"""Receives what is being done, how many items are finished, and of how many."""
 
 ReadBack = Callable[[str, Mapping[str, SavedTable]], Mapping[str, tuple[FamilyDigest, ...]]]
 """Reads the state of the tables of a captured savepoint, by its name."""
 
 
 def silent(what: str, done: int, of: int) -> None:
-    """Progress that nobody watches."""
+    """Ignores progress."""
 
 
 class Capture:
-    """A savepoint in the making; without `complete` it does not exist."""
+    """A savepoint in progress; without `complete` it does not exist."""
 
     def __init__(self, home: AppHome, name: str, *, live: bool, why: str | None, progress: Progress) -> None:
         self._home, self._savepoints = home, Savepoints(home)
@@ -55,11 +54,11 @@ class Capture:
         if name in self._savepoints.names():
             raise taken(home.path.name, name)
         deletion.require_none(home, name)
-        # What an interrupted command left; others may be in the making, as savepoints are also imported.
+        # Left by an interrupted command; others may be in progress, since savepoints are also imported.
         self.abandon()
 
     def take_view(self, store: ViewStore) -> None:
-        """Copies the views, which may be older than the tables, but never newer: the log has the rest."""
+        """Copies the views, which may be older than the tables but not newer: the log has the difference."""
         with tempfile.TemporaryDirectory(prefix="keyfold-savepoint-") as directory:
             copy = Path(directory) / VIEW
             if store.copy_to(copy):
@@ -67,12 +66,12 @@ class Capture:
                 self._view = SavedFile(VIEW, copy.stat().st_size, self._target.sha256(VIEW))
 
     def take_table(self, name: str) -> None:
-        """Captures one table, while no batch of it runs."""
+        """Captures one table while none of its batches is running."""
         home = self._home.table(name)
         self._take(f"tables/{name}")
         batch = home.committed()
         offsets: tuple[Any, ...] = ()
-        with suppress(OSError, ValueError):  # of a damaged checkpoint, which is captured as it is
+        with suppress(OSError, ValueError):  # of a damaged checkpoint, which is captured unchanged
             offsets = () if batch is None else tuple(home.spark.offset_documents(batch))
         moment = None if batch is None else home.spark.watermark(batch)
         watermark = None if moment is None else moment.isoformat()
@@ -80,7 +79,7 @@ class Capture:
         reached(FaultPoint.SAVEPOINT_TABLE_TAKEN, table=name)
 
     def take_streams(self) -> None:
-        """Captures what belongs to streams; after the tables that read them."""
+        """Captures the files of streams, after the tables that read them."""
         for name in self._home.storage.list("streams"):
             self._take(f"streams/{name}")
 
@@ -89,10 +88,10 @@ class Capture:
         self._copied([FileFacts("app.json", len(self._home.storage.read("app.json")))])
 
     def _take(self, directory: str) -> None:
-        """Captures the files of a query, of which no batch runs; but Spark may plan the next one meanwhile.
+        """Captures the files of a query of which no batch is running, though Spark may plan the next one.
 
-        It records which files a batch reads, then the batch. So batches are listed first: what one of them
-        reads is among the files that are listed afterwards, and one that was planned since is left out.
+        Spark records which files a batch reads, then the batch. So batches are listed first: the input of a
+        listed batch is among the files that are listed afterwards, and a batch planned since is left out.
         """
         storage, offsets = self._home.storage, "checkpoint/offsets"
         planned = {f"{offsets}/{batch}" for batch in storage.list(f"{directory}/{offsets}")}
@@ -110,7 +109,7 @@ class Capture:
         self._files += files
 
     def complete(self, whole: bool, states: ReadBack | None = None) -> Savepoint:
-        """Reads all files for their checksums, and the state back, and makes the savepoint exist."""
+        """Reads all files for their checksums, and the state back, then creates the manifest."""
         if states is not None:
             for table, state in states(self._name, self._tables).items():
                 self._tables[table] = replace(self._tables[table], state=state)
@@ -152,21 +151,21 @@ class Capture:
             yield file
 
     def abandon(self) -> None:
-        """Removes what was captured, unless somebody else has completed a savepoint of that name."""
+        """Removes captured files, unless another process has completed a savepoint of that name."""
         if self._name not in self._savepoints.names():
             self._home.storage.delete(f"savepoints/{self._name}")
 
 
 def carry_out(home: AppHome, entry: dict[str, Any]) -> dict[str, Any] | None:
-    """A savepoint that was announced is written to the audit log if it exists."""
+    """Writes the audit log line of an announced savepoint, if that exists."""
     return entry if entry["savepoint"] in Savepoints(home).names() else None
 
 
 def forget_sinks(home: AppHome, table: str) -> None:
-    """Makes the sinks of a table that was put back, or cloned, new to their destinations.
+    """Makes the sinks of a restored or cloned table new to their destinations.
 
-    What they know of the batches that it wrote before is about other batches of the same numbers, and a clone
-    must not take a transaction from the app that it was cloned from.
+    A destination's record of earlier batches is about other batches with the same numbers, and a clone must
+    not take over a transaction of the app from which it was cloned.
     """
     for file in home.storage.files(f"tables/{table}/sinks"):
         name = f"tables/{table}/sinks/{file.name}"
@@ -181,7 +180,7 @@ def digest(storage: Storage, file: FileFacts) -> SavedFile:
 
 
 def taken(app: str, name: str) -> NameTaken:
-    """The error of a name that another savepoint has."""
+    """The error for a name that another savepoint has."""
     return NameTaken(
         f"app {app} has a savepoint {name}",
         given=name,
@@ -203,12 +202,10 @@ def captured(
     wanted = chosen(home.path.name, known, tables)
     capture = Capture(home, name, live=False, why=why, progress=progress)
     try:
-        if home.views.exists():
-            store = open_store(home.views, read_only=True)
-            try:
+        views = home.views
+        if views.exists():
+            with views.open(read_only=True) as store:
                 capture.take_view(store)
-            finally:
-                store.close()
         for table in wanted:
             capture.take_table(table)
         capture.take_streams()
@@ -220,12 +217,12 @@ def captured(
 
 
 def name_before(what: str) -> str:
-    """A name, by the time, for the savepoint of what a command is about to replace."""
+    """A name, with the time, for the savepoint made before a command replaces something."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%S.%f}-before-{what.replace(' ', '-')}"
 
 
 def chosen(app: str, known: list[str], wanted: Sequence[str]) -> list[str]:
-    """The tables that were asked for; all of them if none were."""
+    """The requested tables; all of them if none were named."""
     for name in wanted:
         if name not in known:
             hint = did_you_mean(name, known, choice(known))

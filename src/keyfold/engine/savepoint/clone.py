@@ -5,22 +5,22 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from keyfold.engine.operations.files import flush_directories, in_parallel
+from keyfold.engine.operations.files import send_files
 from keyfold.engine.operations.kinds import CLONE
 from keyfold.engine.savepoint import verify
 from keyfold.engine.savepoint.capture import Progress, forget_sinks
 from keyfold.engine.savepoint.manifest import Savepoint
 from keyfold.engine.savepoint.savepoints import FILES, VIEW, Savepoints
 from keyfold.engine.storage.contract import Storage
-from keyfold.engine.storage.files import replace_file
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease
 from keyfold.engine.storage.spark_checkpoint import new_metadata
 from keyfold.errors import BadOption
+from keyfold.views.stores import LOCAL
 
 
 def clone(source: AppHome, name: str, target: AppHome, progress: Progress) -> Savepoint:
-    """Makes the app of `target`, which must not exist, from a savepoint of another."""
+    """Creates the app of `target`, which must not exist, from a savepoint of another."""
     storage = Savepoints(source).storage(name)
     _require_new(target)
     lease = None
@@ -32,7 +32,9 @@ def clone(source: AppHome, name: str, target: AppHome, progress: Progress) -> Sa
             CLONE.finish(target)
             _require_new(target)
             CLONE.commit(target, {"savepoint": name, "of": source.path.name})
-            _copy(storage.below(FILES), target.storage, savepoint)
+            files = [file.path for file in savepoint.files if file.path != "app.json"]
+            send_files(storage.below(FILES), target.storage, {path: path for path in files})
+            target.record_views(source.views_address)
             _copy_view(storage, savepoint, target)
             plan = json.loads(storage.read(f"{FILES}/app.json"))
         for file in savepoint.files:
@@ -56,7 +58,8 @@ def carry_out(home: AppHome, document: dict[str, Any]) -> None:
     """Removes what an interrupted clone has copied."""
     for name in ("tables", "streams", "app.json"):
         home.storage.delete(name)
-    home.views.unlink(missing_ok=True)
+    home.views.remove()
+    home.record_views(LOCAL)
 
 
 def _require_new(target: AppHome) -> None:
@@ -69,20 +72,10 @@ def _require_new(target: AppHome) -> None:
         )
 
 
-def _copy(source: Storage, target: Storage, savepoint: Savepoint) -> None:
-    def sent(path: str) -> None:
-        with source.fetched(path) as file:
-            target.send(file, path)
-
-    files = [file.path for file in savepoint.files if file.path != "app.json"]
-    in_parallel(files, sent)
-    flush_directories(target, files)
-
-
 def _copy_view(storage: Storage, savepoint: Savepoint, target: AppHome) -> None:
     if savepoint.view is not None:
         with storage.fetched(VIEW) as copy:
-            replace_file(target.views, copy.read_bytes())
+            target.views.restore_from(copy)
 
 
 def _put_plan(plan: dict[str, Any], target: AppHome) -> None:

@@ -25,9 +25,9 @@ def create(
     progress: Progress = silent,
     spark: SparkSession | None = None,
 ) -> Savepoint:
-    """Makes a savepoint of some tables, or of all, of an app that no process runs.
+    """Makes a savepoint of some or all tables of an app that no process runs.
 
-    With a Spark session its state is read back, and the number and a checksum of its rows are recorded.
+    With a Spark session the state is read back, and the number and a checksum of its rows are recorded.
     """
     checked_name(name)
     with unfinished.held(home):

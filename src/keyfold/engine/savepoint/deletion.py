@@ -1,10 +1,10 @@
 """Deletes savepoints, each recorded in `deleting/<name>.json` before, and in the audit log afterwards.
 
-It is certain from then on: if the command is killed, the next command or start finishes it. The manifest goes
-before all other files, by which those who read the savepoint notice (`Savepoints.reading`).
-
-Of several who delete it at once, each carries out the same record, and has a file `deleting/<name>.json.<id>`
-for as long. While there is one, nobody begins a savepoint of this name: a slow one would delete its files.
+Once recorded, a deletion is committed: if the command is killed, the next command or start finishes it. The
+manifest is deleted before all other files, which readers of the savepoint notice (`Savepoints.reading`).
+Concurrent commands for one savepoint carry out the same record, and each has a file
+`deleting/<name>.json.<id>` meanwhile. While such a file exists, no savepoint of this name is begun, since a
+slow command would delete its files.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _JSON: Final = ".json"
 
 @dataclass(frozen=True)
 class Deletion:
-    """Deletes savepoints; `held`: this process holds the home, which otherwise a running app does."""
+    """Deletes savepoints; `held`: this process holds the home; otherwise a running app does."""
 
     home: AppHome
     why: str | None
@@ -47,12 +47,12 @@ class Deletion:
         _finish(self.home, name, self._audit)
 
     def prune(self, keep: int, older_than: timedelta | None) -> list[Savepoint]:
-        """Deletes all but the newest `keep`, as far as they are older; returns what was deleted."""
+        """Deletes all but the newest `keep` if they are older; returns the deleted ones."""
         found = Savepoints(self.home).all()
         limit = None if older_than is None else datetime.now(UTC) - older_than
         old = [one for one in found[: max(0, len(found) - keep)] if limit is None or one.at < limit]
         for one in old:
-            with suppress(QueryError):  # somebody else has deleted it by now
+            with suppress(QueryError):  # another command has deleted it by now
                 self._record("savepoint prune", one.name)
             _finish(self.home, one.name, self._audit)
         return old
@@ -60,11 +60,11 @@ class Deletion:
     def _record(self, what: str, name: str) -> None:
         savepoints, intent = Savepoints(self.home), f"{DELETE.name}/{_name(name)}"
         entry = self._entry(what, name, savepoints.manifest(name))
-        # Of two who delete it at once, one is recorded, and both finish that.
+        # Of two concurrent commands, one records the deletion, and both finish it.
         if self.home.storage.put_new(intent, json.dumps(entry).encode()):
             try:
                 savepoints.manifest(name)
-            except QueryError:  # the other one has finished, and is in the audit log
+            except QueryError:  # the other command has finished, and is in the audit log
                 self.home.storage.delete(intent)
                 raise
         reached(FaultPoint.DELETION_RECORDED, name=name)
@@ -88,7 +88,7 @@ class Deletion:
 
 
 def require_none(home: AppHome, name: str) -> None:
-    """Refuses a new savepoint whose name is that of one that is being deleted, as the new files would be."""
+    """Refuses a new savepoint with the name of one being deleted, which would delete the new files too."""
     if _name(name) in home.storage.list(DELETE.name) or _at_it(home, name):
         raise NameTaken(
             f"savepoint {name} of app {home.path.name} is being deleted",
@@ -98,13 +98,13 @@ def require_none(home: AppHome, name: str) -> None:
 
 
 def finish(home: AppHome, *, held: bool = True) -> None:
-    """Carries out recorded deletions, if need be again; `held`: whether this process holds the home."""
+    """Carries out recorded deletions, again if necessary; `held`: whether this process holds the home."""
     audited = audit.append if held else audit.leave
     for file in home.storage.list(DELETE.name):
         if file.endswith(_JSON):
             _finish(home, file.removesuffix(_JSON), lambda entry: audited(home.storage, entry))
     for file in home.storage.list(DELETE.name):
-        # Who holds the home does nothing else with savepoints.
+        # The holder of the home does nothing else with savepoints meanwhile.
         if not file.endswith(_JSON) and not _is_at_it(home, file, but=os.getpid()):
             home.storage.delete(f"{DELETE.name}/{file}")
 
@@ -114,11 +114,11 @@ def _finish(home: AppHome, name: str, audited: Callable[[dict[str, Any]], None])
     mine = f"{intent}.{uuid.uuid4().hex}"
     storage.put(mine, json.dumps({"host": this_host(), "process": identity(os.getpid())}).encode())
     try:
-        # Only now: if it is recorded still, no savepoint of this name begins until this command is done.
+        # Only now: while it is recorded, no savepoint of this name is begun until this command is done.
         entry = recorded(storage, intent)
         if entry is not None:
             own = Savepoints(home).storage(name)
-            # By now the name may be that of another savepoint, which is none of this command's.
+            # By now the name may belong to another savepoint, which this command must not touch.
             if Savepoints(home).has(name, entry["manifest"]):
                 own.delete(FILE)
             reached(FaultPoint.DELETION_DONE, name=name)
@@ -131,13 +131,13 @@ def _finish(home: AppHome, name: str, audited: Callable[[dict[str, Any]], None])
 
 
 def _at_it(home: AppHome, name: str) -> bool:
-    """Whether a process deletes a savepoint, as far as that can be told."""
+    """Whether a process is deleting a savepoint, as far as that can be determined."""
     found = [file for file in home.storage.list(DELETE.name) if not file.endswith(_JSON)]
     return any(file.rpartition(".")[0] == _name(name) and _is_at_it(home, file) for file in found)
 
 
 def _is_at_it(home: AppHome, file: str, but: int | None = None) -> bool:
-    """Whether the process that has a file runs; of one on another host that is not known."""
+    """Whether the process that has a file is running; unknown for one on another host."""
     found = recorded(home.storage, f"{DELETE.name}/{file}")
     if found is None:
         return False

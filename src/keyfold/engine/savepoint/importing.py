@@ -1,7 +1,7 @@
-"""The line of the audit log for an imported savepoint, recorded in `importing/<name>.json` before it exists.
+"""The audit log line of an imported savepoint, recorded in `importing/<name>.json` before it exists.
 
-An import may run beside the app. Whoever finds the record writes the line if the savepoint exists; else the
-import may still be running, and the record stays until the next one of that name.
+An import may run beside the app. A process that finds the record writes the line if the savepoint exists;
+otherwise the import may still be running, and the record stays until the next one of that name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from keyfold.engine.storage.layout import AppHome
 
 
 def record(home: AppHome, savepoint: Savepoint, source: object, why: str | None) -> dict[str, Any]:
-    """Records that a savepoint, whose files are in place, is about to exist; returns the entry."""
+    """Records a savepoint that is about to exist, once its files are in place; returns the entry."""
     entry = audit.entry(
         "savepoint import",
         why,
@@ -34,7 +34,7 @@ def record(home: AppHome, savepoint: Savepoint, source: object, why: str | None)
 
 
 def discard(home: AppHome, name: str) -> None:
-    """Forgets an import that has failed, or that was interrupted before its savepoint existed."""
+    """Discards an import that failed, or was interrupted before its savepoint existed."""
     home.storage.delete(_name(name))
 
 
@@ -48,7 +48,7 @@ def finish(home: AppHome, *, held: bool = True) -> None:
     """Writes the lines of savepoints that exist, and whose import was interrupted."""
     for file in home.storage.list(IMPORT.name):
         entry = recorded(home.storage, f"{IMPORT.name}/{file}")
-        # The savepoint that was imported, and no other of its name.
+        # The imported savepoint, not another one of its name.
         if entry is not None and Savepoints(home).has(entry["savepoint"], entry["manifest"]):
             complete(home, entry, held=held)
 

@@ -1,8 +1,8 @@
-"""Makes a savepoint of a running app: each table between two of its batches, which wait a moment.
+"""Makes a savepoint of a running app: each table between two of its batches, which wait briefly.
 
 A table is captured before the tables and streams that it reads, so that these are never behind it, and
-nothing is removed from any log meanwhile: the savepoint has what is between their positions. Views are copied
-first of all.
+nothing is removed from any log meanwhile: the savepoint has everything between their positions. Views are
+copied first.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # A batch is committed a moment after its hook has returned.
 _COMMIT_SECONDS = 60.0
 
-# One at a time: each lets the logs be pruned again at its end.
+# One at a time: each allows pruning again at its end.
 _CREATING = threading.Lock()
 
 
@@ -92,7 +92,7 @@ def _logs_kept(hooks: Collection[BatchHook]) -> Iterator[None]:
 
 @contextmanager
 def _between_batches(hook: BatchHook) -> Iterator[None]:
-    """Waits for the batch that runs, and lets the next one wait."""
+    """Waits for the running batch, and lets the next one wait."""
     with hook.between_batches:
         last = hook.last
         if not wait_until(lambda: last is None or hook.home.committed() == last, _COMMIT_SECONDS):

@@ -1,4 +1,4 @@
-"""What a savepoint has: its manifest, `savepoints/<name>/savepoint.json`, without which it does not exist."""
+"""The content of a savepoint: its manifest, `savepoints/<name>/savepoint.json`, which makes it exist."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class SavedFile:
 
 @dataclass(frozen=True)
 class SavedTable:
-    """Where a table was: its newest committed batch, and what that had read."""
+    """The position of a table: its newest committed batch, and the offsets that this had read."""
 
     batch: int | None
     watermark: str | None
     offsets: tuple[Any, ...]
     partitions: int | None
     state: tuple[FamilyDigest, ...] | None = None
-    """How many rows its state has, and a checksum over them; None if that was not read back."""
+    """The number of rows in its state, and a checksum over them; None if the state was not read back."""
 
     def document(self) -> dict[str, Any]:
         """The table for people and programs, without its offsets."""
@@ -48,7 +48,7 @@ class SavedTable:
 
 @dataclass(frozen=True)
 class Savepoint:
-    """A savepoint that is complete."""
+    """A complete savepoint."""
 
     name: str
     app: str
@@ -63,7 +63,7 @@ class Savepoint:
     view: SavedFile | None
     """A copy of the view store, below the savepoint's own directory."""
     whole: bool
-    """Whether it has all tables that the app had."""
+    """Whether it has all tables of the app at that time."""
 
     @property
     def size(self) -> int:
@@ -91,13 +91,13 @@ class Savepoint:
         }
 
     def encode(self) -> bytes:
-        """The manifest as it is on disk."""
+        """The manifest in its form on disk."""
         document = {"layout": LAYOUT, **asdict(self), "at": self.at.isoformat()}
         return json.dumps(document, ensure_ascii=False, indent=1).encode()
 
 
 def decode(content: bytes, file: object) -> Savepoint:
-    """The manifest in a file's content; `file` is named if that can't be read."""
+    """The manifest in a file's content; `file` is named in the error if it can't be read."""
     try:
         found = json.loads(content)
         layout = found.pop("layout")

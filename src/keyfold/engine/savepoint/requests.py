@@ -1,4 +1,4 @@
-"""How another process asks a running app for a savepoint: by files in the app's local directory.
+"""Requests to a running app for a savepoint, by another process: files in the app's local directory.
 
 A request is `requests/<id>.json`; the app answers with `requests/<id>.done`.
 """
@@ -22,7 +22,7 @@ from keyfold.errors import KeyfoldError, RunError
 
 _POLL_SECONDS: Final = 0.5
 Answer = Callable[[str, Sequence[str], str | None], dict[str, Any]]
-"""Makes a savepoint: its name, tables and reason; returns what the other process is told."""
+"""Makes a savepoint, given its name, tables and reason; returns the answer for the other process."""
 
 
 def ask(home: AppHome, name: str, tables: Sequence[str], why: str | None) -> dict[str, Any]:
@@ -57,14 +57,14 @@ class Requests:
         self._thread.start()
 
     def close(self) -> None:
-        """Ends the thread, after the request that it is answering."""
+        """Ends the thread, after the current request."""
         self._closed.set()
         self._thread.join()
 
     def _watch(self) -> None:
         while not self._closed.wait(_POLL_SECONDS):
             for request in sorted(self._directory.glob("[!.]*.json")):
-                # What nobody waits for any longer, or can't be read, is left alone.
+                # Requests that have timed out, or can't be read, are ignored.
                 with suppress(OSError, ValueError, LookupError):
                     asked = json.loads(request.read_bytes())
                     replace_file(request.with_suffix(".done"), json.dumps(self._answered(asked)).encode())

@@ -1,4 +1,4 @@
-"""Puts the files of a savepoint in the place of the app's."""
+"""Replaces the app's files by those of a savepoint."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from keyfold.engine.savepoint.capture import forget_sinks
 from keyfold.engine.savepoint.manifest import FILE as MANIFEST
 from keyfold.engine.savepoint.manifest import SavedFile, Savepoint
 from keyfold.engine.savepoint.savepoints import FILES, VIEW, Savepoints
-from keyfold.engine.storage.files import replace_file
 from keyfold.engine.storage.layout import AppHome
 from keyfold.fault_points import FaultPoint, reached
 
@@ -26,7 +25,7 @@ def commit(home: AppHome, savepoint: Savepoint, entry: dict[str, Any]) -> None:
 
 
 def carry_out(home: AppHome, entry: dict[str, Any]) -> dict[str, Any]:
-    """Puts tables, views and definitions back; the record is the entry of the audit log."""
+    """Restores tables, views and definitions; the record is the entry of the audit log."""
     savepoint = Savepoints(home).find(entry["savepoint"])
     for table in entry["removed"]:
         home.storage.delete(f"tables/{table}")
@@ -51,15 +50,15 @@ def _put_back(home: AppHome, savepoint: Savepoint, files: Sequence[SavedFile]) -
 
 
 def _put_back_views(home: AppHome, savepoint: Savepoint, entry: dict[str, Any]) -> None:
-    """The views as they were; of some tables alone they are dropped, and the next start builds them."""
+    """Restores the views; those of single tables are dropped, and the next start rebuilds them."""
     if not entry["whole"]:
         table_removal.remove_views(home, entry["tables"])
         return
-    for suffix in ("-wal", "-shm", ""):
-        home.views.with_name(home.views.name + suffix).unlink(missing_ok=True)
-    if savepoint.view is not None:
-        with Savepoints(home).storage(savepoint.name).fetched(VIEW) as copy:
-            replace_file(home.views, copy.read_bytes())
+    if savepoint.view is None:
+        home.views.remove()
+        return
+    with Savepoints(home).storage(savepoint.name).fetched(VIEW) as copy:
+        home.views.restore_from(copy)
 
 
 def _put_back_plan(home: AppHome, savepoint: Savepoint, entry: dict[str, Any]) -> None:
@@ -73,7 +72,7 @@ def _put_back_plan(home: AppHome, savepoint: Savepoint, entry: dict[str, Any]) -
 
 
 def _declared(now: dict[str, Any], saved: dict[str, Any], tables: Sequence[str]) -> dict[str, Any]:
-    """The declaration, in which tables that were put back are as they were: it says whose their sinks are."""
+    """The declaration with the earlier one of the restored tables, which identifies their sinks."""
     found = {one["name"]: one for one in now["declared"]["tables"]}
     found |= {one["name"]: one for one in saved["declared"]["tables"] if one["name"] in tables}
     return {**now["declared"], "tables": list(found.values())}

@@ -1,4 +1,4 @@
-"""Puts an app back to a savepoint: checks that it can be done, and records it."""
+"""Restores an app from a savepoint: checks that this is possible, and records it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from keyfold.fault_points import FaultPoint, reached
 def restore(
     home: AppHome, name: str, tables: Sequence[str], why: str | None, progress: Progress
 ) -> dict[str, Any]:
-    """Puts all tables of an app, or some, back to a savepoint; returns the entry for the audit log.
+    """Restores all tables of an app, or some, from a savepoint; returns the entry for the audit log.
 
-    The app must be stopped. Without `tables` it is afterwards exactly what it was: tables that it did not
-    have then are gone. What it is now becomes a savepoint first, which the entry names as `undo`.
+    The app must be stopped. Without `tables` the whole app is restored: tables that it did not have at that
+    time are removed. A savepoint of the present app is made first, which the entry names as `undo`.
     """
     with unfinished.held(home):
         savepoint = Savepoints(home).find(name)
@@ -58,7 +58,7 @@ def _require_app(home: AppHome, savepoint: Savepoint) -> None:
 
 
 def _tables(home: AppHome, savepoint: Savepoint, wanted: Sequence[str]) -> list[str]:
-    """The tables to put back. One that others read goes with them: their state has its later rows."""
+    """The tables to restore. One with readers brings these along, since their state has its later rows."""
     for table in wanted:
         if table not in savepoint.tables:
             raise BadOption(

@@ -1,4 +1,4 @@
-"""The savepoints of an app: which there are, where their files are, and how they are read."""
+"""The savepoints of an app: their names, their files, and how they are read."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.stored_file import StoredFile
 from keyfold.errors import BadName, QueryError, SavepointUnusable, choice, did_you_mean
+from keyfold.views.stores import COPY
 
 FILES: Final = "files"
 """The directory of a savepoint that mirrors the app's home."""
-VIEW: Final = "views.db"
+VIEW: Final = COPY
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def checked_name(name: str) -> str:
-    """A name that can be a directory on any file system."""
+    """A name that is a valid directory name on any file system."""
     if not _NAME.fullmatch(name):
         raise BadName(
             "a savepoint's name has letters, digits, dots, dashes and underscores, and begins with a letter "
@@ -43,12 +44,12 @@ class Savepoints:
         return self._storage.below(f"savepoints/{checked_name(name)}")
 
     def names(self) -> list[str]:
-        """The savepoints that are complete, by name."""
+        """The complete savepoints, by name."""
         directories = self._storage.list("savepoints")
         return [name for name in directories if FILE in self._storage.list(f"savepoints/{name}")]
 
     def all(self) -> list[Savepoint]:
-        """The savepoints that are complete, oldest first."""
+        """The complete savepoints, oldest first."""
         return sorted((self.find(name) for name in self.names()), key=lambda found: found.at)
 
     def find(self, name: str) -> Savepoint:
@@ -69,7 +70,7 @@ class Savepoints:
             ) from None
 
     def has(self, name: str, manifest: str) -> bool:
-        """Whether there is a savepoint with a manifest of this SHA-256."""
+        """Whether there is a savepoint whose manifest has this SHA-256."""
         try:
             return self.storage(name).sha256(FILE) == manifest
         except FileNotFoundError:
@@ -77,10 +78,10 @@ class Savepoints:
 
     @contextmanager
     def reading(self, name: str) -> Iterator[Savepoint]:
-        """A savepoint to be read; an error at the end if it was deleted, or erased a key of, meanwhile.
+        """A savepoint to read; an error at the end if it was deleted, or a key erased from it, meanwhile.
 
-        Both take the manifest away before they touch any other file: while that stays the same, so do they.
-        Whoever reads it must not rely on what was read before the end.
+        Both remove the manifest before they change any other file: as long as the manifest is unchanged, so
+        are the files. The caller must not rely on the result before the end.
         """
         content = self.manifest(name)
         try:
@@ -103,7 +104,7 @@ class Savepoints:
             f"savepoint {name} of {self.app} was deleted or changed while it was read; nothing was changed "
             "by this command",
             given=name,
-            hint="keyfold savepoint list shows those that there are; if it is there, repeat the command",
+            hint="keyfold savepoint list shows the existing ones; if it still exists, repeat the command",
         )
 
     def add(self, savepoint: Savepoint) -> bool:
@@ -111,7 +112,7 @@ class Savepoints:
         return self.storage(savepoint.name).put_new(FILE, savepoint.encode())
 
     def sweep(self) -> None:
-        """Removes what interrupted commands left, while nobody else makes a savepoint."""
+        """Removes what interrupted commands left, while no other savepoint is being made."""
         complete = set(self.names())
         for name in self._storage.list("savepoints"):
             if name not in complete:

@@ -1,4 +1,4 @@
-"""Reads the state of a savepoint back: to record how many rows it has and a checksum, or to compare them."""
+"""Reads the state of a savepoint back: to record its number of rows and a checksum, or to compare them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def states(
 
 
 def differences(savepoint: Savepoint, now: Mapping[str, State]) -> list[Damage]:
-    """Where what was read back is not what was recorded; nothing for tables of which nothing was recorded."""
+    """The tables whose state differs from the recorded one; tables without a record are not compared."""
     found = []
     for table, saved in savepoint.tables.items():
         if saved.state is not None and saved.state != now[table]:
@@ -51,14 +51,14 @@ def differences(savepoint: Savepoint, now: Mapping[str, State]) -> list[Damage]:
 
 
 def rows(state: Sequence[FamilyDigest]) -> int:
-    """How many rows all column families have together."""
+    """The total number of rows in all column families."""
     return sum(family.rows for family in state)
 
 
 @contextmanager
 def _readable(storage: Storage, source: str) -> Iterator[Storage]:
-    """A captured checkpoint under second names: the absolute paths in its metadata must lead to itself."""
-    # No name of a savepoint: what a killed command leaves is swept with interrupted ones.
+    """A linked copy of a captured checkpoint: the absolute paths in its metadata must lead to itself."""
+    # Not a valid name of a savepoint, so that the sweep after interrupted commands removes it.
     directory = f"savepoints/_check-{uuid.uuid4().hex}"
     try:
         yield copied_checkpoint(storage, source, f"{directory}/checkpoint").storage
@@ -72,7 +72,7 @@ def _told(state: State) -> str:
 
 
 def _unreadable(home: AppHome, name: str, table: str, error: Exception) -> SavepointUnusable:
-    from keyfold.engine.spark_errors import plain
+    from keyfold.engine.spark_messages import plain
 
     return SavepointUnusable(
         f"the state of {home.path.name}.{table} in savepoint {name} can't be read back",

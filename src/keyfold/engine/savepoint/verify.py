@@ -1,4 +1,4 @@
-"""Whether a savepoint is whole, and fits the app that is to go back to it."""
+"""Whether a savepoint is complete, and fits the app to restore."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from keyfold.kernel.build import spark_version
 
 @dataclass(frozen=True)
 class Damage:
-    """What is wrong with a file of a savepoint."""
+    """A file of a savepoint, and its defect."""
 
     path: str
     problem: str
@@ -54,7 +54,7 @@ def _extra(savepoint: Savepoint, storage: Storage) -> Iterator[Damage]:
 
 
 def require_whole(savepoint: Savepoint, storage: Storage, progress: Callable[[str, int, int], None]) -> None:
-    """Refuses a savepoint that is damaged, and names the files."""
+    """Refuses a damaged savepoint, and names the files."""
     found = damages(savepoint, storage, progress)
     if found:
         raise SavepointUnusable(

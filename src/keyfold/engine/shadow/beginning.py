@@ -1,4 +1,4 @@
-"""Where a shadow run begins: with which state of the table, and after which batches of its streams."""
+"""The start of a shadow run: the state of the table, and the batches of its streams already in it."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ _LET_RUN: Final = "let the app run first"
 
 @dataclass(frozen=True)
 class Beginning:
-    """What a shadow run begins with, and what it reads then, step by step."""
+    """What a shadow run starts with, and what it then reads, step by step."""
 
     change: TableChange
     state: int | None
-    """The batch of the table whose state it begins with; None: it begins with nothing."""
+    """The batch of the table whose state it starts with; None: it starts empty."""
     after: Positions
     steps: tuple[Positions, ...]
     """How far the table had read after each of its batches."""
     batches: int
-    """How many batches of its streams these are."""
+    """The number of batches of its streams in the run."""
     unchanged: int
-    """The newest batch of the table that had read nothing of this; -1 if there is none."""
+    """The newest batch of the table before these batches; -1 if there is none."""
     whole: bool
-    """Whether the table itself had read nothing before these batches, or it begins with its state."""
+    """Whether the table itself had read nothing before these batches, or the run starts with its state."""
 
 
 def refusal(compiled: Compiled, shared: SharedStreams) -> str | None:
@@ -67,7 +67,7 @@ def beginning(
     view: int | None,
     number: int,
 ) -> Beginning:
-    """Where a run of the last `number` recorded batches begins. `view`: the batch that its view is at."""
+    """The start of a run of the last `number` recorded batches. `view`: the batch of its view."""
     search = _Search(home, stored, compiled, change, shared.uses(compiled.spec), view)
     return search.found(number)
 
@@ -135,7 +135,7 @@ class _Search:
     ) -> Beginning:
         steps = [read for batch, read in known.items() if batch > (-1 if state is None else state)]
         steps = [read for read in steps if any(read[s] > after[s] for s in after)]
-        # Batches of which the table no longer knows where they ended are run one by one.
+        # Batches of which the table no longer records where they ended are run one by one.
         first = steps[0] if steps else _ends(self.recorded)
         unread = sorted(
             (m.at, stream, m.batch)
@@ -174,7 +174,7 @@ class _Search:
         if number > most:
             streams = ", ".join(self.recorded)
             raise BadOption(
-                f"only {most:,} recorded batches of {streams}, which {self.compiled.name} reads, are there",
+                f"only {most:,} recorded batches of {streams}, which {self.compiled.name} reads, exist",
                 given=f"--shadow {number}",
                 hint=f"--shadow {most}; history= of the stream keeps more" if most else _LET_RUN,
             )
@@ -201,10 +201,10 @@ def _ends(recorded: Mapping[str, Sequence[Manifest]]) -> dict[str, int]:
 def _by_state(
     home: AppHome, stored: Mapping[str, Any], compiled: Compiled, change: TableChange
 ) -> TableChange | None:
-    """How the table goes on from the state that is there; None if the state can't follow.
+    """How the table continues from the existing state; None if the state can't follow.
 
-    Other than a start, a shadow run may put new conditions and columns of the input over an old state: what
-    differs then is what they did to these batches.
+    Unlike a start, a shadow run may apply new conditions and columns of the input to an old state: the
+    differences then show their effect on these batches.
     """
     if change.kind in ("new", "removed"):
         return None

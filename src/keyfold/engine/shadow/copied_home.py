@@ -1,9 +1,8 @@
-"""A home for a shadow run: what it begins with, and the logs of its streams, which it receives in steps."""
+"""A home for a shadow run: the state it starts with, and the logs of its streams, received in steps."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +19,9 @@ from keyfold.engine.state.table_rows import from_state
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.spark_checkpoint import new_metadata
+from keyfold.kernel.api import LogApi
 from keyfold.views.changes import as_changes
 from keyfold.views.contract import ViewStore
-from keyfold.views.stores import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +36,7 @@ class CopiedHome:
     def prepare(
         self, spark: SparkSession, compiled: Compiled, stored: Mapping[str, Any], view: ViewStore | None
     ) -> None:
-        """Puts there what the run begins with. `view`: the app's own, as it is now."""
+        """Copies what the run starts with. `view`: a copy of the app's own."""
         begin, table = self._begin, compiled.spec.name
         entry = {}
         if begin.state is not None:
@@ -52,7 +51,7 @@ class CopiedHome:
         if begin.state is not None:
             self._fill_view(spark, compiled, view, begin.state)
 
-    def advance(self, kernel: Any, before: Positions, upto: Positions) -> None:
+    def advance(self, kernel: LogApi, before: Positions, upto: Positions) -> None:
         """Publishes what the streams recorded after one position, up to another."""
         for stream, last in upto.items():
             source, target = (TableLog(p.stream_home(stream).log_files) for p in (self._source, self.home))
@@ -91,9 +90,9 @@ class CopiedHome:
             migrated_state.write_state(spark, compiled, old, mapping, source, target, batch)
 
     def _fill_view(self, spark: SparkSession, compiled: Compiled, view: ViewStore | None, batch: int) -> None:
-        """The rows as of the batch that it begins with: those of the state, and those that state has not."""
+        """The rows as of the batch that it starts with: those of the state, and those that it lacks."""
         home = self.home.table(compiled.spec.name)
-        with closing(open_store(self.home.views, read_only=False)) as store:
+        with self.home.views.open(read_only=False) as store:
             store.create(compiled.view)
             store.rebuild(
                 compiled.spec.name,

@@ -14,7 +14,7 @@ Change = Literal["added", "removed", "changed"]
 
 @dataclass(frozen=True)
 class RowDifference:
-    """A row that is not the same: its key, and of each column that differs the value before and after."""
+    """A row that differs: its key, and the value before and after of each differing column."""
 
     key: dict[str, Any]
     change: Change

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,18 +24,18 @@ from keyfold.engine.storage.layout import AppHome, local_app_home
 from keyfold.errors import BadOption
 from keyfold.plan import tree
 from keyfold.views.contract import ViewStore
-from keyfold.views.stores import open_store
+from keyfold.views.stores import COPY, LOCAL, views_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Progress = Callable[[int, int], None]
-"""Told how many steps are done, and of how many."""
+"""Receives the number of finished steps, and of all steps."""
 
 
 @dataclass(frozen=True)
 class SideOutputs:
-    """How many rows were not folded and partial matches dropped, before and now, and why rows now."""
+    """The number of rows not folded and partial matches dropped, before and now, and the reasons now."""
 
     before: Mapping[str, int]
     after: Mapping[str, int]
@@ -71,7 +71,7 @@ def shadow(
         copied = CopiedHome(home, local_app_home(directory, shared.spec.name), begin)
         copied.prepare(spark, compiled, stored, view)
         _run(spark, shared, compiled, copied, begin, directory / "feeds", progress)
-        with closing(open_store(copied.home.views, read_only=True)) as after:
+        with copied.home.views.open(read_only=True) as after:
             first = -1 if begin.state is None else begin.state
             rows = differences(view, old, after, table, (begin.unchanged, first), limit)
     return Shadow(table, begin, rows, _side_outputs(home, copied.home, old, table, begin, at))
@@ -80,20 +80,21 @@ def shadow(
 @contextmanager
 def _copy_of_views(home: AppHome, table: str) -> Iterator[tuple[ViewStore | None, int | None]]:
     """The app's views as of one moment, and the batch at which that of the table is."""
-    if not home.views.exists():
+    views = home.views
+    if not views.exists():
         if home.table(table).committed() is not None:
             raise BadOption(
                 f"the view of {home.path.name}.{table} is not there, so no rows can be compared",
-                given=home.views,
+                given=views,
                 hint="start the app with views, which builds it",
             )
         yield None, None
         return
     with tempfile.TemporaryDirectory(prefix="keyfold-shadow-") as directory:
-        path = Path(directory) / "views.db"
-        with closing(open_store(home.views, read_only=True)) as store:
+        path = Path(directory) / COPY
+        with views.open(read_only=True) as store:
             store.copy_to(path)
-        with closing(open_store(path, read_only=True)) as copy:
+        with views_in(path).open(read_only=True) as copy:
             position = copy.position(table) if table in copy.tables() else None
             yield copy, None if position is None else position.batch
 
@@ -118,7 +119,7 @@ def _run(
         spec,
         spark=spark,
         home=copied.home.path.parent,
-        settings={"views": "sqlite", "local": None},
+        settings={"views": LOCAL, "local": None},
         feeds=inputs,
         recorded=True,
     ) as handle:

@@ -15,8 +15,9 @@ from keyfold.engine.sources.contract import RowOrigin, StreamSource
 from keyfold.engine.sources.formats import format_of, options_of, with_defaults
 from keyfold.engine.sources.kafka import KafkaSource
 from keyfold.engine.sources.schemas import declared_schema, full_schema
-from keyfold.engine.spark_errors import plain
+from keyfold.engine.spark_messages import plain
 from keyfold.errors import BadOption
+from keyfold.plan import formats
 from keyfold.plan.nodes import Connector, Source
 
 if TYPE_CHECKING:
@@ -113,6 +114,11 @@ SOURCES: Final[dict[str, StreamSource]] = {
     "kafka": KafkaSource(),
 }
 """Sources by kind."""
+
+
+def never_ends(connector: Connector) -> bool:
+    """Whether the input of a source never runs out, so that its stream can't be drained."""
+    return formats.named(connector.format).endless or SOURCES[connector.kind].endless
 
 
 def source_of(source: Source, feeds: Mapping[str, str | Path]) -> StreamSource:

@@ -62,9 +62,7 @@ class StreamSource(Protocol):
 
     @property
     def endless(self) -> bool:
-        """Whether input never runs out, so that the stream can't be drained; for Spark's own formats,
-        `plan.formats` knows.
-        """
+        """Whether input never runs out, whatever its format is; ask `connectors.never_ends`."""
 
     def open(self, spark: SparkSession, source: nodes.Source, *, reject: bool) -> DataFrame:
         """The stream: the user's columns and, for text formats, `internal_columns.RAW`.

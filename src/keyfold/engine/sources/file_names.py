@@ -11,12 +11,13 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from keyfold.engine.session import kernel
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
 from keyfold.engine.storage.stored_file import StoredFile
 from keyfold.errors import StateMismatch
+from keyfold.kernel.api import SourceApi
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -72,7 +73,7 @@ class QueryFiles:
         return [(path, exists) for path, exists in found]
 
     @property
-    def _kernel(self) -> Any:
+    def _kernel(self) -> SourceApi:
         return kernel(self.plan.sparkSession)
 
 

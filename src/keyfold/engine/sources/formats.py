@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.engine.internal_columns import RAW
 from keyfold.engine.session import kernel
 from keyfold.engine.sources.contract import Format
+from keyfold.plan import formats
 from keyfold.plan.nodes import Source
 
 if TYPE_CHECKING:
@@ -16,13 +17,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class SparkFormat:
+class SparkFormat(formats.Format):
     """A format that Spark's own reader parses."""
-
-    name: str
-    text: bool = False
-    columnar: bool = False
-    defaults: Mapping[str, str] = field(default_factory=dict)
 
     def configure(self, reader: Any, schema: Any) -> Any:
         if not self.text:
@@ -49,14 +45,14 @@ class CsvFormat(SparkFormat):
         )
 
 
+READERS: Final[dict[str, type[SparkFormat]]] = {"csv": CsvFormat}
+"""How the rows of a format are read where Spark's reader alone is not enough."""
 FORMATS: Final[dict[str, Format]] = {
-    "json": SparkFormat("json", text=True),
-    # A file without a header is read with header=False.
-    "csv": CsvFormat("csv", text=True, defaults={"header": "true"}),
-    "parquet": SparkFormat("parquet", columnar=True),
-    "orc": SparkFormat("orc", columnar=True),
+    format.name: READERS.get(format.name, SparkFormat)(**vars(format))
+    for format in formats.KNOWN
+    if format.text or format.columnar
 }
-"""The formats that keyfold knows more about than their names."""
+"""The formats that are read in another way than by their names alone."""
 
 
 def format_of(name: str) -> Format:

@@ -15,7 +15,7 @@ from keyfold.engine.sources import reader
 from keyfold.engine.sources.connectors import absolute
 from keyfold.engine.sources.formats import format_of, with_defaults
 from keyfold.engine.sources.schemas import declared_schema
-from keyfold.engine.spark_errors import plain
+from keyfold.engine.spark_messages import plain
 from keyfold.errors import BadOption
 from keyfold.plan.describe import phrases
 from keyfold.plan.initial import InitialRows

@@ -16,7 +16,8 @@ from keyfold.engine.kafka import connector as spark_connector
 from keyfold.engine.session import kernel
 from keyfold.engine.sources.contract import RowOrigin
 from keyfold.engine.sources.schemas import declared_schema
-from keyfold.engine.spark_errors import explained, plain
+from keyfold.engine.spark_errors import explained
+from keyfold.engine.spark_messages import plain
 from keyfold.engine.storage.source_offsets import Messages
 from keyfold.errors import BadExpression, BadOption
 from keyfold.plan.kafka_options import is_source_option

@@ -12,6 +12,7 @@ from keyfold.engine.sources import injected_rows
 from keyfold.engine.sources.connectors import source_of
 from keyfold.engine.storage.layout import TableHome
 from keyfold.errors import BadExpression, did_you_mean
+from keyfold.kernel.api import PartitionClock, java_column
 from keyfold.plan.nodes import Source
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def read(
     *,
     joins: bool = False,
     reject: bool = True,
-    clock: Any = None,
+    clock: PartitionClock | None = None,
     recorded: DataFrame | None = None,
 ) -> DataFrame:
     """The stream with keyfold's own columns; with `watermark`, event time advances Spark's watermark.
@@ -88,9 +89,7 @@ def with_event_time(frame: DataFrame, column: str, future_ms: int | None) -> Dat
     from pyspark.sql.classic.column import Column
 
     given = F.col(f"`{column}`")
-    usable: Any = Column(
-        kernel(frame.sparkSession).validEventTime(given._jc, -1 if future_ms is None else future_ms)
-    )
+    usable: Any = Column(kernel(frame.sparkSession).validEventTime(java_column(given), future_ms))
     if CONTROL in frame.columns:
         usable = F.when(F.col(CONTROL), given).otherwise(usable)
     return frame.withColumns({GIVEN: given, TIME: usable})

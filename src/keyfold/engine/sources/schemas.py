@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from keyfold.engine.internal_columns import PREFIX, reserved
-from keyfold.engine.spark_errors import plain
+from keyfold.engine.spark_messages import plain
 from keyfold.errors import BadExpression
 from keyfold.plan.nodes import Source
 from keyfold.plan.validate.kafka import metadata_columns

@@ -1,1 +1,1 @@
-"""How what Spark's state store holds is read: by column, by key, as rows of the table."""
+"""Reads Spark's state store: by column, by key, as rows of the table."""

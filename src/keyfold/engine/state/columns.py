@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 _BUCKET: Final = "_pane"
 _PACKED: Final = ("open", "rows", "panes", "keys", "versions", "times")
-"""Fields that hold several rows of a key, of which one at most is in a value."""
+"""Fields with several rows of a key, of which a value has at most one."""
 _NAMES: Final = {"_start": "pane_start", "_end": "window_end", "_left": "rows_left", ROW_ID: "row_id"}
 _NAMES_OF_TIMES: Final = {"_seen": "last_seen", "_newest": "time", "seen": "last_seen", "tick": "at"}
 _MICROS: Final = {"_start", "_end", "_newest", "closed", "time", "start", "end", "from", "due"}
 _MILLIS: Final = {"_seen", "seen", "tick", "timer"}
 _STRUCTS: Final = ("state", "row", "key")
 _HIDDEN: Final = {"mask"}
-"""Which conditions of a pattern a buffered row fulfils, as bits."""
+"""The conditions of a pattern that a buffered row satisfies, as bits."""
 _FIRST: Final = -62_135_596_800_000_000
-"""The first moment that Python has, in microseconds; before it stands what means never."""
+"""The first moment that Python can represent, in microseconds; earlier values mean never."""
 
 
 def unpacked(read: DataFrame, by_processor: bool) -> DataFrame:
@@ -58,13 +58,13 @@ def unpacked(read: DataFrame, by_processor: bool) -> DataFrame:
         if name not in {*names, *_HIDDEN}
     ]
     if "_newest" in _fields(each, "_one"):
-        # Kept rows have the user's columns beside their time.
+        # Retained rows have the user's columns beside their time.
         own |= {name for name in _fields(each, "_one") if not name.startswith("_")}
     return _shown(each.select(*others, *nested), own)
 
 
 def keys(read: DataFrame) -> tuple[str, ...]:
-    """The columns of the key: of a bucket that keys share, those of each entry."""
+    """The columns of the key; in a bucket that keys share, those of each entry."""
     own = [name for name in _fields(read, "key") if name != _BUCKET]
     if own or "user_map_key" not in read.columns:
         return tuple(own)
@@ -74,7 +74,7 @@ def keys(read: DataFrame) -> tuple[str, ...]:
 
 
 def of_join(read: DataFrame) -> DataFrame:
-    """The rows that a side of a join keeps: Spark's key of them has no names, and repeats their columns."""
+    """The rows of one side of a join: Spark's key for them has no names, and repeats their columns."""
     from pyspark.sql import functions as F
 
     names = visible(_fields(read, "value"))
@@ -82,7 +82,7 @@ def of_join(read: DataFrame) -> DataFrame:
 
 
 def _columns(read: DataFrame) -> Iterator[Column]:
-    """The fields of the key, then those of the value; the bucket that keys share for timers is left out."""
+    """The fields of the key, then those of the value, without the bucket that keys share for timers."""
     from pyspark.sql import functions as F
 
     taken: set[str] = set()
@@ -106,7 +106,7 @@ def _is_packed(frame: DataFrame, name: str) -> bool:
 
 
 def _zipped(frame: DataFrame) -> Column:
-    """Windows that are stored as an array per field, and their starts as differences, as an array of them."""
+    """Windows stored as an array per field, with differences of starts, as an array of windows."""
     from pyspark.sql import functions as F
 
     arrays = {name: F.col(f"open.`{name}`") for name in _fields(frame, "open")}
@@ -123,10 +123,11 @@ def _zipped(frame: DataFrame) -> Column:
 
 
 def _partial_matches(frame: DataFrame) -> DataFrame:
-    """A row for each partial match: how far it has come, and the rows it has matched, oldest first.
+    """A row for each partial match: its position, and the rows it has matched, oldest first.
 
-    A node is three numbers: its row, its position in the pattern, and the node before it. A match is four:
-    its position, or below zero how it ended, then its last node and its first row after one more.
+    A node is three numbers: its row, its position in the pattern, and the previous node. A match is four: its
+    position, or a negative number for how it ended, then one that is not used here, its last node, and its
+    first row.
     """
     from pyspark.sql import functions as F
 
@@ -177,7 +178,7 @@ def _shown(frame: DataFrame, own: set[str]) -> DataFrame:
     nested = {name for struct in _STRUCTS if struct in frame.columns for name in _nested(frame, struct)}
     flat = frame.select(*_flattened(frame))
     if "_end" in flat.columns:
-        # A session has bounds of its own; other windows are made of panes.
+        # A session has bounds of its own; other windows are computed from panes.
         flat = flat.withColumnRenamed("_start", "start")
     own = {name for name in own | (nested - set(frame.columns)) if not name.startswith("_")}
     columns = []

@@ -1,4 +1,4 @@
-"""Two states of a table, compared key by key: what was added, removed and changed."""
+"""Compares two states of a table key by key: what was added, removed and changed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Change = Literal["added", "removed", "changed"]
 
 @dataclass(frozen=True)
 class KeyDifference:
-    """A key whose state is not the same: all rows that either side has for it, as JSON has them."""
+    """A key whose state differs: the rows of either side for it, as JSON values."""
 
     key: dict[str, Any]
     change: Change

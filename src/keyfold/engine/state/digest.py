@@ -1,4 +1,4 @@
-"""A count and a checksum over all that a state holds, to compare two states key by key."""
+"""A count and a checksum over a whole state, to compare two states key by key."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from keyfold.engine import session
 from keyfold.engine.storage.contract import Storage
+from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
 from keyfold.engine.storage.state_digest import FamilyDigest
 
 if TYPE_CHECKING:
@@ -19,27 +20,23 @@ _EVENT_TIME: Final = "__event_time"
 def digest(spark: SparkSession, checkpoint: Storage, batch: int) -> list[FamilyDigest]:
     """The digest of a checkpoint's state as of a batch."""
     found = []
-    for operator in operators(checkpoint):
+    for operator in SparkCheckpoint(checkpoint).operators():
         found += of_rows(stored(spark, checkpoint, operator, batch), operator)
     return sorted(found)
 
 
 def of_rows(rows: DataFrame, operator: int) -> list[FamilyDigest]:
-    """The digest of what an operator's state holds, or is to hold, as `stored` returns it."""
+    """The digest of the rows of an operator's state, in the form that `stored` returns."""
     found = json.loads(session.kernel(rows.sparkSession).stateDigest(rows._jdf))
     return sorted(FamilyDigest(operator, *family) for family in found)
-
-
-def operators(checkpoint: Storage) -> list[int]:
-    """The numbers of the query's stateful operators."""
-    return sorted(int(name) for name in checkpoint.list("state") if name.isdecimal())
 
 
 def stored(
     spark: SparkSession, checkpoint: Storage, operator: int, batch: int, store: str = "default"
 ) -> DataFrame:
-    """Everything that a store of an operator holds, in bytes: `partition_key`, `key_bytes`, `value_bytes`,
-    `column_family_name`.
+    """Everything in an operator's store.
+
+    In bytes: `partition_key`, `key_bytes`, `value_bytes`, `column_family_name`.
     """
     from pyspark.sql import functions as F
 
@@ -55,7 +52,7 @@ def stored(
     names = _names(found)
     if names != [*(f"field{i}" for i in range(len(names) - 1)), _EVENT_TIME]:
         return found
-    # Spark takes all of a join's key for what its rows are partitioned by, which is the key without the time.
+    # Spark takes all of a join's key for the partition key, which is the key without the time.
     key = F.struct(*(F.col(f"partition_key.{name}") for name in names[:-1]))
     return found.withColumn("partition_key", key)
 

@@ -1,4 +1,4 @@
-"""Where the rows that a join of two streams keeps have the key of the table that reads them."""
+"""Finds a table's key in the rows kept by the join of two streams that feeds it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from keyfold.read.recorded import recorded
 SIDES: Final = ("left", "right")
 _ALIAS: Final = re.compile(r"(.+)\s+as\s+(`?\w+`?)", re.IGNORECASE | re.DOTALL)
 Pipeline = Sequence[Mapping[str, Any]]
-"""The steps of a stream as app.json has them."""
+"""The steps of a stream, as recorded in app.json."""
 
 
 @dataclass(frozen=True)
 class JoinedKey:
-    """A key by the columns of a joined stream, and what these are called on the sides of the join."""
+    """A key by the columns of a joined stream, and the names of these on each side of the join."""
 
     columns: Mapping[str, str]
     """The values, as text."""
@@ -29,7 +29,7 @@ class JoinedKey:
     left_only: bool
 
     def on_side(self, side: str, columns: Mapping[str, Sequence[str]]) -> dict[str, str] | None:
-        """The values by the columns of a side; None if it does not have all of them.
+        """The values by the columns of a side; None if it lacks some of them.
 
         `columns`: those that the join keeps of each side.
         """
@@ -58,7 +58,7 @@ class JoinedKey:
 def joined_key(home: AppHome, table: str, key: Mapping[str, str]) -> JoinedKey | None:
     """Values of columns of a table's key, by the columns of the join that feeds it.
 
-    None if there is no join or several, or if the key is computed from the columns after it.
+    None if there is no join or several, or if the key is computed by later steps.
     """
     found = recorded(home).declared(table) or {}
     steps: Pipeline = found.get("input") or ()
@@ -79,13 +79,13 @@ def joined_key(home: AppHome, table: str, key: Mapping[str, str]) -> JoinedKey |
 
 
 def _column(expression: str) -> str | None:
-    """The column that an expression is, if it computes nothing."""
+    """The column that an expression consists of, if it computes nothing."""
     name = expression.strip("`")
     return name if name.isidentifier() else None
 
 
 def _before(steps: Pipeline, name: str | None) -> str | None:
-    """What a column is called before some steps; None if it was not there."""
+    """The name of a column before some steps; None if it did not exist there."""
     for step in reversed(steps):
         if name is None or "transform" in step:
             return None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _FORMAT: Final = "spark.sql.streaming.join.stateFormatVersion"
 _ROWS: Final = "-keyWithTsToValues"
 _INDEX: Final = "-tsWithKey"
-"""What the names of column families end with; the side goes before it."""
+"""The suffixes of the names of column families; the side is the prefix."""
 
 
 def are_by_time(checkpoint: SparkCheckpoint) -> bool:
@@ -42,12 +42,12 @@ class JoinRows:
         return {side: visible(self._value(side).names) for side in SIDES}
 
     def without(self, rows: DataFrame, side: str, mine: Callable[[Column, Any], Column]) -> DataFrame:
-        """The state without those rows of a side that `mine` is true for."""
+        """The state without those rows of a side for which `mine` is true."""
         from pyspark.sql import functions as F
         from pyspark.sql.classic.column import Column as Classic
         from pyspark.sql.types import BooleanType, StructType
 
-        # Beside each row, whether it has found another.
+        # Beside each row, whether it has found a match.
         schema = StructType([*self._value(side).fields]).add("matched", BooleanType())
         bytes_: Any = F.col("value_bytes")
         decoded = Classic(session.kernel(self.spark).rowFromBytes(bytes_._jc, schema.json()))
@@ -55,7 +55,7 @@ class JoinRows:
         return rows.where(~F.when(own, mine(decoded, schema)).otherwise(False))
 
     def with_index(self, rows: DataFrame) -> DataFrame:
-        """The state with an entry of the index for each row that is there, as the join writes them."""
+        """The state with an index entry for each existing row, as the join writes them."""
         from pyspark.sql import functions as F
 
         family = F.col("column_family_name")

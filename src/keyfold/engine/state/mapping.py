@@ -1,6 +1,7 @@
-"""From which fields and keys of an old state a changed definition takes its own, and what it can't take.
+"""Maps the fields and keys of a stored state to those of a changed definition, and says what can't be mapped.
 
-Both definitions record their layout: the fields of a key's state with what each is of, whatever it is called.
+Both definitions record their layout: the fields of a key's state, each with the aggregate or fold that it
+belongs to, whatever the field is called.
 """
 
 from __future__ import annotations
@@ -43,19 +44,19 @@ class KeySource:
 
 @dataclass
 class StateMapping:
-    """How one state becomes the other; it can't be done if there are problems."""
+    """How the old state becomes the new one; impossible if there are problems."""
 
     fields: list[FieldSource] = field(default_factory=list)
     keys: list[KeySource] = field(default_factory=list)
     dropped_keys: list[str] = field(default_factory=list)
     effects: list[str] = field(default_factory=list)
-    """What it does, in words."""
+    """What the mapping does, in words."""
     added: list[str] = field(default_factory=list)
-    """Columns that begin with nothing."""
+    """Columns that start empty."""
     redefined: list[str] = field(default_factory=list)
     """Columns that have another meaning under the same name."""
     renames: dict[str, str] = field(default_factory=dict)
-    """The old names of columns and keys that have others now."""
+    """The old names of renamed columns and keys, by their new ones."""
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -83,7 +84,7 @@ def _unknown(layout: Layout, compiled: Compiled) -> str:
     if spec.process is not None:
         return "only its processor can interpret its state"
     if compiled.layout.get("kind") == "other" or layout.get("kind") == "other":
-        return "its state has retained rows or partial matches, which have no other columns than they had"
+        return "its state has retained rows or partial matches, whose columns can't change"
     return "the state was written before layouts were recorded: start the app once with the old definition"
 
 
@@ -104,7 +105,7 @@ def _copy(found: StateMapping, one: Mapping[str, str], source: Mapping[str, str]
         found.fields.append(FieldSource(one["name"]))
         return
     if not widens(source["type"], one["type"]):
-        found.problems.append(f"{one['name']}: {one['type']} can't hold what is there, {source['type']}")
+        found.problems.append(f"{one['name']}: {one['type']} can't hold the existing {source['type']}")
     elif source["type"] != one["type"]:
         found.effects.append(f"{one['name']}: {source['type']} becomes {one['type']}")
     found.fields.append(FieldSource(one["name"], copied=source["name"]))
@@ -127,9 +128,7 @@ def _map_fold(
     assert isinstance(fold, FoldSpec)
     if _state_of(before[f"column:{source}"]) != _state_of(now[f"column:{column}"]):
         if fold.migrate is None:
-            problem = (
-                f"fold {column} has another state: say with migrate={{...}} how the old one becomes the new"
-            )
+            problem = f"fold {column}: its state has other fields; compute them with migrate={{...}}"
             found.problems += [problem] if problem not in found.problems else []
         expression = dict(fold.migrate or ()).get(name)
         if expression is not None:
@@ -141,7 +140,7 @@ def _map_fold(
 
 
 def _old_fold(column: str, before: Mapping[str, str], now: Mapping[str, str]) -> str | None:
-    """The fold that a fold was: of the same name, or the same under a name that is no longer there."""
+    """The previous definition of a fold: of the same name, or the same fold under a name that is gone."""
     if before.get(f"column:{column}", "").startswith(_FOLD):
         return column
     same = (
@@ -155,22 +154,22 @@ def _old_fold(column: str, before: Mapping[str, str], now: Mapping[str, str]) ->
 
 
 def _state_of(fold: str) -> str:
-    """What of a fold's meaning its state depends on: all but the result."""
+    """The part of a fold's meaning that its state depends on: all but the result."""
     return fold.rpartition(" result(")[0]
 
 
 def _map_columns(
     found: StateMapping, compiled: Compiled, before: Mapping[str, str], now: Mapping[str, str]
 ) -> None:
-    """Says what becomes of each column."""
+    """Records what happens to each column."""
     empty = {one.field for one in found.fields if one.copied is None and one.expression is None}
     for name, fields in compiled.layout["columns"].items():
         text, old = now[f"column:{name}"], before.get(f"column:{name}")
         source = next((part for part, was in before.items() if was == text and part not in now), None)
         if empty.issuperset(fields):
             found.added.append(name)
-            gone = "" if old is None else ", and what it was is dropped"
-            found.effects.append(f"{name}: begins with nothing{gone}")
+            gone = "" if old is None else "; its old values are dropped"
+            found.effects.append(f"{name}: starts empty{gone}")
         elif not empty.isdisjoint(fields) and not text.startswith(_FOLD):
             found.problems.append(f"{name}: {_mixture(compiled.layout, fields, empty)}")
         elif text == old:
@@ -179,7 +178,7 @@ def _map_columns(
             found.renames[name] = source.removeprefix("column:")
             found.effects.append(f"{name}: renamed from {source.removeprefix('column:')}")
         else:
-            found.effects.append(f"{name}: computed from the state that is there")
+            found.effects.append(f"{name}: computed from the existing state")
         if old is not None:
             found.redefined.append(name)
     dropped = [
@@ -187,15 +186,15 @@ def _map_columns(
     ]
     found.effects += [f"{name}: dropped" for name in dropped if name not in found.renames.values()]
     if not found.effects and before.get("columns") != now.get("columns"):
-        found.effects.append("columns: in another order")
+        found.effects.append("columns: reordered")
 
 
 def _mixture(layout: Layout, fields: Sequence[str], empty: set[str]) -> str:
-    """Why a column can't be: it would have to begin, and to go on, at once."""
+    """Why a column is impossible: parts of it would start empty, while others continue."""
     of = {one["name"]: one["of"].rpartition(" ")[0] for one in layout["fields"]}
     begins = " and ".join(dict.fromkeys(of[name] for name in fields if name in empty))
     goes_on = " and ".join(dict.fromkeys(of[name] for name in fields if name not in empty))
-    return f"{begins} begins with nothing and {goes_on} does not, so that it would mix old and new rows"
+    return f"{begins} would start empty and {goes_on} would continue: the result would mix old and new rows"
 
 
 def _map_keys(
@@ -219,14 +218,14 @@ def _map_keys(
             found.keys.append(KeySource(name, one["type"], expression=dict(compiled.spec.keys)[name]))
             found.effects.append(f"key {name}: computed from the old key")
         else:
-            found.problems.append(f"key {name}: its value is not known for what was folded without it")
+            found.problems.append(f"key {name}: rows that were folded without it have no value for it")
     found.dropped_keys = [key for key in old if key not in used]
     if found.dropped_keys:
         _merge_keys(found, compiled)
 
 
 def _known(text: str, before: Mapping[str, str], old: Mapping[str, str]) -> bool:
-    """Whether an expression reads columns alone that the old key has as they are."""
+    """Whether an expression reads only columns that the old key has unchanged."""
     plain = {key for key in old if before.get(f"key:{key}") == f"`{key}`"}
     read = set(re.findall(r"`([^`]+)`", text))
     return bool(read) and read <= plain
@@ -236,19 +235,19 @@ def _merge_keys(found: StateMapping, compiled: Compiled) -> None:
     keys, layout = ", ".join(found.dropped_keys), compiled.layout
     if not layout["merges"]:
         found.problems.append(
-            f"key {keys}: the states of keys that become one can't be merged; a fold needs merge="
+            f"key {keys}: the states of keys that become equal can't be merged: a fold needs merge="
         )
     elif layout["kind"] == "sessions" or compiled.spec.keep_ms is not None:
         found.problems.append(f"key {keys}: sessions and kept windows of several keys can't be merged")
     else:
-        found.effects.append(f"key {keys}: dropped; the keys that become one are merged")
+        found.effects.append(f"key {keys}: dropped; keys that become equal are merged")
         ordered = [one["of"] for one in layout["fields"] if one["of"].startswith(_ORDERED)]
         if ordered:
-            found.effects.append("values that depend on order are merged in no certain order")
+            found.effects.append("values that depend on order are merged in no particular order")
 
 
 def widens(old: str, new: str) -> bool:
-    """Whether a type holds all values of another.
+    """Whether a type holds all values of another; in the kernel `Widening`, equal by a test.
 
     >>> widens("INT", "BIGINT"), widens("DOUBLE", "FLOAT"), widens("DECIMAL(10,2)", "DECIMAL(12,2)")
     (True, False, True)

@@ -1,4 +1,4 @@
-"""What the state of a table consists of: the state variables of its operators, each readable by column."""
+"""The parts of a table's state: the state variables of its operators, each readable by column."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MAIN: Final = "state"
-"""The part that is read if none is named: what the table itself folds."""
+"""The default part: what the table itself folds."""
 TIMERS: Final = "timers"
 _INTERNAL: Final = {"heads"}
-"""State variables that only say where others have their rows."""
+"""State variables that only locate the rows of others."""
 
 
 @dataclass(frozen=True)
 class PartRows:
-    """The rows of a part, and which of their columns are the key's; a side of a join has none."""
+    """The rows of a part, and which of their columns are key columns; a side of a join has none."""
 
     frame: DataFrame
     keys: tuple[str, ...]
@@ -37,11 +37,11 @@ class StatePart:
     variable: str
     kind: str
     by_processor: bool
-    """Whether a processor of the user's declares it, so that its columns are what they are called."""
+    """Whether a user's processor declares it, so that its columns have the declared names."""
 
     @property
     def name(self) -> str:
-        """As users name it: `state`, `kept`, `timers`; `1.state` for another operator."""
+        """The name for users: `state`, `kept`, `timers`; `1.state` for another operator."""
         return self.variable if self.operator == 0 else f"{self.operator}.{self.variable}"
 
 
@@ -73,7 +73,7 @@ def _place(variable: dict[str, Any]) -> tuple[bool, bool, str]:
 
 
 def found(table: str, known: list[StatePart], name: str | None) -> StatePart:
-    """The part of a name; without one the main part, or the first that there is."""
+    """The part with a name; without a name the main part, or the first one."""
     names = [part.name for part in known]
     wanted = name or (MAIN if MAIN in names else names[0])
     if wanted not in names:

@@ -1,4 +1,4 @@
-"""How large a table's state is: by column family, by partition, and its largest keys."""
+"""The size of a table's state: by column family, by partition, and its largest keys."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from keyfold.engine.state.digest import operators, stored
+from keyfold.engine.state.digest import stored
 from keyfold.engine.storage.contract import Storage
+from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,7 +27,7 @@ class FamilySize:
 
 @dataclass(frozen=True)
 class KeySize:
-    """A key with all that the state holds for it."""
+    """A key with the size of its state."""
 
     operator: int
     key: dict[str, Any]
@@ -36,7 +37,7 @@ class KeySize:
 
 @dataclass(frozen=True)
 class Spread:
-    """How evenly a number of partitions shares the state."""
+    """How evenly a number of partitions would share the state."""
 
     partitions: int
     largest_bytes: int
@@ -45,10 +46,9 @@ class Spread:
     """The bytes of each partition."""
 
     def on_cores(self, cores: int) -> int:
-        """How many bytes the busiest of so many cores works through, if each takes the next partition.
+        """The bytes that the busiest of so many cores processes, if each takes the next free partition.
 
-        That is what a batch's time follows, as far as it is spent on state and not on what each partition
-        costs by itself.
+        A batch's time follows this, as far as it is spent on state and not on fixed costs per partition.
         """
         loads = [0] * cores
         for size in self.sizes:
@@ -57,7 +57,7 @@ class Spread:
 
     @property
     def skew(self) -> float:
-        """The largest partition in means: 1 is even, and a batch takes as long as the largest one."""
+        """The largest partition relative to the mean: 1 is even. A batch takes as long as the largest."""
         return self.largest_bytes / self.mean_bytes if self.mean_bytes else 1.0
 
 
@@ -66,7 +66,7 @@ def families(spark: SparkSession, checkpoint: Storage, batch: int) -> list[Famil
     from pyspark.sql import functions as F
 
     found = []
-    for operator in operators(checkpoint):
+    for operator in SparkCheckpoint(checkpoint).operators():
         rows = _sized(spark, checkpoint, operator, batch).groupBy("column_family_name")
         for row in rows.agg(F.count(F.lit(1)).alias("rows"), F.sum("bytes").alias("bytes")).collect():
             found.append(FamilySize(operator, row["column_family_name"], row["rows"], row["bytes"]))
@@ -78,7 +78,7 @@ def largest_keys(spark: SparkSession, checkpoint: Storage, batch: int, limit: in
     from pyspark.sql import functions as F
 
     found = []
-    for operator in operators(checkpoint):
+    for operator in SparkCheckpoint(checkpoint).operators():
         keys = _sized(spark, checkpoint, operator, batch).groupBy("partition_key")
         sums = keys.agg(F.count(F.lit(1)).alias("rows"), F.sum("bytes").alias("bytes"))
         for row in (
@@ -96,8 +96,8 @@ def spreads(spark: SparkSession, checkpoint: Storage, batch: int, numbers: Seque
     found = []
     for number in numbers:
         sums = [0] * number
-        for operator in operators(checkpoint):
-            # As Spark shuffles rows to partitions.
+        for operator in SparkCheckpoint(checkpoint).operators():
+            # The same hash by which Spark shuffles rows to partitions.
             partition = F.pmod(F.hash("partition_key.*"), F.lit(number)).alias("partition")
             sized = _sized(spark, checkpoint, operator, batch).select(partition, "bytes")
             for row in sized.groupBy("partition").agg(F.sum("bytes").alias("bytes")).collect():

@@ -1,4 +1,4 @@
-"""The state of a table as of a batch, of which parts and keys can be read."""
+"""The state of a table as of a batch, readable by part and key."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class StateOf:
         return self.checkpoint.storage.uri()
 
     def parts(self, spark: SparkSession) -> list[StatePart]:
-        """What can be read of it."""
+        """The readable parts."""
         return state_parts.parts(spark, self.uri, self.batch)
 
     def rows(
         self, spark: SparkSession, part: StatePart | str | None = None, key: Sequence[str] = ()
     ) -> PartRows:
-        """The rows of a part; of a key, or of all that begin with it."""
+        """The rows of a part; of one key, or of all keys that begin with it."""
         if not isinstance(part, StatePart):
             part = state_parts.found(self.table, self.parts(spark), part)
         found = state_parts.rows(spark, self.uri, self.batch, part)

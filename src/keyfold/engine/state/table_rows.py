@@ -1,4 +1,4 @@
-"""A table's rows as its state has them."""
+"""A table's rows, computed from its state."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 def from_state(
     spark: SparkSession, compiled: Compiled, home: TableHome, batch: int
 ) -> Iterator[pa.RecordBatch]:
-    """The table's rows as of a batch, without those of closed windows that are not kept."""
+    """The table's rows as of a batch, without those of closed windows that are not retained."""
     if compiled.rebuilt is None:
         raise HomeUnusable(
             f"the view of {compiled.name} is behind its state, {_opaque(compiled)}, so it can't be rebuilt",
             given=f"{home.shown}/checkpoint, batch {batch}",
-            hint="restore views.db from a backup; or run without views; or `keyfold reset "
+            hint=f"restore {home.app.views.name} from a backup; or run without views; or `keyfold reset "
             f"{compiled.name}`, after which it starts from the first row",
         )
     wanted = compiled.view.arrow
@@ -52,8 +52,8 @@ def _state(spark: SparkSession, home: TableHome, batch: int, kept: bool) -> Data
 def arrow_batches(frame: Any) -> Iterator[pa.RecordBatch]:
     """The frame's rows as they are computed, a record batch at a time: Python never holds them all.
 
-    Batches of one partition come in order, those of different partitions in any order; the rows of a key
-    are in one partition.
+    Batches of one partition come in order, those of different partitions in any order; the rows of a key are
+    in one partition.
     """
     import pyarrow as pa
     from pyspark.sql.pandas.serializers import ArrowStreamSerializer

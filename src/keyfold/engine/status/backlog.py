@@ -53,7 +53,7 @@ class Backlog:
         for stream in self._upstream:
             if (files := stream.files()) is None:
                 return None
-            # What the stream has not begun to read is still to come.
+            # Everything that the stream has not begun to read is backlog.
             found.append((0, 0, files[2] - files[0] - files[1]))
         before, now, there = (sum(counts) for counts in zip(*found, strict=True))
         return before, now, there

@@ -11,6 +11,7 @@ from keyfold.engine.batch.hook import BatchHook, Stopping, TableHook
 from keyfold.engine.followers.follower import Follower
 from keyfold.engine.jvm import process
 from keyfold.engine.recovery.query_failure import failed
+from keyfold.engine.spark_errors import ended_by
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import JavaEnded, RunError
 from keyfold.read.metrics import Failure
@@ -37,7 +38,7 @@ class Failures:
         self.raised = False
         """Whether a failure has been raised to a caller."""
         self.stopped = False
-        """Whether the app has stopped: the end of the JVM is no failure of it from then on."""
+        """Whether the app has stopped: from then on the end of the JVM is not a failure."""
 
     def first(self) -> RunError | None:
         """The first failure, if there is one."""
@@ -58,7 +59,7 @@ class Failures:
     def _poll(self) -> None:
         for name, query in self._queries.items():
             hook = self._hooks[name]
-            error = None if name in self._found or query.isActive else query.exception()
+            error = None if name in self._found or query.isActive else ended_by(query)
             if error is not None and not isinstance(hook.error, Stopping):
                 hook.ended()
                 if hook.error is not None and any(f.error is hook.error for f in self._followers):

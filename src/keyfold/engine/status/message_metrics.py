@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from keyfold.kernel.api import PartitionClock
 from keyfold.read.metrics import SlowestPartition
 
 
-def message_metrics(progress: Mapping[str, Any], clocks: Mapping[str, Any]) -> dict[str, Any]:
+def message_metrics(progress: Mapping[str, Any], clocks: Mapping[str, PartitionClock]) -> dict[str, Any]:
     """The metrics that tables of Kafka streams have beside the others; None where they have no meaning."""
     return {**messages_left(progress), "watermark_held_by": _held_by(clocks)}
 
@@ -40,7 +41,7 @@ def _lag(progress: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
                     yield f"{topic}-{number}", left
 
 
-def _held_by(clocks: Mapping[str, Any]) -> SlowestPartition | None:
+def _held_by(clocks: Mapping[str, PartitionClock]) -> SlowestPartition | None:
     """The slowest partition of all streams: its newest event time, and since when it holds the watermark."""
     found = []
     for stream, clock in clocks.items():

@@ -112,7 +112,7 @@ class Monitor:
         """Samples a last time and ends the thread."""
         if not self._tables or self._closed.is_set():
             return
-        with suppress(Exception):  # what can no longer be sampled stands as it was
+        with suppress(Exception):  # a value that can no longer be sampled stays the last one
             self.sample(count=True)
         with self._lock:
             self._closed.set()

@@ -25,7 +25,7 @@ class Growth:
     high: float
 
     def hours_to(self, bound: int, per_hour: float) -> float | None:
-        """In how many hours the bound is reached at such a growth; None: not in ten years."""
+        """The hours until the bound is reached at this growth; None: not within ten years."""
         if self.now >= bound:
             return 0.0
         hours = (bound - self.now) / per_hour if per_hour > 0 else float("inf")

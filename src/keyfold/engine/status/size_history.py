@@ -60,7 +60,7 @@ class SizeHistory:
             if known and at - known[-1].at < EVERY_SECONDS and batch > known[-1].batch:
                 if not last:
                     continue
-                # What a short run ends with says more than what it began with.
+                # The end of a short run is more informative than its beginning.
                 known = known[:-1]
             sample = SizeSample(at, batch, metrics.keys, metrics.state_bytes)
             self._samples[table] = thinned([*known, sample])
@@ -84,6 +84,6 @@ def thinned(samples: Sequence[SizeSample]) -> list[SizeSample]:
 
 
 def of_one_life(samples: Sequence[SizeSample]) -> list[SizeSample]:
-    """The samples since the table began: one that was reset or restored counts its batches anew."""
+    """The samples since the table began: after a reset or a restore, batch numbers start over."""
     begun = max((n for n in range(1, len(samples)) if samples[n].batch < samples[n - 1].batch), default=0)
     return list(samples[begun:])

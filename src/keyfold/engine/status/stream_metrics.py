@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class StreamMonitor(QueryMonitor):
     """Samples the metrics of one stream."""
 
-    def __init__(self, query: StreamingQuery, hook: BatchHook, backlog: Backlog, reads: int = 1) -> None:
-        super().__init__(query, hook, backlog, reads)
+    def __init__(self, query: StreamingQuery, hook: BatchHook, backlog: Backlog) -> None:
+        super().__init__(query, hook, backlog, reads=1)
         self._before = hook.log.newest()
 
     def sample(self) -> StreamStatus:

@@ -1,7 +1,7 @@
-"""The audit log of an app: who did what to its state, and when, a line each in `audit.jsonl`.
+"""The audit log of an app: who did what to its state, and when, one line per operation in `audit.jsonl`.
 
-Each line has the hash of the line before it, so that one which was changed or removed later shows. Who does
-not hold the home leaves an entry in a file of its own, and the holder adds it to the chain.
+Each line has the hash of the previous one, so that later changes and removals show. A process that does not
+hold the home writes its entry to a separate file, which the holder appends to the chain.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from keyfold.engine.storage.contract import Storage
 
 _FILE: Final = "audit.jsonl"
 LEFT: Final = "audit"
-"""The directory of entries that are not in the chain yet."""
+"""The directory of entries that are not yet in the chain."""
 _BEGINNING: Final = "0" * 64
 
 
 @dataclass(frozen=True)
 class Break:
-    """A line that does not follow from the one before it."""
+    """A line whose hash does not match the line before it."""
 
     line: int
     problem: str
 
 
 def entry(what: str, why: str | None, **facts: Any) -> dict[str, Any]:
-    """What somebody is about to do, with who and when."""
+    """An operation about to start, with user and time."""
     return {
         "id": uuid.uuid4().hex,
         "at": datetime.now(UTC).isoformat(),
@@ -46,7 +46,7 @@ def entry(what: str, why: str | None, **facts: Any) -> dict[str, Any]:
 
 
 def user() -> str:
-    """Who runs this process."""
+    """The user of this process."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):  # a user id without a name
@@ -54,7 +54,7 @@ def user() -> str:
 
 
 def append(storage: Storage, added: Mapping[str, Any]) -> None:
-    """Adds an entry, unless an earlier attempt did. The caller holds the home."""
+    """Appends an entry, unless an earlier attempt did. The caller holds the home."""
     left = _left(storage)
     _extend(storage, [*left, added])
     _taken(storage, left)
@@ -66,7 +66,7 @@ def leave(storage: Storage, added: Mapping[str, Any]) -> None:
 
 
 def settle(storage: Storage) -> None:
-    """Adds to the chain what others have left. The caller holds the home."""
+    """Appends the entries that other processes left to the chain. The caller holds the home."""
     left = _left(storage)
     _extend(storage, left)
     _taken(storage, left)
@@ -76,7 +76,7 @@ def _extend(storage: Storage, added: Sequence[Mapping[str, Any]]) -> None:
     before = _read(storage)
     lines = before.splitlines()
     known = len(lines)
-    # An entry may have been left, and be added by whoever finishes what it says.
+    # An entry may have been left, and also been appended by the process that finished its operation.
     for one in {one["id"]: one for one in added}.values():
         if one["id"].encode() not in before:
             last = _hash(lines[-1]) if lines else _BEGINNING
@@ -91,7 +91,7 @@ def _taken(storage: Storage, left: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _left(storage: Storage) -> list[dict[str, Any]]:
-    """The entries that others have left, oldest first."""
+    """The entries that other processes left, oldest first."""
     found = []
     for name in storage.list(LEFT):
         with suppress(FileNotFoundError):  # the holder of the home has added it to the chain
@@ -100,15 +100,15 @@ def _left(storage: Storage) -> list[dict[str, Any]]:
 
 
 def entries(storage: Storage) -> list[dict[str, Any]]:
-    """The entries that can be read, oldest first; last those that are not in the chain yet."""
-    left = _left(storage)  # first, since it may become part of the chain meanwhile
+    """The readable entries, oldest first, followed by those that are not yet in the chain."""
+    left = _left(storage)  # first, since it may be appended to the chain meanwhile
     found = [one for line in _read(storage).splitlines() if (one := _parsed(line)) is not None]
     known = {one.get("id") for one in found}
     return [*found, *(one for one in left if one["id"] not in known)]
 
 
 def breaks(storage: Storage) -> list[Break]:
-    """Where the chain of hashes is broken. It can't show that the newest lines are missing."""
+    """The lines at which the chain of hashes is broken. Missing newest lines can't be detected."""
     found, last = [], _BEGINNING
     for number, line in enumerate(_read(storage).splitlines(), 1):
         parsed = _parsed(line)

@@ -1,4 +1,4 @@
-"""What a storage does: small files by name below a root, on a local disk or on any file system of Spark's."""
+"""The contract of a storage: small files by name below a root, on a local disk or Spark's file systems."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, order=True)
 class FileFacts:
-    """A file below a directory, by its name relative to that, and its size."""
+    """A file below a directory: its name relative to that, and its size."""
 
     name: str
     bytes: int
@@ -19,8 +19,8 @@ class FileFacts:
 class Storage(Protocol):
     """Files below a root, each of which appears whole or not at all.
 
-    Names are relative to the root, with `/` between directories, which exist as far as they hold files. Names
-    that begin with a dot are a storage's own: `list` leaves them out. What goes wrong is an `OSError`.
+    Names are relative to the root, with `/` between directories, which exist while they contain files. Names
+    that begin with a dot are internal to a storage: `list` omits them. Failures are raised as `OSError`.
     """
 
     def read(self, name: str) -> bytes:
@@ -28,29 +28,29 @@ class Storage(Protocol):
         ...
 
     def list(self, name: str = "") -> list[str]:
-        """The names of the files and directories in a directory, sorted; none if it does not exist."""
+        """The names of the files and directories in a directory, sorted; empty if it does not exist."""
         ...
 
     def put(self, name: str, content: bytes, *, durable: bool = True) -> None:
-        """Writes a file, in place of one that has the name.
+        """Writes a file, replacing an existing one.
 
-        `durable=False`: nobody needs the content after a power cut, so that a disk need not flush it.
+        `durable=False`: the content is not needed after a power cut, so it need not be flushed to disk.
         """
         ...
 
     def put_new(self, name: str, content: bytes) -> bool:
-        """Writes a file unless the name is taken; returns whether it did. Of several writers one succeeds."""
+        """Writes a file unless the name is taken; returns whether it did. One of several writers succeeds."""
         ...
 
     def delete(self, name: str, *, durable: bool = True) -> None:
-        """Deletes a file, or a directory with all that it holds, if it exists.
+        """Deletes a file or a directory with its contents, if it exists.
 
-        `durable=False`: it may come back after a power cut.
+        `durable=False`: it may reappear after a power cut.
         """
         ...
 
     def directory(self, name: str = "") -> None:
-        """Creates a directory, for readers that need one to exist before it holds files."""
+        """Creates a directory, for readers that need it to exist before it contains files."""
         ...
 
     def size(self, name: str = "") -> int:
@@ -58,7 +58,7 @@ class Storage(Protocol):
         ...
 
     def sweep(self, name: str = "") -> None:
-        """Removes what killed writers left in a directory, while nobody writes to it."""
+        """Removes what killed writers left in a directory that nobody is writing to."""
         ...
 
     def uri(self, name: str = "") -> str:
@@ -66,7 +66,7 @@ class Storage(Protocol):
         ...
 
     def flush(self, name: str) -> None:
-        """Makes a file that Spark wrote survive a power cut, as far as that is up to this process."""
+        """Makes a file written by Spark survive a power cut, as far as this process can ensure that."""
         ...
 
     def below(self, name: str) -> Storage:
@@ -74,7 +74,7 @@ class Storage(Protocol):
         ...
 
     def files(self, name: str = "") -> tuple[FileFacts, ...]:
-        """All files below a directory, at any depth, sorted by name; without hidden ones."""
+        """All files below a directory, at any depth, sorted by name, without hidden ones."""
         ...
 
     def sha256(self, name: str) -> str:
@@ -82,7 +82,7 @@ class Storage(Protocol):
         ...
 
     def copy(self, name: str, target: str) -> None:
-        """Gives a file that never changes a second name; where it can, without a copy of its content."""
+        """Gives an immutable file a second name, without copying its content where that is possible."""
         ...
 
     def send(self, path: Path, name: str) -> None:
@@ -90,12 +90,12 @@ class Storage(Protocol):
         ...
 
     def fetched(self, name: str) -> AbstractContextManager[Path]:
-        """A file as one on the local disk, for readers that need a path; or `FileNotFoundError`."""
+        """A local copy of a file, for readers that need a path; or `FileNotFoundError`."""
         ...
 
 
 def checked(name: str, *, root: bool = False) -> str:
-    """A name that stays below the root; the empty name, of the root itself, only where that has a meaning."""
+    """A name that stays below the root; the empty name, for the root itself, only where that is allowed."""
     if name == "" and root:
         return name
     if any(part in ("", ".", "..") for part in name.split("/")):

@@ -12,7 +12,7 @@ from keyfold import private
 def replace_file(path: Path, content: bytes, *, durable: bool = True) -> None:
     """Writes a temporary file and renames it: readers and crashes see the old content or the new.
 
-    Pass `durable=False` for content that nobody needs after a power cut.
+    Pass `durable=False` for content that is not needed after a power cut.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     private.write(temporary, content)

@@ -1,4 +1,4 @@
-"""Which apps a home has, and which of them a name means: `app.table`, or `table` where there is one app."""
+"""Resolves names to apps and tables of a home: `app.table`, or `table` if the home has one app."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from keyfold.errors import HomeUnusable, QueryError, choice, did_you_mean
 
 
 def home_of(given: str | os.PathLike[str] | None) -> Path:
-    """The home: the argument, else the environment, else the default. Reading needs no other setting."""
+    """The home: the argument, else the environment, else the default. Reads need no other setting."""
     text = os.fspath(given or os.environ.get("KEYFOLD_HOME") or ".keyfold")
     if "://" in text:
         from keyfold.settings import load
 
-        # Views and status of a home that is elsewhere are local files.
+        # Views and status of a remote home are local files.
         return load(home=text).local_directory
     path = Path(text).expanduser()
     if path.exists() and not path.is_dir():
@@ -36,7 +36,7 @@ def apps(home: Path) -> list[str]:
 def find(home: Path, name: str, *, table: bool = True) -> tuple[AppHome, str]:
     """Resolves `app.table`, or `table` in a home with one app; with `table=False`, an app's name.
 
-    A directory of local files stands for the home that they belong to.
+    A directory of local files stands for the home to which they belong.
     """
     app, part = resolved(name, home, apps(home), table=table)
     path = home.resolve() / app
@@ -50,7 +50,7 @@ def apps_in(storage: Storage) -> list[str]:
 
 
 def resolved(name: str, home: object, known: list[str], *, table: bool = True) -> tuple[str, str]:
-    """The app and the table that a name means, of the apps in a home."""
+    """The app and the table of a name, given the apps of a home."""
     app, _, part = name.rpartition(".") if table else (name, "", "")
     if not known:
         raise QueryError(

@@ -6,9 +6,10 @@
 <home>/<app>/lease/<epoch>.json  which process may write, and its heartbeat
 <home>/<app>/app.json      plan and fingerprints of the running definition
 <home>/<app>/compiled.json what Spark made of that definition, on a local disk; can be lost
-<local>/<app>/views.db     views
+<local>/<app>/views.db     views, unless they are in a store that is not local
 <local>/<app>/status.json  metrics of a running app, or its last ones
 <home>/<app>/local.json    where <local> is, if it is not the home
+<home>/<app>/views.json    the store of the views, if it is not local
 <home>/<app>/streams/<s>/  rows of kf.rows; log/ and checkpoint/ of a stream that has a log
 <home>/<app>/tables/<t>/   checkpoint/  log/ (changes and side outputs, batch by batch)  sinks/<name>.json
 <home>/<app>/tables/<t>/   topics.json (of which topics of Kafka the positions in the checkpoint are)
@@ -27,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from keyfold import private
+from keyfold.engine.storage import views_address
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.files import replace_file
 from keyfold.engine.storage.local import LocalStorage
@@ -34,13 +36,15 @@ from keyfold.engine.storage.local_directory import claim, local_directory, owner
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
 from keyfold.engine.storage.stored_file import StoredFile
 from keyfold.errors import HomeUnusable
+from keyfold.views.contract import Location, Views
+from keyfold.views.stores import views_at
 
 
 @dataclass(frozen=True)
 class TableHome:
     """The directory of one table, or of a stream that has a log.
 
-    `remote` is where its app's durable files are if not below `path`.
+    `remote` is the storage of its app's durable files, if they are not below `path`.
     """
 
     path: Path
@@ -48,7 +52,7 @@ class TableHome:
 
     @property
     def storage(self) -> Storage:
-        """Where the table's durable files are."""
+        """The storage of the table's durable files."""
         if self.remote is not None:
             return self.remote.below(f"{self.path.parent.name}/{self.path.name}")
         return LocalStorage(self.path)
@@ -80,7 +84,7 @@ class TableHome:
 
     @property
     def log_url(self) -> str:
-        """For Spark, as `checkpoint_url`."""
+        """The log for Spark, like `checkpoint_url`."""
         return self.log_files.uri()
 
     @property
@@ -94,7 +98,7 @@ class TableHome:
         return self.storage.below("side")
 
     def sink(self, name: str) -> StoredFile:
-        """The position of a sink; its name is unique whatever the case, which some file systems ignore."""
+        """The position of a sink, under a name that is unique even on file systems that ignore case."""
         return StoredFile(self.storage, f"sinks/{name.lower()}.json")
 
     def control(self, stream: str) -> Storage:
@@ -103,7 +107,7 @@ class TableHome:
 
     @property
     def spark(self) -> SparkCheckpoint:
-        """What Spark has written to the checkpoint."""
+        """Spark's files in the checkpoint."""
         return SparkCheckpoint(self.storage.below("checkpoint"))
 
     def begun(self) -> int | None:
@@ -124,31 +128,48 @@ class TableHome:
 
 @dataclass(frozen=True)
 class AppHome:
-    """The directory of one app in a home; `remote` is where its durable files are if that is not `path`."""
+    """The directory of one app in a home; `remote` has its durable files if they are not below `path`."""
 
     path: Path
     remote: Storage | None = None
 
     @property
     def storage(self) -> Storage:
-        """Where the app's durable files are."""
+        """The storage of the app's durable files."""
         return self.remote or LocalStorage(self.path)
 
     @property
     def local(self) -> Path:
-        """The directory of what is the driver's own and can be lost."""
+        """The directory of the driver's own files, which can be lost."""
         return self.path if self.remote is not None else local_directory(self.storage, self.path)
 
     def use_local(self, directory: Path | None) -> None:
-        """Makes this the directory of the local files of all apps; None: the home. Needs the lease."""
+        """Sets the directory of the local files of all apps; None: the home. Needs the lease."""
         if self.remote is not None:
             claim(self.path, self.storage)
         else:
             use_local_directory(self.storage, self.path, directory and directory / self.path.name)
 
+    def record_views(self, address: str) -> None:
+        """Records which store has the app's views. Needs the lease."""
+        # Of a home elsewhere also beside the local files, for commands that have no Spark to read it with.
+        for storage in (self.storage, LocalStorage(self.path)):
+            views_address.record(storage, address)
+
     @property
-    def views(self) -> Path:
-        return self.local / "views.db"
+    def views(self) -> Views:
+        """The app's views in the store that has them."""
+        return self.views_at(self.views_address)
+
+    @property
+    def views_address(self) -> str:
+        """The address of that store, as recorded."""
+        return views_address.read(self.storage)
+
+    def views_at(self, address: str) -> Views:
+        """The app's views in a store, whether or not that has them."""
+        home = owner(self.path) or self.storage.uri()
+        return views_at(Location(address, self.path.name, home, self.local))
 
     @property
     def plan(self) -> Path:
@@ -161,8 +182,8 @@ class AppHome:
 
     @property
     def views_elsewhere(self) -> bool:
-        """Whether the views are not in the home, so that they may miss what happens to it."""
-        return self.remote is not None or self.local != self.path
+        """Whether the views are not in the home, so that they may miss changes to it."""
+        return self.remote is not None or not self.views.is_in(self.path)
 
     @property
     def status(self) -> Path:
@@ -186,7 +207,7 @@ class AppHome:
         return TableHome(self.path / "streams" / name, self.remote)
 
     def read_plan(self) -> dict[str, Any] | None:
-        """What the last start of the app recorded; None before the first."""
+        """The plan that the last start recorded; None before the first start."""
         try:
             found = json.loads(self.storage.read("app.json"))
             if not isinstance(found, dict) or not isinstance(found.get("tables"), dict):
@@ -203,7 +224,7 @@ class AppHome:
         return found
 
     def write_plan(self, plan: Mapping[str, Any]) -> None:
-        """Records the plan of the app that starts."""
+        """Records the plan of a starting app."""
         content = json.dumps(plan, indent=1, ensure_ascii=False).encode()
         self.storage.put("app.json", content)
         if self.remote is not None:
@@ -212,9 +233,9 @@ class AppHome:
             replace_file(self.plan, content, durable=False)
 
     def read_status(self) -> dict[str, Any]:
-        """The newest status of the app; empty if there is none that can be read.
+        """The newest status of the app; empty if there is no readable one.
 
-        It is not written durably and informs people only, so a damaged one is no error.
+        The status is informational and not written durably, so a damaged one is not an error.
         """
         try:
             found = json.loads(self.status.read_text("utf-8"))
@@ -248,7 +269,7 @@ def local_app_home(home: Path, app: str) -> AppHome:
 
 
 def remote_app_home(storage: Storage, local: Path, app: str) -> AppHome:
-    """An app's home in a storage of its own, with local files in a directory of all apps."""
+    """An app's home in a given storage, with local files in a directory of all apps."""
     try:
         storage.put(".probe", b"")
         storage.delete(".probe")

@@ -1,9 +1,9 @@
 """The lease on an app's home: which process may write it.
 
 A lease is a file, `lease/<epoch>.json`, that only one process can create. Its holder renews it by a
-heartbeat. Another process takes the home over by creating the next epoch: at once if it can see that the
-holder is gone, which it can on the holder's host, otherwise when the heartbeat has not come for the lease
-time. The clocks of different hosts are not compared: each measures time on its own.
+heartbeat. Another process takes the home over by creating the next epoch: at once if the holder is known to
+be gone, which can be checked on the holder's host, otherwise when no heartbeat has been seen for the lease
+time. The clocks of different hosts are not compared: each host measures time on its own.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from keyfold.errors import HomeUnusable, LeaseLost
 from keyfold.fault_points import FaultPoint, reached
 
 LEASE_SECONDS: Final = 15.0
-# Of the lease time: how often it is renewed, and after how long its holder no longer relies on it. The rest
-# is for writes that are under way.
+# Fractions of the lease time: how often it is renewed, and for how long its holder relies on it. The rest is
+# a margin for writes in progress.
 _HEARTBEAT: Final = 1 / 3
 _RELIED_ON: Final = 2 / 3
 
-# Queries outlive a handle that nobody keeps, and so must the lease.
+# Queries outlive a handle without references, and so must the lease.
 _HELD: set[Lease] = set()
-# Leases, by directory and epoch, that this process released when it could not write that down.
+# Leases, by directory and epoch, that this process released without being able to record it.
 _RELEASED_UNWRITTEN: set[tuple[str, int]] = set()
 
 
@@ -48,10 +48,7 @@ class Lease:
         host: Mapping[str, Any] | None = None,
         command: bool = False,
     ) -> None:
-        """`host`: as which one this process holds the home, for tests of several hosts.
-
-        `command`: the process runs no app, and needs it stopped.
-        """
+        """`host`: this process's host name, for tests. `command`: this process runs no app."""
         self._home, self._seconds, self._host = home, seconds, host or this_host()
         self._files = LeaseFiles(home.storage, LocalStorage(home.path) if home.remote else None)
         self._takeover = Takeover(home, self._files, self._host, seconds, command=command)
@@ -64,7 +61,7 @@ class Lease:
 
     @property
     def epoch(self) -> int:
-        """The number of the right to write, which every manifest records. It only grows."""
+        """The number of the right to write, which every manifest records. It never decreases."""
         assert self._record is not None, "the lease was not taken"
         return self._record.epoch
 
@@ -75,7 +72,7 @@ class Lease:
         """
         with self._usable():
             while not self._try():
-                continue  # another process was faster: look who that is
+                continue  # another process was faster: look which one
             self._files.remove_old()
         _HELD.add(self)
         threading.Thread(target=self._beat, name=f"lease {self._home.path.name}", daemon=True).start()
@@ -92,13 +89,13 @@ class Lease:
             return False
         self._record, self._renewed = record, now
         if last is not None and self._came_back(last):
-            # It finds out with its next heartbeat; until then it may rely on what it has.
+            # It finds out with its next heartbeat; until then it may rely on its lease.
             time.sleep(last.seconds_or(self._seconds))
             self._renew()
         return self._lost is None
 
     def _was_released_here(self, last: LeaseFile) -> bool:
-        """Whether the last holder was this process, which released the lease on a disk that was full."""
+        """Whether the last holder was this process, which released the lease on a full disk."""
         home = (self._home.storage.uri("lease"), last.epoch)
         record = last.record
         return home in _RELEASED_UNWRITTEN and record is not None and record.python == identity(os.getpid())
@@ -131,7 +128,7 @@ class Lease:
             self._files.write(self._record)
 
     def check(self) -> None:
-        """Raises `LeaseLost` unless this process may write; to be called before anything is committed.
+        """Raises `LeaseLost` unless this process may write; to be called before every commit.
 
         A process that was suspended past its lease time may write again if it can begin the next epoch.
         """
@@ -143,7 +140,7 @@ class Lease:
                     if not self._is_relied_on():
                         self._renew()
                 except OSError as error:
-                    # An epoch in time is nobody else's, whether or not the storage answers.
+                    # An epoch renewed in time belongs to this process, whether or not the storage responds.
                     if not self._is_relied_on():
                         self._lost = self._cannot_renew(error)
             if self._lost is not None:
@@ -162,13 +159,13 @@ class Lease:
                 return
 
     def _renew(self) -> None:
-        """Renews the lease in time; later, begins the next epoch, unless somebody else has."""
+        """Renews the lease in time; if it is too late, begins the next epoch, unless another process has."""
         assert self._record is not None
         now = _clock()
         if self._is_relied_on():
             record = _stamped(replace(self._record, beat=self._record.beat + 1))
             self._files.write(record)
-            # After the write: whoever begins the next epoch looks at this file once more after that.
+            # After the write: a process that begins the next epoch looks at this file once more after that.
             self._refuse_newer()
         else:
             self._refuse_newer()
@@ -212,13 +209,13 @@ class Lease:
                 try:
                     self._files.write(replace(self._record, released=True))
                 except OSError:
-                    # Other processes take the home over once this one is gone.
+                    # Other processes take the home over once this one has ended.
                     _RELEASED_UNWRITTEN.add((self._home.storage.uri("lease"), self._record.epoch))
             _HELD.discard(self)
 
 
 def current(home: AppHome) -> LeaseRecord | None:
-    """The record of the process that holds a home, if it is on this host and runs. Takes nothing."""
+    """The record of the process that holds a home, if it is running on this host. Does not take the lease."""
     try:
         newest = LeaseFiles(home.storage).newest()
     except OSError:
@@ -236,14 +233,14 @@ def holder(home: AppHome) -> int | None:
 
 
 def is_held_by_app(home: AppHome) -> bool:
-    """Whether what holds a home seems to be a running app: commands hold it without a JVM's number."""
+    """Whether the holder of a home seems to be a running app: the lease of a command names no JVM."""
     newest = LeaseFiles(home.storage).newest()
     record = None if newest is None else newest.record
     return record is not None and record.jvm is not None and is_held(home)
 
 
 def is_held(home: AppHome) -> bool:
-    """Whether a process seems to hold a home, here or, by the clock, on another host; for people only."""
+    """Whether a process seems to hold a home, here or, judging by the clock, elsewhere; informational."""
     newest = LeaseFiles(home.storage).newest()
     record = None if newest is None else newest.record
     if record is None or record.released:
@@ -260,5 +257,5 @@ def _stamped(record: LeaseRecord) -> LeaseRecord:
 
 
 def _clock() -> float:
-    """Seconds that also pass while the machine is suspended, where the system has such a clock."""
+    """Seconds including the time that the machine is suspended, if the system has such a clock."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

@@ -11,19 +11,19 @@ from keyfold.engine.storage.contract import Storage
 
 _DIRECTORY: Final = "lease"
 _SUFFIX: Final = ".json"
-# The newest epoch and the one before it, which tells whose it was.
+# The newest epoch and the previous one, which shows whose it was.
 _KEPT: Final = 2
 
 
 @dataclass(frozen=True)
 class LeaseRecord:
-    """What a holder says of itself. Times of day are for people: hosts have different clocks."""
+    """The record of a holder. Times of day are informational, since the clocks of hosts differ."""
 
     epoch: int
     host: Mapping[str, Any]
     python: Mapping[str, Any]
     jvm: Mapping[str, Any] | None
-    seconds: float  # how long it holds after its last heartbeat
+    seconds: float  # how long it is valid after its last heartbeat
     since: str
     at: str  # of the last heartbeat
     expires: str
@@ -41,7 +41,7 @@ class LeaseRecord:
 
 @dataclass(frozen=True)
 class LeaseFile:
-    """A lease as it was found. `record` is None if the content makes no sense."""
+    """A lease as found on disk. `record` is None if the content is invalid."""
 
     epoch: int
     content: bytes
@@ -49,11 +49,11 @@ class LeaseFile:
 
     @property
     def released(self) -> bool:
-        """Whether its holder has given it up."""
+        """Whether its holder has released it."""
         return self.record is not None and self.record.released
 
     def seconds_or(self, default: float) -> float:
-        """How long it holds after its last heartbeat."""
+        """How long it is valid after its last heartbeat."""
         return default if self.record is None else self.record.seconds
 
 
@@ -61,7 +61,7 @@ class LeaseFiles:
     """The leases in an app's storage."""
 
     def __init__(self, storage: Storage, copy: Storage | None = None) -> None:
-        """`copy`: a storage on the local disk, for commands that ask who holds a home that is elsewhere."""
+        """`copy`: a storage on the local disk, for commands that look up the holder of a remote home."""
         self._storage, self._copy = storage, copy
 
     def epochs(self) -> list[int]:
@@ -77,7 +77,7 @@ class LeaseFiles:
         """The lease that counts."""
         while epoch := self.newest_epoch():
             found = self.read(epoch)
-            if found is not None:  # else it was removed since, so that there is a newer one
+            if found is not None:  # else it has been removed meanwhile, so there is a newer one
                 return found
         return None
 
@@ -90,7 +90,7 @@ class LeaseFiles:
         return LeaseFile(epoch, content, _parsed(content))
 
     def create(self, record: LeaseRecord) -> bool:
-        """Begins an epoch, unless somebody else has begun it or a later one."""
+        """Begins an epoch, unless another process has begun it or a later one."""
         created = self._storage.put_new(_name(record.epoch), record.content)
         # Files of old epochs are removed, so that the name of one can be free again.
         if not created or self.newest_epoch() != record.epoch:
@@ -100,7 +100,7 @@ class LeaseFiles:
         return True
 
     def write(self, record: LeaseRecord) -> None:
-        """Replaces the record of an epoch. After a power cut nobody holds anything: it need not last."""
+        """Replaces the record of an epoch; not durably, since a power cut ends every lease."""
         for storage in (self._storage, *([self._copy] if self._copy else [])):
             storage.put(_name(record.epoch), record.content, durable=False)
 

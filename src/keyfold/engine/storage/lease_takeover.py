@@ -1,4 +1,4 @@
-"""Whether the lease of another process is over: it was released, its process is gone, or it fell silent."""
+"""Whether the lease of another process has ended: it was released, its process is gone, or it fell silent."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from keyfold.engine.storage.processes import alive, end_orphan, same_host
 from keyfold.errors import HomeLocked
 
 ORPHAN_SECONDS = 10.0
-# Of a holder's lease time, how long others wait for its heartbeat: clocks run at unequal speed.
+# Fraction of a holder's lease time that others wait for its heartbeat: clocks run at unequal speed.
 _WAITED_FOR: Final = 1.1
 
 
 class Takeover:
-    """One look, from a host, at who holds an app's home."""
+    """A look, from one host, at the holder of an app's home."""
 
     def __init__(
         self, home: AppHome, files: LeaseFiles, host: Mapping[str, Any], seconds: float, *, command: bool
     ) -> None:
-        """`seconds`: the lease time of a holder that does not say its own. `command`: it runs no app."""
+        """`seconds`: the lease time of a holder that does not record it. `command`: no app runs here."""
         self._home, self._files, self._host, self._seconds = home, files, host, seconds
         self._command = command
 
     def is_over(self, last: LeaseFile) -> bool:
-        """Whether nobody holds the home any more; False if the lease has changed meanwhile.
+        """Whether the home is free; False if the lease has changed meanwhile.
 
-        Raises `HomeLocked` if somebody does. Ends a JVM that the last holder left on this host.
+        Raises `HomeLocked` if the home is held. Ends a JVM that the last holder left on this host.
         """
         record = last.record
         if last.released:
@@ -71,7 +71,7 @@ class Takeover:
             given=f"pid {pid}" if here else str(record),
             hint="stop it, or use another home (--home DIR)",
         )
-        # Only a holder that runs queries names its JVM: a command, or a start that may fail, will be gone.
+        # Only a holder that runs queries names its JVM; a command, or a start that may still fail, will end.
         error.passes = record.jvm is None
         return error
 

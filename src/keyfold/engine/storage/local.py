@@ -18,7 +18,7 @@ from keyfold.engine.storage.contract import FileFacts, checked
 from keyfold.engine.storage.files import sync, temporary_beside
 from keyfold.fault_points import FaultPoint, reached
 
-# What a file system without hard links answers.
+# The errors of file systems without hard links.
 _NO_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
@@ -75,7 +75,7 @@ class LocalStorage:
     def size(self, name: str = "") -> int:
         path, total = self._path(name, root=True), 0
         for file in (path, *path.rglob("*")):
-            # Others may be deleting files meanwhile.
+            # Another process may be deleting files meanwhile.
             with suppress(FileNotFoundError):
                 total += file.lstat().st_size if not file.is_dir() else 0
         return total
@@ -147,7 +147,7 @@ class LocalStorage:
 
 @contextmanager
 def _written(name: str, target: Path, content: bytes, durable: bool) -> Iterator[Path]:
-    """The content under a temporary name, which is gone afterwards."""
+    """The content under a temporary name, which is removed afterwards."""
     private.directory(target.parent)
     temporary = temporary_beside(target)
     try:
@@ -163,11 +163,11 @@ def _written(name: str, target: Path, content: bytes, durable: bool) -> Iterator
 
 
 def _named_if_free(temporary: Path, target: Path) -> bool:
-    """Gives a file its name unless that is taken, whoever else tries the same."""
+    """Gives a file its name unless that is taken, also with concurrent writers."""
     try:
         os.link(temporary, target)
     except FileExistsError:
-        # On NFS an answer may get lost: the link was made, and the repeated request found it.
+        # On NFS a response may get lost: the link was made, and the repeated request finds it.
         return temporary.stat().st_nlink > 1
     except OSError as error:
         if error.errno not in _NO_LINKS:

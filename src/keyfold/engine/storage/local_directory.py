@@ -1,8 +1,8 @@
-"""Where the driver keeps what is its own and can be lost: views, status and logs.
+"""The directory of the driver's own files, which can be lost: views, status and logs.
 
 That is the home, unless the setting `local` names another directory. The app's home then records it in
 `local.json`, so that commands find the views, and the directory records its home, so that two homes with apps
-of the same name do not share one view.
+of the same name do not share a view.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from keyfold.errors import HomeUnusable
 
 _POINTER: Final = "local.json"
 OWNER: Final = "home.json"
-"""What a directory of local files has of the home that it belongs to."""
+"""The record, in a directory of local files, of the home it belongs to."""
 
 
 def local_directory(storage: Storage, default: Path) -> Path:
@@ -30,7 +30,7 @@ def local_directory(storage: Storage, default: Path) -> Path:
 
 
 def use_local_directory(storage: Storage, default: Path, wanted: Path | None) -> None:
-    """Makes a directory the one of an app's local files; None: that is the app's home itself."""
+    """Assigns a directory to an app's local files; None: the app's home itself."""
     if wanted is None or wanted.resolve() == default:
         storage.delete(_POINTER)
         return
@@ -39,7 +39,7 @@ def use_local_directory(storage: Storage, default: Path, wanted: Path | None) ->
 
 
 def claim(path: Path, storage: Storage) -> None:
-    """Makes a directory that of the local files of the app in a storage, unless it is that of another."""
+    """Assigns a directory to the local files of the app in a storage, unless it belongs to another app."""
     try:
         private.directory(path)
         private.tighten(path)
@@ -54,7 +54,7 @@ def claim(path: Path, storage: Storage) -> None:
 
 
 def owner(path: Path) -> str | None:
-    """The home whose local files are in a directory; None if it is no such directory."""
+    """The home whose local files are in a directory; None if it has no such files."""
     try:
         return str(json.loads((path / OWNER).read_bytes())["home"])
     except (FileNotFoundError, NotADirectoryError):

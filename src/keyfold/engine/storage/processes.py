@@ -1,4 +1,4 @@
-"""Processes as a lease knows them: who they are, on which host, and whether they still run."""
+"""Identities of processes, as leases record them: process and host, and whether the process still runs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _NAMESPACE = Path("/proc/self/ns/pid")
 
 
 def this_host() -> dict[str, Any]:
-    """Where the pids of this process have their meaning: a host between two boots, or a container on it.
+    """The scope in which this process's pid is valid: a host between two boots, or a container on it.
 
-    Containers of one host share its boot id, and often its name, but number their processes on their own.
+    Containers of one host share its boot id, and often its name, but number their processes separately.
     """
     known: dict[str, Any] = {"name": socket.gethostname()}
     try:
@@ -34,7 +34,7 @@ def same_host(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 def identity(pid: int) -> dict[str, Any]:
     """A pid with its start time, since pids are reused.
 
-    The time is in ticks since boot where the system has that, because the time of day may be set.
+    The time is in ticks since boot where the system provides that, because the time of day may be set.
     """
     import psutil
 
@@ -53,19 +53,19 @@ def alive(known: Mapping[str, Any] | None) -> Any:
         return None
     try:
         process, now = psutil.Process(int(known["pid"])), identity(int(known["pid"]))
-        # Killed, and its parent has not taken notice yet.
+        # Killed, but not yet reaped by its parent.
         if process.status() == psutil.STATUS_ZOMBIE:
             return None
     except psutil.NoSuchProcess:
         return None
-    # A time of day is computed from the clock, and differs a little each time.
+    # A time of day is computed from the clock, and differs slightly each time.
     if "started" in now and "started" in known:
         return process if abs(now["started"] - known["started"]) <= 1 else None
     return process if now == known else None
 
 
 def end_orphan(jvm: Mapping[str, Any] | None, seconds: float) -> None:
-    """Waits that long for a JVM whose Python process is gone, then kills it; our own is no orphan."""
+    """Waits up to `seconds` for a JVM whose Python process is gone, then kills it; never our own."""
     import psutil
 
     process = alive(jvm)

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from keyfold.engine.storage.contract import FileFacts, checked
 from keyfold.fault_points import FaultPoint, reached
+from keyfold.kernel.api import RemoteFiles, SessionApi
 
 T = TypeVar("T")
 
@@ -23,10 +24,10 @@ class SparkStorage:
     `kernel`: the kernel's entry point in the session's JVM.
     """
 
-    def __init__(self, kernel: Any, spark: Any, root: str) -> None:
+    def __init__(self, kernel: SessionApi, spark: Any, root: str) -> None:
         self.root, self._prefix = root.rstrip("/"), ""
-        self._files = self._call("", lambda: kernel.files(spark._jsparkSession, self.root))
-        self.root = str(self._files.uri())
+        self._files: RemoteFiles = self._call("", lambda: kernel.files(spark._jsparkSession, self.root))
+        self.root = self._files.uri()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SparkStorage) and other.root == self.root
@@ -53,7 +54,7 @@ class SparkStorage:
 
     def put_new(self, name: str, content: bytes) -> bool:
         reached(FaultPoint.STORAGE_SENDING, name=name)
-        done = bool(self._call(name, lambda: self._files.putNew(self._name(name), content)))
+        done = self._call(name, lambda: self._files.putNew(self._name(name), content))
         if done:
             reached(FaultPoint.STORAGE_NAMED, name=name)
         return done
@@ -65,7 +66,7 @@ class SparkStorage:
         self._call(name, lambda: self._files.directory(self._name(name, root=True)))
 
     def size(self, name: str = "") -> int:
-        return int(self._call(name, lambda: self._files.size(self._name(name, root=True))))
+        return self._call(name, lambda: self._files.size(self._name(name, root=True)))
 
     def sweep(self, name: str = "") -> None:
         self._call(name, lambda: self._files.sweep(self._name(name, root=True)))
@@ -74,7 +75,7 @@ class SparkStorage:
         return f"{self.root}/{checked(name)}" if name else self.root
 
     def flush(self, name: str) -> None:
-        """Nothing: Spark's file has been closed, and is where the file system keeps its files."""
+        """Does nothing: Spark's file is closed, and stored as durably as the file system allows."""
 
     def below(self, name: str) -> SparkStorage:
         found = copy(self)
@@ -89,7 +90,7 @@ class SparkStorage:
         found = self._call(name, lambda: self._files.sha256(self._name(name)))
         if found is None:
             raise self._missing(name)
-        return str(found)
+        return found
 
     def copy(self, name: str, target: str) -> None:
         if not self._call(name, lambda: self._files.copy(self._name(name), self._name(target))):
@@ -114,7 +115,7 @@ class SparkStorage:
         return FileNotFoundError(errno.ENOENT, "No such file", self.uri(name))
 
     def _call(self, name: str, call: Callable[[], T]) -> T:
-        """Calls the kernel; an exception of Java's becomes an `OSError` with its text."""
+        """Calls the kernel; a Java exception becomes an `OSError` with its text."""
         from py4j.protocol import Py4JError, Py4JJavaError
 
         try:

@@ -1,4 +1,4 @@
-"""The logs that Spark keeps of the files that a query's sources have read, and of those they skip."""
+"""Spark's logs of the files that a query's sources have read, and of those they skip."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from keyfold.engine.storage.stored_file import StoredFile
 
 @dataclass(frozen=True)
 class SourceLogs:
-    """The directory `sources` of a checkpoint: a log for each file source, by its number."""
+    """The directory `sources` of a checkpoint: a log for each file source, by number."""
 
     storage: Storage
 
@@ -31,7 +31,7 @@ class SourceLogs:
         return entries
 
     def missing(self, upto: Mapping[int, int]) -> list[StoredFile]:
-        """Entries that the logs should contain up to these, back to each log's newest compaction."""
+        """The entries that the logs should contain up to these, back to each log's newest compaction."""
         missing = []
         for source, at in upto.items():
             log = StoredFile(self.storage, f"sources/{source}")
@@ -55,7 +55,7 @@ class SourceLogs:
         self.storage.put(_skipped(source), json.dumps([*self.skipped(source), *rows]).encode())
 
     def renumber(self, batch: int, number: int) -> None:
-        """Has the files that a batch is to skip be skipped by one of another number."""
+        """Applies the skipped files of one batch to a batch of another number."""
         for source in (int(log.name) for log in self.directories()):
             if rows := self.skipped(source):
                 changed = [{**row, "batch": number} if row["batch"] == batch else row for row in rows]

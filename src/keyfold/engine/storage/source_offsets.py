@@ -1,7 +1,7 @@
-"""Up to where a batch reads each source of a query: the lines of Spark's offset log as typed values.
+"""The position of a batch in each source of a query: the lines of Spark's offset log as typed values.
 
-What kind of source a line is of shows in its form alone, which each kind of source has to itself. A table
-has more sources than its streams: replayed late rows and control rows are files too.
+The kind of source follows from the form of a line alone, which is unique to each kind. A table has more
+sources than its streams: replayed late rows and control rows are files too.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ class FilesOffset:
 
 @dataclass(frozen=True)
 class MessagesOffset:
-    """Messages of topics, up to the next one of each partition."""
+    """Messages of topics, up to the next offset of each partition."""
 
     next: Messages
 
 
 @dataclass(frozen=True)
 class BatchOffset:
-    """Batches of the log of a table or stream, up to one; or what a source of Spark's own counts."""
+    """Batches of the log of a table or stream, up to one; or a counter of one of Spark's own sources."""
 
     batch: int
 
 
 @dataclass(frozen=True)
 class OtherOffset:
-    """A source that only Spark knows, or one without input so far, whose document is None."""
+    """An offset that only Spark can interpret; its document is None if the source has had no input."""
 
     document: Any
 

@@ -1,4 +1,4 @@
-"""Spark's checkpoint of one query: what its offset and commit logs say, and how they are rewritten."""
+"""Spark's checkpoint of one query: the content of its offset and commit logs, and how they are rewritten."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PARTITIONS: Final = "spark.sql.shuffle.partitions"
 
 
 def new_metadata() -> bytes:
-    """The metadata of a copy: two queries with one id stop each other where they share a session."""
+    """Metadata for a copy: two queries with the same id stop each other in a shared session."""
     return json.dumps({"id": str(uuid.uuid4())}).encode()
 
 
@@ -37,7 +37,7 @@ class SparkCheckpoint:
 
     @property
     def sources(self) -> SourceLogs:
-        """What the file sources have read."""
+        """The logs of the files that its sources have read."""
         return SourceLogs(self.storage)
 
     @property
@@ -46,15 +46,15 @@ class SparkCheckpoint:
         return StateFiles(self.storage)
 
     def offset_file(self, batch: int) -> StoredFile:
-        """The offset log's entry for a batch: written when it is planned."""
+        """The offset log's entry for a batch, written when the batch is planned."""
         return self._file(f"offsets/{batch}")
 
     def commit_file(self, batch: int) -> StoredFile:
-        """The commit log's entry for a batch: written when it is done."""
+        """The commit log's entry for a batch, written when the batch is finished."""
         return self._file(f"commits/{batch}")
 
     def begun(self) -> int | None:
-        """The newest batch in the offset log: planned, and perhaps committed."""
+        """The newest batch in the offset log: planned, perhaps committed."""
         return self._newest("offsets")
 
     def committed(self) -> int | None:
@@ -62,10 +62,10 @@ class SparkCheckpoint:
         return self._newest("commits")
 
     def is_after_last_commit(self, entry: StoredFile) -> bool:
-        """Whether an entry of a source's log is not part of the newest commit: it is for the running batch.
+        """Whether an entry of a source's log is later than the newest commit: it is for the running batch.
 
-        Which position of the offset log is of which source is not known here, so that an entry counts as
-        committed if any source has come to its number. That is good enough to show progress.
+        The mapping of positions in the offset log to sources is not known here, so an entry counts as
+        committed if any source has reached its number. That is accurate enough to show progress.
         """
         committed = self.committed()
         if committed is None:
@@ -84,9 +84,9 @@ class SparkCheckpoint:
                 self.storage.delete(name)
 
     def sync_plan(self, batch: int) -> None:
-        """Flushes what the batch is to read before its results are written.
+        """Flushes the planned input of a batch before its results are written.
 
-        After a power cut Spark would otherwise plan the batch again with other rows.
+        After a power cut Spark could otherwise plan the batch again with other rows.
         """
         logs = map(self.sources.entries, self.sources.directories())
         newest = [entries[max(entries)] for entries in logs if entries]
@@ -94,7 +94,7 @@ class SparkCheckpoint:
             self.storage.flush(file.path)
 
     def sync_commit(self, batch: int) -> None:
-        """Flushes the commit of a batch, and what it says to have read, before the batch is published."""
+        """Flushes the commit of a batch, and the input it records, before the batch is published."""
         for file in (self.offset_file(batch), self.commit_file(batch)):
             self.storage.flush(file.path)
 
@@ -107,7 +107,7 @@ class SparkCheckpoint:
         return found or None
 
     def watermark(self, batch: int) -> datetime | None:
-        """The same as a datetime; None if it is beyond what Python's datetime can represent."""
+        """The same as a datetime; None if Python's datetime can't represent it."""
         ms = self.watermark_ms(batch)
         try:
             return None if ms is None else datetime.fromtimestamp(ms / 1000, UTC)
@@ -115,7 +115,7 @@ class SparkCheckpoint:
             return None
 
     def next_watermark(self, batch: int) -> datetime | None:
-        """The watermark of the batch after a committed one, as its commit has it."""
+        """The watermark of the batch after a committed one, as the commit records it."""
         try:
             found = json.loads(self.commit_file(batch).read_text().splitlines()[1])
             ms = int(found.get("nextBatchWatermarkMs", 0))
@@ -128,7 +128,7 @@ class SparkCheckpoint:
         return [typed(document) for document in self.offset_documents(batch)]
 
     def offset_documents(self, batch: int) -> list[Any]:
-        """The same as Spark has written it, for manifests."""
+        """The same in Spark's own form, for manifests."""
         return self._offsets(batch)[1:]
 
     def state_codec(self) -> str | None:
@@ -136,14 +136,15 @@ class SparkCheckpoint:
         return self.setting("spark.sql.streaming.stateStore.compression.codec")
 
     def partitions(self) -> int | None:
-        """The number of state partitions, which the first batch fixes and only a resize changes."""
+        """The number of state partitions, fixed by the first batch and only changed by a rescale."""
         found = self.setting(_PARTITIONS)
         return None if found is None else int(found)
 
     def before_resizes(self, batch: int) -> int:
-        """A batch, or the last one before it that is not a resize of the state, which changes no row.
+        """A batch, or the last one before it that is not a resize of the state.
 
-        A resize is a batch of the state, and none of the log: who follows the log gets no further than this.
+        A resize changes no row. It is a batch of the state, but not of the log, so followers of the log never
+        reach it.
         """
         while self._resizes(batch):
             batch -= 1
@@ -165,9 +166,9 @@ class SparkCheckpoint:
             return None
 
     def log_offsets(self, batch: int, numbers: Iterable[int]) -> dict[int, int]:
-        """The log entry up to which a batch reads each source; -1 for a source that is no file source.
+        """The log entry up to which a batch reads each source; -1 for a source that reads no files.
 
-        `numbers`: the number of the source behind each position of the offset log.
+        `numbers`: the number of the source at each position of the offset log.
         """
         try:
             offsets = self.offsets(batch)
@@ -176,7 +177,7 @@ class SparkCheckpoint:
         return dict(zip(numbers, map(_log_entry, offsets), strict=False))
 
     def missing_log_entries(self, numbers: Iterable[int]) -> list[StoredFile]:
-        """Entries that the source logs should contain, as far as the newest planned batch has read them."""
+        """The entries that the source logs should contain up to the newest planned batch."""
         begun = self.begun()
         return self.sources.missing({} if begun is None else self.log_offsets(begun, numbers))
 
@@ -191,9 +192,10 @@ class SparkCheckpoint:
         self.storage.put(file.path, f"{version}\n{json.dumps(commit, separators=(',', ':'))}".encode())
 
     def forget_sources(self) -> None:
-        """Forgets how far the sources were read; state and batches stay.
+        """Resets the positions of the sources; state and batches stay.
 
-        The next batch reads its sources, which may be others of the same number, from where they begin.
+        The next batch reads its sources, which may have been replaced under the same numbers, from their
+        start.
         """
         for name in [name for name in self.storage.list("offsets") if name.isdecimal()]:
             version, metadata, *offsets = self.storage.read(f"offsets/{name}").decode().splitlines()
@@ -206,10 +208,10 @@ class SparkCheckpoint:
     def relocate(self, to: str | None = None) -> None:
         """Rewrites absolute paths in the state metadata after the home was moved or copied.
 
-        They would otherwise lead to nothing, or to the project that the home was copied from. `to`: where the
-        checkpoint will be, if it is about to be moved.
+        They would otherwise be invalid, or lead to the home that was copied. `to`: the future path of the
+        checkpoint, if it is about to be moved.
         """
-        # As Spark writes it: a local path has one slash.
+        # Spark writes local paths with one slash.
         root = (to or self.storage.uri()).replace("file://", "file:", 1)
         for file in self.state.metadata():
             version, _, text = file.read_text().partition("\n")
@@ -228,7 +230,7 @@ class SparkCheckpoint:
         return sorted(int(name) for name in self.storage.list("state") if name.isdecimal())
 
     def keeps_state(self, batch: int) -> bool:
-        """Whether the state that a committed batch left is there, as far as names of files tell."""
+        """Whether the state of a committed batch exists, judging by the names of files."""
         try:
             commit = json.loads(self.commit_file(batch).read_text().splitlines()[1])
         except (OSError, ValueError, IndexError):
@@ -253,7 +255,7 @@ class SparkCheckpoint:
 
 
 def is_whole(file: StoredFile) -> bool:
-    """Whether a file is complete: a version line, unless it is `metadata`, then one JSON value a line."""
+    """Whether a file is complete: a version line, except in `metadata`, then one JSON value per line."""
     try:
         lines = file.read_text().splitlines()
         if file.name != "metadata":
@@ -273,5 +275,5 @@ def _below_checkpoint(path: str) -> str:
 
 
 def _log_entry(offset: SourceOffset) -> int:
-    """The entry of its log up to which a file source reads; -1 for a source that is no file source."""
+    """The entry of its log up to which a file source reads; -1 for a source that reads no files."""
     return offset.entry if isinstance(offset, FilesOffset) else -1

@@ -13,7 +13,7 @@ from keyfold.engine.storage.stored_file import StoredFile
 _VERSION: Final = re.compile(
     r"state/\d+/\d+/(?:[^/]+/)*(\d+)[_.][^/]*(?:changelog|zip|delta|snapshot)(?:\.crc)?"
 )
-"""A version of a state, whose number is one more than that of its batch."""
+"""A version of a state; its number is that of its batch plus one."""
 _METADATA: Final = re.compile(r"state/\d+/_metadata/v2/(\d+)")
 
 
@@ -28,7 +28,7 @@ class StateFiles:
         return StoredFile(self.storage, "state")
 
     def exist(self) -> bool:
-        """Whether the state of any operator is there."""
+        """Whether any operator has state."""
         return any(operator.files() for operator in self.directory.files())
 
     def metadata(self) -> list[StoredFile]:
@@ -44,17 +44,17 @@ class StateFiles:
         return [file for store in stores for file in store.files()]
 
     def left_by(self, batch: int) -> list[str]:
-        """The names of what a batch that was not committed has left."""
+        """The names of files that an uncommitted batch left."""
         return [file.name for file in self.storage.files() if _newer(file.name, batch)]
 
     def changelogs(self) -> list[StoredFile]:
-        """The changelog files, those of the newest versions first."""
+        """The changelog files, newest versions first."""
         found = [file for file in _all_below(self.directory) if file.suffix == ".changelog"]
         return sorted(found, key=lambda file: -int(re.split(r"\D", file.name)[0] or 0))
 
 
 def _newer(name: str, batch: int) -> bool:
-    """Whether a file of the checkpoint is of a batch's state, or of a later one's."""
+    """Whether a file of the checkpoint belongs to the state of a batch, or of a later one."""
     version, metadata = _VERSION.fullmatch(name), _METADATA.fullmatch(name)
     if version is not None:
         return int(version[1]) > batch
@@ -62,7 +62,7 @@ def _newer(name: str, batch: int) -> bool:
 
 
 def _all_below(directory: StoredFile) -> Iterator[StoredFile]:
-    """All files at any depth. Only a directory has files in it."""
+    """All files at any depth: whatever contains files is a directory."""
     for file in directory.files():
         below = list(_all_below(file)) if "." not in file.name else []
         yield from below or [file]

@@ -1,4 +1,4 @@
-"""A file in a storage: what `Path` is to a file on disk, as far as a storage can tell."""
+"""A file in a storage: the counterpart of `Path`, with the operations that a storage has."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class StoredFile:
     path: str
 
     def __str__(self) -> str:
-        """For people: a path on the local disk as such, any other as a URI."""
+        """The file as people know it: a path on the local disk, or a URI."""
         return self.storage.uri(self.path).removeprefix("file://")
 
     def __truediv__(self, name: object) -> StoredFile:
@@ -39,11 +39,11 @@ class StoredFile:
         return [self / name for name in self.storage.list(self.path)]
 
     def numbered(self) -> list[StoredFile]:
-        """Those of them whose names begin with a number, as the entries of Spark's logs do."""
+        """The files and directories whose names begin with a number, as the entries of Spark's logs do."""
         return [file for file in self.files() if file.name[0].isdecimal()]
 
     def exists(self) -> bool:
-        """Whether there is such a file or directory."""
+        """Whether such a file or directory exists."""
         directory, _, name = self.path.rpartition("/")
         return name in self.storage.list(directory)
 
@@ -51,7 +51,7 @@ class StoredFile:
         return self.storage.read(self.path)
 
     def put(self, content: bytes) -> None:
-        """Writes the file, in place of one that is there."""
+        """Writes the file, replacing an existing one."""
         self.storage.put(self.path, content)
 
     def delete(self) -> None:

@@ -1,1 +1,1 @@
-"""Other values for one key of a table's state, or none, on a copy that takes its place."""
+"""Changes or removes one key of a table's state, on a copy that then replaces the old state."""

@@ -1,16 +1,14 @@
-"""The changes that a change of a key's state publishes: a batch of the log, for all who follow the table."""
+"""The changes published by a change of one key's state: a batch of the log, for all followers."""
 
 from __future__ import annotations
 
 import secrets
-import zlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.internal_columns import MERGED_BATCH, OP, PREVIOUS
-from keyfold.engine.log.manifest import KINDS, Manifest, Part
+from keyfold.engine.log.manifest import KINDS, Manifest, Part, part_of
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.storage import contents
 from keyfold.engine.storage.contract import Storage
@@ -18,24 +16,23 @@ from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.surgery.key_erasure import TableKey
 from keyfold.engine.surgery.key_rows import rows_of_key
 from keyfold.errors import BadOption
-from keyfold.views.stores import open_store
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from keyfold.views.contract import ViewSchema
+    from keyfold.views.contract import Views, ViewSchema
 
 Row = Mapping[str, Any]
 
 
 class KeyChanges:
-    """The rows that followers have of a key, and the batch that tells them of others.
+    """The rows that followers have for a key, and the batch that replaces them.
 
-    `batch`: the newest one of the state. What a savepoint has of a later one is about to go.
+    `batch`: the newest one of the state. A later one in a savepoint is about to be deleted.
     """
 
     def __init__(
-        self, home: AppHome, table: str, batch: int, key: TableKey, views: Path | None = None
+        self, home: AppHome, table: str, batch: int, key: TableKey, views: Views | None = None
     ) -> None:
         self._home, self._table, self._batch = home, table, batch
         self._views = views or home.views
@@ -43,13 +40,13 @@ class KeyChanges:
         self._log = TableLog(self._table_home.log_files, batch)
         self.schema: ViewSchema | None = None
         self.rows: list[Row] = []
-        """The rows of the key in the view, which is as far as the state."""
+        """The rows of the key in the view, which must be at the same batch as the state."""
         self._read(key)
 
     def _read(self, key: TableKey) -> None:
         readers = contents.readers(self._home, self._table)
         name = f"{self._home.path.name}.{self._table}"
-        store = open_store(self._views, read_only=True) if self._views.exists() else None
+        store = self._views.open(read_only=True) if self._views.exists() else None
         try:
             if store is None or self._table not in store.tables():
                 if readers:
@@ -75,10 +72,10 @@ class KeyChanges:
                 store.close()
 
     def publish(self, target: Storage, rows: Sequence[Row], *, told: bool = True) -> int:
-        """Writes the batch after the last one, with the rows that the key has now, to be added to the log.
+        """Writes the batch after the last one, with the key's present rows, to be added to the log.
 
-        Rows that are gone are deleted. `told=False`: nobody but the view follows the log, and that is told
-        otherwise. Returns the number of changes.
+        Removed rows are deleted. `told=False`: only the view follows the log, and it is updated in another
+        way. Returns the number of changes.
         """
         changes = self._changes(rows) if told else []
         manifest = self._log.find(self._log.newest() or 0)
@@ -130,10 +127,10 @@ class KeyChanges:
         content = out.getvalue().to_pybytes()
         name = f"data/{self._batch + 1}-{secrets.token_hex(4)}/part-change.parquet"
         target.put(name, content)
-        return Part(name, "change", len(changes), len(content), f"crc32:{zlib.crc32(content):08x}")
+        return part_of(name, "change", len(changes), content)
 
     def _parquet(self) -> pa.Schema:
-        """The columns of the table's changes: those that the log has, or that the view says."""
+        """The columns of the table's changes, from the log or from the view."""
         import pyarrow as pa
 
         for batch in reversed(self._log.batches()):

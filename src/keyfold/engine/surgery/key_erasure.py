@@ -1,4 +1,4 @@
-"""Takes a key out of a table's state, in whichever form its operators have it."""
+"""Removes a key from a table's state, in whichever form its operators store it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from keyfold.engine.state.join_rows import JoinRows
 from keyfold.engine.state.table_rows import arrow_batches
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption
+from keyfold.kernel.api import JavaColumn, java_column
 from keyfold.read.recorded import recorded
 
 if TYPE_CHECKING:
@@ -22,12 +23,12 @@ if TYPE_CHECKING:
 _BUCKET: Final = ["_pane"]
 """The key of operators whose keys share buckets: dedup and patterns."""
 _ARRAYS: Final = ("keys", "rows")
-"""Values of a bucket with entries of many keys: what is due at a time, and buffered rows."""
+"""Values of a bucket with entries of many keys: entries due at a time, and buffered rows."""
 
 
 @dataclass(frozen=True)
 class TableKey:
-    """A key of a table: columns of it, and a value for each as text; or all keys that have these values."""
+    """A key of a table: columns of it, with a value for each as text; or all keys with these values."""
 
     names: tuple[str, ...]
     values: tuple[str, ...]
@@ -41,7 +42,7 @@ class TableKey:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is one key: it has a value for each column."""
+        """Whether it is a single key, with a value for each column."""
         return len(self.names) >= len(self.declared)
 
     def same(self, row: Column, schema: Any) -> Column:
@@ -51,18 +52,18 @@ class TableKey:
         found = F.lit(True)
         for name, value in zip(self.names, self.values, strict=True):
             found = found & (row[name] == F.lit(value).try_cast(schema[name].dataType))
-        # A value that the column does not have, and a null of the row, are the same as nothing.
+        # A value that the column does not have, and a null of the row, are treated as missing.
         return F.coalesce(found, F.lit(False))
 
 
 def declared_key(home: AppHome, table: str) -> dict[str, str]:
-    """The expressions of a table's key by column, as the app declares them; empty if that is not known."""
+    """The expressions of a table's key by column, as the app declares them; empty if unknown."""
     declared = recorded(home).declared(table)
     return {} if declared is None else dict(declared["key"])
 
 
 def key_of(home: AppHome, table: str, values: Sequence[str], *, some: bool = False) -> TableKey:
-    """The key of a table that these values are, one for each column that it was declared with.
+    """The key of a table with these values, one for each declared column.
 
     `some`: or all keys whose first columns have these values.
     """
@@ -83,8 +84,8 @@ def key_of(home: AppHome, table: str, values: Sequence[str], *, some: bool = Fal
     return TableKey(names[: len(values)], tuple(values), names)
 
 
-def kernel_column(found: Any) -> Column:
-    """A column that the kernel has made, for PySpark."""
+def kernel_column(found: JavaColumn) -> Column:
+    """A column made by the kernel, for PySpark."""
     from pyspark.sql.classic.column import Column as Classic
 
     return Classic(found)
@@ -93,8 +94,8 @@ def kernel_column(found: Any) -> Column:
 class KeyErasure:
     """Removes a key from all rows of a state; `upstream`: also from operators that feed the table.
 
-    An operator that has no columns of the key's names can't be searched: `unreached` names it. `joined`: the
-    key in the rows of a join of two streams.
+    An operator without columns of the key's names can't be searched: `unreached` names it. `joined`: the key
+    in the rows of a join of two streams.
     """
 
     def __init__(
@@ -132,7 +133,7 @@ class KeyErasure:
         return rows
 
     def keys(self) -> set[tuple[str, ...]]:
-        """The keys of the table's own state that are about to go, as text."""
+        """The keys of the table's own state that are about to be removed, as text."""
         from pyspark.sql import functions as F
 
         found: set[tuple[str, ...]] = set()
@@ -158,7 +159,7 @@ class KeyErasure:
         return found.with_index(rows)
 
     def _without(self, rows: DataFrame, variable: str, operator: int) -> DataFrame:
-        """The rows without those of a map's entries that are of the key, or that hold it among others."""
+        """The rows without entries of a map that belong to the key, or contain it among others."""
         from pyspark.sql import functions as F
         from pyspark.sql.types import StructField, StructType
 
@@ -180,7 +181,7 @@ class KeyErasure:
         return rows.withColumn("value_bytes", F.when(mine, kept).otherwise(F.col("value_bytes")))
 
     def _kept(self, decoded: Column, value: Any, array: str) -> Column | None:
-        """A value whose array has no entries of the key, in bytes."""
+        """A value, in bytes, whose array has no entries of the key."""
         from pyspark.sql import functions as F
 
         element = value[array].dataType.elementType
@@ -190,7 +191,7 @@ class KeyErasure:
             return None
         left = F.filter(decoded[array], lambda e: ~self._key.same(e[nested] if nested else e, schema))
         fields = [(left if name == array else decoded[name]).alias(name) for name in value.names]
-        return kernel_column(session.kernel(self._spark).bytesOfRow(F.struct(*fields)._jc))
+        return kernel_column(session.kernel(self._spark).bytesOfRow(java_column(F.struct(*fields))))
 
     def _decoded(self, column: str, schema: Any) -> Column:
         from pyspark.sql import functions as F

@@ -1,4 +1,4 @@
-"""Gives columns of one key's state other values."""
+"""Sets columns of one key's state."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from keyfold.engine.state.parts import MAIN
 from keyfold.engine.state.table_rows import arrow_batches
 from keyfold.engine.surgery.key_erasure import TableKey, kernel_column
 from keyfold.errors import BadOption, did_you_mean
+from keyfold.kernel.api import java_column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -27,7 +28,7 @@ class KeyValues:
         self._value: Any = self._state(checkpoint, batch).schema["value"].dataType
 
     def require_possible(self, compiled: Compiled) -> None:
-        """Refuses tables that pack several rows into a key's state, and columns that it does not have."""
+        """Refuses tables that pack several rows into a key's state, and unknown columns."""
         spec = compiled.spec
         packed = spec.window is not None or spec.top is not None or spec.pattern is not None
         if packed or spec.process is not None or compiled.rebuilt is None:
@@ -68,9 +69,9 @@ class KeyValues:
         schema = rows.schema["partition_key"].dataType
         own = (F.col("column_family_name") == MAIN) & self._key.same(F.col("partition_key"), schema)
         kernel, bytes_ = session.kernel(self._spark), F.col("value_bytes")
-        decoded = kernel_column(kernel.rowFromBytes(bytes_._jc, self._value.json()))
+        decoded = kernel_column(kernel.rowFromBytes(java_column(bytes_), self._value.json()))
         fields = [self._field(decoded, field).alias(field.name) for field in self._value.fields]
-        changed = kernel_column(kernel.bytesOfRow(F.struct(*fields)._jc))
+        changed = kernel_column(kernel.bytesOfRow(java_column(F.struct(*fields))))
         return rows.withColumn("value_bytes", F.when(own, changed).otherwise(bytes_))
 
     def _field(self, decoded: Column, field: Any) -> Column:
@@ -82,7 +83,7 @@ class KeyValues:
         return F.lit(None if text == "null" else text).cast(field.dataType)
 
     def rows(self, compiled: Compiled, checkpoint: str, batch: int) -> list[dict[str, Any]]:
-        """The table's rows of the key, as they follow from its state."""
+        """The table's rows of the key, as computed from its state."""
         from pyspark.sql import functions as F
 
         state = self._state(checkpoint, batch)

@@ -1,6 +1,6 @@
-"""Writes a table's state anew through a transform, on a copy, and puts that in the place of the old one.
+"""Rewrites a table's state through a transform, on a copy, and replaces the old state by it.
 
-`rewritten` makes the copy; nothing depends on it until `switch` commits what takes whose place.
+`rewritten` makes the copy; nothing depends on it until `switch` commits the replacement.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine import session
-from keyfold.engine.operations.checkpoint_copy import copied_checkpoint, working_copy
+from keyfold.engine.operations.checkpoint_copy import replace_checkpoint, working_copy
 from keyfold.engine.operations.files import copy_files
 from keyfold.engine.operations.kinds import REWRITE
 from keyfold.engine.recovery.view_following import bring_up_view
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Transform = Callable[[int, "DataFrame"], "DataFrame"]
-"""From the number of an operator and all rows of its state to those of the new state.
+"""Maps the number of an operator and all rows of its state to the rows of the new state.
 
-Rows have `partition_key`, `key_bytes`, `value_bytes` and `column_family_name`, and must keep these columns;
-a row goes to the partition of its `partition_key`. Operator 0 is that of the table itself.
+Rows have `partition_key`, `key_bytes`, `value_bytes` and `column_family_name`, and must keep these columns; a
+row goes to the partition of its `partition_key`. Operator 0 is that of the table itself.
 """
 
 
 @dataclass(frozen=True)
 class Rewritten:
-    """A copy of a checkpoint that has one batch more, which reads no rows and has another state."""
+    """A copy of a checkpoint with one more batch, which reads no rows and has a different state."""
 
     checkpoint: SparkCheckpoint
     before: int
@@ -42,7 +42,7 @@ class Rewritten:
 
 
 def work(table: str) -> str:
-    """The directory of what takes the place of a table's files."""
+    """The directory of the files that will replace a table's."""
     return f"{REWRITE.name}/{table}"
 
 
@@ -62,14 +62,14 @@ def require_stopped_between_batches(home: AppHome, table: str) -> int:
 
 
 def rewritten(spark: SparkSession, home: AppHome, table: str, transform: Transform) -> Rewritten:
-    """Makes a copy of a table's checkpoint whose last batch has another state; the caller holds the home."""
+    """Copies a table's checkpoint, with another state for its last batch; the caller holds the home."""
     batch = require_stopped_between_batches(home, table)
     copy = working_copy(home, table, work(table))
     return Rewritten(copy, batch, rewrite(spark, copy, batch, transform))
 
 
 def rewrite(spark: SparkSession, checkpoint: SparkCheckpoint, batch: int, transform: Transform) -> int:
-    """Adds a batch with another state to a checkpoint; returns its number."""
+    """Adds a batch with a different state to a checkpoint; returns its number."""
     storage, partitions = checkpoint.storage, checkpoint.partitions()
     assert partitions is not None
     stores = _stores(spark, checkpoint, batch)
@@ -81,7 +81,7 @@ def rewrite(spark: SparkSession, checkpoint: SparkCheckpoint, batch: int, transf
 
 
 def resize(spark: SparkSession, checkpoint: SparkCheckpoint, batch: int, partitions: int) -> int:
-    """Adds a batch with the same state in another number of partitions; returns its number."""
+    """Adds a batch with the same state in a different number of partitions; returns its number."""
     stores = _stores(spark, checkpoint, batch)
     frames = [stored(spark, checkpoint.storage, operator, batch, name) for operator, name in stores]
     return _write(spark, checkpoint, frames, partitions)
@@ -98,11 +98,11 @@ def _write(
 ) -> int:
     rows = [frame._jdf for frame in frames]
     kernel = session.kernel(spark)
-    return int(kernel.rewriteState(spark._jsparkSession, _path(checkpoint), rows, partitions))
+    return kernel.rewriteState(spark._jsparkSession, _path(checkpoint), rows, partitions)
 
 
 def _path(checkpoint: SparkCheckpoint) -> str:
-    """Spark takes a path of a local disk without its scheme, and names state files by it."""
+    """Spark takes a local path without its scheme, and names state files by it."""
     return checkpoint.storage.uri().removeprefix("file://")
 
 
@@ -116,42 +116,26 @@ def _verify(uri: str, operator: int, wanted: DataFrame, found: DataFrame) -> Non
         )
 
 
-def switch(
-    home: AppHome,
-    entry: Mapping[str, Any],
-    tables: Sequence[str],
-    plan: Mapping[str, Any] | None = None,
-) -> None:
-    """Puts what is in the directories `work` of tables in the place of the old files, for certain.
+def switch(home: AppHome, entry: Mapping[str, Any], tables: Sequence[str]) -> None:
+    """Replaces the old files of tables by those in their `work` directories, durably.
 
     `checkpoint/` there replaces the table's, files below `log/` are added to its log. `entry`: for the audit
-    log. `plan`: what app.json is afterwards, if it changes.
+    log.
     """
     reached(FaultPoint.REWRITE_READY, tables=tables)
-    document = {"entry": entry, "tables": list(tables), "plan": plan}
-    REWRITE.commit(home, document)
+    REWRITE.commit(home, {"entry": entry, "tables": list(tables)})
     reached(FaultPoint.REWRITE_RECORDED, tables=tables)
     REWRITE.finish(home)
 
 
 def carry_out(home: AppHome, document: dict[str, Any]) -> dict[str, Any]:
-    """Switches the tables, and writes app.json if it changes."""
+    """Switches the tables."""
     for table in document["tables"]:
-        _replace_checkpoint(home, table)
+        replace_checkpoint(home.storage, f"{work(table)}/checkpoint", table)
         _add_to_log(home, table)
         reached(FaultPoint.REWRITE_TABLE_DONE, table=table)
-    if document["plan"] is not None:
-        home.write_plan(document["plan"])
     entry: dict[str, Any] = document["entry"]
     return entry
-
-
-def _replace_checkpoint(home: AppHome, table: str) -> None:
-    source, target = f"{work(table)}/checkpoint", f"tables/{table}/checkpoint"
-    files = [file.name for file in home.storage.files(source)]
-    if files:
-        home.storage.delete(target)
-        copied_checkpoint(home.storage, source, target, files)
 
 
 def _add_to_log(home: AppHome, table: str) -> None:

@@ -1,4 +1,4 @@
-"""Removes one key's state, or gives it other values: on a copy, with a savepoint first, and published."""
+"""Removes or changes one key's state: on a copy, with a savepoint first, and published."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Surgery:
-    """A key of a table of an app that no process runs, and who is told what is done."""
+    """A key of a table of a stopped app, and a function that receives each step."""
 
     spark: SparkSession
     home: AppHome
@@ -47,7 +47,7 @@ class Surgery:
         return self.home.table(self.table).checkpoint_url
 
     def require_key(self) -> None:
-        """Refuses a key that no part of the table's own state has."""
+        """Refuses a key that is in no part of the table's own state."""
         state = state_of(self.home, self.table)
         parts = state.parts(self.spark)
         if not any(self._has_key(state, part) for part in parts if part.operator == 0):
@@ -70,13 +70,13 @@ class Surgery:
     def carried_out(
         self, what: str, transform: Transform, rows_now: Callable[[Rewritten], Sequence[Row]], **facts: Any
     ) -> dict[str, Any]:
-        """Makes the new state beside the old one, publishes what it changes, and switches."""
+        """Makes the new state beside the old one, publishes the changes, and switches."""
         changes = KeyChanges(self.home, self.table, self.batch, self.key)
         self.tell("making a savepoint")
         undo = name_before(what)
         captured(self.home, undo, (), f"before {what} of {self.table}", self.progress)
         with REWRITE.preparing(self.home, f"{what} of {self.home.path.name}.{self.table} failed"):
-            self.tell("writing the state anew, beside the old one")
+            self.tell("writing the new state, beside the old one")
             made = rewriting.rewritten(self.spark, self.home, self.table, transform)
             published = changes.publish(
                 self.home.storage.below(f"{rewriting.work(self.table)}/log"), rows_now(made)
@@ -117,14 +117,14 @@ def begun(
 def delete(surgery: Surgery) -> dict[str, Any]:
     """Removes a key from a table's state and its rows from the view; returns the entry for the audit log.
 
-    Tables that read it are told, as of any deleted row. Rows of the key that arrive later start it anew.
+    Tables that read it are notified, as of any deleted row. Later rows create the key again.
     """
     erased = KeyErasure(surgery.spark, surgery.uri, surgery.batch, surgery.key, upstream=False)
     return surgery.carried_out("state delete", erased, lambda _: ())
 
 
 def put(surgery: Surgery, compiled: Compiled, columns: Mapping[str, str]) -> dict[str, Any]:
-    """Gives columns of a key's state other values; the row that follows from them is published."""
+    """Sets columns of a key's state; the resulting row is published."""
     values = KeyValues(surgery.spark, surgery.uri, surgery.batch, surgery.key, columns)
     values.require_possible(compiled)
 

@@ -80,7 +80,7 @@ def step_words(node: Node) -> str:
 
 
 def top_words(top: TopSpec) -> str:
-    """Which rows of a key are kept: "latest row", "top 10 by price desc"."""
+    """Which rows of a key are retained: "latest row", "top 10 by price desc"."""
     return "latest row" if top.order is None else f"top {top.n} by {top.order}"
 
 
@@ -169,7 +169,7 @@ def connector_words(connector: Connector) -> str:
 
 
 def initial_words(initial: Initial) -> str:
-    """What a table begins with, on one line."""
+    """A table's initial rows or state, on one line."""
     if isinstance(initial, InitialRows):
         until = "" if initial.until is None else f", until {initial.until.isoformat()}"
         return f"{connector_words(initial.connector)}{until}"
@@ -179,7 +179,7 @@ def initial_words(initial: Initial) -> str:
 
 
 def kafka_options(kafka: KafkaTopics) -> tuple[tuple[str, str], ...]:
-    """What a Kafka connector says beside servers and topics; defaults are left out."""
+    """The settings of a Kafka connector except servers and topics; defaults are left out."""
     found = {
         "start": kafka.start if kafka.start != "earliest" else None,
         "registry": kafka.registry and masked(kafka.registry),

@@ -13,7 +13,7 @@ _EXAMPLE = 'distinct("id", within="1 day")'
 def distinct(
     node: Node, columns: tuple[object, ...], within: object, record_duplicates: object, where: object = None
 ) -> Distinct:
-    """A stream without duplicates."""
+    """A stream without its duplicates."""
     if not columns:
         raise BadOption("distinct needs at least one column", where=where, hint=_EXAMPLE)
     names = known_columns.columns(columns, "distinct", where)

@@ -1,4 +1,4 @@
-"""Checks of `initial`: what a table begins with, before the rows of its stream."""
+"""Checks of `initial`: the content of a table before the rows of its stream."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _moment(value: object, where: object) -> datetime:
 
 
 def check_initial(spec: TableSpec, where: object = None) -> None:
-    """Refuses a table that can't begin with something else than its stream."""
+    """Refuses a table that can't have initial rows."""
     if spec.initial is None:
         return
     found = sources(spec.input)

@@ -8,6 +8,7 @@ from typing import Final
 
 from keyfold.errors import BadOption
 from keyfold.plan import ddl, formats
+from keyfold.plan.kafka_options import AVRO_SCHEMA
 from keyfold.plan.kafka_topics import KafkaTopics
 from keyfold.plan.nodes import Connector
 
@@ -57,8 +58,8 @@ def stream_schema(
     if whole is not None and [t.lower() for t in columns.values()] != [whole]:
         problem = f"a stream of {source.format} messages has one column, of type {whole}"
         raise BadOption(problem, where=where, given=str(schema), hint=f"value {whole}")
-    if source.format == "avro" and kafka.registry is None and "avroschema" not in _names(source):
-        hint = "registry='http://localhost:8081', or options={'avroSchema': '{\"type\": \"record\", ...}'}"
+    if source.format == "avro" and kafka.registry is None and AVRO_SCHEMA not in dict(source.options):
+        hint = "format=kf.avro(registry='http://localhost:8081'), or kf.avro(schema='{...}')"
         raise BadOption("Avro messages need the schema they were written with", where=where, hint=hint)
     added = metadata_columns(kafka)
     taken = {name.lower() for name in columns} & set(added)
@@ -69,7 +70,7 @@ def stream_schema(
 
 
 def check_sink(sink: Connector, kafka: KafkaTopics, where: object) -> None:
-    """Refuses what a topic that is written to can't have."""
+    """Refuses arguments that a topic to write to can't have."""
     if len(kafka.topics) != 1:
         hint = 'kf.kafka("localhost:9092", topic="totals")'
         raise BadOption("a sink writes to one topic", where=where, given=kafka.subject, hint=hint)
@@ -78,7 +79,8 @@ def check_sink(sink: Connector, kafka: KafkaTopics, where: object) -> None:
         raise BadOption(problem, where=where, given=f"format={sink.format!r}", hint="format='json'")
     if "avro" in (sink.format, kafka.key_format) and kafka.registry is None:
         problem = "a sink in Avro registers its schema"
-        raise BadOption(problem, where=where, given="registry=None", hint="registry='http://localhost:8081'")
+        hint = "format=kf.avro(registry='http://localhost:8081')"
+        raise BadOption(problem, where=where, given="no registry=", hint=hint)
     unset = KafkaTopics(
         kafka.servers,
         kafka.topics,
@@ -102,7 +104,7 @@ def check_sink(sink: Connector, kafka: KafkaTopics, where: object) -> None:
 
 
 def _check_key(kafka: KafkaTopics, where: object) -> None:
-    """Keys of records need a schema, Avro's a registry, and other keys neither."""
+    """Keys of records need a schema, those in Avro a registry, and other keys neither."""
     given = f"key_format={kafka.key_format!r}"
     if kafka.key_format is not None and "key" not in kafka.metadata:
         problem = "key_format is the format of the column kafka_key, which the stream does not have"
@@ -125,9 +127,5 @@ def _check_key(kafka: KafkaTopics, where: object) -> None:
         hint = "leave key_schema out, or key_format='json'"
         raise BadOption("key_schema is for keys of JSON or Avro", where=where, given=given, hint=hint)
     if kafka.key_format == "avro" and kafka.registry is None:
-        hint = "registry='http://localhost:8081'"
+        hint = "key_format=kf.avro(registry='http://localhost:8081')"
         raise BadOption("Avro keys need the schema they were written with", where=where, hint=hint)
-
-
-def _names(source: Connector) -> set[str]:
-    return {name.lower() for name, _ in source.options}

@@ -1,4 +1,4 @@
-"""Checks of `latency`: what a table in Spark's real-time mode can have, and why not more."""
+"""Checks of `latency`: which features a table in Spark's real-time mode supports, and why not more."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from keyfold.plan.validate import arguments
 from keyfold.plan.validate.table_options import refuse_aggregate
 
 Latency: TypeAlias = Literal["realtime"]
-"""That changes are sent as soon as their rows are read, and not batch by batch."""
+"""Requests that changes are sent as soon as their rows are read, not batch by batch."""
 
 _STEPS: Final[dict[type, tuple[str, str]]] = {
     Join: ("a join of streams", "its operator holds rows until the batch ends"),
@@ -103,7 +103,7 @@ def check_sink(sink: Connector, spec: TableSpec, where: object = None) -> None:
 
 
 def check_app(spec: AppSpec) -> None:
-    """Refuses an app whose tables would disturb each other, and real-time tables that nobody hears."""
+    """Refuses an app whose tables would interfere with each other, and real-time tables without a sink."""
     fast = [table for table in spec.tables if table.latency is not None]
     if not fast:
         return

@@ -15,18 +15,18 @@ from keyfold.plan.nodes import Connector, TableSpec
 from keyfold.plan.validate import arguments, kafka
 
 HISTORY: Final = "history"
-"""The name under which a history topic has its position, beside those of the sinks."""
+"""The name under which the position of a history topic is stored, beside those of the sinks."""
 
 _ALLOWED: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _LONGEST: Final = 100
 _LONGEST_DEFAULT: Final = 64
-# Of a URL with a password, which is masked by then.
+# From a URL with a password, which is masked at this point.
 _LOGIN: Final = re.compile(r"//[^/@]*:\*+@")
 _RULE: Final = "letters, digits, '-', '_' and '.'; the first must be a letter or a digit"
 
 
 def named_sink(sink: object, name: object, table: TableSpec, where: object = None) -> tuple[str, Connector]:
-    """A sink that is added to a table, with its name: the given one, or the default."""
+    """A sink to add to a table, with its name: the given one, or the default."""
     checked = _checked(sink, where)
     found = default_name(connector_dict(checked)) if name is None else _checked_name(name, where)
     # The name becomes a file's, and some file systems ignore case.
@@ -63,7 +63,7 @@ def default_name(sink: Mapping[str, Any]) -> str:
 
 
 def _address(path: str) -> str:
-    """A path without what can be spelt in several ways, or a URL without its login."""
+    """A path in a canonical form, or a URL without its login."""
     return _LOGIN.sub("//", path) if "://" in path or not path else posixpath.normpath(path)
 
 
@@ -82,7 +82,7 @@ def _checked(sink: object, where: object) -> Connector:
 
 
 def _checked_name(name: object, where: object) -> str:
-    """A name that is given; it becomes that of a file."""
+    """A given name, which becomes that of a file."""
     given = arguments.instance(name, str, "the name of a sink must be a string", 'name="archive"', where)
     if given.lower() == HISTORY:
         why = "the topic of history= has its position under it"

@@ -24,7 +24,7 @@ def stream_schema(
     if source.kafka is not None:
         return kafka.stream_schema(source, source.kafka, given, where)
     if given is None:
-        if source.kind != "spark" or formats.needs_schema(source.format):
+        if source.kind != "spark" or formats.named(source.format).needs_schema:
             kind = "rows" if source.kind == "rows" else f"{source.format} files"
             hint = "schema='id string, amount double, at timestamp'"
             raise BadOption(f"a stream of {kind} needs a schema", where=where, hint=hint)
@@ -61,7 +61,7 @@ def event_time(
 
 
 class Recording(NamedTuple):
-    """How long the rows of a stream's own log stay readable, and whether it has one; None decides."""
+    """How long the rows of a stream's own log stay readable, and whether it has one; None: undecided."""
 
     history_ms: int | None
     shared: bool | None

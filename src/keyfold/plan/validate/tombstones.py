@@ -17,7 +17,7 @@ def deletes(stream: Source) -> bool:
 
 
 def check_stream(stream: Source, where: object) -> None:
-    """Refuses what a changelog of messages can't have."""
+    """Refuses options that a changelog of messages can't have."""
     if not deletes(stream):
         return
     assert stream.connector.kafka is not None
@@ -34,7 +34,7 @@ def check_stream(stream: Source, where: object) -> None:
 
 
 def check_table(table: TableSpec, where: object) -> None:
-    """Refuses tables that could not know which row a message without a value deletes."""
+    """Refuses tables that could not identify the row deleted by a message without a value."""
     for node in walk(table.input):
         if not isinstance(node, Source) or not deletes(node):
             continue

@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from keyfold.views.contract import Where
+from keyfold.views.contract import Difference, Where
 from keyfold.views.schema import ViewSchema
 from keyfold.views.sqlite import sql
 from keyfold.views.sqlite.codec import codec_of
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A key whose row is not the same in both files: in one alone, or with other values."""
-
-    key: dict[str, Any]
-    problem: str
 
 
 def differences(view: Path, other: Path, schema: ViewSchema, where: Where, limit: int) -> list[Difference]:

@@ -156,19 +156,20 @@ def writer(path: Path) -> sqlite3.Connection:
 def _reader(path: Path) -> tuple[sqlite3.Connection, bool]:
     """A read-only connection with an open transaction, and whether it may be reused."""
     try:
-        return _open(path, "mode=ro"), True
+        return reader(path, "mode=ro"), True
     except sqlite3.Error as error:
         # SQLite needs a -shm file even to read. In a directory without write permission, and without a -wal
         # file of a writer, the file is complete by itself. Not reused: a writer may appear later.
         if os.path.exists(f"{path}-wal") or os.access(path.parent, os.W_OK):
             raise _unreadable(path, error) from error
     try:
-        return _open(path, "mode=ro&immutable=1"), False
+        return reader(path, "mode=ro&immutable=1"), False
     except sqlite3.Error as error:
         raise _unreadable(path, error) from error
 
 
-def _open(path: Path, options: str) -> sqlite3.Connection:
+def reader(path: Path, options: str = "mode=ro") -> sqlite3.Connection:
+    """A read-only connection with an open transaction."""
     uri = f"file:{quote(str(path.resolve()))}?{options}"
     connection = sqlite3.connect(
         uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False

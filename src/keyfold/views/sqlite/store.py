@@ -6,16 +6,17 @@ import functools
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NoReturn
 
 from keyfold.errors import QueryError, RunError
 from keyfold.views import arrow as pa
-from keyfold.views.contract import OrderBy, Position, ViewStore, Where
+from keyfold.views.contract import Difference, OrderBy, Position, ViewStore, Where
 from keyfold.views.query.filters import Filter, Not
 from keyfold.views.schema import Column, ViewSchema
-from keyfold.views.sqlite import catalog, connections, sql
+from keyfold.views.sqlite import catalog, comparison, connections, sql
 from keyfold.views.sqlite.codec import codec_of
 from keyfold.views.sqlite.writer import BatchWrite, position_of
 
@@ -135,6 +136,22 @@ class SqliteStore(ViewStore):
             connection.backup(copy)
         return True
 
+    def compare(
+        self, schema: ViewSchema, changes: Iterable[pa.RecordBatch], where: Filter | None, limit: int
+    ) -> list[Difference]:
+        with TemporaryDirectory(prefix="keyfold-verify-") as directory:
+            file = Path(directory) / self.path.name
+            with SqliteStore(file, read_only=False) as other:
+                other.rebuild(schema.table, schema, changes, 0, datetime.now(UTC))
+            return comparison.differences(self.path, file, schema, where, limit)
+
+    def purge(self) -> None:
+        # A deleted row stays in free pages and in the log of writes until the file is written anew.
+        with self._write_lock.lock, _writable(None):
+            connection = self._open_writer()
+            connection.execute("VACUUM")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
     def close(self) -> None:
         self._readers.close()
         if self._writer is not None:
@@ -175,21 +192,23 @@ class SqliteStore(ViewStore):
         with self._write_lock.lock:
             connection = None
             try:
-                connection = self._begin()
-                yield connection
-                connection.execute("COMMIT")
-            except sqlite3.Error as error:
-                hint = connections.RECOVERY if connections.damaged(str(error)) else None
-                raise RunError(f"cannot write the view: {error}", table=table, hint=hint) from error
+                with _writable(table):
+                    connection = self._begin()
+                    yield connection
+                    connection.execute("COMMIT")
             finally:
                 if connection is not None and connection.in_transaction:
                     connection.execute("ROLLBACK")
 
     def _begin(self) -> sqlite3.Connection:
+        connection = self._open_writer()
+        connection.execute("BEGIN IMMEDIATE")
+        return connection
+
+    def _open_writer(self) -> sqlite3.Connection:
         if self._writer is None:
             why = "is open for reading only" if self._read_only else "is closed"
             raise RunError(f"the view store {why}", where=self.path)
-        self._writer.execute("BEGIN IMMEDIATE")
         return self._writer
 
 
@@ -207,6 +226,16 @@ def _decoder(columns: tuple[Column, ...]) -> Callable[[catalog.Row], dict[str, A
         return result
 
     return decode
+
+
+@contextmanager
+def _writable(table: str | None) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        hint = connections.RECOVERY if connections.damaged(str(error)) else None
+        what = "view" if table else "views"
+        raise RunError(f"cannot write the {what}: {error}", table=table, hint=hint) from error
 
 
 @contextmanager

@@ -27,6 +27,8 @@ Python value that a reader gets.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar, Final
 
 from keyfold.views import arrow as pa
@@ -38,6 +40,8 @@ LONG_MAX: Final = 2**63 - 1
 class DataType(ABC):
     """A Spark type. `str()` is Spark's short name, `to_json()` its form in the JSON of a schema."""
 
+    spark_name: ClassVar[str] = ""
+    """Spark's short name, for types without parameters."""
     scalar: ClassVar[bool] = True
     """Whether a reader can compare and order values."""
     same_in_python: ClassVar[bool] = False
@@ -47,8 +51,8 @@ class DataType(ABC):
     canonical_arrow_name: ClassVar[str] = ""
     """Arrow's name for the type of canonical values, where it differs."""
 
-    @abstractmethod
-    def __str__(self) -> str: ...
+    def __str__(self) -> str:
+        return self.spark_name
 
     def to_json(self) -> Any:
         """The type as Spark writes it in JSON; for most types, their short name."""
@@ -86,3 +90,12 @@ class DataType(ABC):
         if self.same_in_python:
             return list(values)
         return [None if value is None else self.to_python(value) for value in values]
+
+
+@contextmanager
+def explained(how: str) -> Iterator[None]:
+    """Says how a value is written, in place of an error of its conversion."""
+    try:
+        yield
+    except (TypeError, ValueError, AttributeError):
+        raise ValueError(how) from None

@@ -8,19 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from keyfold.views import arrow as pa
-from keyfold.views.types.base import DataType
+from keyfold.views.types.base import DataType, explained
 
 
 @dataclass(frozen=True)
 class Void(DataType):
     """The type of an untyped null."""
 
+    spark_name = "void"
     same_in_python = True
     # Spark sends Arrow's null type, whose casts inside lists and maps break; nulls of any type do as well.
     arrow_name = "int8"
-
-    def __str__(self) -> str:
-        return "void"
 
     def to_canonical(self, value: Any) -> Any:
         raise ValueError("a column of type void holds only nulls")
@@ -30,11 +28,9 @@ class Void(DataType):
 class Text(DataType):
     """string, char(n), varchar(n)."""
 
+    spark_name = "string"
     same_in_python = True
     arrow_name = "string"
-
-    def __str__(self) -> str:
-        return "string"
 
     def to_canonical(self, value: Any) -> str:
         if not isinstance(value, str):
@@ -50,30 +46,24 @@ class Text(DataType):
 class Binary(DataType):
     """binary."""
 
+    spark_name = "binary"
     same_in_python = True
     arrow_name = "binary"
-
-    def __str__(self) -> str:
-        return "binary"
 
     def to_canonical(self, value: Any) -> bytes:
         if isinstance(value, bytes | bytearray | memoryview):
             return bytes(value)
-        try:
+        with explained("a binary is bytes, or text in hexadecimal: 0a1bff"):
             return bytes.fromhex(value.removeprefix("0x").removeprefix("0X"))
-        except (ValueError, AttributeError):
-            raise ValueError("a binary is bytes, or text in hexadecimal: 0a1bff") from None
 
 
 @dataclass(frozen=True)
 class Boolean(DataType):
     """boolean."""
 
+    spark_name = "boolean"
     same_in_python = True
     arrow_name = "bool"
-
-    def __str__(self) -> str:
-        return "boolean"
 
     def to_canonical(self, value: Any) -> bool:
         word = value.strip().lower() if isinstance(value, str) else value

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from typing import Any
 
-from keyfold.errors import BadDuration
 from keyfold.plan import durations
 from keyfold.views import arrow as pa
 from keyfold.views.types import epoch
-from keyfold.views.types.base import LONG_MAX, LONG_MIN, DataType
+from keyfold.views.types.base import LONG_MAX, LONG_MIN, DataType, explained
 
 
 @dataclass(frozen=True)
@@ -43,11 +42,9 @@ class Timestamp(DataType):
 class Date(DataType):
     """date."""
 
+    spark_name = "date"
     arrow_name = "date32"
     canonical_arrow_name = "int32"
-
-    def __str__(self) -> str:
-        return "date"
 
     def to_python(self, value: int) -> date | str:
         return epoch.from_days(value)
@@ -55,10 +52,8 @@ class Date(DataType):
     def to_canonical(self, value: Any) -> int:
         if isinstance(value, date) and not isinstance(value, datetime):
             return epoch.to_days(value)
-        try:
+        with explained("a date is written 2026-01-31"):
             return epoch.parse_days(value)
-        except (TypeError, ValueError, AttributeError):
-            raise ValueError("a date is written 2026-01-31") from None
 
 
 @dataclass(frozen=True)
@@ -76,10 +71,8 @@ class Clock(DataType):
         return epoch.nanos_clock(value)
 
     def to_canonical(self, value: Any) -> int:
-        try:
+        with explained("a time of day is written 13:30:00.5"):
             return epoch.clock_nanos(value if isinstance(value, time) else time.fromisoformat(value))
-        except (TypeError, ValueError):
-            raise ValueError("a time of day is written 13:30:00.5") from None
 
 
 @dataclass(frozen=True)
@@ -99,10 +92,8 @@ class DayTime(DataType):
     def to_canonical(self, value: Any) -> int:
         if isinstance(value, timedelta):
             return value // timedelta(microseconds=1)
-        try:
+        with explained("an interval is a timedelta, or text such as '1 hour 30 minutes'"):
             return durations.millis(value, zero=True) * 1000
-        except BadDuration:
-            raise ValueError("an interval is a timedelta, or text such as '1 hour 30 minutes'") from None
 
 
 def _instant(value: Any) -> tuple[int, bool]:
@@ -110,7 +101,5 @@ def _instant(value: Any) -> tuple[int, bool]:
         return epoch.to_micros(value), value.tzinfo is not None
     if isinstance(value, date):
         return epoch.to_days(value) * epoch.DAY, False
-    try:
+    with explained("a timestamp is written 2026-01-31T13:30:00Z"):
         return epoch.parse_micros(value)
-    except (TypeError, ValueError, AttributeError):
-        raise ValueError("a timestamp is written 2026-01-31T13:30:00Z") from None

@@ -3,7 +3,7 @@ package org.apache.spark.sql.keyfold.dedup
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{AttributeReference, UnsafeProjection}
 import org.apache.spark.sql.keyfold.physical.OrderStamp
-import org.apache.spark.sql.keyfold.rows.SideOutput
+import org.apache.spark.sql.keyfold.rows.side_output.SideOutput
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 

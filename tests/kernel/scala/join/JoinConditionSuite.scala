@@ -3,7 +3,7 @@ package org.apache.spark.sql.keyfold.join
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation
 import org.apache.spark.sql.keyfold.expressions.{InternalColumns, RefusedException}
-import org.apache.spark.sql.keyfold.rows.SideOutput
+import org.apache.spark.sql.keyfold.rows.side_output.SideOutput
 import org.apache.spark.sql.types._
 
 /** The condition of a join, and the sides that it is applied to. */

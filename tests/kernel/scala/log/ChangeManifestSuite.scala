@@ -2,6 +2,8 @@ package org.apache.spark.sql.execution.keyfold.log
 
 import org.apache.hadoop.fs.Path
 
+import org.apache.spark.SparkException
+
 /** What a manifest says about changes, and manifests that say nothing usable. */
 class ChangeManifestSuite extends munit.FunSuite {
   private val file = new Path("file:/home/log/12.json")
@@ -13,7 +15,7 @@ class ChangeManifestSuite extends munit.FunSuite {
 
   private def parse(text: String) = ChangeManifest.parse(file, text.getBytes("UTF-8"))
 
-  private def problem(text: String): String = intercept[IllegalStateException](parse(text)).getMessage
+  private def problem(text: String): String = intercept[SparkException](parse(text)).getMessage
 
   test("the parts of changes are found beside the manifest") {
     val manifest = parse(whole)

@@ -2,7 +2,7 @@ package org.apache.spark.sql.keyfold.log
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
-import org.apache.spark.sql.keyfold.spark.SparkParquet
+import org.apache.spark.sql.keyfold.spark.formats.SparkParquet
 import org.apache.spark.sql.types._
 
 /** Rows that a task keeps for the driver. */

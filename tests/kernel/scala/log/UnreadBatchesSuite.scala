@@ -4,6 +4,9 @@ import java.nio.file.{Files, Path => LocalPath}
 
 import org.apache.hadoop.conf.Configuration
 
+import org.apache.spark.SparkException
+import org.apache.spark.sql.keyfold.expressions.KernelError
+
 /** Which batches of a log a reader takes next, and what it does about batches that are not there. */
 class UnreadBatchesSuite extends munit.FunSuite {
   private val conf = new Configuration()
@@ -96,21 +99,24 @@ class UnreadBatchesSuite extends munit.FunSuite {
     assertEquals(new UnreadBatches(log(home)).next(3, all), Some(6L))
     assertEquals(new UnreadBatches(log(home)).next(5, all), Some(6L))
     for (after <- Seq(-1L, 2L)) {
-      val error = intercept[IllegalStateException](new UnreadBatches(log(home)).next(after, all))
-      assert(error.getMessage.startsWith("[KEYFOLD_LOG_PRUNED] file:"))
-      assert(error.getMessage.endsWith(s" begins after batch 3, needed ${after + 1}"), error.getMessage)
+      val error = intercept[SparkException](new UnreadBatches(log(home)).next(after, all))
+      assertEquals(error.getCondition, KernelError.LogPruned)
+      assert(error.getMessageParameters.get("log").startsWith("file:"))
+      assertEquals(error.getMessageParameters.get("upto"), "3")
+      assertEquals(error.getMessageParameters.get("needed"), s"${after + 1}")
     }
     pruned(home, 6)
-    val error = intercept[IllegalStateException](new UnreadBatches(log(home)).between(3, 6))
-    assert(error.getMessage.startsWith("[KEYFOLD_LOG_PRUNED]"))
+    val error = intercept[SparkException](new UnreadBatches(log(home)).between(3, 6))
+    assertEquals(error.getCondition, KernelError.LogPruned)
   } }
 
   test("a manifest that was planned and is gone is named") { withLog { home =>
     (0L to 1L).foreach(write(home, _, 1))
     Files.delete(home.resolve("1.json"))
-    val error = intercept[IllegalStateException](new UnreadBatches(log(home)).between(-1, 1))
-    assert(error.getMessage.startsWith("[KEYFOLD_LOG_DAMAGED] file:"))
-    assert(error.getMessage.endsWith("/1.json is missing"))
+    val error = intercept[SparkException](new UnreadBatches(log(home)).between(-1, 1))
+    assertEquals(error.getCondition, KernelError.LogDamaged)
+    assert(error.getMessageParameters.get("file").endsWith("/1.json"))
+    assertEquals(error.getMessageParameters.get("problem"), "is missing")
   } }
 
   test("what is forgotten is listed again if it is asked for again") { withLog { home =>

@@ -31,7 +31,7 @@ object Patterns {
       automaton: Automaton,
       within: Option[Long] = None,
       skip: String = "none",
-      skipStep: Int = -1,
+      skipStep: Option[Int] = None,
       timeouts: Boolean = false,
       limit: Int = 1000,
       dependent: Set[Int] = Set.empty): MatchSettings = {
@@ -109,13 +109,13 @@ class MatcherSuite extends munit.FunSuite {
   }
 
   test("skip decides which other matches a match excludes") {
-    def found(skip: String, step: Int = -1) =
+    def found(skip: String, step: Option[Int] = None) =
       matches(settings(pair(Contiguity.Relaxed), skip = skip, skipStep = step), "a a b")
     assertEquals(found("none"), Seq("a1 b3", "a2 b3"))
     assertEquals(found("next"), Seq("a1 b3", "a2 b3"))
     assertEquals(found("past_last"), Seq("a1 b3"))
-    assertEquals(found("to_first", 1), Seq("a1 b3"))
-    assertEquals(found("to_last", 0), Seq("a1 b3", "a2 b3"))
+    assertEquals(found("to_first", Some(1)), Seq("a1 b3"))
+    assertEquals(found("to_last", Some(0)), Seq("a1 b3", "a2 b3"))
   }
 
   test("skip next excludes later matches with the same first row") {

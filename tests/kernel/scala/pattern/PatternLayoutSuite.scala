@@ -4,7 +4,7 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{AttributeReference, UnsafeProjection}
-import org.apache.spark.sql.keyfold.rows.SideOutput
+import org.apache.spark.sql.keyfold.rows.side_output.SideOutput
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 

@@ -4,7 +4,7 @@ import scala.math.Ordering.Implicits.seqOrdering
 import scala.util.Random
 
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection, UnsafeRow}
-import org.apache.spark.sql.keyfold.spark.SparkRadixSort
+import org.apache.spark.sql.keyfold.spark.memory.SparkRadixSort
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 

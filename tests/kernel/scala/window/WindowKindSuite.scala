@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{AttributeReference, AttributeSeq, BindReferences}
 import org.apache.spark.sql.catalyst.expressions.{Expression, Literal}
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, InternalColumns, RefusedException}
-import org.apache.spark.sql.keyfold.rows.{LateRowHandling, Lateness, NeverLate}
+import org.apache.spark.sql.keyfold.rows.admission.{LateRowHandling, Lateness, NeverLate}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.{CalendarInterval, UTF8String}
 

@@ -6,8 +6,8 @@ import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan}
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.keyfold.physical.KernelStrategy
-import org.apache.spark.sql.keyfold.rows.{RowOrigin, TextFormat}
-import org.apache.spark.sql.keyfold.spark.SparkDatasets
+import org.apache.spark.sql.keyfold.rows.parsing.{RowOrigin, TextFormat}
+import org.apache.spark.sql.keyfold.spark.plans.SparkDatasets
 
 /** What the parts of the kernel's entry point share. */
 trait ApiSupport {

@@ -6,7 +6,9 @@ import org.apache.spark.sql.keyfold.expressions.{AggregateFold, ColumnScope, Eva
 import org.apache.spark.sql.keyfold.expressions.InternalColumns
 import org.apache.spark.sql.keyfold.expressions.{RetractableAggregates, SparkAggregates, UserFold}
 import org.apache.spark.sql.keyfold.pattern.PatternDeclaration
-import org.apache.spark.sql.keyfold.rows.{RowGate, RowOrigin, SideOutputSettings}
+import org.apache.spark.sql.keyfold.rows.admission.RowGate
+import org.apache.spark.sql.keyfold.rows.parsing.RowOrigin
+import org.apache.spark.sql.keyfold.rows.side_output.SideOutputSettings
 import org.apache.spark.sql.keyfold.state.TopN
 import org.apache.spark.sql.keyfold.window.WindowKind
 
@@ -36,7 +38,8 @@ case class InputSettings(keepRejected: Boolean, zone: String, origin: RowOrigin,
 /**
  * A table, or a step of a stream, as declared so far: every expression is analyzed, nothing is planned.
  * `scope` has the columns of a row, key columns among them; `streamScope` has them as they were before the
- * first key. `rowByRow`: no step may wait for further rows.
+ * first key. `ttlMs`: how long a key lives after its newest row. `rowByRow`: no step may wait for further
+ * rows.
  */
 case class Declaration(
     input: InputSettings,
@@ -49,6 +52,7 @@ case class Declaration(
     window: Option[WindowKind] = None,
     topN: Option[TopN] = None,
     pattern: Option[PatternDeclaration] = None,
+    ttlMs: Option[Long] = None,
     emitsPreviousRow: Boolean = false,
     rowByRow: Boolean = false) {
 
@@ -105,8 +109,9 @@ case class Declaration(
   }
 
   /** The columns' fold with the state that windows, TTL and retractions keep beside them. */
-  def stateFold(hasTtl: Boolean): AggregateFold = {
-    val lastSeen = if (hasTtl) Some(AggregateFold.seen(time)) else None
+  def stateFold: AggregateFold = foldBeside(ttlMs.map(_ => AggregateFold.seen(time)))
+
+  private def foldBeside(lastSeen: Option[AggregateFold]): AggregateFold = {
     val rowsLeft = weight.filterNot(_ => recomputesAggregates || topN.isDefined).map(AggregateFold.left)
     val all = window.fold((lastSeen ++ rowsLeft).foldLeft(columnFold)(_ ++ _))(_.extend(columnFold))
     all.copy(previous = emitsPreviousRow)
@@ -136,7 +141,7 @@ case class Declaration(
     topN.isDefined || columns.exists(_.isInstanceOf[FoldColumn]) || window.exists(_.panes.isEmpty)
 
   /** Whether a window closes, or a key expires, when time passes. */
-  def waitsForTime(hasTtl: Boolean): Boolean = hasTtl || window.exists(_.closes)
+  def waitsForTime: Boolean = ttlMs.isDefined || window.exists(_.closes)
 
   /** The source's own columns that the table reads. */
   def columnsRead: Seq[Attribute] = {
@@ -144,7 +149,7 @@ case class Declaration(
       case Some(p) => AttributeSet(conditions ++ keyColumns.map(scope.inSource) ++ p.reads)
       case None =>
         val orders = topN.toSeq.flatMap(_.orders).map(o => scope.inSource(o.child))
-        val folded = stateFold(hasTtl = false).reading(source)(scope.inSource).references
+        val folded = foldBeside(lastSeen = None).reading(source)(scope.inSource).references
         AttributeSet(conditions ++ keyColumns.map(scope.inSource) ++ orders) ++ folded
     }
     source.filter(a => read.contains(a) && !InternalColumns.hidden(a.name))

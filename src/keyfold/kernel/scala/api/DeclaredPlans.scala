@@ -7,13 +7,13 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.keyfold.expressions.{ColumnScope, InternalColumns}
 import org.apache.spark.sql.keyfold.physical.{KernelStrategy, PartitionStepNode}
-import org.apache.spark.sql.keyfold.rows.BehindWatermark
-import org.apache.spark.sql.keyfold.spark.SparkDatasets
+import org.apache.spark.sql.keyfold.rows.admission.BehindWatermark
+import org.apache.spark.sql.keyfold.spark.plans.SparkDatasets
 import org.apache.spark.sql.keyfold.state.StateToRows
 
 /**
  * What Python asks of a table, or of a step of a stream, once it is declared: what it reads and means, its
- * schemas, and its plan. Lengths of time are in milliseconds, and zero where there is none.
+ * schemas, and its plan. Lengths of time are in milliseconds. What is missing is null.
  */
 abstract class DeclaredPlans(df: DataFrame, input: InputSettings) {
   protected val spark = SparkDatasets.session(df)
@@ -35,30 +35,29 @@ abstract class DeclaredPlans(df: DataFrame, input: InputSettings) {
   }
 
   /** The columns of the table's changelog, as JSON. */
-  def changelogSchema(ttlMs: Long): String = planner(ttlMs).plan.changes.schema.json
+  def changelogSchema: String = planner().plan.changes.schema.json
 
   /** The schema of the table's state, as JSON. */
-  def stateSchema(ttlMs: Long): String = planner(ttlMs).plan.processor.stateSchema.json
+  def stateSchema: String = planner().plan.processor.stateSchema.json
 
   /** How the table keeps its state, and the fields of one state, as JSON; see `StateFields`. */
-  def stateFields(ttlMs: Long): String = new StateFields(planner(ttlMs).plan).json
+  def stateFields: String = new StateFields(planner().plan).json
 
   /** Takes the table's state over from an old definition, of which it is the schema, as JSON. */
-  def migration(ttlMs: Long, oldState: String): StateMigration =
-    new StateMigration(
-      spark, planner(ttlMs).plan, declared.shuffledKeys, Some(ttlMs).filter(_ > 0), oldState)
+  def migration(oldState: String): StateMigration =
+    new StateMigration(spark, planner().plan, declared.shuffledKeys, declared.ttlMs, oldState)
 
-  private def planner(ttlMs: Long, source: Seq[Attribute] = declared.source): TablePlanner =
-    new TablePlanner(declared, source, Some(ttlMs).filter(_ > 0))
+  private def planner(source: Seq[Attribute] = declared.source): TablePlanner =
+    new TablePlanner(declared, source)
 
   // Plans
 
   /**
    * The stream's rows. `late`: rows "below" the watermark, or "upto" it, are side outputs, since the operator
-   * above can't use them any more; "" for neither.
+   * above can't use them any more; null for neither.
    */
   def rows(late: String): DataFrame = {
-    val rule = if (late.isEmpty) None else Some(BehindWatermark(inclusive = late == "upto"))
+    val rule = Option(late).map(rows => BehindWatermark(inclusive = rows == "upto"))
     frame(new StreamPlanner(declared).rows(sourcePlan, rule))
   }
 
@@ -69,14 +68,13 @@ abstract class DeclaredPlans(df: DataFrame, input: InputSettings) {
   def enrichAsOf(
       requests: DataFrame,
       keepUnmatched: Boolean,
-      waitMs: Long,
-      ttlMs: Long,
+      waitMs: java.lang.Long,
       names: java.util.List[String]): DataFrame =
     new EnrichPlanner(spark).asOf(
-      declared, sourcePlan, requests, keepUnmatched, waitMs, Some(ttlMs).filter(_ > 0), names.asScala.toSeq)
+      declared, sourcePlan, requests, keepUnmatched, Option(waitMs).map(_.toLong), names.asScala.toSeq)
 
   /** The table's changes and side outputs. `columns`: those that the source is asked for, or null for all. */
-  def changelog(ttlMs: Long, columns: java.util.List[String]): DataFrame = {
+  def changelog(columns: java.util.List[String]): DataFrame = {
     val wanted = Option(columns).map(_.asScala.toSet)
     // Sums subtract what a retraction says: they need no id, which costs an array of bytes per row.
     val source = declared.source.filter { a =>
@@ -84,7 +82,7 @@ abstract class DeclaredPlans(df: DataFrame, input: InputSettings) {
       else InternalColumns.hidden(a.name) || wanted.forall(_(a.name))
     }
     val all = source.length == declared.source.length
-    frame(planner(ttlMs, source).plan.over(if (all) sourcePlan else pruned(source)))
+    frame(planner(source).plan.over(if (all) sourcePlan else pruned(source)))
   }
 
   private def pruned(source: Seq[Attribute]): LogicalPlan = {
@@ -96,8 +94,8 @@ abstract class DeclaredPlans(df: DataFrame, input: InputSettings) {
    * The table's rows from its state, or from the closed windows it keeps, as Spark's statestore source reads
    * them.
    */
-  def rowsFromState(state: DataFrame, ttlMs: Long, keptWindows: Boolean): DataFrame = {
-    val plan = planner(ttlMs).plan
+  def rowsFromState(state: DataFrame, keptWindows: Boolean): DataFrame = {
+    val plan = planner().plan
     val columns = state.select("key", if (keptWindows) "user_map_value" else "value")
     val step = StateToRows(plan.processor, declared.keys.length, keptWindows)
     frame(PartitionStepNode(step, plan.changes.attributes, SparkDatasets.plan(columns)))

@@ -10,8 +10,8 @@ import org.apache.spark.sql.keyfold.enrich.{EnrichOperator, EnrichRequestLayout,
 import org.apache.spark.sql.keyfold.enrich.EventTimeEnrichProcessor
 import org.apache.spark.sql.keyfold.expressions.InternalColumns
 import org.apache.spark.sql.keyfold.physical.{KernelStrategy, PartitionStepNode, StatefulOperator}
-import org.apache.spark.sql.keyfold.rows.LatenessCheck
-import org.apache.spark.sql.keyfold.spark.SparkDatasets
+import org.apache.spark.sql.keyfold.rows.admission.LatenessCheck
+import org.apache.spark.sql.keyfold.spark.plans.SparkDatasets
 import org.apache.spark.sql.streaming.TimeMode
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.DataFrame
@@ -19,16 +19,14 @@ import org.apache.spark.sql.DataFrame
 /**
  * How a stream is enriched. `keepRows`, `keepValues`: whether rows without a value, or values without a row,
  * go on. `waitMs`: how long a row waits for a value. `follow`: rows are kept, for `keepMs` or for good, and
- * retracted and emitted again when their value changes. Lengths below zero are none.
+ * retracted and emitted again when their value changes.
  */
 case class EnrichOptions(
-    keepRows: Boolean, keepValues: Boolean, waitMs: Long, follow: Boolean, keepMs: Long) {
-  private def micros(ms: Long) = Some(ms * 1000).filter(_ >= 0)
-
+    keepRows: Boolean, keepValues: Boolean, waitMs: Option[Long], follow: Boolean, keepMs: Option[Long]) {
   def settings: EnrichSettings =
-    EnrichSettings(keepRows, keepValues, micros(waitMs), follow, micros(keepMs))
+    EnrichSettings(keepRows, keepValues, waitMs.map(_ * 1000), follow, keepMs.map(_ * 1000))
 
-  def waitsForTime: Boolean = waitMs >= 0 || keepMs >= 0
+  def waitsForTime: Boolean = waitMs.isDefined || keepMs.isDefined
 }
 
 /**
@@ -43,9 +41,10 @@ object ArrivalEnrichDeclaration {
   /** From JSON, as engine/compile/enrich.py writes it. */
   def parse(declaration: String): ArrivalEnrichDeclaration = {
     val json = KernelJson.mapper.readTree(declaration)
+    def length(name: String) = Option(json.get(name)).filterNot(_.isNull).map(_.asLong)
     val options = EnrichOptions(
-      json.get("keepRows").asBoolean, json.get("keepValues").asBoolean, json.get("waitMs").asLong,
-      json.get("follow").asBoolean, json.get("keepMs").asLong)
+      json.get("keepRows").asBoolean, json.get("keepValues").asBoolean, length("waitMs"),
+      json.get("follow").asBoolean, length("keepMs"))
     ArrivalEnrichDeclaration(json.get("keys").asInt, options, json.get("timed").asBoolean,
       json.get("names").asScala.map(_.asText).toSeq, json.get("on").asScala.map(_.asInt).toSeq)
   }
@@ -93,8 +92,7 @@ class EnrichPlanner(spark: SparkSession) {
       source: LogicalPlan,
       requests: DataFrame,
       keepUnmatched: Boolean,
-      waitMs: Long,
-      ttlMs: Option[Long],
+      waitMs: Option[Long],
       names: Seq[String]): DataFrame = {
     val keys = declared.shuffledKeys
     val lateness = LatenessCheck(None, declared.source, declared.time)
@@ -102,7 +100,7 @@ class EnrichPlanner(spark: SparkSession) {
     val requestPlan = SparkDatasets.plan(requests)
     val request = EnrichRequestLayout.of(requestPlan, keys.length)
     val value = StructType(table.layout.columns.map(a => StructField(a.name, a.dataType)))
-    val options = EnrichOptions(keepUnmatched, keepValues = false, waitMs, follow = false, keepMs = -1)
+    val options = EnrichOptions(keepUnmatched, keepValues = false, waitMs, follow = false, keepMs = None)
     val layout = EnrichLayout(keys.length, request.rowType, value)
 
     val streamSide = EnrichInputLayout.streamSide(requestPlan, request, value)
@@ -119,7 +117,7 @@ class EnrichPlanner(spark: SparkSession) {
     val version = AttributeReference("value", fold.seen)()
     val columns = in.rowFields ++ fold.seen.indices.tail.map(GetStructField(version, _))
     val processor = new EventTimeEnrichProcessor(
-      layout, options.settings, fold, ttlMs, columns ++ Seq(in.time, in.sideOutput),
+      layout, options.settings, fold, declared.ttlMs, columns ++ Seq(in.time, in.sideOutput),
       layout.joinedRow(both.output, version))
     EnrichOperator(spark, both, processor, names ++ Seq(InternalColumns.Time, InternalColumns.SideOutput),
       request.time.metadata, TimeMode.EventTime())

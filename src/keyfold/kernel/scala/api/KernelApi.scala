@@ -9,9 +9,10 @@ import org.apache.spark.sql.keyfold.expressions.{BytesOfRow, ColumnScope, RowFro
 import org.apache.spark.sql.keyfold.join.StreamJoin
 import org.apache.spark.sql.keyfold.physical.{PlanCheck, SortByKeyAndTime, WatermarkPropagation}
 import org.apache.spark.sql.keyfold.realtime.{DetachedOffset, MessageTopic, PythonBatchEvents, RealTimeSink}
-import org.apache.spark.sql.keyfold.rows.RejectionLimit
-import org.apache.spark.sql.keyfold.spark.{SparkDatasets, SparkHadoopSettings, SparkRealTimeQuery}
-import org.apache.spark.sql.keyfold.spark.SparkStateRewriter
+import org.apache.spark.sql.keyfold.rows.side_output.RejectionLimit
+import org.apache.spark.sql.keyfold.spark.files.SparkHadoopSettings
+import org.apache.spark.sql.keyfold.spark.plans.{SparkDatasets, SparkRealTimeQuery}
+import org.apache.spark.sql.keyfold.spark.state_store.SparkStateRewriter
 import org.apache.spark.sql.keyfold.state.StateDigest
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame, SparkSession => AnySession}
@@ -22,8 +23,8 @@ import org.apache.spark.sql.{Column, DataFrame, SparkSession => AnySession}
  * have files of their own.
  */
 object KernelApi extends SourceApi with LogApi {
-  /** How this Spark differs from what the kernel relies on, in words for the user; empty if it does not. */
-  def selfCheck(session: AnySession): String = PlanCheck.problem(session).getOrElse("")
+  /** How this Spark differs from what the kernel relies on, in words for the user; null if it does not. */
+  def selfCheck(session: AnySession): String = PlanCheck.problem(session).orNull
 
   /** Makes what Spark sends to tasks smaller; for a session of keyfold's own. */
   def forgetSettingOrigins(session: AnySession): Unit =

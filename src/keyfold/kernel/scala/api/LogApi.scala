@@ -25,7 +25,7 @@ trait LogApi extends ApiSupport {
 
   /**
    * The changes of a table, with their batch and position, as a stream; `schema` is JSON. `LogStream` says
-   * what the other arguments are.
+   * what the other arguments are; without a log the stream can be analyzed, but not run.
    */
   def logChanges(
       session: AnySession,
@@ -34,11 +34,14 @@ trait LogApi extends ApiSupport {
       use: Int,
       schema: String,
       options: java.util.Map[String, String]): DataFrame =
-    LogStream.changes(session, log, snapshot, use, StructType.fromString(schema), options.asScala.toMap)
+    LogStream.changes(
+      session, Option(log), Option(snapshot), use, StructType.fromString(schema), options.asScala.toMap)
 
-  /** For each position in Spark's offset log, the use of a table that it belongs to; -1 for other sources. */
-  def logUses(df: DataFrame): Array[Int] =
-    streams(df).map(LogStream.useOf(_).getOrElse(-1)).toArray
+  /**
+   * For each position in Spark's offset log, the use of a table that it belongs to; null for other sources.
+   */
+  def logUses(df: DataFrame): Array[Integer] =
+    streams(df).map(LogStream.useOf(_).map(Integer.valueOf).orNull).toArray
 
   /** Tells the tables that read a log of a batch whose manifest is in place. */
   def published(log: String, batch: Long): Unit = PublishedBatches.publish(new Path(log), batch)

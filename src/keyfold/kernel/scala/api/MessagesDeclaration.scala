@@ -6,7 +6,7 @@ import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.keyfold.messages.{DecodeMessages, MessageFormat, MessageKey, ValueFormat}
-import org.apache.spark.sql.keyfold.rows.SideOutputSettings
+import org.apache.spark.sql.keyfold.rows.side_output.SideOutputSettings
 import org.apache.spark.sql.types.StructType
 
 /**

@@ -2,7 +2,8 @@ package org.apache.spark.sql.keyfold.api
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.AggregateFold
-import org.apache.spark.sql.keyfold.rows.{KeyedRows, LatenessCheck}
+import org.apache.spark.sql.keyfold.rows.admission.LatenessCheck
+import org.apache.spark.sql.keyfold.rows.steps.KeyedRows
 
 /**
  * A table's rows sent one by one, for a fold that must see them in order: `fold` reads them behind the

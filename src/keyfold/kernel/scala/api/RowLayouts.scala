@@ -2,7 +2,7 @@ package org.apache.spark.sql.keyfold.api
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, InternalColumns}
-import org.apache.spark.sql.keyfold.rows.SideOutput
+import org.apache.spark.sql.keyfold.rows.side_output.SideOutput
 import org.apache.spark.sql.keyfold.state.{RetractionLayout, ShuffledRowLayout}
 import org.apache.spark.sql.types._
 

@@ -10,8 +10,10 @@ import org.apache.spark.sql.execution.keyfold.io.WatchedFileSource
 import org.apache.spark.sql.keyfold.expressions.{InternalColumns, ValidEventTime}
 import org.apache.spark.sql.keyfold.messages.{AvroMessage, AvroSchema}
 import org.apache.spark.sql.keyfold.physical.{PartitionClock, PartitionStepNode, PartitionedWatermark}
-import org.apache.spark.sql.keyfold.rows.{CsvHeaderCheck, SideOutput, SideOutputBuilder}
-import org.apache.spark.sql.keyfold.spark.{SparkDatasets, SparkStreamOffsets}
+import org.apache.spark.sql.keyfold.rows.parsing.CsvHeaderCheck
+import org.apache.spark.sql.keyfold.rows.side_output.{SideOutput, SideOutputBuilder}
+import org.apache.spark.sql.keyfold.spark.plans.SparkDatasets
+import org.apache.spark.sql.keyfold.spark.scan.SparkStreamOffsets
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{Column, DataFrame}
 
@@ -95,21 +97,21 @@ trait SourceApi extends ApiSupport {
     SparkDatasets.column(AvroMessage(SparkDatasets.expression(struct), schema, id))
 
   /**
-   * A time if it can be an event time, else null. `aheadMs`: how far it may be ahead of the clock, or below
-   * zero.
+   * A time if it can be an event time, else null. `aheadMs`: how far it may be ahead of the clock; null for
+   * any distance.
    */
-  def validEventTime(time: Column, aheadMs: Long): Column = {
-    val ahead = Some(aheadMs * 1000).filter(_ >= 0)
+  def validEventTime(time: Column, aheadMs: java.lang.Long): Column = {
+    val ahead = Option(aheadMs).map(_ * 1000)
     SparkDatasets.column(ValidEventTime(SparkDatasets.expression(time), CurrentTimestamp(), ahead))
   }
 
   /**
-   * The times of a topic's partitions; `idleMs` below zero is never. `begun`: the newest time of each at the
-   * end of the last run, as JSON.
+   * The times of a topic's partitions, which are idle after `idleMs` without a row, or never if it is null.
+   * `begun`: the newest time of each at the end of the last run, as JSON.
    */
-  def partitionClock(idleMs: Long, begun: String): PartitionClock = {
+  def partitionClock(idleMs: java.lang.Long, begun: String): PartitionClock = {
     val found = KernelJson.mapper.readTree(begun).properties.asScala.map(e => e.getKey -> e.getValue.asLong)
-    new PartitionClock(Some(idleMs).filter(_ >= 0), found.toMap, () => System.currentTimeMillis)
+    new PartitionClock(Option(idleMs).map(_.toLong), found.toMap, () => System.currentTimeMillis)
   }
 
   /** A stream of messages with the watermark of its slowest partition, less `lateMs`. */

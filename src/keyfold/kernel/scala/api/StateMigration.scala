@@ -8,7 +8,8 @@ import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.keyfold.expressions.{ColumnScope, RefusedException}
 import org.apache.spark.sql.keyfold.migration.{MigratedStates, StoredStates}
 import org.apache.spark.sql.keyfold.physical.{KernelStrategy, PartitionStepNode}
-import org.apache.spark.sql.keyfold.spark.{SparkDatasets, SparkStateWriter, StoredFamilies}
+import org.apache.spark.sql.keyfold.spark.plans.SparkDatasets
+import org.apache.spark.sql.keyfold.spark.state_store.{SparkStateWriter, StoredFamilies}
 import org.apache.spark.sql.keyfold.window.{KeptWindowLayout, WindowProcessor}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame}
@@ -84,11 +85,12 @@ class StateMigration(
     new SparkStateWriter(spark, checkpoint, batch, families).write(rows)
 }
 
-/** Which types hold all values of another. */
+/** Which types hold all values of another; in Python `widens` of engine/state/mapping.py, equal by a test. */
 object Widening {
   def fits(from: DataType, to: DataType): Boolean = (from, to) match {
     case (a, b) if DataType.equalsIgnoreNullability(a, b) => true
     case (LongType, FloatType | DoubleType) | (IntegerType, FloatType) => false
+    case (_: DecimalType, _: IntegralType) => false
     case (a: NumericType, b: NumericType) => Cast.canUpCast(a, b)
     case _ => false
   }

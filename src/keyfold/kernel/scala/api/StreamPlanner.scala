@@ -5,8 +5,9 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.keyfold.dedup.{DedupLayout, DedupProcessor, DuplicateCounter}
 import org.apache.spark.sql.keyfold.expressions.InternalColumns
 import org.apache.spark.sql.keyfold.physical.{PartitionStepNode, StatefulOperator, Unwrap}
-import org.apache.spark.sql.keyfold.rows.{BehindWatermark, KeyedRows, LatenessCheck, SideOutput}
-import org.apache.spark.sql.keyfold.rows.StatelessStep
+import org.apache.spark.sql.keyfold.rows.admission.{BehindWatermark, LatenessCheck}
+import org.apache.spark.sql.keyfold.rows.side_output.SideOutput
+import org.apache.spark.sql.keyfold.rows.steps.{KeyedRows, StatelessStep}
 import org.apache.spark.sql.keyfold.state.TimerBuckets
 import org.apache.spark.sql.streaming.TimeMode
 import org.apache.spark.sql.types.LongType

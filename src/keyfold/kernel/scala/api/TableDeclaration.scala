@@ -7,8 +7,8 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.keyfold.expressions.{AfterInitialRows, EvaluateAll}
-import org.apache.spark.sql.keyfold.expressions.{RefusedException, SparkAggregates, StorableTypes, UserFold,
-  ValidKey}
+import org.apache.spark.sql.keyfold.expressions.{RefusedException, SparkAggregates, StorableTypes, UserFold}
+import org.apache.spark.sql.keyfold.expressions.ValidKey
 import org.apache.spark.sql.keyfold.pattern.{Automaton, PatternDeclaration}
 import org.apache.spark.sql.keyfold.state.TopN
 import org.apache.spark.sql.keyfold.window.{ClosingWindow, ConstantGap, GapPerRow, RollingWindow}
@@ -17,8 +17,8 @@ import org.apache.spark.sql.{Column, DataFrame}
 
 /**
  * A table, or a step of a stream, as Python declares it. Each method takes one thing that the user declared
- * and analyzes it at once, so that an error is about that thing. Lengths of time are in milliseconds, and
- * zero where there is none. `DeclaredPlans` has what Python asks of it afterwards.
+ * and analyzes it at once, so that an error is about that thing. Lengths of time are in milliseconds. What
+ * is missing is null. `DeclaredPlans` has what Python asks of it afterwards.
  */
 class TableDeclaration(df: DataFrame, input: InputSettings) extends DeclaredPlans(df, input) {
   // Rows
@@ -105,6 +105,9 @@ class TableDeclaration(df: DataFrame, input: InputSettings) extends DeclaredPlan
     pattern
   }
 
+  /** Keys expire when they have had no row for so long. */
+  def expireAfter(ms: Long): Unit = declared = declared.copy(ttlMs = Some(ms))
+
   /** Each change carries the row before it. */
   def emitPreviousRows(): Unit = declared = declared.copy(emitsPreviousRow = true)
 
@@ -129,18 +132,18 @@ class TableDeclaration(df: DataFrame, input: InputSettings) extends DeclaredPlan
   }
 
   /** The last `span`, or the last `rows` rows; with `pane`, the span moves in steps of that length. */
-  def rollingWindow(span: Long, rows: Int, pane: Long): Unit = {
-    def micros(ms: Long) = Some(ms * 1000).filter(_ > 0)
-    val time = if (span > 0) Some(eventTime) else declared.time
-    window(RollingWindow(micros(span), Some(rows).filter(_ > 0), micros(pane), time))
+  def rollingWindow(span: java.lang.Long, rows: java.lang.Integer, pane: java.lang.Long): Unit = {
+    val time = if (span == null) declared.time else Some(eventTime)
+    window(RollingWindow(micros(span), Option(rows).map(_.toInt), micros(pane), time))
   }
 
   /** Whether open windows emit their changes, and how long closed ones stay open to replays. */
-  def windowEmission(changes: Boolean, keep: Long): Unit = declared.window match {
-    case Some(closing: ClosingWindow) =>
-      window(closing.emitting(WindowEmission(changes, Some(keep * 1000).filter(_ > 0))))
+  def windowEmission(changes: Boolean, keep: java.lang.Long): Unit = declared.window match {
+    case Some(closing: ClosingWindow) => window(closing.emitting(WindowEmission(changes, micros(keep))))
     case other => throw new IllegalStateException(s"no window that closes: $other")
   }
+
+  private def micros(ms: java.lang.Long): Option[Long] = Option(ms).map(_ * 1000)
 
   private def window(kind: WindowKind): Unit = declared = declared.copy(window = Some(kind))
 

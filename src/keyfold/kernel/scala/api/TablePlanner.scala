@@ -7,8 +7,9 @@ import org.apache.spark.sql.keyfold.expressions.{AggregateFold, InternalColumns,
 import org.apache.spark.sql.keyfold.pattern.{PatternDeclaration, PatternLayout, PatternProcessor}
 import org.apache.spark.sql.keyfold.physical.{MergePartials, PartitionStep, PartitionStepNode}
 import org.apache.spark.sql.keyfold.physical.{StatefulOperator, Unwrap, WatermarkPropagation}
-import org.apache.spark.sql.keyfold.rows.{BehindWatermark, KeyedRows, LatenessCheck, NeverLate}
-import org.apache.spark.sql.keyfold.rows.PartialAggregation
+import org.apache.spark.sql.keyfold.rows.admission.{BehindWatermark, LatenessCheck, NeverLate}
+import org.apache.spark.sql.keyfold.rows.combine.PartialAggregation
+import org.apache.spark.sql.keyfold.rows.steps.KeyedRows
 import org.apache.spark.sql.keyfold.state.{KeyedProcessor, RecomputedAggregateProcessor}
 import org.apache.spark.sql.keyfold.state.RunningAggregateProcessor
 import org.apache.spark.sql.keyfold.state.{ShuffledRowLayout, TimerBuckets, TopN, TopNProcessor}
@@ -52,11 +53,11 @@ case class TablePlan(
 /**
  * Plans a declared table, one method per kind of table. `source`: the columns of the source that are read.
  */
-class TablePlanner(declared: Declaration, source: Seq[Attribute], ttlMs: Option[Long]) {
-  import declared.{input, pattern, rowId, scope, time, weight, window}
+class TablePlanner(declared: Declaration, source: Seq[Attribute]) {
+  import declared.{input, pattern, rowId, scope, time, ttlMs, weight, window}
   private val keys = declared.shuffledKeys
   private val timeMode =
-    if (!declared.waitsForTime(ttlMs.isDefined)) TimeMode.None()
+    if (!declared.waitsForTime) TimeMode.None()
     else if (time.isEmpty) TimeMode.ProcessingTime()
     else TimeMode.EventTime()
   // Also where no window asks for it: a row with an impossible event time is rejected by every table alike.
@@ -74,7 +75,7 @@ class TablePlanner(declared: Declaration, source: Seq[Attribute], ttlMs: Option[
   private def partialAggregates: TablePlan = {
     val panes = window.flatMap(_.panes)
     val group = declared.keyExpressions ++ panes.map(p => Alias(PaneOf(time.get, p), InternalColumns.Pane)())
-    val fold = declared.stateFold(ttlMs.isDefined).reading(source)(scope.inSource)
+    val fold = declared.stateFold.reading(source)(scope.inSource)
     val entries = if (declared.rowByRow) 0 else TablePlanner.mapEntries(scope.spark)
     val step = PartialAggregation(declared.gate(source), group, fold, entries, lateness)
     val layout = PartialStateLayout(keys, panes.isDefined, fold)
@@ -87,7 +88,7 @@ class TablePlanner(declared: Declaration, source: Seq[Attribute], ttlMs: Option[
 
   /** Folds that see a key's rows in order, and rolling windows: rows are sent one by one. */
   private def orderedFolds: TablePlan = {
-    val rows = OrderedRows(declared, declared.stateFold(ttlMs.isDefined), source, keys, lateness)
+    val rows = OrderedRows(declared, declared.stateFold, source, keys, lateness)
     val shuffled = rows.layout.shuffled
     TablePlan(rows.step, shuffled, keys, KeyGroupingPlan.SparkSort,
       processor(rows.fold, shuffled, rows.layout.columns), timeMode)

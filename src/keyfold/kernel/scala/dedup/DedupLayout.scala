@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.util.GenericArrayData
 import org.apache.spark.sql.keyfold.physical.OrderStamp
-import org.apache.spark.sql.keyfold.rows.SideOutput
+import org.apache.spark.sql.keyfold.rows.side_output.SideOutput
 import org.apache.spark.sql.types._
 
 /**

@@ -5,8 +5,8 @@ import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.InternalRowEncoder
-import org.apache.spark.sql.keyfold.physical.OrderStamp
-import org.apache.spark.sql.keyfold.rows.{EventTime, SideOutput, SideOutputBuilder, SideOutputSettings}
+import org.apache.spark.sql.keyfold.physical.{EventTime, OrderStamp}
+import org.apache.spark.sql.keyfold.rows.side_output.{SideOutput, SideOutputBuilder, SideOutputSettings}
 import org.apache.spark.sql.keyfold.state.{BucketTimers, TimerTicks}
 import org.apache.spark.sql.streaming._
 
@@ -59,7 +59,7 @@ class DedupProcessor(
       if (known == null) byKey.put(key.copy(), ArrayBuffer(r.copy())) else known += r.copy()
     }
     val changed = new ArrayBuffer[InternalRow](byKey.size)
-    var newest = Long.MinValue
+    var newest = EventTime.NoWatermark
     byKey.forEach { (key, batch) =>
       val last = filterDuplicates(key, batch.toArray, clock)
       if (last != EventTime.NoWatermark) { changed += key; newest = math.max(newest, last) }

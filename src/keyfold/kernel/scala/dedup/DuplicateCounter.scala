@@ -3,23 +3,15 @@ package org.apache.spark.sql.keyfold.dedup
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.physical.PartitionStep
-import org.apache.spark.sql.keyfold.rows.SideOutput
+import org.apache.spark.sql.keyfold.rows.side_output.SideOutput
+import org.apache.spark.sql.keyfold.rows.steps.RowIterator
 
 /** Adds up the duplicates that a step has counted by key: one side output for each partition, at its end. */
 case class DuplicateCounter(step: String, sideOutput: Int) extends PartitionStep {
-  def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = new Iterator[InternalRow] {
+  def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = new RowIterator {
     private var count = 0L
-    private var ready: InternalRow = _
 
-    override def hasNext: Boolean = { if (ready == null) ready = advance(); ready != null }
-    override def next(): InternalRow = {
-      if (!hasNext) throw new NoSuchElementException
-      val row = ready
-      ready = null
-      row
-    }
-
-    private def advance(): InternalRow = {
+    override protected def advance(): InternalRow = {
       while (rows.hasNext) {
         val row = rows.next()
         val side = SideOutput.of(row, sideOutput)

@@ -5,7 +5,7 @@ import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.InternalRowEncoder
-import org.apache.spark.sql.keyfold.rows.EventTime
+import org.apache.spark.sql.keyfold.physical.EventTime
 import org.apache.spark.sql.keyfold.state.{RowChanges, TimerTicks}
 import org.apache.spark.sql.streaming._
 
@@ -29,26 +29,18 @@ class ArrivalEnrichProcessor(
     processingTime = time == TimeMode.ProcessingTime()
   }
 
-  override def handleInputRows(
-      key: InternalRow,
-      rows: Iterator[InternalRow],
-      times: TimerValues): Iterator[InternalRow] = {
-    out.clear()
-    if (key.anyNull) rows.foreach(emitWithoutKey(key, _))
-    else {
-      val stored = valueState.get()
-      val old = if (stored == null) null else stored.copy()
-      val streamRows = new ArrayBuffer[InternalRow](2)
-      val change = newestChange(rows, streamRows)
-      val value = if (change == null) old else if (layout.isValue(change)) layout.value(change) else null
-      if (change != null && value != old) {
-        if (value == null) valueState.clear() else valueState.update(value)
-      }
-      if (settings.follow) follow(key, streamRows, old, value, times)
-      else if (settings.maxWait.isDefined) joinOrWait(key, streamRows, value, times)
-      else streamRows.foreach(emitRow(key, _, value, 1))
+  override protected def join(key: InternalRow, rows: Iterator[InternalRow], times: TimerValues): Unit = {
+    val stored = valueState.get()
+    val old = if (stored == null) null else stored.copy()
+    val streamRows = new ArrayBuffer[InternalRow](2)
+    val change = newestChange(rows, streamRows)
+    val value = if (change == null) old else if (layout.isValue(change)) layout.value(change) else null
+    if (change != null && value != old) {
+      if (value == null) valueState.clear() else valueState.update(value)
     }
-    out.iterator
+    if (settings.follow) follow(key, streamRows, old, value, times)
+    else if (settings.maxWait.isDefined) joinOrWait(key, streamRows, value, times)
+    else streamRows.foreach(emitRow(key, _, value, 1))
   }
 
   /** The last change of the table's value in the batch, or null; stream rows are added to `streamRows`. */
@@ -163,11 +155,7 @@ class ArrivalEnrichProcessor(
     }
   }
 
-  override def handleExpiredTimer(
-      key: InternalRow,
-      times: TimerValues,
-      timer: ExpiredTimerInfo): Iterator[InternalRow] = {
-    out.clear()
+  override protected def expire(key: InternalRow, times: TimerValues): Unit = {
     val clock = EventTime.clock(times, processingTime)
     val (expired, left) = bufferedRows().partition(buffered.due(_) <= clock)
     if (expired.nonEmpty) {
@@ -175,6 +163,5 @@ class ArrivalEnrichProcessor(
       if (settings.maxWait.isDefined) expired.foreach(emitBuffered(key, _, null, 1))
       replaceBuffer(left)
     }
-    out.iterator
   }
 }

@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.{InternalColumns, RowId}
 import org.apache.spark.sql.keyfold.physical.OrderStamp
-import org.apache.spark.sql.keyfold.rows.SideOutput
+import org.apache.spark.sql.keyfold.rows.side_output.SideOutput
 import org.apache.spark.sql.keyfold.state.IdentifiedRows
 import org.apache.spark.sql.types._
 

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.keyfold.expressions.InternalColumns
 import org.apache.spark.sql.keyfold.physical.{MergePartials, StatefulOperator, Unwrap}
-import org.apache.spark.sql.keyfold.spark.SparkDatasets
+import org.apache.spark.sql.keyfold.spark.plans.SparkDatasets
 import org.apache.spark.sql.streaming.TimeMode
 import org.apache.spark.sql.types.Metadata
 

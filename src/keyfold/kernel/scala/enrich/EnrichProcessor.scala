@@ -19,13 +19,35 @@ abstract class EnrichProcessor(
     joinedRow: Seq[Attribute]) extends StatefulProcessor[InternalRow, InternalRow, InternalRow] {
   /** How stream rows are buffered. */
   protected def buffered: BufferedRowLayout
+  /** Emits what the rows of a key lead to. */
+  protected def join(key: InternalRow, rows: Iterator[InternalRow], times: TimerValues): Unit
+  /** Emits what is due when a timer of a key has fired. */
+  protected def expire(key: InternalRow, times: TimerValues): Unit
 
   @transient private var buffer: ListState[InternalRow] = _
   @transient private lazy val project = UnsafeProjection.create(output, joinedRow)
   @transient private lazy val keyed = new JoinedRow
   @transient private lazy val columns = new JoinedRowBuffer
   // Reused: Spark takes all of one key's output before it hands in the next key.
-  @transient protected lazy val out = new ArrayBuffer[InternalRow](8)
+  @transient private lazy val out = new ArrayBuffer[InternalRow](8)
+
+  override final def handleInputRows(
+      key: InternalRow,
+      rows: Iterator[InternalRow],
+      times: TimerValues): Iterator[InternalRow] = {
+    out.clear()
+    if (key.anyNull) rows.foreach(emitWithoutKey(key, _)) else join(key, rows, times)
+    out.iterator
+  }
+
+  override final def handleExpiredTimer(
+      key: InternalRow,
+      times: TimerValues,
+      timer: ExpiredTimerInfo): Iterator[InternalRow] = {
+    out.clear()
+    expire(key, times)
+    out.iterator
+  }
 
   /** Emits the join of a row and a value, of which one may be null if unmatched ones are asked for. */
   protected def emit(key: InternalRow, row: InternalRow, value: InternalRow, time: Any, weight: Int): Unit =
@@ -36,7 +58,7 @@ abstract class EnrichProcessor(
     out += project(keyed(key, columns)).copy()
 
   /** A row without a key has no value. Side outputs of the stream pass through; the table has its own. */
-  protected def emitWithoutKey(key: InternalRow, shuffled: InternalRow): Unit =
+  private def emitWithoutKey(key: InternalRow, shuffled: InternalRow): Unit =
     if (layout.isStreamRow(shuffled)) {
       val (time, sideOutput) = (layout.timeOrNull(shuffled), layout.sideOutput(shuffled))
       if (sideOutput == null) emit(key, layout.row(shuffled), null, time, layout.weight(shuffled))

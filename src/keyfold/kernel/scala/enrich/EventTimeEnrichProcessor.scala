@@ -5,7 +5,7 @@ import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, InternalRowEncoder, RowError}
-import org.apache.spark.sql.keyfold.rows.EventTime
+import org.apache.spark.sql.keyfold.physical.EventTime
 import org.apache.spark.sql.keyfold.state.{ChangeEmitter, TimerTicks}
 import org.apache.spark.sql.streaming._
 
@@ -26,7 +26,6 @@ class EventTimeEnrichProcessor(
   @transient private var state: ValueState[InternalRow] = _
   @transient private lazy val evaluator = new ChangeEmitter(fold)
   private val versionsLayout = VersionsLayout(fold.schema)
-  private def order = layout.byTimeAndArrival
   private val maxWait = settings.maxWait.getOrElse(0L)
   override protected val buffered: BufferedRowLayout = BufferedRowLayout(layout.row, hasDeadline = false)
 
@@ -36,28 +35,21 @@ class EventTimeEnrichProcessor(
     if (settings.maxWait.isDefined) initBuffer()
   }
 
-  override def handleInputRows(
-      key: InternalRow,
-      rows: Iterator[InternalRow],
-      times: TimerValues): Iterator[InternalRow] = {
-    out.clear()
-    if (key.anyNull) rows.foreach(emitWithoutKey(key, _))
-    else {
-      val watermark = EventTime.watermark(times.getCurrentWatermarkInMs())
-      val batch = new ArrayBuffer[InternalRow](4)
-      rows.foreach(r => batch += r.copy())
-      val (streamRows, tableRows) = batch.partition(layout.isStreamRow)
-      var versions = load()
-      if (tableRows.nonEmpty) {
-        val inOrder = tableRows.filter(layout.hasTime).sorted(Ordering.comparatorToOrdering(order))
-        versions = folded(versions, inOrder)
-        // Before versions are pruned: buffered rows that are due ask for them.
-        if (settings.maxWait.isDefined) emitDueRows(key, versions, watermark)
-        store(versions, watermark)
-      }
-      streamRows.foreach(joinOrBuffer(key, _, versions, watermark))
+  override protected def join(key: InternalRow, rows: Iterator[InternalRow], times: TimerValues): Unit = {
+    val watermark = EventTime.watermark(times.getCurrentWatermarkInMs())
+    val batch = new ArrayBuffer[InternalRow](4)
+    rows.foreach(r => batch += r.copy())
+    val (streamRows, tableRows) = batch.partition(layout.isStreamRow)
+    var versions = load()
+    if (tableRows.nonEmpty) {
+      val inOrder = tableRows.filter(layout.hasTime)
+        .sorted(Ordering.comparatorToOrdering(layout.byTimeAndArrival))
+      versions = folded(versions, inOrder)
+      // Before versions are pruned: buffered rows that are due ask for them.
+      if (settings.maxWait.isDefined) emitDueRows(key, versions, watermark)
+      store(versions, watermark)
     }
-    out.iterator
+    streamRows.foreach(joinOrBuffer(key, _, versions, watermark))
   }
 
   private def joinOrBuffer(
@@ -123,18 +115,13 @@ class EventTimeEnrichProcessor(
     emit(key, row, version.map(v => evaluator.before(key, evaluator.read(v.state))).orNull, time, 1)
   }
 
-  override def handleExpiredTimer(
-      key: InternalRow,
-      times: TimerValues,
-      timer: ExpiredTimerInfo): Iterator[InternalRow] = {
-    out.clear()
+  override protected def expire(key: InternalRow, times: TimerValues): Unit = {
     val watermark = EventTime.watermark(times.getCurrentWatermarkInMs())
     val versions = load()
     if (settings.maxWait.isDefined) emitDueRows(key, versions, watermark)
     if (ttlMs.isDefined && versions.all.nonEmpty) {
       if (expiry(versions.newest) + maxWait <= watermark) state.clear() else registerTtlTimer(versions.newest)
     }
-    out.iterator
   }
 
   private def emitDueRows(key: InternalRow, versions: Versions, watermark: Long): Unit = {

@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{
 }
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.keyfold.spark.SparkDatasets
+import org.apache.spark.sql.keyfold.spark.plans.SparkDatasets
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame}
 
@@ -123,7 +123,7 @@ object ColumnScope {
    * the batch's own time.
    */
   def plain(e: Expression, now: Option[Attribute]): Expression = {
-    lazy val clock = now.getOrElse(throw new RefusedException(InternalColumns.NeedsClock))
+    lazy val clock = now.getOrElse(throw new ClockNeededException)
     e.foreach {
       case _: SubqueryExpression =>
         throw new RefusedException("a subquery can't run on each row; use .transform(...) for it")

@@ -57,12 +57,6 @@ object InternalColumns {
   /** In the key of a top-N table. */
   val Rank = "rank"
 
-  /**
-   * The message of a `RefusedException` by which an expression asks for the batch's timestamp: Python then
-   * plans the table again with `Now`.
-   */
-  val NeedsClock = "KEYFOLD_NEEDS_CLOCK"
-
   /** In rows for a Python processor or for a stream's own log: their order of arrival. */
   val Arrival = "_kf_arrival"
 

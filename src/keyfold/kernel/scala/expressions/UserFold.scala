@@ -107,8 +107,8 @@ private class UserFoldAnalysis(
 private object UserFoldAnalysis {
   /** Adds to an error in which part of the fold it is. */
   def in[T](part: String)(body: => T): T = try body catch {
-    case r: RefusedException if r.getMessage != InternalColumns.NeedsClock =>
-      throw new RefusedException(s"in $part: ${r.getMessage}")
+    case clock: ClockNeededException => throw clock
+    case r: RefusedException => throw new RefusedException(s"in $part: ${r.getMessage}")
     case a: AnalysisException if Option(a.getCondition).exists(_.startsWith("UNRESOLVED_COLUMN.")) =>
       val near = Option(a.getMessageParameters.get("proposal")).fold("")(names => s"; one of: $names")
       throw new RefusedException(

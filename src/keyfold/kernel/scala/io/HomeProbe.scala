@@ -8,7 +8,7 @@ import scala.util.{Failure, Success, Try, Using}
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.keyfold.spark.SparkHadoopFiles
+import org.apache.spark.sql.keyfold.spark.files.SparkHadoopFiles
 
 /**
  * Whether executors see the home that the driver sees: each task reads a file that the driver has written,

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.execution.keyfold.io
 
+import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.sql.catalyst.InternalRow
@@ -8,7 +9,8 @@ import org.apache.spark.sql.catalyst.plans.logical.Union
 import org.apache.spark.sql.catalyst.util.{CaseInsensitiveMap, DateTimeUtils}
 import org.apache.spark.sql.classic.{DataFrame, Dataset, SparkSession}
 import org.apache.spark.sql.execution.datasources._
-import org.apache.spark.sql.keyfold.spark.SparkInputFiles
+import org.apache.spark.sql.keyfold.expressions.KernelError
+import org.apache.spark.sql.keyfold.spark.scan.SparkInputFiles
 import org.apache.spark.sql.types.{StructField, StructType}
 
 /**
@@ -74,9 +76,9 @@ class PlannedBatch(
   private def typed(column: StructField, text: String, file: Path): Any =
     try PartitioningUtils.castPartValueToDesiredType(column.dataType, text, zone)
     catch {
-      case e: Exception => throw new IllegalStateException(
-        s"[KEYFOLD_BAD_DIRECTORY] the directory ${column.name}=$text does not fit the column's type, " +
-        s"${column.dataType.sql}: $file", e)
+      case e: Exception => throw KernelError(KernelError.BadDirectory,
+        s"the directory ${column.name}=$text does not fit the column's type, ${column.dataType.sql}: $file",
+        cause = e)
     }
 }
 
@@ -99,7 +101,8 @@ class PlannedFiles(
   override def listFiles(
       partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] = {
     if (missing.nonEmpty) {
-      throw new IllegalStateException(s"[KEYFOLD_MISSING_FILES] ${missing.map(_.toUri).mkString("\n")}")
+      val names = new ObjectMapper().writeValueAsString(missing.map(_.toUri.toString).toArray)
+      throw KernelError(KernelError.MissingFiles, names, Map("files" -> names))
     }
     val filter = partitionFilters.reduceOption(And).map(all => Predicate.createInterpreted(bound(all)))
     directories.filter { case (row, _) => filter.forall(_.eval(row)) }

@@ -10,6 +10,7 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.runtime.CompactibleFileStreamLog
+import org.apache.spark.sql.keyfold.expressions.KernelError
 
 /**
  * A file that a source has planned into a batch, by its name in `SourceDirectory`; a line of the log as
@@ -33,8 +34,8 @@ class SeenFilesLog(session: SparkSession, path: String)
     }
   }
 
-  private def lost(batch: Long) = new IllegalStateException(
-    "[KEYFOLD_LOST_LOG] the log of files that were read has lost an entry, " +
+  private def lost(batch: Long) = KernelError(KernelError.LostLog,
+    "the log of files that were read has lost an entry, " +
     s"${batchIdToPath(batch).toUri.getPath}; restore it from a backup, or reset the table")
 
   /**

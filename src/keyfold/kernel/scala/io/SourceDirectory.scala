@@ -7,9 +7,10 @@ import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.unescapePathName
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.execution.keyfold.spark.SparkFileListing
+import org.apache.spark.sql.execution.keyfold.spark.files.SparkFileListing
 import org.apache.spark.sql.execution.streaming.runtime.FileStreamOptions
 import org.apache.spark.sql.execution.streaming.runtime.FileStreamSource.FileStreamSourceCleaner
+import org.apache.spark.sql.keyfold.expressions.KernelError
 
 /**
  * The directory that a stream reads, and the names of its files in the stream's log. A name is
@@ -42,8 +43,8 @@ class SourceDirectory(
   def local: Option[String] =
     if (declared.toUri.getScheme == "file" && !isGlob) Some(declared.toUri.getPath) else None
 
-  def name(file: Path): String = names.of(file).getOrElse(throw new IllegalStateException(
-    s"[KEYFOLD_FOREIGN_FILE] the log of the query that wrote $declared (_spark_metadata) names a file of " +
+  def name(file: Path): String = names.of(file).getOrElse(throw KernelError(KernelError.ForeignFile,
+    s"the log of the query that wrote $declared (_spark_metadata) names a file of " +
     s"another directory: $file. Spark cannot read a directory that it wrote and that was moved since"))
 
   def file(name: String): Path = names.file(name)

@@ -3,9 +3,10 @@ package org.apache.spark.sql.execution.keyfold.io
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.execution.datasources.DataSource
-import org.apache.spark.sql.execution.keyfold.spark.{SparkFileSource, SparkTextLines}
+import org.apache.spark.sql.execution.keyfold.spark.formats.SparkTextLines
+import org.apache.spark.sql.execution.keyfold.spark.scan.SparkFileSource
 import org.apache.spark.sql.execution.streaming.Source
-import org.apache.spark.sql.keyfold.spark.SparkDatasets
+import org.apache.spark.sql.keyfold.spark.plans.SparkDatasets
 
 /**
  * Streams of files that are known by their names below the declared directory, which is listed only when it

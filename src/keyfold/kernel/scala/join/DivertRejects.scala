@@ -2,6 +2,7 @@ package org.apache.spark.sql.keyfold.join
 
 import java.util.concurrent.ConcurrentHashMap
 
+import org.apache.spark.sql.keyfold.spark.memory.SparkSpillableRows
 import org.apache.spark.TaskContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
@@ -11,7 +12,6 @@ import org.apache.spark.sql.catalyst.plans.physical.{Distribution, Partitioning,
   StatefulOpClusteredDistribution, UnspecifiedDistribution}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.keyfold.expressions.InternalColumns
-import org.apache.spark.sql.keyfold.spark.SparkSpillableRows
 
 /**
  * A side of a join without its side outputs. The task keeps these until the join has read all of its rows,

@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{Join, JoinHint, LocalRelatio
 import org.apache.spark.sql.catalyst.util.UnsafeRowUtils
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.keyfold.expressions.{ColumnScope, RefusedException}
-import org.apache.spark.sql.keyfold.spark.{SparkDatasets, SparkStreamingJoin}
+import org.apache.spark.sql.keyfold.spark.plans.{SparkDatasets, SparkStreamingJoin}
 import org.apache.spark.sql.types.DataType
 
 /** The condition of a join, analyzed against the user's columns of both sides. */

@@ -3,7 +3,8 @@ package org.apache.spark.sql.keyfold.join
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
-import org.apache.spark.sql.keyfold.spark.{SparkDatasets, SparkStatePartitions, SparkStreamingJoin}
+import org.apache.spark.sql.keyfold.spark.plans.{SparkDatasets, SparkStreamingJoin}
+import org.apache.spark.sql.keyfold.spark.state_store.SparkStatePartitions
 import org.apache.spark.sql.{SparkSession => AnySession}
 
 /** Plans a join between `DivertRejects` on both sides and `RestoreRejects` above it. */

@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
-import org.apache.spark.sql.keyfold.rows.SideOutput
+import org.apache.spark.sql.keyfold.rows.side_output.SideOutput
 
 /**
  * The joined rows that satisfy `test`, as the columns of the joined stream; then the side outputs that

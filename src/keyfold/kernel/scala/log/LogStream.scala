@@ -5,10 +5,10 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.execution.datasources.DataSource
-import org.apache.spark.sql.execution.keyfold.spark.SparkFileSource
+import org.apache.spark.sql.execution.keyfold.spark.scan.SparkFileSource
 import org.apache.spark.sql.execution.streaming.Source
 import org.apache.spark.sql.execution.streaming.runtime.StreamingRelation
-import org.apache.spark.sql.keyfold.spark.SparkDatasets
+import org.apache.spark.sql.keyfold.spark.plans.SparkDatasets
 import org.apache.spark.sql.types.StructType
 
 /** A stream of the changes of a table in a plan; its source is created when a query starts. */
@@ -35,12 +35,12 @@ object LogStream {
    */
   def changes(
       session: AnySession,
-      log: String,
-      snapshot: String,
+      log: Option[String],
+      snapshot: Option[String],
       use: Int,
       columns: StructType,
       options: Map[String, String]): DataFrame = {
-    val all = options ++ Map(Log -> log, Snapshot -> snapshot, Use -> use.toString)
+    val all = options ++ log.map(Log -> _) ++ snapshot.map(Snapshot -> _) + (Use -> use.toString)
     val parquet = DataSource(
       SparkDatasets.session(session), "parquet", userSpecifiedSchema = Some(columns), options = all)
     val stream = new LogStream(parquet, use)

@@ -9,8 +9,9 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.InternalColumns
 import org.apache.spark.sql.keyfold.physical.ArrivalOrder
-import org.apache.spark.sql.keyfold.rows.{RejectedFiles, SideOutput}
-import org.apache.spark.sql.keyfold.spark.{SparkDatasets, SparkParquet}
+import org.apache.spark.sql.keyfold.rows.side_output.{RejectedFiles, SideOutput}
+import org.apache.spark.sql.keyfold.spark.formats.SparkParquet
+import org.apache.spark.sql.keyfold.spark.plans.SparkDatasets
 import org.apache.spark.sql.types._
 
 /** What a batch has written: its parts, relative to their directory, and the counts of its rows. */

@@ -10,7 +10,7 @@ import java.util.zip.CRC32
 
 import org.apache.parquet.io.{OutputFile, PositionOutputStream}
 
-import org.apache.spark.sql.keyfold.spark.SparkHadoopFiles
+import org.apache.spark.sql.keyfold.spark.files.SparkHadoopFiles
 
 /**
  * A part of a log as it is written: how many bytes it has, and their checksum. On a local disk it is the

@@ -3,7 +3,7 @@ package org.apache.spark.sql.keyfold.log
 import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.keyfold.spark.SparkParquet
+import org.apache.spark.sql.keyfold.spark.formats.SparkParquet
 
 /**
  * The changes of one task, or the rows of a stream by their places. A task may read blocks of files in any

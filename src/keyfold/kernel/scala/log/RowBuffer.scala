@@ -6,7 +6,7 @@ import org.apache.parquet.hadoop.ParquetWriter
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.keyfold.spark.SparkParquet
+import org.apache.spark.sql.keyfold.spark.formats.SparkParquet
 
 /** A file of a log, as its manifest lists it. */
 case class Part(path: String, kind: String, rows: Long, bytes: Long, checksum: String)

@@ -3,7 +3,7 @@ package org.apache.spark.sql.keyfold.log
 import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.keyfold.rows.{RejectionKind, SideOutput}
+import org.apache.spark.sql.keyfold.rows.side_output.{RejectionKind, SideOutput}
 
 /** How many rows were rejected for reasons of one kind, and one of these reasons. */
 case class RejectionReason(kind: String, rows: Long, example: String)

@@ -90,7 +90,7 @@ class UnreadBatches(log: LogDirectory) {
     found
   }
 
-  private def missing(batch: Long): IllegalStateException = {
+  private def missing(batch: Long) = {
     refuseIfPruned(batch)
     LogProblem.damaged(log.manifestFile(batch), "is missing")
   }

@@ -3,7 +3,7 @@ package org.apache.spark.sql.execution.keyfold.lookup
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.execution.keyfold.spark.SparkHashedRelation
+import org.apache.spark.sql.execution.keyfold.spark.memory.SparkHashedRelation
 import org.apache.spark.sql.keyfold.physical.PartitionStep
 
 /**

@@ -7,7 +7,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.catalyst.util.UnsafeRowUtils
-import org.apache.spark.sql.execution.keyfold.spark.SparkHashedRelation
+import org.apache.spark.sql.execution.keyfold.spark.memory.SparkHashedRelation
 import org.apache.spark.sql.keyfold.expressions.RefusedException
 import org.apache.spark.sql.types._
 

@@ -7,9 +7,9 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.execution.keyfold.spark.SparkHashedRelation
+import org.apache.spark.sql.execution.keyfold.spark.memory.SparkHashedRelation
 import org.apache.spark.sql.keyfold.physical.{KernelStrategy, PartitionStepNode}
-import org.apache.spark.sql.keyfold.spark.SparkDatasets
+import org.apache.spark.sql.keyfold.spark.plans.SparkDatasets
 import org.apache.spark.sql.types._
 
 /**

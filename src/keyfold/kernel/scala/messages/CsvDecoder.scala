@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.csv.{CSVOptions, UnivocityParser}
 import org.apache.spark.sql.catalyst.util.BadRecordException
 import org.apache.spark.sql.keyfold.expressions.InternalColumns
-import org.apache.spark.sql.keyfold.rows.CsvText
+import org.apache.spark.sql.keyfold.rows.parsing.CsvText
 import org.apache.spark.sql.keyfold.text.{QuickColumns, QuickCsv}
 
 private object CsvDecoder extends ValueFormat {

@@ -4,8 +4,8 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.{InternalColumns, MessageOrigin, RowId}
 import org.apache.spark.sql.keyfold.physical.PartitionStep
-import org.apache.spark.sql.keyfold.rows.{MessageLocation, SideOutput, SideOutputBuilder}
-import org.apache.spark.sql.keyfold.rows.SideOutputSettings
+import org.apache.spark.sql.keyfold.rows.side_output.{MessageLocation, SideOutput, SideOutputBuilder}
+import org.apache.spark.sql.keyfold.rows.side_output.SideOutputSettings
 import org.apache.spark.sql.types._
 
 /**

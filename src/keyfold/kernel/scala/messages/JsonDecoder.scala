@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.json.{JacksonParser, JSONOptions}
 import org.apache.spark.sql.catalyst.util.BadRecordException
 import org.apache.spark.sql.keyfold.expressions.InternalColumns
-import org.apache.spark.sql.keyfold.rows.JsonText
+import org.apache.spark.sql.keyfold.rows.parsing.JsonText
 import org.apache.spark.sql.keyfold.text.{QuickColumns, QuickJson}
 import org.apache.spark.unsafe.types.UTF8String
 

@@ -6,7 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.keyfold.expressions.RefusedException
-import org.apache.spark.sql.keyfold.spark.SparkProtobuf
+import org.apache.spark.sql.keyfold.spark.formats.SparkProtobuf
 
 private object ProtobufDecoder extends ValueFormat {
   val HeaderBytes = 5

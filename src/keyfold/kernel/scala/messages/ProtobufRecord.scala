@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 import org.apache.spark.sql.catalyst.util.{ArrayBasedMapData, GenericArrayData}
 import org.apache.spark.sql.keyfold.expressions.RefusedException
-import org.apache.spark.sql.keyfold.spark.SparkProtobuf.{Bytes, Descriptor, EnumValue, Field, Parsed}
+import org.apache.spark.sql.keyfold.spark.formats.SparkProtobuf.{Bytes, Descriptor, EnumValue, Field, Parsed}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 

@@ -11,6 +11,8 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import org.apache.avro.Schema
 
+import org.apache.spark.sql.keyfold.expressions.KernelError
+
 /**
  * A Schema Registry, asked for schemas by the ids that messages have. Tasks ask it, since only they see the
  * ids; a process asks once per id, as schemas never change. An id that the registry does not know is asked
@@ -50,8 +52,7 @@ private class SchemaRegistry(url: String) {
     response.statusCode match {
       case 200 => Some(SchemaRegistry.mapper.readTree(response.body))
       case 404 => None
-      case other => throw new java.io.IOException(
-        s"[KEYFOLD_REGISTRY] the Schema Registry at $base answers $path with status $other")
+      case other => throw failed(s"the Schema Registry at $base answers $path with status $other")
     }
   }
 
@@ -62,10 +63,12 @@ private class SchemaRegistry(url: String) {
       if (answer.statusCode < 500 || left == 1) answer else again(request, left)
     } catch {
       case e: java.io.IOException if left == 1 =>
-        throw new java.io.IOException(
-          s"[KEYFOLD_REGISTRY] the Schema Registry at $base can't be reached: $e", e)
+        throw failed(s"the Schema Registry at $base can't be reached: $e", e)
       case _: java.io.IOException => again(request, left)
     }
+
+  private def failed(problem: String, cause: Throwable = null) =
+    KernelError(KernelError.Registry, problem, Map("problem" -> problem), cause)
 
   private def again(request: HttpRequest, left: Int) = {
     Thread.sleep(SchemaRegistry.PauseMs)

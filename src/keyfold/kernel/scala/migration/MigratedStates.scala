@@ -5,9 +5,9 @@ import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, FoldEvaluator, InternalColumns}
-import org.apache.spark.sql.keyfold.expressions.{RefusedException, RowError}
+import org.apache.spark.sql.keyfold.expressions.{KernelError, RowError}
 import org.apache.spark.sql.keyfold.physical.PartitionStep
-import org.apache.spark.sql.keyfold.spark.{StoredFamilies, StoredRows}
+import org.apache.spark.sql.keyfold.spark.state_store.{StoredFamilies, StoredRows}
 import org.apache.spark.sql.keyfold.state.{StatePacking, TimerTicks}
 import org.apache.spark.sql.keyfold.window.{KeptWindowLayout, WindowState, WindowStateLayout}
 
@@ -69,9 +69,11 @@ private class StateMigrationTask(m: MigratedStates) {
       if (values.isEmpty) Nil else old.windows.fold(running(key, values))(windows(key, values, _))
     (ofStates ++ kept.flatMap(keptWindow(key, _))).iterator
   } catch {
-    case e: RowError => throw new RefusedException(
-      s"KEYFOLD_MIGRATION key ${keyText(key)}: ${RowError.reason(e)}")
+    case e: RowError => throw failed(keyText(key), RowError.reason(e))
   }
+
+  private def failed(key: String, reason: String) =
+    KernelError(KernelError.FailedMigration, s"key $key: $reason", Map("key" -> key, "reason" -> reason))
 
   private def keyText(key: InternalRow): String = families.key.fields.zipWithIndex.map { case (f, i) =>
     s"${f.name}=${key.get(i, f.dataType)}"

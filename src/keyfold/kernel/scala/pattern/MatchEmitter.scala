@@ -5,7 +5,7 @@ import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, RowError}
-import org.apache.spark.sql.keyfold.rows.{SideOutputBuilder, SideOutputSettings}
+import org.apache.spark.sql.keyfold.rows.side_output.{SideOutputBuilder, SideOutputSettings}
 import org.apache.spark.sql.keyfold.state.ChangeEmitter
 import org.apache.spark.unsafe.types.UTF8String
 

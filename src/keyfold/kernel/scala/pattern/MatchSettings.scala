@@ -5,7 +5,7 @@ package org.apache.spark.sql.keyfold.pattern
  * those that start up to its last row, `next` those with the same first row, `to_first` and `to_last` those
  * that start before its first or last row of `step`, and `none` excludes nothing.
  */
-case class SkipStrategy(kind: String, step: Int) {
+case class SkipStrategy(kind: String, step: Option[Int]) {
   /**
    * Whether a match may exclude one with another first row. Then the order of matches matters, and a complete
    * match is deferred while a partial match that started earlier is open.
@@ -19,7 +19,8 @@ case class SkipStrategy(kind: String, step: Int) {
       case "next" => _ == m.startRow
       case "none" => null
       case _ =>
-        val nodes = matched.path(m.lastNode).filter(n => automaton.positions(matched.position(n)) == step)
+        val ofStep = (node: Int) => step.contains(automaton.positions(matched.position(node)))
+        val nodes = matched.path(m.lastNode).filter(ofStep)
         if (nodes.isEmpty) null
         else { val bound = matched.row(if (kind == "to_first") nodes.head else nodes.last); _ < bound }
     }

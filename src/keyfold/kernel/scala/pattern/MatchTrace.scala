@@ -4,7 +4,8 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import com.fasterxml.jackson.databind.node.{ArrayNode, ObjectNode}
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.keyfold.rows.{EventTime, SideOutputBuilder}
+import org.apache.spark.sql.keyfold.physical.EventTime
+import org.apache.spark.sql.keyfold.rows.side_output.SideOutputBuilder
 import org.apache.spark.util.CollectionAccumulator
 
 /**

@@ -4,8 +4,8 @@ import org.apache.spark.sql.Column
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.{BooleanSimplification, ConstantFolding, NullPropagation}
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation}
-import org.apache.spark.sql.keyfold.expressions.{AggregateFold, ColumnScope, Fingerprint, RefusedException,
-  StorableTypes}
+import org.apache.spark.sql.keyfold.expressions.{AggregateFold, ColumnScope, Fingerprint, RefusedException}
+import org.apache.spark.sql.keyfold.expressions.StorableTypes
 import org.apache.spark.sql.keyfold.state.RetainedRowsProcessor
 import org.apache.spark.sql.types._
 import org.apache.spark.util.CollectionAccumulator
@@ -43,23 +43,23 @@ class PatternDeclaration(
     }
 
   /**
-   * Declares how the pattern is matched. Durations are in milliseconds, below zero for none; `step` is the
-   * number of the step that `skip` names, below zero if it names none.
+   * Declares how the pattern is matched. Durations are in milliseconds; `step` is the number of the step that
+   * `skip` names. What is missing is null.
    */
   def matching(
-      within: Long,
+      within: java.lang.Long,
       skip: String,
-      step: Int,
+      step: Integer,
       eventOrder: Boolean,
       timeouts: Boolean,
       limit: Int,
-      ttl: Long): Unit = {
-    def micros(ms: Long) = Some(ms * 1000).filter(_ >= 0)
-    if (ttl >= 0) returned.foreach { case (name, e) =>
+      ttl: java.lang.Long): Unit = {
+    def micros(ms: java.lang.Long) = Option(ms).map(_ * 1000)
+    if (ttl != null) returned.foreach { case (name, e) =>
       StorableTypes.require(e.dataType, s"returns $name", ", as matches with a ttl are")
     }
     val matching = MatchSettings(automaton, Automaton.bits(ofRow.map(_._2)), micros(within),
-      SkipStrategy(skip, step), timeouts, limit, ordered = eventOrder || !hasEventTime)
+      SkipStrategy(skip, Option(step).map(_.toInt)), timeouts, limit, ordered = eventOrder || !hasEventTime)
     settings = PatternSettings(matching, conditions, eventOrder, micros(ttl), trace)
   }
 

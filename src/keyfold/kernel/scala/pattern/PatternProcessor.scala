@@ -3,11 +3,11 @@ package org.apache.spark.sql.keyfold.pattern
 import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, InternalRowEncoder, RowError}
-import org.apache.spark.sql.keyfold.rows.{EventTime, SideOutput, SideOutputBuilder, SideOutputSettings}
-import org.apache.spark.sql.keyfold.state.{BucketTimers, EventTimeBuffer, KeyedProcessor,
-  RetainedRowsProcessor, TimerTicks}
+import org.apache.spark.sql.keyfold.physical.EventTime
+import org.apache.spark.sql.keyfold.rows.side_output.{SideOutput, SideOutputBuilder, SideOutputSettings}
+import org.apache.spark.sql.keyfold.state.{BucketTimers, EventTimeBuffer, KeyedProcessor}
+import org.apache.spark.sql.keyfold.state.{RetainedRowsProcessor, TimerTicks}
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.keyfold.physical
 
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.keyfold.spark.SparkRadixSort
+import org.apache.spark.sql.keyfold.spark.memory.SparkRadixSort
 
 /**
  * Puts rows of a key next to each other, in the order they are in; keys come in the order of the eight bytes

@@ -4,7 +4,7 @@ import scala.collection.mutable
 import scala.math.Ordering.Implicits._
 
 import org.apache.spark.Partition
-import org.apache.spark.sql.keyfold.spark.{FileBlock, SparkInputFiles, SparkInputMessages}
+import org.apache.spark.sql.keyfold.spark.scan.{FileBlock, SparkInputFiles, SparkInputMessages}
 
 /**
  * The order in which the rows of a batch count as arrived, which is the same whenever the batch runs, on any

@@ -3,7 +3,7 @@ package org.apache.spark.sql.keyfold.physical
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
-import org.apache.spark.sql.keyfold.spark.SparkDatasets
+import org.apache.spark.sql.keyfold.spark.plans.SparkDatasets
 
 /** Plans the kernel's own nodes. */
 object KernelStrategy extends SparkStrategy {

@@ -8,7 +8,8 @@ import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution.{SortExec, SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.keyfold.expressions.AggregateFold
-import org.apache.spark.sql.keyfold.spark.{SparkStatePartitions, SparkTaskMemory}
+import org.apache.spark.sql.keyfold.spark.memory.SparkTaskMemory
+import org.apache.spark.sql.keyfold.spark.state_store.SparkStatePartitions
 
 /**
  * After the shuffle: merges the partial aggregates of each group (a key, or a key and a pane) into one row,

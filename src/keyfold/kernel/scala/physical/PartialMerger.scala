@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.NoOp
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, RowError, StateAndRow, UserExpression}
-import org.apache.spark.sql.keyfold.spark.SparkRadixSort
+import org.apache.spark.sql.keyfold.spark.memory.SparkRadixSort
 
 /**
  * Merges the partial aggregates of each group in a hash map and hands them out by key. A row that must stay

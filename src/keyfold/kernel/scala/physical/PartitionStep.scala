@@ -6,8 +6,9 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
-import org.apache.spark.sql.keyfold.spark.{SparkColumnarInput, SparkInputFiles, SparkPythonNodes}
 import org.apache.spark.{Partition, TaskContext}
+import org.apache.spark.sql.keyfold.spark.plans.SparkPythonNodes
+import org.apache.spark.sql.keyfold.spark.scan.{SparkColumnarInput, SparkInputFiles}
 
 /** What the rows of a partition go through, one partition at a time, in Spark's internal form. */
 trait PartitionStep extends Serializable {

@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalP
 import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToMillis
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.keyfold.expressions.{InternalColumns, MessageOrigin}
-import org.apache.spark.sql.keyfold.spark.SparkWatermarkExec
+import org.apache.spark.sql.keyfold.spark.plans.SparkWatermarkExec
 import org.apache.spark.unsafe.types.{CalendarInterval, UTF8String}
 import org.apache.spark.util.AccumulatorV2
 

@@ -9,7 +9,8 @@ import org.apache.spark.sql.catalyst.plans.Inner
 import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan}
 import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.{LocalTableScanExec, SparkPlan}
-import org.apache.spark.sql.keyfold.spark.{SparkStatefulOperator, SparkStreamingJoin, SparkStreamingPlan}
+import org.apache.spark.sql.keyfold.spark.plans.{SparkStatefulOperator, SparkStreamingJoin}
+import org.apache.spark.sql.keyfold.spark.plans.SparkStreamingPlan
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types.LongType
 

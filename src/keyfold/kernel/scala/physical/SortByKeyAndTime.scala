@@ -10,7 +10,8 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.keyfold.expressions.InternalColumns
-import org.apache.spark.sql.keyfold.spark.{SparkDatasets, SparkStatePartitions}
+import org.apache.spark.sql.keyfold.spark.plans.SparkDatasets
+import org.apache.spark.sql.keyfold.spark.state_store.SparkStatePartitions
 import org.apache.spark.sql.types._
 
 /**

@@ -3,7 +3,7 @@ package org.apache.spark.sql.keyfold.physical
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.keyfold.expressions.{InternalRowEncoder, WholeRow}
-import org.apache.spark.sql.keyfold.spark.SparkStatefulOperator
+import org.apache.spark.sql.keyfold.spark.plans.SparkStatefulOperator
 import org.apache.spark.sql.streaming.{StatefulProcessor, TimeMode}
 import org.apache.spark.sql.types._
 

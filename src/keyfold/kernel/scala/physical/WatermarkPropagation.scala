@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
-import org.apache.spark.sql.keyfold.spark.SparkStatefulOperator
+import org.apache.spark.sql.keyfold.spark.plans.SparkStatefulOperator
 
 /** The top of a table's plan: passes the batch's watermark to the steps that decide which rows are late. */
 case class WatermarkPropagation(child: LogicalPlan) extends UnaryNode {

@@ -9,7 +9,7 @@ import org.apache.spark.sql.connector.write._
 import org.apache.spark.sql.connector.write.streaming.{StreamingDataWriterFactory, StreamingWrite}
 import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend
 import org.apache.spark.sql.keyfold.log.{BatchParts, PartFormats, TaskLog, TaskOutput, WrittenBatch}
-import org.apache.spark.sql.keyfold.spark.SparkRealTimeQuery
+import org.apache.spark.sql.keyfold.spark.plans.SparkRealTimeQuery
 import org.apache.spark.sql.types.StructType
 
 /** What the driver says of a batch that begins: where its parts go, and the headers of its messages. */

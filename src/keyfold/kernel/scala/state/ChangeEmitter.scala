@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.{
   AggregateFold, FoldEvaluator, InternalColumns, RowError, UserProjection
 }
-import org.apache.spark.sql.keyfold.rows.SideOutput
+import org.apache.spark.sql.keyfold.rows.side_output.SideOutput
 
 /**
  * A fold's evaluator that also builds the rows of a table's changelog: the operation, the key, the result

@@ -5,7 +5,7 @@ import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.InternalRowEncoder
-import org.apache.spark.sql.keyfold.rows.EventTime
+import org.apache.spark.sql.keyfold.physical.EventTime
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 

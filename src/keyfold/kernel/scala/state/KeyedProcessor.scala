@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, RowError}
 import org.apache.spark.sql.keyfold.physical.{BatchAware, OrderStamp}
-import org.apache.spark.sql.keyfold.rows.{SideOutput, SideOutputBuilder, SideOutputSettings}
+import org.apache.spark.sql.keyfold.rows.side_output.{SideOutput, SideOutputBuilder, SideOutputSettings}
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 

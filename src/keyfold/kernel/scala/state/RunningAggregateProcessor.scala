@@ -3,7 +3,7 @@ package org.apache.spark.sql.keyfold.state
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, InternalColumns, RowError}
-import org.apache.spark.sql.keyfold.rows.SideOutputSettings
+import org.apache.spark.sql.keyfold.rows.side_output.SideOutputSettings
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._
 

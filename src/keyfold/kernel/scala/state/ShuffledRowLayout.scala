@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.InternalColumns
 import org.apache.spark.sql.keyfold.physical.OrderStamp
-import org.apache.spark.sql.keyfold.rows.{SideOutput, SideOutputBuilder}
+import org.apache.spark.sql.keyfold.rows.side_output.{SideOutput, SideOutputBuilder}
 
 /**
  * The columns of a row as it comes through the shuffle: `prefix` columns of the key, perhaps with a pane of

@@ -7,7 +7,7 @@ import scala.collection.mutable
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, XxHash64}
-import org.apache.spark.sql.keyfold.spark.SparkDatasets
+import org.apache.spark.sql.keyfold.spark.plans.SparkDatasets
 
 /** How many rows a column family has, and the sum of their hashes, which does not depend on their order. */
 case class FamilyDigest(family: String, rows: Long, checksum: BigInteger) {

@@ -7,7 +7,7 @@ import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, InternalColumns}
-import org.apache.spark.sql.keyfold.rows.SideOutputSettings
+import org.apache.spark.sql.keyfold.rows.side_output.SideOutputSettings
 
 /** Which rows of a key a table shows: the first `n` in an order, or without an order the newest. */
 case class TopN(n: Int, orders: Seq[SortOrder])

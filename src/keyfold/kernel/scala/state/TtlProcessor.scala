@@ -2,7 +2,7 @@ package org.apache.spark.sql.keyfold.state
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, InternalRowEncoder}
-import org.apache.spark.sql.keyfold.rows.SideOutputSettings
+import org.apache.spark.sql.keyfold.rows.side_output.SideOutputSettings
 import org.apache.spark.sql.streaming._
 
 /**

@@ -7,7 +7,8 @@ import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, InternalColumns, RowError}
-import org.apache.spark.sql.keyfold.rows.{EventTime, SideOutputSettings}
+import org.apache.spark.sql.keyfold.physical.EventTime
+import org.apache.spark.sql.keyfold.rows.side_output.SideOutputSettings
 import org.apache.spark.sql.keyfold.state.{RetainedRowsLayout, RetainedRowsProcessor, ShuffledRowLayout}
 import org.apache.spark.sql.streaming._
 

@@ -4,7 +4,7 @@ import java.util.{Collections, IdentityHashMap}
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, InternalColumns}
-import org.apache.spark.sql.keyfold.rows.{SideOutput, SideOutputSettings}
+import org.apache.spark.sql.keyfold.rows.side_output.{SideOutput, SideOutputSettings}
 import org.apache.spark.sql.keyfold.state.{KeyedProcessor, ShuffledRowLayout, TimerTicks}
 
 /**

@@ -4,7 +4,8 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.keyfold.expressions.AggregateFold
-import org.apache.spark.sql.keyfold.rows.{EventTime, SideOutput, SideOutputSettings}
+import org.apache.spark.sql.keyfold.physical.EventTime
+import org.apache.spark.sql.keyfold.rows.side_output.{SideOutput, SideOutputSettings}
 import org.apache.spark.sql.keyfold.state.{KeyedProcessor, ShuffledRowLayout, TimerTicks}
 
 /**

@@ -2,7 +2,8 @@ package org.apache.spark.sql.keyfold.window
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, InternalColumns}
-import org.apache.spark.sql.keyfold.rows.{LatenessRule, NeverLate, SideOutputSettings}
+import org.apache.spark.sql.keyfold.rows.admission.{LatenessRule, NeverLate}
+import org.apache.spark.sql.keyfold.rows.side_output.SideOutputSettings
 import org.apache.spark.sql.keyfold.state.{KeyedProcessor, ShuffledRowLayout}
 import org.apache.spark.sql.types.{LongType, TimestampType}
 

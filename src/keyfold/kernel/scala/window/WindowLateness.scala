@@ -3,8 +3,9 @@ package org.apache.spark.sql.keyfold.window
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.keyfold.expressions.UserProjection
-import org.apache.spark.sql.keyfold.rows.{LateRowHandling, Lateness, LatenessRule}
-import org.apache.spark.sql.keyfold.rows.{LatenessRuleEvaluator, SideOutput}
+import org.apache.spark.sql.keyfold.rows.admission.{LateRowHandling, Lateness, LatenessRule}
+import org.apache.spark.sql.keyfold.rows.admission.LatenessRuleEvaluator
+import org.apache.spark.sql.keyfold.rows.side_output.SideOutput
 
 /** Which rows are late for windows that close, as far as that is known before the shuffle. */
 sealed trait WindowLateness extends LatenessRule

@@ -3,9 +3,9 @@ package org.apache.spark.sql.keyfold.window
 import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.keyfold.expressions.{AggregateFold, InternalColumns, InternalRowEncoder, RowError}
-import org.apache.spark.sql.keyfold.rows.{EventTime, SideOutput, SideOutputSettings}
+import org.apache.spark.sql.keyfold.physical.EventTime
+import org.apache.spark.sql.keyfold.rows.side_output.{SideOutput, SideOutputSettings}
 import org.apache.spark.sql.keyfold.state.{KeyedProcessor, ShuffledRowLayout, StatePacking, TimerTicks}
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types._

@@ -1,0 +1,1 @@
+"""What a command does with an app's file: loads, checks and plans it."""

@@ -1,0 +1,1 @@
+"""Commands that change an app's home: migrations, erasure, removal."""

@@ -1,0 +1,1 @@
+"""Commands for writing an app: templates, checks, experiments."""

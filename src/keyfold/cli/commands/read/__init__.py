@@ -1,0 +1,1 @@
+"""Commands that read tables, logs and side outputs."""

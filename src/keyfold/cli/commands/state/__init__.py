@@ -1,0 +1,1 @@
+"""Commands that read, edit, save and verify state."""

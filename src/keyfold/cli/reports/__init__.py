@@ -1,0 +1,1 @@
+"""What single commands compute and print: exports, traces, forecasts."""

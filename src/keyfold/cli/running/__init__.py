@@ -1,0 +1,1 @@
+"""Runs an app while a command lasts."""

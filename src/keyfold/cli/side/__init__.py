@@ -1,0 +1,1 @@
+"""Side outputs: what the commands of `keyfold side` do with each kind."""

@@ -1,0 +1,1 @@
+"""What is drawn and logged while an app runs."""
