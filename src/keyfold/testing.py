@@ -32,6 +32,7 @@ from keyfold.engine.handle import Handle
 from keyfold.engine.internal_columns import CONTROL
 from keyfold.engine.log import changes
 from keyfold.engine.sources.json_rows import encode, put
+from keyfold.engine.startup.options import StartOptions
 from keyfold.errors import BadOption, QueryError, choice, did_you_mean
 from keyfold.plan.nodes import AppSpec, Source
 from keyfold.plan.validate.known_columns import of_source
@@ -203,8 +204,7 @@ class Driver:
             spark=self._spark or shared_session(),
             home=self._home,
             settings=self._settings,
-            feeds=feeds,
-            changelog=True,
+            options=StartOptions(feeds=feeds, changelog=True),
         )
         try:
             self._handle.drain()

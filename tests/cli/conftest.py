@@ -15,6 +15,7 @@ import pytest
 from keyfold.cli.main import main
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.stored_app import StoredApp, StoredTable
 from keyfold.views.contract import Column, ViewSchema
 from keyfold.views.types.parse import parse
 from tests.log_files import publish
@@ -117,12 +118,12 @@ def make_app(
             with store.batch(schema.table, number, AT + timedelta(seconds=number), watermark) as writer:
                 writer.apply(_changes(schema, rows))
     store.close()
-    read = {schema.table: {"streams": ["orders"]} for schema in tables}
+    read = {schema.table: StoredTable(streams=("orders",)) for schema in tables}
     declared = {
         "streams": [{"name": "orders"}, {"name": "unread"}],
         "tables": [{"name": s.table, "keep": (keep or {}).get(s.table)} for s in tables],
     }
-    place.write_plan({"format": 1, "app": place.path.name, "declared": declared, "tables": read})
+    place.write_plan(StoredApp(read, declared=declared, app=place.path.name))
 
 
 def _changes(schema: ViewSchema, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:

@@ -26,6 +26,7 @@ from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease, current, holder
 from keyfold.engine.storage.lease_files import LeaseFiles
 from keyfold.engine.storage.processes import this_host
+from keyfold.engine.storage.stored_app import StoredApp, StoredTable
 from tests.cli.conftest import AT, Cli, write
 from tests.cli.test_formatting import TABLE
 from tests.storage.lease_contract import record
@@ -71,7 +72,7 @@ def test_a_format_that_is_not_there_is_refused(home: Path, cli: Cli, words: list
 def test_status_tells_a_stopped_app_from_a_running_one(tmp_path: Path, cli: Cli) -> None:
     place = AppHome(tmp_path / "shop")
     place.path.mkdir()
-    place.write_plan({"tables": {"totals": {}, "unstarted": {}}})
+    place.write_plan(StoredApp({"totals": StoredTable(), "unstarted": StoredTable()}))
     assert "shop has not run yet; " in cli("status", "--home", tmp_path).out  # as after a clone
     place.write_status({"app": "shop", "started": AT, "at": AT, "tables": {"totals": TABLE}})
     killed = cli("status", "--home", tmp_path)
@@ -96,7 +97,7 @@ def test_status_tells_a_stopped_app_from_a_running_one(tmp_path: Path, cli: Cli)
     # A column that a migration added does not know of all rows.
     # Migrations once recorded the time alone.
     since = {"mean": AT.isoformat(), "top": {"at": AT.isoformat(), "batch": 1234}}
-    place.write_plan({"tables": {"totals": {"since": since}}})
+    place.write_plan(StoredApp({"totals": StoredTable.from_json({"since": since})}))
     said = cli("status", "--home", tmp_path).out
     assert "totals.mean covers rows since 2026-01-01T12:00:00Z\n" in said
     assert "totals.top covers rows since 2026-01-01T12:00:00Z, after batch 1,234\n" in said
@@ -254,7 +255,7 @@ def app_with(home: Path, tables: dict[str, object], **more: object) -> AppHome:
     """An app that has left its status in a home."""
     place = AppHome(home / "shop")
     place.path.mkdir(exist_ok=True)
-    place.write_plan({"tables": {name: {} for name in tables}})
+    place.write_plan(StoredApp({name: StoredTable() for name in tables}))
     place.write_status({"app": "shop", "started": AT, "at": AT, "tables": tables, **more})
     return place
 

@@ -6,7 +6,6 @@ import json
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -225,8 +224,7 @@ class TestReplay:
         assert not place.table("totals").path.joinpath("side").exists()
 
     def test_a_table_that_the_app_no_longer_has(self, cli: Cli, place: AppHome) -> None:
-        plan: dict[str, Any] = place.read_plan() or {}
-        place.write_plan({**plan, "declared": {**plan["declared"], "tables": []}})
+        place.write_plan(place.read_plan().with_declared({}))
         found = cli("side", "replay", "late", "per_hour", *home(place))
         assert found.code == 2
         assert "the app no longer declares the table per_hour" in found.err

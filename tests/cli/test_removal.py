@@ -14,6 +14,7 @@ import pytest
 from keyfold.engine.operations.kinds import REMOVE
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease
+from keyfold.engine.storage.stored_app import StoredApp, StoredTable
 from keyfold.fault_points import FaultPoint
 from tests.cli.conftest import KINDS, PAIRS, ROWS, TOTALS, Cli, make_app
 
@@ -57,12 +58,11 @@ def left(place: AppHome) -> dict[str, object]:
         store.close()
     files = [path for path in (place.path / "tables").rglob("*") if path.is_file()]
     plan = place.read_plan()
-    assert plan is not None
     return {
         "files": sorted(str(path.relative_to(place.path)) for path in files),
         "views": {name: repr(rows) for name, rows in views.items()},
-        "plan": plan["tables"],
-        "declared": [table["name"] for table in plan["declared"]["tables"]],
+        "plan": plan.tables,
+        "declared": list(plan.declared_tables),
     }
 
 
@@ -258,7 +258,7 @@ def test_a_running_app_is_refused_before_spark_starts(
     )
     place = AppHome(tmp_path / "home" / "shop")
     place.path.mkdir(parents=True)
-    place.write_plan({"tables": {"totals": {}}})
+    place.write_plan(StoredApp({"totals": StoredTable()}))
     lease = Lease(place).take()
     try:
         given = [word.format(file=file) for word in words]

@@ -16,6 +16,7 @@ from keyfold.engine.savepoint.capture import silent
 from keyfold.engine.savepoint.savepoints import Savepoints
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease
+from keyfold.engine.storage.stored_app import StoredTable
 from keyfold.fault_points import FaultPoint
 from tests.cli.conftest import Cli
 from tests.cli.test_removal import audit, left, shop_in
@@ -36,8 +37,7 @@ def change(place: AppHome) -> None:
     (place.table("later").checkpoint / "commits").mkdir(parents=True)
     (place.table("later").checkpoint / "commits" / "0").write_text("v1\n{}\n")
     plan = place.read_plan()
-    assert plan is not None
-    place.write_plan({**plan, "tables": {**plan["tables"], "later": {"streams": []}}})
+    place.write_plan(plan.with_tables({**plan.tables, "later": StoredTable()}))
     (place.local / "views.db").unlink()
 
 

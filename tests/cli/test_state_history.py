@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -18,14 +17,19 @@ SAID_AT = "2026-01-01T12:00:00Z"
 CHANGES = pa.schema([("_op", pa.string()), ("region", pa.string()), ("n", pa.int64())])
 
 
+def declare_history(place: AppHome, history: str | None) -> None:
+    """Records how long the table keeps its changes, as a start would."""
+    declared = place.read_plan().declared_tables
+    totals = {**declared["totals"], "history": history}
+    place.write_plan(place.read_plan().with_declared({**declared, "totals": totals}))
+
+
 @pytest.fixture
 def log(tmp_path: Path) -> TableLog:
     """The log of a table with twelve batches; the table's `history=` keeps them."""
     place = AppHome(tmp_path / "shop")
     make_app(place, {TOTALS: ROWS[TOTALS]})
-    plan: dict[str, Any] = place.read_plan() or {}
-    plan["declared"]["tables"][0]["history"] = "30 days"
-    place.write_plan(plan)
+    declare_history(place, "30 days")
     made = TableLog(place.table("totals").log_files)
     for batch in range(12):
         change(made, batch)
@@ -65,9 +69,7 @@ def test_a_log_without_changes_says_what_keeps_them(cli: Cli, log: TableLog, tmp
     prune(log, 11, newest=99)
     words = ("state", "history", "totals", "eu", "--home", tmp_path)
     assert cli(*words).err == "keyfold: the log has no changes: all are older than history=30 days\n"
-    plan: dict[str, Any] = place.read_plan() or {}
-    plan["declared"]["tables"][0]["history"] = None
-    place.write_plan(plan)
+    declare_history(place, None)
     assert (
         cli(*words).err
         == "keyfold: the log has no changes: all followers have read them; history= keeps them\n"

@@ -19,6 +19,7 @@ from keyfold.engine.session_settings import log_settings
 from keyfold.engine.sources import json_rows
 from keyfold.engine.storage import layout as homes
 from keyfold.engine.storage.lease import Lease
+from keyfold.engine.storage.stored_app import StoredApp
 from keyfold.read import side_outputs
 from keyfold.settings import load
 from keyfold.views.contract import Column, ViewSchema
@@ -50,7 +51,7 @@ def test_all_that_python_writes_into_a_home_is_private(tmp_path: Path) -> None:
     place = homes.local_app_home(home, "shop")
     lease = Lease(place).take()
     table = place.table("t")
-    place.write_plan({})
+    place.write_plan(StoredApp())
     place.write_status({"tables": {}})
     log = TableLog(table.log)
     written = '{"parts": [], "counts": {"rejected": 0}, "reasons": []}'

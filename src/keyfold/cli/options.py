@@ -22,7 +22,7 @@ def complete_table(incomplete: str) -> list[str]:
     from keyfold.read import open_home
 
     home = open_home()
-    names = (f"{app}.{table}" for app in home.names() for table in home.app(app).recorded.tables)
+    names = (f"{app}.{table}" for app in home.names() for table in home.app(app).stored.tables)
     return [name for name in names if name.startswith(incomplete)]
 
 

@@ -12,6 +12,8 @@ from keyfold.plan.call_site import StreamLocation, call_site
 from keyfold.plan.describe.phrases import top_words, window_words
 from keyfold.plan.initial import Initial, InitialRows, InitialState
 from keyfold.plan.nodes import (
+    AggregateSpec,
+    Body,
     Connector,
     Emit,
     Expr,
@@ -165,22 +167,23 @@ class KeyedStream:
         # First, since a column named like an option is the likeliest reason for a table without columns.
         options = emit_options(self.window, self.node, ttl, emit, keep, idle, where)
         checked = table_columns(columns, named, self.keys, where, needed=self.ranked is None)
-        check_columns(self.window, self.keys, checked, where)
-        top_n.check_columns(self.ranked, self.keys, checked, known_columns.of_stream(self.node), where)
+        body: Body
+        if self.ranked is None:
+            check_columns(self.window, self.keys, checked, where)
+            body = AggregateSpec(checked, self.window, options.emit, options.keep_ms)
+        else:
+            whole = known_columns.of_stream(self.node)
+            body = top_n.with_columns(self.ranked, self.keys, checked, whole, where)
         retraction.check_folds(self.node, checked, where)
         spec = TableSpec(
             app=self.app.name,
             name=name,
             input=self.node,
             keys=self.keys,
-            columns=checked,
+            body=body,
             ttl_ms=options.ttl_ms,
-            window=self.window,
-            emit=options.emit,
-            keep_ms=options.keep_ms,
             idle_ms=options.idle_ms,
             **history_options(history, where),
-            top=self.ranked,
             was=old_name(was, name, where),
             latency=latency_option(latency, where),
             initial=initial_option(initial, where),
@@ -223,9 +226,8 @@ class KeyedStream:
             name,
             self.node,
             self.keys,
-            (),
+            replace(made, site=site),
             **history_options(history, where),
-            process=replace(made, site=site),
             was=old_name(was, name, where),
             initial=None if own else initial_option(initial, where),
             site=site,
@@ -287,11 +289,10 @@ class KeyedStream:
             name,
             self.node,
             self.keys,
-            (),
+            replace(made, site=site),
             ttl_ms=length(ttl, "ttl", where),
             idle_ms=length(idle, "idle", where),
             **history_options(history, where),
-            pattern=replace(made, site=site),
             was=old_name(was, name, where),
             initial=initial_option(initial, where),
             site=site,

@@ -6,15 +6,20 @@ start if interrupted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from keyfold.engine.handle import Handle
 from keyfold.engine.migration.migrated_view import written_view
+from keyfold.engine.migration.prepared_table import PreparedTable, PreparedView
 from keyfold.engine.operations.kinds import MIGRATE
+from keyfold.engine.startup.home import HeldHome, hold_home
+from keyfold.engine.startup.launch import launch
+from keyfold.engine.startup.options import StartOptions
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.stored_app import StoredTable
 from keyfold.plan import tree
 from keyfold.plan.nodes import AppSpec, Changes, Source, TableSpec
 from keyfold.views.changes import as_changes
@@ -24,9 +29,6 @@ from keyfold.views.stores import LOCAL
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Start = Callable[..., Handle]
-"""`keyfold.engine.start.start`, which itself prepares tables with this module."""
-
 
 def home_of(home: AppHome, table: str) -> AppHome:
     """The home of a table that runs alone: files are stored like the app's, its view on the local disk."""
@@ -34,32 +36,31 @@ def home_of(home: AppHome, table: str) -> AppHome:
     return AppHome(home.path / below, None if home.remote is None else home.remote.below(below))
 
 
-def run(
-    start: Start,
+@contextmanager
+def hold(
     spark: SparkSession,
     home: AppHome,
     spec: AppSpec,
     tables: Sequence[TableSpec],
     streams: Sequence[Source],
-    *,
     feeds: Mapping[str, Path] | None = None,
-) -> None:
-    """Runs tables until they have read everything in their streams, or in the logs of these.
+) -> Iterator[HeldHome]:
+    """Holds a home for tables that run alone on streams. `spec`: the whole app.
 
-    Their sinks continue once the tables are in place. All changes stay in the log. `spec`: the whole app.
+    Their sinks continue once the tables are in place. All changes stay in the log.
     """
     alone = tuple(replace(table, sinks=(), history_topic=None, latency=None) for table in tables)
+    spec = replace(spec, tables=alone, streams=tuple(streams), read_outside=_read_by_others(spec, tables))
     address = home.path.parent if home.remote is None else home.remote.uri().rpartition("/")[0]
-    handle = start(
-        replace(spec, tables=alone, streams=tuple(streams), read_outside=_read_by_others(spec, tables)),
-        spark=spark,
-        home=address,
-        settings={"views": LOCAL, "local": home.path.parent},
-        feeds=feeds or {},
-        changelog=True,
-        recorded=True,
-    )
-    with handle:
+    options = StartOptions(feeds=feeds or {}, changelog=True, recorded=True)
+    settings = {"views": LOCAL, "local": home.path.parent}
+    with hold_home(spec, spark, address, settings, options) as held:
+        yield held
+
+
+def read_all(held: HeldHome) -> None:
+    """Runs the tables until they have read everything in their streams, or in the logs of these."""
+    with launch(held) as handle:
         handle.drain()
 
 
@@ -71,38 +72,26 @@ def _read_by_others(spec: AppSpec, tables: Sequence[TableSpec]) -> frozenset[str
     return frozenset(names & (read | spec.read_outside))
 
 
-def prepared(home: AppHome, beside: AppHome, table: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+def prepared(home: AppHome, beside: AppHome, table: str, entry: StoredTable) -> PreparedTable:
     """What the switch needs for a table that has run; its view becomes a file of rows.
 
-    `entry`: additions to the table's entry in app.json.
+    `entry`: the table's entry in app.json.
     """
-    recorded = (beside.read_plan() or {})["tables"][table]
-    made = replacement(home, beside, table, {**recorded, **entry})
     with beside.views.open(read_only=True) as store:
-        return made | view_of(home, store, table, table) | {"keys": store.count(table)}
+        view, keys, position = view_of(home, store, table, table), store.count(table), store.position(table)
+    assert position is not None
+    files = directory(home, beside, table)
+    return PreparedTable(table, position.batch, entry, rebuilt=files, keys=keys, view=view)
 
 
-def replacement(home: AppHome, beside: AppHome, table: str, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """What the switch has to know of a table whose files take the place of others, but for its view.
-
-    `entry`: what app.json is to have of it.
-    """
-    rebuilt = str(beside.table(table).path.relative_to(home.path))
-    return {
-        "table": table,
-        "was": None,
-        "rebuilt": rebuilt,
-        "batch": None,
-        "keys": None,
-        "view": None,
-        "entry": entry,
-    }
+def directory(home: AppHome, beside: AppHome, table: str) -> str:
+    """Where in the home the files of a table are that has run beside it."""
+    return str(beside.table(table).path.relative_to(home.path))
 
 
-def view_of(home: AppHome, store: ViewStore, of: str, table: str) -> dict[str, Any]:
-    """Prepares the rows of a view as those of a table's; returns what else the switch has to know of them."""
+def view_of(home: AppHome, store: ViewStore, of: str, table: str) -> PreparedView:
+    """Prepares the rows of a view as those of a table's."""
     schema, position = store.schema(of), store.position(of)
     assert position is not None
     storage, rows = home.storage.below(f"{MIGRATE.name}/{table}"), as_changes(store.scan(of), schema)
-    view = written_view(storage, schema, rows, position.at, position.watermark)
-    return {"batch": position.batch, "view": view}
+    return written_view(storage, schema, rows, position.at, position.watermark)

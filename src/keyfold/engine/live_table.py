@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.followers.follower import Follower
-from keyfold.engine.storage.known_since import KnownSince, known_since
+from keyfold.engine.storage.known_since import KnownSince
+from keyfold.engine.storage.stored_app import StoredApp
 from keyfold.views.contract import ViewStore
 from keyfold.views.reader import TableReader, Wait
 
@@ -25,7 +26,7 @@ class LiveTable(TableReader):
         name: str,
         spark: SparkSession,
         followers: Sequence[Follower] = (),
-        plan: Callable[[], Mapping[str, Any] | None] = lambda: None,
+        plan: Callable[[], StoredApp] = StoredApp,
     ) -> None:
         super().__init__(store, name)
         self._spark, self._followers, self._plan = spark, followers, plan
@@ -33,7 +34,7 @@ class LiveTable(TableReader):
     @property
     def since(self) -> dict[str, KnownSince]:
         """Since which batch and time columns that a migration added cover rows; others cover all."""
-        return known_since(self._plan(), self.table)
+        return dict(self._plan().table(self.table).since)
 
     def _reach(self, at_least: int | None, wait: Wait) -> None:
         with ExitStack() as asked:

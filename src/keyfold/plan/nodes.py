@@ -251,12 +251,29 @@ class WindowSpec:
     site: Site | None = field(default=None, compare=False)
 
 
+Columns: TypeAlias = tuple[tuple[str, Expr | FoldSpec], ...]
+"""Aggregates, folds or expressions by the names of columns, in the order of the declaration."""
+
+
+@dataclass(frozen=True)
+class AggregateSpec:
+    """Aggregates and folds of the rows of a key, or of each of its windows."""
+
+    columns: Columns
+    window: WindowSpec | None = None
+    emit: Emit = "changes"
+    keep_ms: int | None = None
+    """How long a closed window accepts replays of late rows."""
+
+
 @dataclass(frozen=True)
 class TopSpec:
     """Whole rows per key: the first `n` by `order`, as after ORDER BY in SQL; None is the latest row."""
 
     n: int = 1
     order: str | None = None
+    columns: Named = ()
+    """Expressions on a row; without any, all columns of the stream."""
     site: Site | None = field(default=None, compare=False)
 
 
@@ -271,41 +288,55 @@ class ProcessSpec:
     site: Site | None = field(default=None, compare=False)
 
 
+Body: TypeAlias = "AggregateSpec | TopSpec | PatternSpec | ProcessSpec"
+"""What a table keeps of the rows of a key."""
+
+
 @dataclass(frozen=True)
 class TableSpec:
-    """Keyed state: one row per key, or per key and window, folded from the input.
-
-    With `top` the columns are expressions on a row, by default all columns of the stream; with `process` or
-    `pattern` there are none.
-    """
+    """Keyed state: a key, what is kept of its rows, and the options that tables of every kind have."""
 
     app: str
     name: str
     input: Node
     keys: Named
-    columns: tuple[tuple[str, Expr | FoldSpec], ...]
+    body: Body
     ttl_ms: int | None = None
     partitions: int | None = None
     on_error: OnError = "reject"
     sinks: tuple[tuple[str, Connector], ...] = ()
     """Where its changes go, by the names under which positions are stored."""
     help: str = ""
-    window: WindowSpec | None = None
-    emit: Emit = "changes"
-    keep_ms: int | None = None
     idle_ms: int | None = None
     history_ms: int | None = None
     history_topic: Connector | None = None
     """A compacted topic that keeps the table's changes."""
-    top: TopSpec | None = None
-    process: ProcessSpec | None = None
-    pattern: PatternSpec | None = None
     was: str | None = None
     """The name that the table had before, under which its state may still be."""
     latency: Literal["realtime"] | None = None
     initial: Initial | None = None
     """What the table begins with, before its stream."""
     site: Site | None = field(default=None, compare=False)
+
+    @property
+    def columns(self) -> Columns:
+        """The columns that are declared one by one; those of processors and matches are not."""
+        return self.body.columns if isinstance(self.body, AggregateSpec | TopSpec) else ()
+
+    @property
+    def window(self) -> WindowSpec | None:
+        """The windows of its aggregates, if they have any."""
+        return self.body.window if isinstance(self.body, AggregateSpec) else None
+
+    @property
+    def emit(self) -> Emit:
+        """Whether windows are emitted with each change, or once; other tables emit each change."""
+        return self.body.emit if isinstance(self.body, AggregateSpec) else "changes"
+
+    @property
+    def keep_ms(self) -> int | None:
+        """How long closed windows are kept, if they are."""
+        return self.body.keep_ms if isinstance(self.body, AggregateSpec) else None
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from keyfold.plan.nodes import TableSpec, WindowSpec
+from keyfold.plan.nodes import AggregateSpec, Body, ProcessSpec, TableSpec, TopSpec, WindowSpec
+from keyfold.plan.pattern.syntax import PatternSpec
 
 CLOSING: Final = ("tumbling", "sliding", "session")
 """Kinds of windows that close. Their tables have a row per key and window."""
@@ -26,8 +27,16 @@ def closes(window: WindowSpec | None) -> bool:
 
 def key_names(table: TableSpec) -> tuple[str, ...]:
     """The columns that identify a row of a table."""
-    bounds = BOUNDS if closes(table.window) else ()
-    rank = () if table.top is None or table.top.order is None else (RANK,)
-    appended = (SEQ,) if table.process is not None and table.process.mode == "append" else ()
-    match = () if table.pattern is None else (MATCH_ID,)
-    return (*(name for name, _ in table.keys), *bounds, *rank, *appended, *match)
+    return (*(name for name, _ in table.keys), *_added_keys(table.body))
+
+
+def _added_keys(body: Body) -> tuple[str, ...]:
+    match body:
+        case AggregateSpec():
+            return BOUNDS if closes(body.window) else ()
+        case TopSpec():
+            return () if body.order is None else (RANK,)
+        case ProcessSpec():
+            return (SEQ,) if body.mode == "append" else ()
+        case PatternSpec():
+            return (MATCH_ID,)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from keyfold.engine.log.table_log import TableLog
@@ -11,6 +11,7 @@ from keyfold.engine.savepoint.savepoints import Savepoints
 from keyfold.engine.storage import contents
 from keyfold.engine.storage.known_since import KnownSince
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.stored_app import StoredApp
 from keyfold.errors import QueryError, choice, did_you_mean
 from keyfold.read import batches as log_batches
 from keyfold.read import history as key_history
@@ -20,9 +21,8 @@ from keyfold.read import status as app_status
 from keyfold.read.batches import LogBatches
 from keyfold.read.history import Change, Since
 from keyfold.read.late import LateBatch
-from keyfold.read.names import Names
+from keyfold.read.names import Names, stored_names
 from keyfold.read.positions import Progress
-from keyfold.read.recorded import Recorded, recorded
 from keyfold.read.rejections import Rejections
 from keyfold.read.side_rows import DuplicateRow, LateRow, RejectedRow
 from keyfold.read.status import AppStatus
@@ -59,18 +59,18 @@ class AppReader:
     # What there is
 
     @property
-    def recorded(self) -> Recorded:
+    def stored(self) -> StoredApp:
         """What the last start recorded in app.json."""
-        return recorded(self.home)
+        return self.home.read_plan()
 
     @property
     def names(self) -> Names:
         """The tables that have run, with the streams that they read, and the declared streams."""
-        return self._names or self.recorded.names
+        return self._names or stored_names(self.name, self.stored)
 
-    def known_since(self, table: str) -> dict[str, KnownSince]:
+    def known_since(self, table: str) -> Mapping[str, KnownSince]:
         """Since when columns that a migration added cover rows; others cover all."""
-        return self.recorded.known_since(table)
+        return self.stored.table(table).since
 
     def status(self) -> AppStatus:
         """The last status that the app published, and whether it still holds."""
@@ -154,7 +154,7 @@ class AppReader:
 
     def _refuse_stream_without_log(self, name: str, given: str) -> None:
         """Says of a stream without a log that its tables read its source themselves."""
-        names = self.recorded.names
+        names = stored_names(self.name, self.stored)
         stream = next((one for one in names.streams if one.lower() == name.lower()), None)
         if stream is None:
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from keyfold.engine.storage.stored_app import StoredApp
 from keyfold.errors import QueryError, choice, did_you_mean
 
 
@@ -49,6 +50,12 @@ class Names:
             raise QueryError(what, where=self.app, given=name, hint=hint)
         hint_ = did_you_mean(name, self.tables, choice(self.tables))
         raise QueryError(f"no table {name} in app {self.app}", reason="not_found", given=name, hint=hint_)
+
+
+def stored_names(app: str, stored: StoredApp) -> Names:
+    """The names that the last start of an app recorded: tables that have run, and declared streams."""
+    read = {name: table.streams for name, table in stored.tables.items()}
+    return Names(app, read, list(stored.declared_streams))
 
 
 def _same(name: str, known: Sequence[str] | Mapping[str, object]) -> str | None:

@@ -12,7 +12,6 @@ from keyfold.engine.log.readers import Use, read_upto
 from keyfold.engine.storage import contents
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.plan.validate.sinks import HISTORY
-from keyfold.read.recorded import recorded
 from keyfold.views.contract import Position
 from keyfold.views.types.epoch import from_micros
 
@@ -94,7 +93,7 @@ def sinks(home: AppHome, table: str) -> Iterator[tuple[str, int]]:
 
     All that have a position, if it did not declare the table.
     """
-    table_home, declared = home.table(table), recorded(home).declared(table)
+    table_home, declared = home.table(table), home.read_plan().declared_tables.get(table)
     known = None if declared is None else _names_of_sinks(declared)
     for name in (file.removesuffix(".json") for file in table_home.storage.list("sinks")):
         if (at := sink_position(table_home, name)) is not None and (known is None or name in known):

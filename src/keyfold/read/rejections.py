@@ -11,8 +11,7 @@ from keyfold.engine.log.retention import counted
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.storage.layout import AppHome
 from keyfold.read import side_outputs
-from keyfold.read.names import Names
-from keyfold.read.recorded import recorded
+from keyfold.read.names import Names, stored_names
 from keyfold.read.side_rows import RejectedRow
 
 
@@ -38,10 +37,10 @@ def rows_of(home: AppHome, names: Names, name: str) -> list[RejectedRow]:
 
 def of(home: AppHome, name: str, given: str) -> Rejections:
     """What a table or stream has rejected, by what the last start recorded; `given`: the name in errors."""
-    known = recorded(home)
-    names = known.names
+    stored = home.read_plan()
+    names = stored_names(home.path.name, stored)
     if (table := names.table(name)) is not None:
-        logs = {stream: TableLog(home.stream_home(stream).log_files) for stream in known.shared(table)}
+        logs = {stream: TableLog(home.stream_home(stream).log_files) for stream in stored.table(table).shared}
         streams = [f"{names.app}.{stream}" for stream, log in logs.items() if counted(log)["rejected"]]
         return replace(_of_log(TableLog(home.table(table).log_files)), streams=streams)
     stream = _stream(names, name, given)

@@ -11,10 +11,10 @@ from keyfold.engine.storage import contents
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import current
 from keyfold.engine.storage.lease_files import LeaseRecord
+from keyfold.engine.storage.stored_app import StoredTable
 from keyfold.errors import QueryError
 from keyfold.read.documents import Document
 from keyfold.read.metrics import Failure, LookupStatus, RunStatus, StreamStatus, TableStatus, published
-from keyfold.read.recorded import Recorded, recorded
 from keyfold.views.contract import ViewStore
 
 State = Literal["running", "starting", "suspended", "not responding", "failed", "killed", "stopped"]
@@ -47,9 +47,9 @@ def status(home: AppHome, views: ViewStore) -> AppStatus:
     """The status of an app, from its status file and its process; a table without one has its view's."""
     lease = current(home)
     pid = None if lease is None else int(lease.python["pid"])
-    written, known = published(home), recorded(home)
+    written, known = published(home), home.read_plan()
     # Without app.json: the tables that have files on disk.
-    names = contents.tables(home) if known.plan is None else known.tables
+    names = known.tables if known.exists else contents.tables(home)
     found = {name: written.tables.get(name) or _of_view(views, name) for name in names}
     state = _state(lease, written, any(table.running for table in found.values()))
     runs = pid is not None
@@ -67,7 +67,7 @@ def status(home: AppHome, views: ViewStore) -> AppStatus:
         lookups=written.lookups,
         streams={n: one.changed(running=runs and one.running) for n, one in written.streams.items()},
         batch_limits=written.batch_limits,
-        tables={name: _with_records(table, runs, known, name) for name, table in found.items()},
+        tables={name: _with_records(table, runs, known.table(name)) for name, table in found.items()},
     )
 
 
@@ -86,9 +86,9 @@ def _of_view(views: ViewStore, table: str) -> TableStatus:
     return TableStatus.read({"batch": position.batch if position else None, "keys": keys})
 
 
-def _with_records(table: TableStatus, runs: bool, known: Recorded, name: str) -> TableStatus:
-    found: dict[str, Any] = {column: one.document() for column, one in known.known_since(name).items()}
-    return table.changed(running=runs and table.running, since=found, initial=known.initial(name))
+def _with_records(table: TableStatus, runs: bool, stored: StoredTable) -> TableStatus:
+    found: dict[str, Any] = {column: one.document() for column, one in stored.since.items()}
+    return table.changed(running=runs and table.running, since=found, initial=stored.initial)
 
 
 def _state(lease: LeaseRecord | None, written: RunStatus, was_running: bool) -> State:

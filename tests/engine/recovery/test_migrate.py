@@ -19,7 +19,6 @@ from keyfold.engine.savepoint import restore
 from keyfold.engine.savepoint.capture import silent
 from keyfold.engine.savepoint.savepoints import Savepoints
 from keyfold.engine.storage import audit
-from keyfold.engine.storage.known_since import known_since
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadExpression, RunError, StateMismatch
 from keyfold.fault_points import FaultPoint, handled_by
@@ -289,7 +288,7 @@ def test_state_follows_a_changed_definition_and_can_go_back(tmp_path: Path) -> N
     assert not (place.path / "tables" / "keeping").exists()
     entry = audit.entries(place.storage)[-1]
     assert (entry["what"], entry["keys"]["merged"], entry["why"]) == ("migrate", 2, "a test")
-    since = known_since(place.read_plan(), "totals")
+    since = place.read_plan().tables["totals"].since
     assert [(name, one.batch) for name, one in since.items()] == [("mean", entry["batches"]["totals"])]
 
     # What was written is a state like any other: it can be given another number of partitions.
@@ -306,7 +305,7 @@ def test_state_follows_a_changed_definition_and_can_go_back(tmp_path: Path) -> N
             "merged": [],
             "renamed": [],
         }
-    assert set(place.read_plan()["tables"]["totals"]["since"]) == {"mean"}  # type: ignore[index]
+    assert set(place.read_plan().tables["totals"].since) == {"mean"}
 
     # A bad deploy: back to the savepoint and the old definition, with the rows that came since.
     assert [one.name for one in Savepoints(place).all()] == [entry["undo"]]

@@ -50,7 +50,7 @@ def test_patterns_and_processors_keep_their_state_under_another_name(tmp_path: P
     ]
     migrated(plan)
     assert sorted(path.name for path in (tmp_path / "shop" / "tables").iterdir()) == ["found", "sums"]
-    assert set((AppHome(tmp_path / "shop").read_plan() or {})["tables"]) == {"found", "sums"}
+    assert set(AppHome(tmp_path / "shop").read_plan().tables) == {"found", "sums"}
     with drive(new, home=tmp_path) as d:
         assert [values(one) for one in d.rows("found")] == [values(one) for one in before["matches"]]
         assert [values(one) for one in d.rows("sums")] == [values(one) for one in before["totals"]]

@@ -159,7 +159,7 @@ def test_without_history_a_log_is_pruned_and_a_later_table_reads_the_source(tmp_
         assert [row["raw"] for row in handle.rejected("rows")] == ["not JSON"]
         assert [len(handle.rejected(t)) for t in ("one", "two", "late")] == [0, 0, 1]
     place = AppHome(home / "shop")
-    assert (place.read_plan() or {})["tables"]["late"]["shared"] == []
+    assert place.read_plan().tables["late"].shared == ()
     # That is how it goes on, and nothing is refused.
     put(inbox, 23)
     with started(app, home) as handle:

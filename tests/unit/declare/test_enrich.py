@@ -4,7 +4,7 @@ import pytest
 
 import keyfold as kf
 from keyfold.errors import BadDuration, BadName, BadOption, NameTaken
-from keyfold.plan.nodes import Enrich, Lookup, LookupJoin
+from keyfold.plan.nodes import Enrich, Lookup, LookupJoin, TopSpec
 from keyfold.plan.tree import reads, retracts
 
 COUNT = {"n": "count(*)"}
@@ -205,7 +205,9 @@ def test_tables_whose_past_is_not_kept_are_refused_as_of_event_time(orders, news
 
 
 def _kind(table):
-    return "top" if table.spec.top else table.spec.window.kind if table.spec.window else None
+    if isinstance(table.spec.body, TopSpec):
+        return "top"
+    return table.spec.window and table.spec.window.kind
 
 
 def test_rows_that_may_be_retracted_are_updated_with_the_table(customers, places):

@@ -36,7 +36,7 @@ def by(keyed, **keys):
 
 
 def declared(keyed, steps, **options):
-    return keyed.pattern("found", steps, **{"within": "1 hour", **options}).spec.pattern
+    return keyed.pattern("found", steps, **{"within": "1 hour", **options}).spec.body
 
 
 def test_a_pattern_is_frozen_data(keyed):

@@ -6,7 +6,7 @@ import pytest
 
 import keyfold as kf
 from keyfold.errors import BadDuration, BadExpression, BadName, BadOption
-from keyfold.plan.nodes import TableSpec
+from keyfold.plan.nodes import AggregateSpec, TableSpec
 from keyfold.plan.validate.table_options import RESERVED, SUPPORTED
 
 COUNT = {"n": "count(*)"}
@@ -32,7 +32,7 @@ def test_a_table_is_its_key_columns_and_options(orders):
         name="totals",
         input=orders.node,
         keys=(("region", "region"), ("day", "date(at)")),
-        columns=(("n", "count(*)"), ("last", fold)),
+        body=AggregateSpec((("n", "count(*)"), ("last", fold))),
         ttl_ms=30 * 86_400_000,
         partitions=4,
         on_error="fail",

@@ -48,17 +48,16 @@ def names(app):
 def test_a_top_table_has_whole_rows_in_an_order(keyed, orders):
     made = keyed.top(3, by="amount desc").table("highest", ttl="1 day", help="Most")
     assert made.spec == TableSpec(
-        "shop", "highest", orders.node, (("region", "region"),), (),
-        ttl_ms=86_400_000, help="Most", top=TopSpec(3, "amount desc"),
+        "shop", "highest", orders.node, (("region", "region"),), TopSpec(3, "amount desc"),
+        ttl_ms=86_400_000, help="Most",
     )  # fmt: skip
-    assert str(made.spec.top.site).startswith("test_top_n.py:")
+    assert str(made.spec.body.site).startswith("test_top_n.py:")
     assert key_names(made.spec) == ("region", "rank")
 
 
 def test_the_latest_row_of_a_key_has_no_rank(keyed):
     made = keyed.latest().table("newest", amount="amount * 2", rank="id")
-    assert made.spec.top == TopSpec(1, None)
-    assert made.spec.columns == (("amount", "amount * 2"), ("rank", "id"))
+    assert made.spec.body == TopSpec(1, None, (("amount", "amount * 2"), ("rank", "id")))
     assert key_names(made.spec) == ("region",)
 
 
@@ -132,15 +131,15 @@ def test_a_processed_table_is_its_processor_and_output(keyed, orders):
         "score", Processor, output=f" {OUTPUT}", mode="append", initial=begin, partitions=2, on_error="fail"
     )
     assert made.spec == TableSpec(
-        "shop", "score", orders.node, (("region", "region"),), (), partitions=2, on_error="fail",
-        process=ProcessSpec(Processor, OUTPUT, "append", begin),
+        "shop", "score", orders.node, (("region", "region"),),
+        ProcessSpec(Processor, OUTPUT, "append", begin), partitions=2, on_error="fail",
     )  # fmt: skip
-    assert str(made.spec.site) == str(made.spec.process.site)
+    assert str(made.spec.site) == str(made.spec.body.site)
     assert made.spec.site.file == __file__
 
 
 def test_a_processor_is_a_class_or_a_function_that_makes_one(keyed):
-    assert keyed.process("made", lambda: Needy(3), output=OUTPUT).spec.process.mode == "update"
+    assert keyed.process("made", lambda: Needy(3), output=OUTPUT).spec.body.mode == "update"
     with pytest.raises(
         BadExpression, match=r"(?s)must be a class, not an instance.*try: the class Processor"
     ):
@@ -165,7 +164,7 @@ def test_the_columns_of_the_output_are_names_and_hold_the_key(keyed):
         keyed.process("p", Processor, output="region string, a int, A int")
     with pytest.raises(BadOption, match=r"(?s)by names 'region', .* output.*did you mean 'regions'"):
         keyed.process("p", Processor, output="regions string, score double")
-    assert keyed.process("p", Processor, output="REGION string").spec.process.output == "REGION string"
+    assert keyed.process("p", Processor, output="REGION string").spec.body.output == "REGION string"
 
 
 @pytest.mark.parametrize(
@@ -184,7 +183,7 @@ def test_columns_that_a_processed_table_has_by_itself_are_refused(keyed, more, m
 
 @pytest.mark.parametrize(("more", "mode"), [("seq long", "update"), ("_op STRING", "update")])
 def test_columns_that_a_processed_table_does_not_have_by_itself_can_be_given(keyed, more, mode):
-    assert more in keyed.process("p", Processor, output=f"{OUTPUT}, {more}", mode=mode).spec.process.output
+    assert more in keyed.process("p", Processor, output=f"{OUTPUT}, {more}", mode=mode).spec.body.output
 
 
 def test_the_options_of_a_processor_are_checked(keyed):
@@ -215,8 +214,8 @@ def test_a_table_of_two_tables_follows_both(totals, names):
         Select(Changes("totals"), ((None, "* except (_op)"),)), "names", ("region",), "left", on_update=True
     )
     assert made.spec == TableSpec(
-        "shop", "totals_names", node, (("region", "region"),), (),
-        partitions=2, help="With names", top=TopSpec(),
+        "shop", "totals_names", node, (("region", "region"),), TopSpec(),
+        partitions=2, help="With names",
     )  # fmt: skip
     assert [read.table for read in reads(made.spec.input)] == ["names", "totals"]
     assert str(made.spec.input.site).startswith("test_top_n.py:")

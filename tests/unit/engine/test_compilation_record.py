@@ -16,6 +16,7 @@ from keyfold.engine.recovery import compilation_record, definition
 from keyfold.engine.recovery.compilation_record import FILE, record, recorded
 from keyfold.engine.sources.file_names import QueryFiles
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.stored_app import StoredApp
 from keyfold.plan.nodes import AppSpec
 from keyfold.settings import Settings, load
 from keyfold.views.contract import Column, ViewSchema
@@ -63,7 +64,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AppHome:
 
 def started(place: AppHome, spec: AppSpec, settings: Settings | None = None) -> None:
     table = Table(spec.tables[0], cast(Any, None), MEANING, "", VIEW, False, None)
-    record(place, settings or load(), decided(spec, None, place), [table], {})
+    record(place, settings or load(), decided(spec, StoredApp(), place), [table], {})
 
 
 def has_state(place: AppHome, meaning: dict[str, str], directory: str | None = None) -> None:

@@ -38,15 +38,15 @@ def test_differences_show_times_as_lengths_and_not_in_milliseconds() -> None:
 
 
 def test_the_limit_of_a_pattern_may_change() -> None:
-    specs = [pattern(limit=limit).pattern for limit in (10, 20)]
+    specs = [pattern(limit=limit).body for limit in (10, 20)]
     assert specs[0] != specs[1]
-    assert len({compile_pattern.meaning(spec) for spec in specs if spec}) == 1
+    assert len({compile_pattern.meaning(cast(Any, spec)) for spec in specs}) == 1
 
 
 def test_where_the_function_of_an_until_stands_is_no_part_of_a_pattern() -> None:
     one = kf.step("a", "kind = 'a'", times="+", until=lambda: None)
     other = kf.step("a", "kind = 'a'", times="+", until=lambda: None)
-    text, same = (compile_pattern.meaning(cast(Any, pattern(steps >> B).pattern)) for steps in (one, other))
+    text, same = (compile_pattern.meaning(cast(Any, pattern(steps >> B).body)) for steps in (one, other))
     assert text == same == "a+ until ... >> b, within 1 hour, skip past_last"
     assert "test_definition.py" in repr(one)
 
@@ -58,7 +58,7 @@ def test_what_a_pattern_does_is_a_part_of_it() -> None:
         *(pattern(steps) for steps in (A >> B, A.then(B), A.any(B), until, without)),
         *(pattern(**options) for options in ({"skip": "none"}, {"order": "arrival"}, {"timeouts": True})),
     ]
-    assert len({compile_pattern.meaning(cast(Any, spec.pattern)) for spec in specs}) == len(specs)
+    assert len({compile_pattern.meaning(cast(Any, spec.body)) for spec in specs}) == len(specs)
 
 
 def test_the_time_of_a_stream_is_a_part_of_its_patterns() -> None:

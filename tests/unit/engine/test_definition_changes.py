@@ -17,6 +17,7 @@ from keyfold.engine.recovery.definition_changes import (
     renamed,
 )
 from keyfold.engine.state.mapping import widens
+from keyfold.engine.storage.stored_app import StoredApp, StoredTable
 from keyfold.plan.nodes import TableSpec
 
 BASE = {
@@ -62,7 +63,7 @@ def change(
     readers: Readers = NOBODY,
     operators: int = 1,
 ) -> TableChange:
-    entry = {"meaning": BASE | old, "layout": before if before is not None else layout(COUNT)}
+    entry = StoredTable(meaning=BASE | old, layout=before if before is not None else layout(COUNT))
     compiled = Compiled(
         spec or table(),
         cast(Any, None),
@@ -218,7 +219,7 @@ def test_readers_and_removed_tables_are_those_of_the_home_too() -> None:
     rows = app.stream("rows", kf.rows([]), "k string")
     first = rows.by("k").table("first", n="count(*)")
     first.changes().by("k").table("second", n="count(*)")
-    stored = {"tables": {"third": {"tables": ["first"]}, "first": {}}}
+    stored = StoredApp({"third": StoredTable(tables=("first",)), "first": StoredTable()})
     assert readers_of(app.spec(), stored, "first").names == ("second", "third")
     assert [one.table for one in removed_tables(app.spec(), stored, [])] == ["third"]
     assert removed_tables(app.spec(), stored, [TableChange("x", "migratable", was="third")]) == []

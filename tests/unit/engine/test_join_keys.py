@@ -8,6 +8,7 @@ from pathlib import Path
 import keyfold as kf
 from keyfold.engine.state.join_keys import SIDES, joined_key
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.stored_app import StoredApp
 from keyfold.plan.describe import text as describe
 from keyfold.plan.nodes import JoinHow
 
@@ -33,7 +34,7 @@ def sides(
     stream.join(orders, on="id", within="1 hour").by(*columns).table("twice", n="count(*)")
     home = AppHome(place / "shop")
     home.path.mkdir(parents=True, exist_ok=True)
-    home.write_plan({"declared": describe.to_dict(made.spec()), "tables": {}})
+    home.write_plan(StoredApp(declared=describe.to_dict(made.spec())))
     key = {name: str(i + 1) for i, name in enumerate(columns)}
     assert joined_key(home, "twice", key) is None
     assert joined_key(home, "other", key) is None

@@ -14,7 +14,7 @@ import keyfold as kf
 from keyfold.engine.batch import late_replay
 from keyfold.engine.handle import Handle
 from keyfold.engine.log.shared_streams import SharedStreams
-from keyfold.engine.lookups.registry import Lookups
+from keyfold.engine.running import RunningApp
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.errors import QueryError, RunError
 from keyfold.fault_points import FaultPoint, handled_by
@@ -50,14 +50,9 @@ class TestHandle:
         orders.by("region").table("totals", n="count(*)")
         place = AppHome(tmp_path / "shop")
         put(place.table("totals"), 3, said("a", START, START))
-        handle = Handle(
-            SharedStreams(app.spec()),
-            cast(Any, None),
-            place,
-            cast(Any, None),
-            NoViews(),
-            Lookups(cast(Any, None), None),
-        )
+        none = cast(Any, None)
+        running = RunningApp(SharedStreams(app.spec()), none, place, none, NoViews())
+        handle = Handle(running, none, none)
         assert [row["raw"] for row in handle.late("totals")] == ["a"]
         with pytest.raises(QueryError, match="a table that reads it: totals"):
             handle.late("orders")

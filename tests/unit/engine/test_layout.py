@@ -9,6 +9,7 @@ import pytest
 
 from keyfold.engine.storage import files, home_names
 from keyfold.engine.storage import layout as homes
+from keyfold.engine.storage.stored_app import StoredApp
 from keyfold.engine.storage.stored_file import StoredFile
 from keyfold.errors import HomeUnusable, QueryError
 
@@ -30,12 +31,12 @@ def test_a_table_is_found_by_its_full_name_or_alone_where_there_is_one_app(tmp_p
     with pytest.raises(QueryError) as none:
         home_names.find(tmp_path, "totals")
     assert none.value.reason == "not_ready"
-    homes.local_app_home(tmp_path, "shop").write_plan({})
+    homes.local_app_home(tmp_path, "shop").write_plan(StoredApp())
     assert home_names.find(tmp_path, "totals")[1] == "totals"
     assert home_names.find(tmp_path, "shop.totals")[0].path.name == "shop"
     with pytest.raises(QueryError, match="shop"):
         home_names.find(tmp_path, "shap.totals")
-    homes.local_app_home(tmp_path, "bank").write_plan({})
+    homes.local_app_home(tmp_path, "bank").write_plan(StoredApp())
     with pytest.raises(QueryError, match=r"shop\.totals"):
         home_names.find(tmp_path, "totals")
 

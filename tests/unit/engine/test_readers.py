@@ -16,7 +16,17 @@ from keyfold.engine.recovery import reader_snapshot
 from keyfold.engine.status.backlog import Backlog
 from keyfold.engine.storage import contents
 from keyfold.engine.storage.layout import AppHome, TableHome
-from keyfold.plan.nodes import AppSpec, Changes, Connector, Enrich, Node, Source, TableSpec, Union
+from keyfold.plan.nodes import (
+    AggregateSpec,
+    AppSpec,
+    Changes,
+    Connector,
+    Enrich,
+    Node,
+    Source,
+    TableSpec,
+    Union,
+)
 from keyfold.plan.tree import sources
 from tests.log_files import publish
 
@@ -25,7 +35,7 @@ USE = Use("reader", 0, "sums", previous=True)
 
 
 def reader(node: Node) -> TableSpec:
-    return TableSpec("app", "reader", node, (("k", "k"),), (("n", "count(*)"),))
+    return TableSpec("app", "reader", node, (("k", "k"),), AggregateSpec((("n", "count(*)"),)))
 
 
 def planned(home: TableHome, batch: int, *offsets: object, committed: bool = True) -> None:

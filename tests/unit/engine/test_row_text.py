@@ -7,6 +7,7 @@ import json
 import pytest
 
 from keyfold.engine.log.row_text import StreamText, of_plan
+from keyfold.engine.storage.stored_app import StoredApp
 
 COLUMNS = {"person": "string", "x": "int", "amount": "decimal(10,2)"}
 JSON, CSV, OTHER = StreamText("json", COLUMNS), StreamText("csv", COLUMNS), StreamText()
@@ -89,8 +90,8 @@ def test_what_an_app_declares_says_how_its_streams_are_read() -> None:
         {"name": "Orders", "source": source, "schema": "person string, x int"},
         {"name": "any", "source": {"format": None}, "schema": None},
     ]
-    found = of_plan({"declared": {"streams": streams}})
+    found = of_plan(StoredApp(declared={"streams": streams}))
     assert found["orders"].match("ada;1", {"person": "ada"}) == "column"
     assert found["orders"].match("bob;ada", {"person": "ada"}) is None
     assert found["any"].match("bob;ada", {"person": "ada"}) == "word"
-    assert of_plan(None) == {}
+    assert of_plan(StoredApp()) == {}

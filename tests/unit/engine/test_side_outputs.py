@@ -13,6 +13,7 @@ import pytest
 from keyfold.engine.recovery import definition, definition_check
 from keyfold.engine.sources import json_rows
 from keyfold.engine.storage.layout import AppHome, TableHome
+from keyfold.engine.storage.stored_app import StoredApp
 from keyfold.errors import HomeUnusable
 
 
@@ -69,6 +70,10 @@ def test_what_differs_between_two_definitions_is_said_part_by_part() -> None:
 )
 def test_a_home_of_another_version_is_refused(tmp_path: Path, stored: dict[str, Any], problem: str) -> None:
     with pytest.raises(HomeUnusable, match=problem):
-        definition_check._refuse_other_versions(stored, AppHome(tmp_path))
+        definition_check._refuse_other_versions(
+            StoredApp.from_json({"tables": {}, **stored}), AppHome(tmp_path)
+        )
     for fitting in ({}, {"layout": 1, "spark": "4.3.9"}, {"layout": 1, "spark": "3.5.0"}):
-        definition_check._refuse_other_versions(fitting, AppHome(tmp_path))
+        definition_check._refuse_other_versions(
+            StoredApp.from_json({"tables": {}, **fitting}), AppHome(tmp_path)
+        )

@@ -15,6 +15,7 @@ from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.recovery import sink_positions
 from keyfold.engine.recovery.followed import require_followed
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.stored_app import StoredApp, StoredTable
 from keyfold.errors import BadOption, StateMismatch
 from keyfold.fault_points import FaultPoint, handled_by
 from keyfold.plan.describe.as_json import to_dict
@@ -36,16 +37,16 @@ def app(*sinks: Connector | tuple[str, Connector], table: str = "totals") -> App
     return made.spec()
 
 
-def recorded(spec: AppSpec, *, names: bool = True) -> dict[str, Any]:
+def recorded(spec: AppSpec, *, names: bool = True) -> StoredApp:
     """What app.json has of an app; an earlier version recorded no names of sinks."""
     declared = json.loads(json.dumps(to_dict(spec)))
     for table in () if names else declared["tables"]:
         for sink in table["sinks"]:
             del sink["name"]
-    return {"declared": declared, "tables": {table.name: {} for table in spec.tables}}
+    return StoredApp({table.name: StoredTable() for table in spec.tables}, declared=declared)
 
 
-def old(*sinks: Connector) -> dict[str, Any]:
+def old(*sinks: Connector) -> StoredApp:
     """What an earlier version recorded; it had no names, so that sinks of one address were allowed."""
     return recorded(app(*((f"s{n}", sink) for n, sink in enumerate(sinks))), names=False)
 
@@ -172,11 +173,11 @@ def test_a_sink_that_was_away_goes_on_or_is_refused_with_the_batches_that_are_go
 def test_a_migration_waits_for_sinks_that_are_declared_alone(home: AppHome) -> None:
     logged(home, 5)
     put(home, **{"files-a": {"batch": 4}, "files-b": {"batch": 3}, "_1": {"batch": 2}})
-    home.storage.put("app.json", json.dumps(recorded(app(A))).encode())
+    home.write_plan(recorded(app(A)))
     require_followed(home, "totals")
-    home.storage.put("app.json", json.dumps(recorded(app(A, B))).encode())
+    home.write_plan(recorded(app(A, B)))
     with pytest.raises(BadOption, match=r"^sink files-b must first read the newest changes of shop\.totals"):
         require_followed(home, "totals")
-    home.storage.put("app.json", json.dumps(old(C, A)).encode())
+    home.write_plan(old(C, A))
     with pytest.raises(BadOption, match=r"^sink 1 must first read the newest changes of shop\.totals"):
         require_followed(home, "totals")

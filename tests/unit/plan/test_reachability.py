@@ -73,4 +73,4 @@ def test_a_step_that_can_never_come_is_refused(steps: kf.Pattern, said: str) -> 
     ],
 )
 def test_a_step_that_may_come_is_not_refused(steps: kf.Pattern) -> None:
-    assert declare(steps).spec.pattern.sequence == steps.sequence
+    assert declare(steps).spec.body.sequence == steps.sequence

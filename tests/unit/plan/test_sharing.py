@@ -10,6 +10,7 @@ import pytest
 import keyfold as kf
 from keyfold.engine.log import shared_streams
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.stored_app import StoredApp
 from keyfold.errors import StateMismatch
 from keyfold.plan import sharing
 from keyfold.plan.nodes import AppSpec, Connector
@@ -31,7 +32,7 @@ def shared(spec: AppSpec) -> bool:
 
 def decided(place: AppHome, spec: AppSpec, **stored: Any) -> set[str]:
     """The tables that read the log of the stream."""
-    found = shared_streams.decided(spec, stored, place)
+    found = shared_streams.decided(spec, StoredApp.from_json({"tables": {}, **stored}), place)
     return {table.name for table in spec.tables if found.of(table)}
 
 

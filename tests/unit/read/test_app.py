@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from keyfold.engine.internal_columns import OP
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.savepoint.manifest import SavedFile, SavedTable, Savepoint
 from keyfold.engine.savepoint.savepoints import Savepoints
+from keyfold.engine.storage.known_since import KnownSince
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.local import LocalStorage
 from keyfold.engine.storage.local_directory import OWNER
@@ -160,10 +162,9 @@ def test_the_progress_of_a_table_is_that_of_its_followers(home: Path, shop: AppR
     totals = AppHome(home / "shop").table("totals")
     totals.sink("to_kafka").put(b'{"batch": 0}')
     totals.sink("gone").put(b'{"batch": 0}')
-    plan = shop.home.read_plan() or {}
-    (declared,) = plan["declared"]["tables"]
-    declared["sinks"] = [{"name": "to_kafka", "kind": "kafka"}]
-    shop.home.write_plan(plan)
+    plan = shop.home.read_plan()
+    declared = {**plan.declared_tables["totals"], "sinks": [{"name": "to_kafka", "kind": "kafka"}]}
+    shop.home.write_plan(plan.with_declared({"totals": declared}))
     found = shop.progress("totals")
     assert found.followers == (Follower("sink", "to_kafka", 0), Follower("view", "totals", 1))
     assert [str(one) for one in found.followers] == ["sink to_kafka", "the view"]
@@ -171,12 +172,9 @@ def test_the_progress_of_a_table_is_that_of_its_followers(home: Path, shop: AppR
 
 
 def test_columns_that_a_migration_added_are_known_since_then(shop: AppReader) -> None:
-    plan = shop.home.read_plan() or {}
-    plan["tables"]["totals"] |= {
-        "since": {"revenue": {"at": AT.isoformat(), "batch": 7}},
-        "initial": {"rows": 3},
-    }
-    shop.home.write_plan(plan)
+    plan = shop.home.read_plan()
+    entry = replace(plan.table("totals"), since={"revenue": KnownSince(AT, 7)}, initial={"rows": 3})
+    shop.home.write_plan(plan.with_tables({"totals": entry}))
     assert {name: one.batch for name, one in shop.known_since("totals").items()} == {"revenue": 7}
     status = shop.status().tables["totals"]
     assert (status.since, status.initial) == ({"revenue": {"at": AT.isoformat(), "batch": 7}}, {"rows": 3})

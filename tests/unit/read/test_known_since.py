@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+from keyfold.engine.storage.known_since import KnownSince
 from keyfold.engine.storage.layout import AppHome
 from tests.cli.conftest import AT, ROWS, TOTALS, Cli, make_app
 
@@ -14,9 +16,8 @@ def migrated(home: Path) -> None:
     """A home whose table totals has a column that a migration added."""
     place = AppHome(home / "shop")
     make_app(place, {TOTALS: ROWS[TOTALS]})
-    plan = place.read_plan() or {}
-    plan["tables"]["totals"]["since"] = {"revenue": {"at": AT.isoformat(), "batch": 7}}
-    place.write_plan(plan)
+    totals = replace(place.read_plan().tables["totals"], since={"revenue": KnownSince(AT, 7)})
+    place.write_plan(place.read_plan().with_tables({"totals": totals}))
 
 
 def test_rows_and_get_say_it_beside_the_rows(cli: Cli, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from keyfold.engine.compile.table import Analysis
     from keyfold.engine.recovery.compilation_record import RecordedApp
     from keyfold.engine.storage.layout import AppHome
+    from keyfold.engine.storage.stored_app import StoredApp
     from keyfold.plan.nodes import AppSpec
 
 
@@ -40,7 +41,7 @@ def empty_feeds(spec: AppSpec, directory: Path) -> dict[str, Path]:
 
 
 def findings_of(
-    spark: SparkSession, spec: AppSpec, feeds: dict[str, Path], stored: dict[str, Any] | None, home: AppHome
+    spark: SparkSession, spec: AppSpec, feeds: dict[str, Path], stored: StoredApp, home: AppHome
 ) -> list[Finding]:
     """What Spark and the state on disk say of each table. Nothing is run, and nothing is written."""
     from keyfold.engine import session
@@ -79,12 +80,12 @@ def findings_of(
     ]
 
 
-def findings_recorded(app: RecordedApp, stored: dict[str, Any] | None, home: AppHome) -> list[Finding]:
+def findings_recorded(app: RecordedApp, stored: StoredApp, home: AppHome) -> list[Finding]:
     """The same of an app that Spark has compiled earlier."""
     return [_recorded(app, table, stored, home) for table in app.tables]
 
 
-def _recorded(app: RecordedApp, table: Compiled, stored: dict[str, Any] | None, home: AppHome) -> Finding:
+def _recorded(app: RecordedApp, table: Compiled, stored: StoredApp, home: AppHome) -> Finding:
     from keyfold.engine.recovery import stream_definition
 
     name, spec = table.spec.name, app.shared.spec
@@ -100,7 +101,7 @@ def _finding(
     spec: AppSpec,
     name: str,
     compiled_now: Callable[[], Compiled],
-    stored: dict[str, Any] | None,
+    stored: StoredApp,
     home: AppHome,
 ) -> Finding:
     from keyfold.engine.jvm import process
@@ -134,5 +135,5 @@ def require_whole(compiled: Compiled, home: AppHome) -> None:
     view_rebuild.require_checkpoint(compiled, home)
 
 
-def _has_state(table: str, stored: dict[str, Any] | None, home: AppHome) -> bool:
-    return table in ((stored or {}).get("tables") or {}) or home.table(table).begun() is not None
+def _has_state(table: str, stored: StoredApp, home: AppHome) -> bool:
+    return table in stored.tables or home.table(table).begun() is not None

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from keyfold.engine.compile.compiled import Compiled
     from keyfold.engine.compile.stream import CompiledStream
     from keyfold.engine.migration.migrate import Migrated, Tell
+    from keyfold.engine.migration.prepared_table import PreparedTable
     from keyfold.engine.recovery.definition_changes import TableChange
     from keyfold.engine.storage.layout import AppHome
+    from keyfold.engine.storage.stored_app import StoredApp
     from keyfold.plan.nodes import AppSpec
 
 
@@ -29,12 +31,12 @@ class AppPlan:
     """None if Spark did not have to be asked, since nothing has changed."""
     spec: AppSpec
     home: AppHome
-    stored: dict[str, Any]
+    stored: StoredApp
     tables: list[Compiled]
     changes: list[TableChange]
     feeds: Path
 
-    def rebuild(self, tables: Sequence[Migrated], tell: Tell) -> list[dict[str, Any]]:
+    def rebuild(self, tables: Sequence[Migrated], tell: Tell) -> list[PreparedTable]:
         """Rebuilds tables from rows of their streams, beside the old ones."""
         from keyfold.engine.rebuild.run import rebuild
 
@@ -147,7 +149,7 @@ def _compared(
     from keyfold.engine.recovery import definition_check
     from keyfold.engine.recovery.definition_changes import removed_tables
 
-    stored = home.read_plan() or {}
+    stored = home.read_plan()
     for table in tables:
         require_whole(table, home)
     changes = [definition_check.change_of(spec, stored, table, home) for table in tables]
@@ -157,7 +159,7 @@ def _compared(
 
 
 def _changed_streams(
-    spec: AppSpec, stored: dict[str, Any], streams: Iterable[CompiledStream], home: AppHome
+    spec: AppSpec, stored: StoredApp, streams: Iterable[CompiledStream], home: AppHome
 ) -> Iterator[TableChange]:
     """Streams whose logs were written with other types, which a start refuses."""
     from keyfold.engine.recovery import stream_definition
@@ -166,6 +168,6 @@ def _changed_streams(
 
     for stream in streams:
         try:
-            stream_definition.check(spec.name, stored or None, stream, home)
+            stream_definition.check(spec.name, stored, stream, home)
         except StateMismatch as error:
             yield TableChange(stream.spec.name, "incompatible", tuple(str(error.given).splitlines()))

@@ -13,6 +13,7 @@ from keyfold.cli.reports import rows_file
 from keyfold.errors import BadOption, choice, did_you_mean
 from keyfold.plan import nodes, tree
 from keyfold.plan.nodes import AppSpec, TableSpec
+from keyfold.plan.pattern.syntax import PatternSpec
 from keyfold.plan.pattern.syntax import steps as sequence_steps
 
 _LATER: Final = "9000-01-01T00:00:00Z"
@@ -39,14 +40,14 @@ def explained(spec: AppSpec, table: str, file: str, stream: str | None) -> list[
             d.advance(name, _LATER)
         lines = traced(wanted.name)
         refused = [*unseen(d.rejected(wanted.name), lines), *d.late(wanted.name)]
-    assert wanted.pattern is not None
-    steps = [step.name for step in sequence_steps(wanted.pattern.sequence)]
+    assert isinstance(wanted.body, PatternSpec)
+    steps = [step.name for step in sequence_steps(wanted.body.sequence)]
     return [*_numbered(lines, steps), *map(_refused, refused)]
 
 
 def _pattern(spec: AppSpec, name: str) -> TableSpec:
     bare = name.removeprefix(f"{spec.name}.")
-    patterns = {t.name: t for t in spec.tables if t.pattern is not None}
+    patterns = {t.name: t for t in spec.tables if isinstance(t.body, PatternSpec)}
     if bare in patterns:
         return patterns[bare]
     hint = did_you_mean(bare, patterns, choice(patterns) if patterns else "a table made by .pattern(...)")

@@ -66,7 +66,7 @@ def _chosen(found: AppPlan, tables: Sequence[str]) -> list[TableChange]:
     from keyfold.engine.savepoint.capture import chosen
     from keyfold.errors import BadOption
 
-    if not found.stored:
+    if not found.stored.exists:
         raise BadOption(
             f"app {found.spec.name} has not run in this home, so nothing is recorded",
             given=found.home.shown,

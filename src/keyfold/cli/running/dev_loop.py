@@ -121,9 +121,10 @@ class Development:
     def _refusals(self, spec: AppSpec) -> list[Exception]:
         """What Spark, or the state that is kept, refuses of an app."""
         from keyfold.engine.storage.layout import AppHome
+        from keyfold.engine.storage.stored_app import StoredApp
 
         home = AppHome(self._home.resolve() / spec.name)
-        stored = home.read_plan() if self._keep else None
+        stored = home.read_plan() if self._keep else StoredApp()
         with TemporaryDirectory(prefix="keyfold-check-", ignore_cleanup_errors=True) as directory:
             kept = home if self._keep else AppHome(Path(directory) / spec.name)
             feeds = empty_feeds(spec, Path(directory) / "feeds")

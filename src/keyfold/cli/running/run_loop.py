@@ -103,10 +103,12 @@ def started(
         ):
             # Only now, since it takes as long to load as Java takes to come up.
             from keyfold.engine.start import start
+            from keyfold.engine.startup.options import StartOptions
 
             loading()
             waits = Standby(spec.name).wait if standby else None
-            handle = start(spec, home=home, settings=settings, tell=tell, alone=True, standby=waits)
+            options = StartOptions(tell=tell, alone=True, standby=waits)
+            handle = start(spec, home=home, settings=settings, options=options)
             # At once: from here on a signal must not leave the queries without anybody who stops them.
             stopping.up()
     except KeyboardInterrupt:

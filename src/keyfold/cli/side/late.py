@@ -87,7 +87,7 @@ def _cells(row: LateRow) -> list[Any]:
 
 def _keep(app: AppReader, table: str) -> str:
     """How long the table keeps closed windows, as declared at the last start of the app."""
-    found, where = app.recorded.declared(table), f"{app.name}.{table}"
+    found, where = app.stored.declared_tables.get(table), f"{app.name}.{table}"
     if found is None:
         raise BadOption(f"the app no longer declares the table {table}", where=where, hint="another table")
     if found.get("keep"):

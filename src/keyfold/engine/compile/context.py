@@ -24,6 +24,7 @@ from keyfold.kernel.api import DeclaredRows, JavaColumn, JavaFrame, PartitionClo
 from keyfold.plan import nodes, tree
 from keyfold.plan.describe.phrases import expr_words
 from keyfold.plan.nodes import Expr, TableSpec
+from keyfold.plan.pattern.syntax import PatternSpec
 from keyfold.plan.validate.event_time import source_without_event_time
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ class Context:
         )
         waits = waiting(spec, timed=True)
         folded = spec.ttl_ms is not None or spec.window is not None
-        self.timed = folded or spec.process is not None or spec.pattern is not None or bool(waits)
+        self.timed = folded or isinstance(spec.body, nodes.ProcessSpec | PatternSpec) or bool(waits)
         self.joins = any(isinstance(node, nodes.Join) for node in tree.walk(spec.input))
         # The first node of the stage that ends in the table.
         self.base = next(step for step in reversed(tree.steps(spec.input)) if isinstance(step, STAGES))

@@ -12,6 +12,7 @@ from keyfold.kernel.api import DeclaredState, JavaColumn, TableDeclaration
 from keyfold.plan import nodes
 from keyfold.plan.describe import phrases
 from keyfold.plan.nodes import FoldSpec, TableSpec, TopSpec, WindowSpec
+from keyfold.plan.pattern.syntax import PatternSpec
 from keyfold.plan.table_keys import closes
 
 
@@ -24,16 +25,17 @@ def declared(context: Context, spec: TableSpec) -> TableDeclaration:
         _window(context, declaration, spec.window)
     for name, expression in spec.keys:
         context.at(f"key {name}", expression, spec.site, partial(declaration.key, name))
-    declare = declaration.aggregate if spec.top is None else declaration.selectColumn
+    top = spec.body if isinstance(spec.body, TopSpec) else None
+    declare = declaration.aggregate if top is None else declaration.selectColumn
     for name, definition in spec.columns:
         if isinstance(definition, FoldSpec):
             _fold(context, declaration, name, definition)
         else:
             context.at(f"column {name}", definition, spec.site, partial(declare, name))
-    if spec.top is not None:
-        _top(context, declaration, spec.top)
-    if spec.pattern is not None:
-        pattern.declare(context, declaration, spec, spec.pattern)
+    if top is not None:
+        _top(context, declaration, top)
+    if isinstance(spec.body, PatternSpec):
+        pattern.declare(context, declaration, spec, spec.body)
     return declaration
 
 

@@ -26,10 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def processed(context: Context, spec: TableSpec) -> Compiled:
+def processed(context: Context, spec: TableSpec, process: ProcessSpec) -> Compiled:
     """Compiles the table of a processor."""
-    process = spec.process
-    assert process is not None
     output = _output(context, process)
     declaration = context.rows(spec.input)
     _keys(context, declaration)

@@ -30,7 +30,8 @@ from keyfold.engine.spark_errors import NeedsClock
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.kernel.api import TableDeclaration
 from keyfold.plan import tree
-from keyfold.plan.nodes import AppSpec, TableSpec
+from keyfold.plan.nodes import AppSpec, ProcessSpec, TableSpec
+from keyfold.plan.pattern.syntax import PatternSpec
 from keyfold.plan.table_keys import closes, key_names
 from keyfold.views.contract import ViewSchema
 
@@ -139,8 +140,8 @@ def _with_clock(analyzed: Callable[[bool], Analysis]) -> Analysis:
 
 def _analyzed(context: Context) -> Analysis:
     spec = context.spec
-    if spec.process is not None:
-        return Analysis(spec, context, None, processor.processed(context, spec))
+    if isinstance(spec.body, ProcessSpec):
+        return Analysis(spec, context, None, processor.processed(context, spec, spec.body))
     declaration = declared(context, spec)
     if context.upstream.retracted(spec.name):
         declaration.emitPreviousRows()
@@ -170,7 +171,7 @@ def build(analysis: Analysis, all_tables: list[Analysis]) -> Compiled:
         declaration.stateSchema(),
         _view(spec, fields),
         _waits_for_event_time(spec, declaration),
-        None if spec.pattern else rebuilt,
+        None if isinstance(spec.body, PatternSpec) else rebuilt,
         analysis.context.clocks,
         json.loads(declaration.stateFields()),
         declaration.migration,
@@ -192,7 +193,7 @@ def _used_columns(analysis: Analysis, all_tables: list[Analysis]) -> list[str] |
 def _view(spec: TableSpec, fields: list[dict[str, Any]]) -> ViewSchema:
     shown = [f for f in fields if f["name"] not in CHANGE_COLUMNS]
     view = ViewSchema.from_spark(spec.name, len(key_names(spec)), {"fields": shown}, spec.help)
-    if spec.pattern is None:
+    if not isinstance(spec.body, PatternSpec):
         return view
     # Matches of a key by time, not by their id, which is a hash.
     return replace(view, order=(*(key.name for key in view.keys[:-1]), "started", "ended"))
@@ -200,7 +201,7 @@ def _view(spec: TableSpec, fields: list[dict[str, Any]]) -> ViewSchema:
 
 def _waits_for_event_time(spec: TableSpec, declaration: TableDeclaration) -> bool:
     """Whether something may be due as event time passes, so that Spark must run batches without rows."""
-    ends = spec.ttl_ms or closes(spec.window) or spec.pattern is not None
+    ends = spec.ttl_ms or closes(spec.window) or isinstance(spec.body, PatternSpec)
     timed = (bool(ends) and declaration.hasEventTime()) or bool(waiting(spec, timed=True))
     # In processing time something is always due: Spark would run empty batches forever.
     return timed and not waiting(spec, timed=False)

@@ -17,7 +17,7 @@ def source_columns(home: AppHome, table: str, key: TableKey) -> dict[str, str] |
 
 def others_with_the_key(home: AppHome, table: str) -> list[str]:
     """Other tables of the app that are keyed by one of the same expressions, and may have the same person."""
-    declared = ((home.read_plan() or {}).get("declared") or {}).get("tables", ())
-    keys = {one["name"]: {str(each).strip("`") for each in one["key"].values()} for one in declared}
+    declared = home.read_plan().declared_tables.items()
+    keys = {name: {str(each).strip("`") for each in one["key"].values()} for name, one in declared}
     mine = keys.pop(table, set())
     return sorted(name for name, key in keys.items() if key & mine)

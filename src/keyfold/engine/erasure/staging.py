@@ -74,7 +74,7 @@ class ErasureStaging:
         if batch is not None:
             require_read(home, self.table)
         plan = home.read_plan()
-        streams = ((plan or {}).get("tables", {}).get(self.table) or {}).get("streams") or [None]
+        streams = plan.table(self.table).streams
         texts = Texts(row_text.of_plan(plan), streams[0] if len(streams) == 1 else None)
         name = f"{prefix}tables/{self.table}/log"
         self._log(home.table(self.table).log_files, name, texts, found.log, found, left)
@@ -115,8 +115,8 @@ class ErasureStaging:
         found.keys |= run.keys
 
     def _streams(self, home: AppHome, prefix: str, found: Erased) -> None:
-        plan = (home.read_plan() or {}).get("tables", {}).get(self.table, {})
-        logs = [name for name in plan.get("shared", ()) if home.storage.list(f"streams/{name}/log")]
+        shared = home.read_plan().table(self.table).shared
+        logs = [name for name in shared if home.storage.list(f"streams/{name}/log")]
         for name in logs:
             if self.source is None:
                 found.not_searched.append(f"the log of stream {name}: the key is computed from its columns")

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine import beside
-from keyfold.engine.beside import Start
 from keyfold.engine.log import readers
 from keyfold.engine.log.retention import counted, totals
 from keyfold.engine.log.shared_streams import SharedStreams
 from keyfold.engine.log.table_log import TableLog
+from keyfold.engine.migration.prepared_table import PreparedTable
 from keyfold.engine.sources import file_names, initial_files, reader
 from keyfold.engine.sources.initial_files import FileFacts, moment
 from keyfold.engine.storage.layout import AppHome
@@ -35,14 +35,13 @@ if TYPE_CHECKING:
 
 
 def folded(
-    start: Start,
     spark: SparkSession,
     home: AppHome,
     shared: SharedStreams,
     table: TableSpec,
     initial: InitialRows,
     read: Mapping[str, str | Path],
-) -> dict[str, Any]:
+) -> PreparedTable:
     """Folds the files beside the home; returns what the switch needs.
 
     `read`: the directories that are read in place of streams' sources.
@@ -54,12 +53,13 @@ def folded(
         initial_files.refuse_overlap(spark, stream, facts.files)
     alone = replace(table, input=tree.with_source(table.input, files), initial=None)
     table_home = beside.home_of(home, table.name)
-    beside.run(start, spark, table_home, shared.spec, [alone], [files])
+    with beside.hold(spark, table_home, shared.spec, [alone], [files]) as held:
+        beside.read_all(held)
     record = _record(spark, home, table, initial, files, facts)
     _go_on_with_stream(home, table, shared)
-    return beside.prepared(
-        home, table_home, table.name, {"directories": {}, "shared": shared.of(table), "initial": record}
-    )
+    entry = table_home.read_plan().tables[table.name]
+    entry = replace(entry, directories={}, shared=tuple(shared.of(table)), initial=record)
+    return beside.prepared(home, table_home, table.name, entry)
 
 
 def _record(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from keyfold.engine import beside, session
 from keyfold.engine.compile.table import compile_app
 from keyfold.engine.log.shared_streams import SharedStreams
+from keyfold.engine.migration.prepared_table import PreparedTable
 from keyfold.engine.operations.files import send_files
 from keyfold.engine.recovery import remote_home
 from keyfold.engine.recovery.definition import differences, meaning_of
@@ -27,6 +28,7 @@ from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.remote import SparkStorage
 from keyfold.engine.storage.spark_checkpoint import new_metadata
+from keyfold.engine.storage.stored_app import StoredApp, StoredTable
 from keyfold.errors import QueryError, SavepointUnusable, choice, did_you_mean
 from keyfold.plan import tree
 from keyfold.plan.describe.as_json import connector_dict
@@ -47,7 +49,7 @@ def taken(
     table: TableSpec,
     initial: InitialState,
     read: Mapping[str, str | Path],
-) -> dict[str, Any]:
+) -> PreparedTable:
     """Copies the state beside the home; returns what the switch needs.
 
     `read`: the directories that are read in place of streams' sources.
@@ -57,8 +59,8 @@ def taken(
         storage, name = Savepoints(origin).storage(savepoint.name), initial.table or table.name
         verify.require_usable(savepoint)
         _require_table(savepoint, name)
-        plan = json.loads(storage.read(f"{FILES}/app.json"))
-        old = plan["tables"][name]
+        plan = Savepoints(origin).plan(savepoint.name)
+        old = plan.tables[name]
         _require_same_definition(spark, shared, table, old, read, savepoint)
         _require_same_source(shared, table, old, plan, savepoint)
         verify.require_whole(savepoint, storage, silent)
@@ -67,13 +69,17 @@ def taken(
         record = _record(savepoint, name, initial)
         # If the savepoint's table itself began with files, the stream's rows before its boundary stay
         # excluded.
-        record["until"] = (old.get("initial") or {}).get("until")
-        made = beside.replacement(home, target, table.name, {**old, "shared": [], "initial": record})
-        made["batch"] = savepoint.tables[name].batch
+        record["until"] = old.boundary
+        batch = savepoint.tables[name].batch
+        assert batch is not None
+        entry = replace(old, shared=(), initial=record)
+        made = PreparedTable(table.name, batch, entry, rebuilt=beside.directory(home, target, table.name))
         if savepoint.view is not None:
             with storage.fetched(VIEW) as file, views_in(file).open(read_only=True) as store:
-                if name in store.tables() and store.position(name) is not None:
-                    made |= beside.view_of(home, store, name, table.name)
+                position = store.position(name) if name in store.tables() else None
+                if position is not None:
+                    view = beside.view_of(home, store, name, table.name)
+                    made = replace(made, batch=position.batch, view=view)
         return made
 
 
@@ -120,12 +126,12 @@ def _require_same_definition(
     spark: SparkSession,
     shared: SharedStreams,
     table: TableSpec,
-    old: Mapping[str, Any],
+    old: StoredTable,
     read: Mapping[str, str | Path],
     savepoint: Savepoint,
 ) -> None:
     compiled = next(one for one in compile_app(spark, shared.spec, read) if one.spec.name == table.name)
-    lines = differences(old["meaning"], meaning_of(compiled))
+    lines = differences(old.meaning, meaning_of(compiled))
     if lines:
         raise SavepointUnusable(
             f"{table.app}.{table.name} can't begin with savepoint {savepoint.name} of {savepoint.app}, whose "
@@ -138,14 +144,14 @@ def _require_same_definition(
 def _require_same_source(
     shared: SharedStreams,
     table: TableSpec,
-    old: Mapping[str, Any],
-    plan: Mapping[str, Any],
+    old: StoredTable,
+    plan: StoredApp,
     savepoint: Savepoint,
 ) -> None:
     """Refuses a table that could not continue where the savepoint's stopped."""
     stream = tree.sources(table.input)[0]
     why = _other_source(stream, plan)
-    if why is None and stream.name in old.get("shared", ()):
+    if why is None and stream.name in old.shared:
         why = f"its position is in the log of stream {stream.name} of {savepoint.app}"
     elif why is None and shared.of(table):
         why = f"stream {stream.name} has a log of its own here, but had none there"
@@ -159,11 +165,11 @@ def _require_same_source(
         )
 
 
-def _other_source(stream: Source, plan: Mapping[str, Any]) -> str | None:
-    declared = {one["name"]: one["source"] for one in plan["declared"]["streams"]}
-    if stream.name not in declared:
+def _other_source(stream: Source, plan: StoredApp) -> str | None:
+    declared = plan.declared_streams.get(stream.name)
+    if declared is None:
         return f"it has no stream {stream.name}"
-    before, now = declared[stream.name], json.loads(json.dumps(connector_dict(stream.connector)))
+    before, now = declared["source"], json.loads(json.dumps(connector_dict(stream.connector)))
     parts = sorted(part for part in {*before, *now} if before.get(part) != now.get(part) and part != "rows")
     if not parts:
         return None

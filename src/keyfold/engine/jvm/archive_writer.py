@@ -72,15 +72,17 @@ def _write(place: Path, settings: Settings) -> int:
 def _train(work: Path, made: Path) -> None:
     """Runs an app in a JVM that archives, when it ends, all classes it has loaded."""
     from keyfold.engine.start import start
+    from keyfold.engine.startup.options import StartOptions
 
-    options = f'{_OPTIONS} -XX:ArchiveClassesAtExit="{made}"'
+    java = f'{_OPTIONS} -XX:ArchiveClassesAtExit="{made}"'
     settings = {
         "driver_memory": "1g",
         "master": "local[2]",
         "class_archive": False,
-        "spark": {JAVA_OPTIONS: options},
+        "spark": {JAVA_OPTIONS: java},
     }
-    with start(_app(work).spec(), home=work / "home", settings=settings, alone=True) as handle:
+    spec, options = _app(work).spec(), StartOptions(alone=True)
+    with start(spec, home=work / "home", settings=settings, options=options) as handle:
         handle.drain()
         handle.status()
     process = handle.spark.sparkContext._gateway.proc  # type: ignore[union-attr]

@@ -11,6 +11,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Final, Literal
 
 from keyfold.engine.log.key_text import is_value
+from keyfold.engine.storage.stored_app import StoredApp
 from keyfold.errors import KeyfoldError
 from keyfold.plan import ddl
 
@@ -118,17 +119,17 @@ class Texts:
         return self.streams.get(str(stream or self.default).lower(), StreamText()).match(text, key)
 
 
-def of_plan(plan: Mapping[str, Any] | None) -> dict[str, StreamText]:
+def of_plan(plan: StoredApp) -> dict[str, StreamText]:
     """The forms of the streams that an app's definitions declare, by lower-case name."""
     found = {}
-    for one in ((plan or {}).get("declared") or {}).get("streams", ()):
+    for name, one in plan.declared_streams.items():
         source = one.get("source") or {}
         options = {str(name).lower(): str(value) for name, value in (source.get("options") or {}).items()}
         try:
             columns = ddl.columns(one["schema"]) if one.get("schema") else {}
         except KeyfoldError:
             columns = {}
-        found[str(one["name"]).lower()] = StreamText(source.get("format"), columns, options)
+        found[name.lower()] = StreamText(source.get("format"), columns, options)
     return found
 
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from keyfold.engine.log.readers import Use
 from keyfold.engine.log.retention import totals
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.stored_app import StoredApp, StoredStream
 from keyfold.errors import StateMismatch
 from keyfold.plan import sharing, tree
 from keyfold.plan.nodes import AppSpec, Source, TableSpec
@@ -56,48 +56,46 @@ class SharedStreams:
         return [use for table in self.spec.tables for use in self.uses(table) if use.table == stream]
 
 
-def decided(spec: AppSpec, stored: Mapping[str, Any] | None, home: AppHome) -> SharedStreams:
+def decided(spec: AppSpec, stored: StoredApp, home: AppHome) -> SharedStreams:
     """Which streams have a log: as recorded by earlier starts, otherwise as declared, or by default."""
-    known, found, chosen = stored or {}, {}, set()
+    found, chosen = {}, set()
     for stream in spec.streams:
         tables = [t for t in spec.tables if stream in tree.queried_sources(spec, t)]
-        begun = _begun(stream, [t.name for t in tables], known, home)
-        if _is_shared(spec, stream, begun, (known.get("streams") or {}).get(stream.name)):
+        begun = _begun(stream, [t.name for t in tables], stored, home)
+        if _is_shared(spec, stream, begun, stored.streams.get(stream.name)):
             chosen.add(stream.name)
-            reading = frozenset(t.name for t in tables if _reads_log(stream, t, t.name in begun, known, home))
+            reading = frozenset(
+                t.name for t in tables if _reads_log(stream, t, t.name in begun, stored, home)
+            )
             _refuse_realtime(stream, [t for t in tables if t.name in reading and t.latency is not None])
             if reading or stream.history_ms is not None:
                 found[stream.name] = reading
     return SharedStreams(spec, found, frozenset(chosen))
 
 
-def _begun(stream: Source, tables: list[str], known: Mapping[str, Any], home: AppHome) -> list[str]:
+def _begun(stream: Source, tables: list[str], stored: StoredApp, home: AppHome) -> list[str]:
     """The tables of a stream that have state, including those currently left out of the app."""
-    stored = known.get("tables") or {}
     left_out = [
         name
-        for name, entry in stored.items()
-        if name not in tables and stream.name in {*entry.get("streams", ()), *entry.get("shared", ())}
+        for name, entry in stored.tables.items()
+        if name not in tables and stream.name in {*entry.streams, *entry.shared}
     ]
     return [name for name in (*tables, *left_out) if home.table(name).begun() is not None]
 
 
-def _is_shared(spec: AppSpec, stream: Source, begun: list[str], recorded: Mapping[str, Any] | None) -> bool:
+def _is_shared(spec: AppSpec, stream: Source, begun: list[str], recorded: StoredStream | None) -> bool:
     if not begun:
         return sharing.is_shared(spec, stream)
-    asked, is_shared = sharing.declared(stream), bool(recorded and recorded.get("shared"))
+    asked, is_shared = sharing.declared(stream), recorded is not None and recorded.shared
     if asked is not None and asked != is_shared:
         _refuse_other_choice(spec.name, stream, begun, is_shared)
     return is_shared
 
 
-def _reads_log(
-    stream: Source, table: TableSpec, begun: bool, known: Mapping[str, Any], home: AppHome
-) -> bool:
+def _reads_log(stream: Source, table: TableSpec, begun: bool, stored: StoredApp, home: AppHome) -> bool:
     """Whether a table reads the log; this never changes once it has begun."""
     if begun:
-        entry = (known.get("tables") or {}).get(table.name) or {}
-        return stream.name in entry.get("shared", ())
+        return stream.name in stored.table(table.name).shared
     log = TableLog(home.stream_home(stream.name).log_files)
     return stream.history_ms is not None or totals(log).upto < 0
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.migration import migrated_state, migrated_view, switch
+from keyfold.engine.migration.prepared_table import PreparedTable
 from keyfold.engine.operations import unfinished
 from keyfold.engine.operations.kinds import MIGRATE
 from keyfold.engine.recovery import definition
@@ -18,6 +19,7 @@ from keyfold.engine.savepoint.capture import captured, name_before, silent
 from keyfold.engine.storage import audit
 from keyfold.engine.storage.known_since import KnownSince
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.stored_app import StoredApp, StoredTable
 from keyfold.errors import BadOption
 from keyfold.fault_points import FaultPoint, reached
 from keyfold.plan.describe.phrases import expr_words
@@ -37,7 +39,7 @@ class Migrated:
     change: TableChange
 
 
-Rebuild = Callable[[Sequence[Migrated], Tell], list[dict[str, Any]]]
+Rebuild = Callable[[Sequence[Migrated], Tell], list[PreparedTable]]
 """Rebuilds tables from rows, beside the old ones; returns what the switch needs for each."""
 
 
@@ -56,7 +58,7 @@ def migrate(
     tables that can't be migrated; see `engine/rebuild`.
     """
     with unfinished.held(home):
-        stored = home.read_plan() or {"tables": {}}
+        stored = home.read_plan()
         batches = {one.change.table: _batch(home, one.change) for one in tables}
         with MIGRATE.preparing(home, f"{what} of {home.path.name} failed"):
             now = datetime.now(UTC)
@@ -70,7 +72,7 @@ def migrate(
                 assert rebuild is not None
                 recorded += rebuild(rebuilt, tell)
             keys = {one.change.table: _key(one.compiled) for one in tables}
-            recorded = [{**made, "key": keys[made["table"]]} for made in recorded]
+            recorded = [replace(made, key=keys[made.table]) for made in recorded]
         tell("making a savepoint")
         reached(FaultPoint.MIGRATION_READY)
         names = ", ".join(batches)
@@ -80,7 +82,7 @@ def migrate(
             why,
             tables=list(batches),
             batches=batches,
-            keys={one["table"]: one["keys"] for one in recorded},
+            keys={one.table: one.keys for one in recorded},
             effects={one.change.table: list(one.change.effects) for one in tables},
             undo=undo.name,
         )
@@ -115,16 +117,16 @@ def _batch(home: AppHome, change: TableChange) -> int:
 def _prepared(
     spark: SparkSession,
     home: AppHome,
-    stored: Mapping[str, Any],
+    stored: StoredApp,
     one: Migrated,
     now: datetime,
     batches: Mapping[str, int],
     tell: Tell,
-) -> dict[str, Any]:
+) -> PreparedTable:
     """Writes a table's new state and view into its work directory; returns what the switch needs."""
     compiled, change = one.compiled, one.change
     table, name = change.table, change.was or change.table
-    old, batch = stored["tables"][name], batches[table]
+    old, batch = stored.tables[name], batches[table]
     source, target = home.table(name), switch.work(home, table)
     home.storage.delete(f"{MIGRATE.name}/{table}")
     keys = None
@@ -137,30 +139,16 @@ def _prepared(
         keys = migrated_state.write_state(spark, compiled, old, change.mapping, source, target, batch)
     tell(f"writing the new view of {table}")
     view = migrated_view.prepare(spark, compiled, change.mapping, home, name, target, batch)
-    return {
-        "table": table,
-        "was": change.was,
-        "rebuilt": None,
-        "batch": batch,
-        "keys": keys,
-        "view": view,
-        "entry": _entry(old, compiled, change, KnownSince(now, batch)),
-    }
+    entry = _entry(old, compiled, change, KnownSince(now, batch))
+    return PreparedTable(table, batch, entry, was=change.was, keys=keys, view=view)
 
 
-def _entry(
-    old: Mapping[str, Any], compiled: Compiled, change: TableChange, now: KnownSince
-) -> dict[str, Any]:
+def _entry(old: StoredTable, compiled: Compiled, change: TableChange, now: KnownSince) -> StoredTable:
     """The table's entry in app.json: the new definition, with the inputs it had."""
-    new = definition.entry_of(compiled)
-    kept = ("fingerprint", "meaning", "state", "layout")
     renames, added = {}, []
     if change.mapping is not None:
         renames, added = change.mapping.renames, change.mapping.added
-    columns = [name for name, _ in compiled.spec.columns]
-    before = old.get("since") or {}
-    since = {name: before[renames.get(name, name)] for name in columns if renames.get(name, name) in before}
-    since |= dict.fromkeys(added, now.document())
-    entry = {**old, **{part: new[part] for part in kept}}
-    entry.pop("since", None)
-    return {**entry, "since": since} if since else entry
+    were = {name: renames.get(name, name) for name, _ in compiled.spec.columns}
+    since = {name: old.since[was] for name, was in were.items() if was in old.since}
+    since |= dict.fromkeys(added, now)
+    return replace(definition.with_definition(old, compiled), since=since)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.engine.compile.compiled import Compiled
@@ -14,6 +13,7 @@ from keyfold.engine.state import digest as state_digest
 from keyfold.engine.state.mapping import KeySource, StateMapping
 from keyfold.engine.storage.layout import TableHome
 from keyfold.engine.storage.state_digest import FamilyDigest
+from keyfold.engine.storage.stored_app import StoredTable
 from keyfold.errors import HomeUnusable, RunError
 from keyfold.kernel.api import ErrorCode, StateMigration
 from keyfold.plan.describe import phrases
@@ -37,7 +37,7 @@ def copy_checkpoint(source: TableHome, target: TableHome, *, state: bool) -> Non
 def write_state(
     spark: SparkSession,
     compiled: Compiled,
-    old: Mapping[str, Any],
+    old: StoredTable,
     mapping: StateMapping,
     source: TableHome,
     target: TableHome,
@@ -48,7 +48,7 @@ def write_state(
     from pyspark.sql import DataFrame
 
     assert compiled.migration is not None
-    migration = compiled.migration(json.dumps(old["state"]))
+    migration = compiled.migration(json.dumps(old.state))
     _declare(spark, compiled, migration, mapping)
     states = _states(spark, compiled, old, mapping, source, batch)
     # Computed once: a merge could add in another order the next time.
@@ -101,7 +101,7 @@ def _digest(compiled: Compiled, rows: DataFrame) -> list[FamilyDigest]:
 def _states(
     spark: SparkSession,
     compiled: Compiled,
-    old: Mapping[str, Any],
+    old: StoredTable,
     mapping: StateMapping,
     source: TableHome,
     batch: int,
@@ -112,7 +112,7 @@ def _states(
     states = _rekeyed(_stored(spark, source, batch, "state"), mapping.keys)
     value = states.schema["old value"].dataType
     no_tick = F.lit(None).cast("bigint").alias("tick")
-    if "keep" in old["meaning"] and compiled.spec.keep_ms is not None:
+    if "keep" in old.meaning and compiled.spec.keep_ms is not None:
         windows = _rekeyed(_stored(spark, source, batch, "kept"), mapping.keys)
         kept = windows.schema["old kept"].dataType
         found = states.select("key", "old value", no_tick, F.lit(None).cast(kept).alias("old kept")).union(

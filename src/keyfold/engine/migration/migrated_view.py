@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.log.table_log import TableLog
+from keyfold.engine.migration.prepared_table import PreparedView
 from keyfold.engine.migration.switch import VIEW
 from keyfold.engine.state.mapping import StateMapping
 from keyfold.engine.state.table_rows import from_state
@@ -37,7 +38,7 @@ def prepare(
     old: str,
     target: TableHome,
     batch: int,
-) -> dict[str, Any]:
+) -> PreparedView:
     """Writes the rows of the new view into a file; returns its schema and position."""
     table_home = home.table(old)
     manifest, watermark = TableLog(table_home.log_files).find(batch), table_home.spark.watermark(batch)
@@ -53,19 +54,15 @@ def written_view(
     rows: Iterator[pa.RecordBatch],
     at: datetime,
     watermark: datetime | None,
-) -> dict[str, Any]:
-    """Writes the rows of a view that takes another one's place into a file; returns what else that needs."""
+) -> PreparedView:
+    """Writes the rows of a view that takes another one's place into a file."""
     with tempfile.TemporaryDirectory(prefix="keyfold-migrate-") as directory:
         path = Path(directory) / VIEW
         with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, schema.arrow) as out:
             for some in rows:
                 out.write_batch(some)
         storage.send(path, VIEW)
-    return {
-        "schema": schema.to_json(),
-        "at": at.isoformat(),
-        "watermark": None if watermark is None else watermark.isoformat(),
-    }
+    return PreparedView(schema.to_json(), at, watermark)
 
 
 def _open(

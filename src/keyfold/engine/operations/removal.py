@@ -21,8 +21,8 @@ What = Literal["drop", "reset"]
 
 def _abandoned(home: AppHome, names: list[str]) -> list[str]:
     """The streams without history whose logs have no readers once these tables are removed."""
-    known = (readable_plan(home) or {}).get("streams", {})
-    without = [stream for stream in streams(home) if not known.get(stream, {}).get("history")]
+    logs = {name: stream.log for name, stream in readable_plan(home).streams.items()}
+    without = [stream for stream in streams(home) if not ((log := logs.get(stream)) and log.history)]
     return [stream for stream in without if (read := set(readers(home, stream))) and read <= set(names)]
 
 
@@ -102,10 +102,11 @@ def remove_views(home: AppHome, names: list[str]) -> str | None:
 def _forget(home: AppHome, entry: dict[str, Any]) -> None:
     """Removes the tables from app.json: a table without an entry starts as a new one."""
     plan = readable_plan(home)
-    if plan is None:
+    if not plan.exists:
         return
-    plan["tables"] = {name: t for name, t in plan.get("tables", {}).items() if name not in entry["tables"]}
-    declared = plan.get("declared")
-    if entry["what"] == "drop" and declared:
-        declared["tables"] = [t for t in declared.get("tables", ()) if t["name"] not in entry["tables"]]
+    gone = entry["tables"]
+    plan = plan.with_tables({name: table for name, table in plan.tables.items() if name not in gone})
+    if entry["what"] == "drop":
+        declared = plan.declared_tables.items()
+        plan = plan.with_declared({name: table for name, table in declared if name not in gone})
     home.write_plan(plan)

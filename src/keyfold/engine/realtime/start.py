@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from keyfold.engine import session
 from keyfold.engine.batch.realtime_hook import RealTimeHook
@@ -19,6 +19,7 @@ from keyfold.engine.realtime.slots import Need
 from keyfold.engine.sources import kafka
 from keyfold.engine.sources.kafka import TopicOffsets
 from keyfold.engine.storage.layout import TableHome
+from keyfold.engine.storage.stored_app import StoredApp
 from keyfold.plan import tree
 from keyfold.plan.nodes import AppSpec
 
@@ -50,7 +51,7 @@ def start(
 def partitions(
     spark: SparkSession,
     app: str,
-    tables: list[Compiled],
+    tables: Iterable[Compiled],
     fixed: Mapping[str, int],
     topics: Mapping[str, TopicOffsets],
 ) -> dict[str, int]:
@@ -64,14 +65,13 @@ def partitions(
     return state
 
 
-def forget_first_batch(stored: Mapping[str, Any] | None, table: str, home: TableHome) -> None:
+def forget_first_batch(stored: StoredApp, table: str, home: TableHome) -> None:
     """Removes the state of a table whose first batch was interrupted in real-time mode.
 
     Spark writes there what a batch has read when it ends, and refuses state that comes before that when the
     table runs batch by batch.
     """
-    declared = ((stored or {}).get("declared") or {}).get("tables") or []
-    fast = any(entry["name"] == table and entry.get("latency") is not None for entry in declared)
+    fast = stored.declared_tables.get(table, {}).get("latency") is not None
     begun = home.begun() is not None or home.committed() is not None
     if fast and not begun and TableLog(home.log_files).newest() is None and home.spark.state.exist():
         home.storage.delete("checkpoint/state")

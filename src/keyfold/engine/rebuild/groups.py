@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.recovery.definition_changes import readers_of
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.stored_app import StoredApp
 from keyfold.plan import tree
 from keyfold.plan.nodes import AppSpec, TableSpec
 
@@ -23,7 +23,7 @@ def groups(tables: Sequence[Compiled]) -> list[list[Compiled]]:
     return [[table for table in tables if table.spec.name in group] for group in found]
 
 
-def with_readers(spec: AppSpec, stored: Mapping[str, Any], home: AppHome, names: Sequence[str]) -> list[str]:
+def with_readers(spec: AppSpec, stored: StoredApp, home: AppHome, names: Sequence[str]) -> list[str]:
     """Tables, those that have read them, those that have read these, and so on; declared ones alone."""
     declared, found, waiting = {table.name for table in spec.tables}, list(names), deque(names)
     while waiting:
@@ -34,7 +34,7 @@ def with_readers(spec: AppSpec, stored: Mapping[str, Any], home: AppHome, names:
     return found
 
 
-def readers(spec: AppSpec, stored: Mapping[str, Any], home: AppHome, table: str) -> list[str]:
+def readers(spec: AppSpec, stored: StoredApp, home: AppHome, table: str) -> list[str]:
     """The tables whose state has rows of a table, also those that the app no longer declares."""
     names = readers_of(spec, stored, table).names
     return [name for name in names if home.table(name).begun() is not None]

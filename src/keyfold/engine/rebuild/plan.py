@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Literal
 
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.log.retention import totals
@@ -16,6 +16,7 @@ from keyfold.engine.recovery.definition_changes import TableChange
 from keyfold.engine.sources import file_names
 from keyfold.engine.sources.connectors import never_ends
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.stored_app import StoredApp, StoredTable
 from keyfold.errors import BadOption
 from keyfold.plan import nodes, tree
 from keyfold.plan.initial import InitialState
@@ -27,7 +28,7 @@ Origin = Literal["recorded", "source"]
 
 def plan_rebuild(
     spec: AppSpec,
-    stored: Mapping[str, Any],
+    stored: StoredApp,
     tables: Sequence[Compiled],
     home: AppHome,
     *,
@@ -38,7 +39,7 @@ def plan_rebuild(
 
     `origin`: where all streams are read; by default a log, if it has all rows or keeps history.
     """
-    known = stored.get("tables") or {}
+    known = stored.tables
     together = {table.spec.name for table in tables}
     for table in tables:
         name = table.spec.name
@@ -57,7 +58,7 @@ class _Group:
     """Tables that are rebuilt together: rows that one of them lacks, all its readers lack too."""
 
     spec: AppSpec
-    known: Mapping[str, Any]
+    known: Mapping[str, StoredTable]
     tables: Sequence[Compiled]
     home: AppHome
     asked: Origin | None
@@ -102,7 +103,7 @@ class _Group:
         return TableLog(self.home.stream_home(stream).log_files)
 
     def _reads_log(self, stream: str, table: Compiled) -> bool:
-        return stream in self.known[table.spec.name].get("shared", ())
+        return stream in self.known[table.spec.name].shared
 
     def _origin(self, stream: Source) -> Origin:
         reads_log = all(
@@ -154,7 +155,7 @@ def _effects(table: Compiled, origins: Mapping[str, Origin]) -> list[str]:
 
 
 def _refuse_alone(
-    spec: AppSpec, stored: Mapping[str, Any], table: Compiled, home: AppHome, together: set[str]
+    spec: AppSpec, stored: StoredApp, table: Compiled, home: AppHome, together: set[str]
 ) -> None:
     """Refuses a table without its readers, or without the tables that it reads."""
     name, declared = table.spec.name, {one.name for one in spec.tables}
@@ -182,9 +183,9 @@ def _refuse_alone(
         )
 
 
-def _refuse(table: Compiled, old: Mapping[str, Any]) -> None:
+def _refuse(table: Compiled, old: StoredTable) -> None:
     """Refuses a table that can't start as it did, or whose rebuild would never end."""
-    began, initial = (old.get("initial") or {}).get("declared"), table.spec.initial
+    began, initial = old.began_with, table.spec.initial
     if began is not None and initial is None:
         _cant(table, f"it began with {began}, which is no longer declared", "put initial= back")
     if isinstance(initial, InitialState):

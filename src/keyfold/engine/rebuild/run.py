@@ -11,15 +11,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from keyfold.engine import beside
+from keyfold.engine.initial.begin import begin
 from keyfold.engine.migration.migrate import Migrated, Tell
+from keyfold.engine.migration.prepared_table import PreparedTable
 from keyfold.engine.operations import leftovers
 from keyfold.engine.operations.files import copy_files
 from keyfold.engine.rebuild.groups import groups
 from keyfold.engine.sources import inline_rows
-from keyfold.engine.start import start
 from keyfold.engine.storage.known_since import KnownSince
 from keyfold.engine.storage.layout import AppHome
 from keyfold.plan import tree
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 def rebuild(
     spark: SparkSession, spec: AppSpec, home: AppHome, tables: Sequence[Migrated], feeds: Path, tell: Tell
-) -> list[dict[str, Any]]:
+) -> list[PreparedTable]:
     """Rebuilds the tables; returns what the switch needs. `feeds`: a directory for empty inputs."""
     by_name = {one.compiled.spec.name: one for one in tables}
     found = []
@@ -43,7 +44,7 @@ def rebuild(
 
 def _together(
     spark: SparkSession, spec: AppSpec, home: AppHome, tables: Sequence[Migrated], feeds: Path
-) -> list[dict[str, Any]]:
+) -> list[PreparedTable]:
     specs = [one.compiled.spec for one in tables]
     direct = frozenset().union(*(one.change.sources for one in tables))
     streams = {stream.name: stream for one in specs for stream in tree.sources(one.input)}
@@ -63,8 +64,15 @@ def _together(
     ]
     # In the home's own files, by whose names a table knows what it has read.
     read = [inline_rows.as_written(one, home) if one.name in written else one for one in read]
-    beside.run(start, spark, table_home, spec, [_reading(one, read) for one in specs], read, feeds=inputs)
-    return [beside.prepared(home, table_home, one.change.table, _since(one)) for one in tables]
+    with beside.hold(spark, table_home, spec, [_reading(one, read) for one in specs], read, inputs) as held:
+        begin(held)
+        beside.read_all(held)
+    entries = table_home.read_plan().tables
+    found = {one.change.table: _since(one) for one in tables}
+    return [
+        beside.prepared(home, table_home, name, replace(entries[name], since=since))
+        for name, since in found.items()
+    ]
 
 
 def _prepared_home(home: AppHome, table: str, streams: Sequence[str]) -> AppHome:
@@ -75,7 +83,7 @@ def _prepared_home(home: AppHome, table: str, streams: Sequence[str]) -> AppHome
     for stream in streams:
         files = [file.name for file in home.storage.files(f"streams/{stream}")]
         copy_files(home.storage, files, f"streams/{stream}/", f"{below}/streams/{stream}/")
-    table_home.write_plan({**(home.read_plan() or {}), "tables": {}})
+    table_home.write_plan(home.read_plan().with_tables({}))
     return table_home
 
 
@@ -85,12 +93,12 @@ def _reading(table: TableSpec, streams: Sequence[Source]) -> TableSpec:
     return table
 
 
-def _since(one: Migrated) -> dict[str, Any]:
-    """Since when the table's columns cover rows, for app.json; nothing where they cover all."""
+def _since(one: Migrated) -> dict[str, KnownSince]:
+    """Since when the table's columns cover rows; nothing where they cover all."""
     change, columns = one.change, one.compiled.spec.columns
     if change.whole or change.sources:
         # The time of rows that a source no longer has is unknown; the audit log says what was lost.
         return {}
     assert change.rebuilt is not None
-    began = KnownSince(datetime.fromisoformat(change.rebuilt), None).document()
-    return {"since": dict.fromkeys((name for name, _ in columns), began)}
+    began = KnownSince(datetime.fromisoformat(change.rebuilt), None)
+    return dict.fromkeys((name for name, _ in columns), began)

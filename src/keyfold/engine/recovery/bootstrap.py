@@ -8,6 +8,7 @@ table is refused if it has missed changes, or has read changes that the other ta
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from keyfold.engine.compile.compiled import Compiled
@@ -31,7 +32,7 @@ _LOG: Final = logging.getLogger("keyfold")
 
 
 def prepare(
-    spark: SparkSession, shared: SharedStreams, compiled: list[Compiled], home: AppHome, store: ViewStore
+    spark: SparkSession, shared: SharedStreams, compiled: Sequence[Compiled], home: AppHome, store: ViewStore
 ) -> None:
     """Checks all readers, and writes snapshots for new ones; nothing is written unless all can start."""
     tables = {one.spec.name: one for one in compiled}

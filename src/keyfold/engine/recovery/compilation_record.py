@@ -25,6 +25,7 @@ from keyfold.engine.log.shared_streams import SharedStreams
 from keyfold.engine.recovery.definition import meaning_of
 from keyfold.engine.sources.file_names import QueryFiles
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.stored_app import StoredApp
 from keyfold.kernel.build import spark_version
 from keyfold.masking import shown
 from keyfold.plan.as_data import NotData, as_data
@@ -122,11 +123,11 @@ def recorded(spec: AppSpec, settings: Settings, home: AppHome) -> RecordedApp | 
 
     That is also necessary if the state has another definition: only a plan tells what can be migrated.
     """
-    document, stored = _document(home), home.read_plan() or {}
+    document, stored = _document(home), home.read_plan()
     # A user's session may have functions and settings of its own.
     if document is None or session.is_running() or not all(map(_is_there, spec.streams)):
         return None
-    shared = shared_streams.decided(spec, stored or None, home)
+    shared = shared_streams.decided(spec, stored, home)
     if document["hash"] != _hash_of(shared, settings):
         return None
     entries, logs = document["tables"], document["streams"]
@@ -153,21 +154,21 @@ def _table(spec: TableSpec, entry: Mapping[str, Any]) -> Compiled:
     return _Table(spec, _NO_FRAME, entry["meaning"], "", view, False, None, entry=entry)
 
 
-def _is_of_the_state(found: RecordedApp, stored: Mapping[str, Any], home: AppHome) -> bool:
+def _is_of_the_state(found: RecordedApp, stored: StoredApp, home: AppHome) -> bool:
     """Whether the state on disk has this definition, or there is none."""
-    tables, streams = stored.get("tables") or {}, stored.get("streams") or {}
     begun = [one for one in found.tables if home.table(one.spec.name).begun() is not None]
     fresh = [one for one in found.tables if one not in begun]
     return (
-        all(one.spec.was not in tables for one in fresh)
-        and all((tables.get(one.spec.name) or {}).get("meaning") == meaning_of(one) for one in begun)
-        and all(_reads_the_same(tables[one.spec.name], one.files) for one in begun)
-        and all(_reads_the_same(streams.get(name) or {}, one.files) for name, one in found.streams.items())
+        all(one.spec.was not in stored.tables for one in fresh)
+        and all(stored.table(one.spec.name).meaning == meaning_of(one) for one in begun)
+        and all(_reads_the_same(stored.table(one.spec.name).directories, one.files) for one in begun)
+        and all(
+            _reads_the_same(stored.log(name).directories, one.files) for name, one in found.streams.items()
+        )
     )
 
 
-def _reads_the_same(old: Mapping[str, Any], files: QueryFiles) -> bool:
-    before = old.get("directories") or {}
+def _reads_the_same(before: Mapping[str, str], files: QueryFiles) -> bool:
     return all(before.get(stream, now) == now for stream, now in files.directories().items())
 
 

@@ -7,65 +7,70 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.compile.join import JOINED
 from keyfold.engine.compile.stream import CompiledStream
 from keyfold.engine.log.manifest import LAYOUT
 from keyfold.engine.log.shared_streams import SharedStreams
+from keyfold.engine.storage.stored_app import StoredApp, StoredLog, StoredStream, StoredTable
 from keyfold.kernel.build import spark_version
 from keyfold.plan import durations, nodes, tree
 from keyfold.plan.describe import phrases
 from keyfold.plan.describe import text as describe
+from keyfold.plan.pattern.syntax import PatternSpec
 
 
 def plan_of(
     shared: SharedStreams,
     compiled: Iterable[Compiled],
-    partitions: dict[str, int],
+    partitions: Mapping[str, int],
     streams: Mapping[str, CompiledStream],
-) -> dict[str, Any]:
+) -> StoredApp:
     """The content of app.json: the declaration as the user wrote it, and what it means to Spark."""
     spec = shared.spec
-    tables = {
-        c.spec.name: {**entry_of(c), "shared": shared.of(c.spec), "partitions": partitions[c.spec.name]}
-        for c in compiled
-    }
-    return {
-        "layout": LAYOUT,
-        "spark": spark_version(),
-        "app": spec.name,
-        "declared": describe.to_dict(spec),
-        "streams": {s.name: _stream(s.name in shared.chosen, streams.get(s.name)) for s in spec.streams},
-        "tables": tables,
-    }
+    return StoredApp(
+        tables={
+            c.spec.name: entry_of(c, tuple(shared.of(c.spec)), partitions[c.spec.name]) for c in compiled
+        },
+        streams={s.name: _stream(s.name in shared.chosen, streams.get(s.name)) for s in spec.streams},
+        declared=describe.to_dict(spec),
+        layout=LAYOUT,
+        spark=spark_version(),
+        app=spec.name,
+    )
 
 
-def entry_of(compiled: Compiled) -> dict[str, Any]:
-    """The part of a table's entry that follows from its own definition."""
+def entry_of(compiled: Compiled, shared: tuple[str, ...], partitions: int) -> StoredTable:
+    """What is recorded of a table. `shared`: the streams whose logs it reads."""
+    entry = StoredTable(
+        streams=tuple(s.name for s in tree.sources(compiled.spec.input)),
+        tables=tuple(dict.fromkeys(node.table for node in tree.reads(compiled.spec.input))),
+        directories=compiled.files.directories(),
+        shared=shared,
+        partitions=partitions,
+    )
+    return with_definition(entry, compiled)
+
+
+def with_definition(entry: StoredTable, compiled: Compiled) -> StoredTable:
+    """The same with the definition that state depends on, and the state that follows from it."""
     meaning = meaning_of(compiled)
-    return {
-        "fingerprint": fingerprint(meaning),
-        "meaning": meaning,
-        "streams": [s.name for s in tree.sources(compiled.spec.input)],
-        "tables": list(dict.fromkeys(node.table for node in tree.reads(compiled.spec.input))),
-        "directories": compiled.files.directories(),
-        "state": json.loads(compiled.state_schema),
-        "layout": dict(compiled.layout),
-    }
+    return replace(
+        entry,
+        fingerprint=fingerprint(meaning),
+        meaning=meaning,
+        state=json.loads(compiled.state_schema),
+        layout=dict(compiled.layout),
+    )
 
 
-def _stream(shared: bool, compiled: CompiledStream | None) -> dict[str, Any]:
+def _stream(shared: bool, compiled: CompiledStream | None) -> StoredStream:
     """Whether a stream is shared and, if it has a log, what the log contains."""
     if compiled is None:
-        return {"shared": shared}
-    return {
-        "shared": shared,
-        "history": compiled.spec.history_ms,
-        "columns": compiled.columns,
-        "directories": compiled.files.directories(),
-    }
+        return StoredStream(shared)
+    log = StoredLog(compiled.spec.history_ms, compiled.columns, compiled.files.directories())
+    return StoredStream(shared, log)
 
 
 def meaning_of(compiled: Compiled) -> dict[str, str]:
@@ -75,7 +80,7 @@ def meaning_of(compiled: Compiled) -> dict[str, str]:
     timed = (
         spec.ttl_ms is not None
         or spec.window is not None
-        or spec.pattern is not None
+        or isinstance(spec.body, PatternSpec)
         or any(isinstance(c, nodes.FoldSpec) for _, c in spec.columns)
     )
     times = {f"time:{s.name}": f"{s.time or 'arrival'}" for s in tree.sources(spec.input) if timed}
@@ -120,7 +125,7 @@ def changed(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
     return [part for part in parts if part in old or f":{JOINED}:" not in part]
 
 
-def differences(old: dict[str, str], new: dict[str, str]) -> list[str]:
+def differences(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
     """The differences, one line each."""
     return [
         f"{part.replace(':', ' ')}: {_shown(old.get(part))} on disk, {_shown(new.get(part))} now"

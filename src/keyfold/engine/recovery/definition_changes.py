@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.recovery import definition
 from keyfold.engine.state.mapping import StateMapping, mapped
+from keyfold.engine.storage.stored_app import StoredApp, StoredTable
 from keyfold.plan import nodes, tree
 from keyfold.plan.nodes import AppSpec
 
@@ -45,35 +46,30 @@ class TableChange:
     """Whether a rebuild has, or would have, every past row."""
 
 
-def readers_of(spec: AppSpec, stored: Mapping[str, Any], table: str) -> Readers:
+def readers_of(spec: AppSpec, stored: StoredApp, table: str) -> Readers:
     """The tables that read a table, in the declared app or in the recorded one."""
     uses = [(one.name, node) for one in spec.tables for node in tree.reads(one.input) if node.table == table]
-    recorded = stored.get("tables") or {}
-    names = [name for name, _ in uses] + [
-        n for n, entry in recorded.items() if table in entry.get("tables", ())
-    ]
+    names = [name for name, _ in uses]
+    names += [name for name, entry in stored.tables.items() if table in entry.tables]
     enriching = [name for name, node in uses if isinstance(node, nodes.Enrich)]
     return Readers(tuple(dict.fromkeys(names)), tuple(enriching))
 
 
-def removed_tables(
-    spec: AppSpec, stored: Mapping[str, Any], changes: Sequence[TableChange]
-) -> list[TableChange]:
+def removed_tables(spec: AppSpec, stored: StoredApp, changes: Sequence[TableChange]) -> list[TableChange]:
     """The tables with state that are no longer declared."""
     declared = {table.name for table in spec.tables} | {change.was for change in changes}
-    known = stored.get("tables") or {}
     effect = ("no longer declared; its state stays",)
-    return [TableChange(name, "removed", effect) for name in known if name not in declared]
+    return [TableChange(name, "removed", effect) for name in stored.tables if name not in declared]
 
 
 def compared(
-    old: Mapping[str, Any], meaning: Mapping[str, str], compiled: Compiled, readers: Readers, operators: int
+    old: StoredTable, meaning: Mapping[str, str], compiled: Compiled, readers: Readers, operators: int
 ) -> TableChange:
     """Compares a stored definition of a table with the compiled one, whose meaning is given.
 
     `operators`: how many stateful operators the table's query has.
     """
-    before: Mapping[str, str] = old["meaning"]
+    before = old.meaning
     changed = definition.changed(before, meaning)
     name = compiled.spec.name
     effects, problems, rewrites = [], [], False

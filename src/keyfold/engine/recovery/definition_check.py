@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.compile.stream import CompiledStream
@@ -23,6 +23,7 @@ from keyfold.engine.recovery.definition_changes import (
 )
 from keyfold.engine.sources import file_names
 from keyfold.engine.storage.layout import AppHome, TableHome
+from keyfold.engine.storage.stored_app import StoredApp, StoredTable
 from keyfold.errors import HomeUnusable, StateMismatch
 from keyfold.kernel.build import spark_version
 from keyfold.plan import nodes, tree
@@ -31,11 +32,9 @@ from keyfold.plan.initial import InitialState
 _MIGRATE: Final = "keyfold plan APP.py shows what keyfold migrate APP.py would do"
 
 
-def change_of(
-    spec: nodes.AppSpec, stored: Mapping[str, Any], compiled: Compiled, home: AppHome
-) -> TableChange:
+def change_of(spec: nodes.AppSpec, stored: StoredApp, compiled: Compiled, home: AppHome) -> TableChange:
     """How a table differs from what the last start recorded, under its present or its former name."""
-    tables: dict[str, Any] = stored.get("tables") or {}
+    tables = stored.tables
     name, was = compiled.spec.name, None
     if home.table(name).begun() is None:
         was = compiled.spec.was
@@ -59,9 +58,7 @@ def change_of(
     return ending_history(found, compiled, table_home.committed())
 
 
-def _with_recorded(
-    found: TableChange, old: Mapping[str, Any], compiled: Compiled, home: AppHome
-) -> TableChange:
+def _with_recorded(found: TableChange, old: StoredTable, compiled: Compiled, home: AppHome) -> TableChange:
     """The same change, if recorded rows can make it migratable by a rebuild, or fill its new columns."""
     since = recorded_since(compiled.spec, old, home)
     if since is None:
@@ -71,7 +68,7 @@ def _with_recorded(
         return replace(found, recorded=since.isoformat(), whole=_has_all(compiled, home)) if fills else found
     effect = f"rebuilt from rows that its streams have recorded since {since:%Y-%m-%d %H:%M:%S} UTC"
     lost = "; what was folded from earlier rows is lost"
-    if old.get("initial") is not None and compiled.spec.initial is None:
+    if old.initial is not None and compiled.spec.initial is None:
         lost += ", and so are its initial rows, unless you restore initial="
     effects = (*found.effects, effect + lost)
     return TableChange(found.table, "migratable", effects, rebuilt=since.isoformat())
@@ -83,13 +80,13 @@ def _has_all(compiled: Compiled, home: AppHome) -> bool:
     return all(totals(TableLog(home.stream_home(stream.name).log_files)).upto < 0 for stream in streams)
 
 
-def recorded_since(spec: nodes.TableSpec, old: Mapping[str, Any], home: AppHome) -> datetime | None:
+def recorded_since(spec: nodes.TableSpec, old: StoredTable, home: AppHome) -> datetime | None:
     """The time since which all streams of a table have recorded rows in logs that it reads, if all have."""
     found = []
     for stream in tree.sources(spec.input):
         log = TableLog(home.stream_home(stream.name).log_files)
         first = next(log.after(totals(log).upto), None)
-        if stream.history_ms is None or stream.name not in old.get("shared", ()) or first is None:
+        if stream.history_ms is None or stream.name not in old.shared or first is None:
             return None
         found.append(first.at)
     if not found or tree.reads(spec.input) or isinstance(spec.initial, InitialState):
@@ -97,11 +94,11 @@ def recorded_since(spec: nodes.TableSpec, old: Mapping[str, Any], home: AppHome)
     return max(found)
 
 
-def check(spec: nodes.AppSpec, stored: dict[str, Any] | None, compiled: Compiled, home: AppHome) -> None:
+def check(spec: nodes.AppSpec, stored: StoredApp, compiled: Compiled, home: AppHome) -> None:
     """Refuses a definition that does not fit the state on disk, and incomplete state."""
     app = spec.name
-    _refuse_other_versions(stored or {}, home)
-    tables: dict[str, Any] = (stored or {}).get("tables") or {}
+    _refuse_other_versions(stored, home)
+    tables = stored.tables
     _refuse_other_case(app, compiled, tables)
     table_home, old = home.table(compiled.spec.name), tables.get(compiled.spec.name)
     if table_home.begun() is None:
@@ -110,16 +107,15 @@ def check(spec: nodes.AppSpec, stored: dict[str, Any] | None, compiled: Compiled
     if old is None:
         _refuse_unknown(app, compiled, home)
     refuse_lost_logs(app, compiled, table_home)
-    _refuse_changes(spec, stored or {}, compiled, home)
-    stored_directories = old.get("directories") or {}
-    file_names.check(compiled.name, compiled.spec.site, stored_directories, compiled.files, table_home.spark)
+    _refuse_changes(spec, stored, compiled, home)
+    file_names.check(compiled.name, compiled.spec.site, old.directories, compiled.files, table_home.spark)
 
 
-def _refuse_other_versions(stored: dict[str, Any], home: AppHome) -> None:
+def _refuse_other_versions(stored: StoredApp, home: AppHome) -> None:
     """Refuses a home in another layout, or with checkpoints written by a newer Spark."""
-    layout, spark = stored.get("layout", LAYOUT), stored.get("spark", "")
-    if layout != LAYOUT:
-        raise other_layout(f"{home.shown}/app.json", layout)
+    if stored.layout not in (None, LAYOUT):
+        raise other_layout(f"{home.shown}/app.json", stored.layout)
+    spark = stored.spark or ""
     if version(spark) > version(spark_version()):
         raise HomeUnusable(
             f"the home was last written by Spark {spark}, and this is Spark {spark_version()}; "
@@ -138,7 +134,7 @@ def version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
 
 
-def _refuse_old_name(compiled: Compiled, tables: Mapping[str, Any], home: AppHome) -> None:
+def _refuse_old_name(compiled: Compiled, tables: Mapping[str, StoredTable], home: AppHome) -> None:
     """Refuses to start a renamed table empty while its state exists under the old name."""
     was = compiled.spec.was
     if was in tables and home.table(str(was)).begun() is not None:
@@ -150,16 +146,14 @@ def _refuse_old_name(compiled: Compiled, tables: Mapping[str, Any], home: AppHom
         )
 
 
-def _refuse_changes(
-    spec: nodes.AppSpec, stored: Mapping[str, Any], compiled: Compiled, home: AppHome
-) -> None:
-    old = stored["tables"][compiled.spec.name]
+def _refuse_changes(spec: nodes.AppSpec, stored: StoredApp, compiled: Compiled, home: AppHome) -> None:
+    old = stored.tables[compiled.spec.name]
     change = change_of(spec, stored, compiled, home)
     fits = change.kind in ("same", "compatible")
-    changes = [] if fits else differences(old["meaning"], meaning_of(compiled))
+    changes = [] if fits else differences(old.meaning, meaning_of(compiled))
     asked = compiled.spec.partitions
     # A rescale changes the checkpoint, but not the stored plan.
-    on_disk = home.table(compiled.spec.name).spark.partitions() or old["partitions"]
+    on_disk = home.table(compiled.spec.name).spark.partitions() or old.partitions
     if asked is not None and asked != on_disk:
         changes.append(f"partitions: {on_disk} on disk, {asked} now (fixed at the first start)")
     if not changes:
@@ -226,7 +220,7 @@ def _reset(compiled: Compiled | CompiledStream) -> str:
     return f"`keyfold reset {compiled.name}`, after which it starts from the first row"
 
 
-def _refuse_other_case(app: str, compiled: Compiled, tables: dict[str, Any]) -> None:
+def _refuse_other_case(app: str, compiled: Compiled, tables: Mapping[str, StoredTable]) -> None:
     """Refuses a name that differs from a known one only in case: both would have the same view."""
     name = compiled.spec.name
     for known in tables:

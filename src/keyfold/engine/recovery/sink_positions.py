@@ -18,6 +18,7 @@ from typing import Any, Final, TypeAlias
 from keyfold.engine.log.retention import totals
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.storage.layout import AppHome, TableHome
+from keyfold.engine.storage.stored_app import StoredApp
 from keyfold.errors import StateMismatch
 from keyfold.fault_points import FaultPoint, reached
 from keyfold.plan.call_site import location
@@ -34,7 +35,7 @@ _Sinks: TypeAlias = Sequence[tuple[str, Described]]
 _LOG: Final = logging.getLogger("keyfold")
 
 
-def prepare(spec: AppSpec, stored: Mapping[str, Any] | None, home: AppHome) -> None:
+def prepare(spec: AppSpec, stored: StoredApp, home: AppHome) -> None:
     """Names positions, and refuses sinks that have missed batches; before the new plan is recorded."""
     declared = {table.name: table for table in spec.tables}
     # Including tables that are left out: once the new plan is recorded, their sinks can't be identified.
@@ -46,15 +47,12 @@ def prepare(spec: AppSpec, stored: Mapping[str, Any] | None, home: AppHome) -> N
         _warn_of_removed(table, stored, home.table(table.name))
 
 
-def _recorded_tables(stored: Mapping[str, Any] | None) -> dict[str, Sequence[Described]]:
+def _recorded_tables(stored: StoredApp) -> dict[str, Sequence[Described]]:
     """The sinks of the tables that the last start declared."""
-    declared = ((stored or {}).get("declared") or {}).get("tables", ())
-    return {table["name"]: table.get("sinks", ()) for table in declared}
+    return {name: table.get("sinks", ()) for name, table in stored.declared_tables.items()}
 
 
-def _take_over(
-    full_name: str, stored: Mapping[str, Any] | None, table: TableSpec | None, home: TableHome
-) -> None:
+def _take_over(full_name: str, stored: StoredApp, table: TableSpec | None, home: TableHome) -> None:
     """Moves positions from numbers to names.
 
     If this is interrupted, the next start does it again; no position is written meanwhile. Numbers are
@@ -150,7 +148,7 @@ def _gone(home: TableHome, at: int) -> tuple[int, int] | None:
     return (counted[0], counted[-1]) if counted else None
 
 
-def _warn_of_removed(table: TableSpec, stored: Mapping[str, Any] | None, home: TableHome) -> None:
+def _warn_of_removed(table: TableSpec, stored: StoredApp, home: TableHome) -> None:
     """Warns of sinks that are no longer declared and have not written all changes."""
     names = {name.lower() for name, _ in table.sinks}
     recorded = by_position_name(_recorded_tables(stored).get(table.name, ()))

@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from keyfold.engine.compile.stream import CompiledStream
 from keyfold.engine.recovery import damage, definition_check
 from keyfold.engine.sources import file_names
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.stored_app import StoredApp, StoredLog
 from keyfold.errors import StateMismatch
 
 
-def check(app: str, stored: Mapping[str, Any] | None, compiled: CompiledStream, home: AppHome) -> None:
+def check(app: str, stored: StoredApp, compiled: CompiledStream, home: AppHome) -> None:
     """Refuses a definition that does not fit the log, and an incomplete checkpoint."""
     table_home = home.stream_home(compiled.spec.name)
     damage.check(app, compiled.spec.name, table_home, stateful=False)
     definition_check.check_log(app, compiled, table_home)
     if table_home.begun() is None:
         return
-    old = ((stored or {}).get("streams") or {}).get(compiled.spec.name) or {}
+    old = stored.log(compiled.spec.name)
     _refuse_other_types(old, compiled)
     definition_check.refuse_lost_logs(app, compiled, table_home)
-    directories = old.get("directories") or {}
-    file_names.check(compiled.name, compiled.spec.site, directories, compiled.files, table_home.spark)
+    file_names.check(compiled.name, compiled.spec.site, old.directories, compiled.files, table_home.spark)
 
 
-def _refuse_other_types(stored: Mapping[str, Any], compiled: CompiledStream) -> None:
+def _refuse_other_types(stored: StoredLog, compiled: CompiledStream) -> None:
     """Refuses columns whose types differ from the log's, which could not be read back."""
-    before, now = stored.get("columns") or {}, compiled.columns
+    before, now = stored.columns, compiled.columns
     changed = [f"{n}: {before[n]} on disk, {now[n]} now" for n in now if before.get(n, now[n]) != now[n]]
     if changed:
         raise StateMismatch(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from keyfold.engine.operations.checkpoint_copy import replace_checkpoint
@@ -21,7 +22,7 @@ def carry_out(home: AppHome, entry: dict[str, Any]) -> dict[str, Any]:
     replace_checkpoint(home.storage, f"{work(table)}/checkpoint", table)
     reached(FaultPoint.RESCALE_SWITCHED, table=table)
     plan = home.read_plan()
-    if plan is not None and table in plan["tables"]:
-        plan["tables"][table]["partitions"] = entry["partitions"][1]
-        home.write_plan(plan)
+    if table in plan.tables:
+        resized = replace(plan.tables[table], partitions=entry["partitions"][1])
+        home.write_plan(plan.with_tables({**plan.tables, table: resized}))
     return entry

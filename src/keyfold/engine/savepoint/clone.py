@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 from typing import Any
 
 from keyfold.engine.operations.files import send_files
@@ -15,6 +15,7 @@ from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.lease import Lease
 from keyfold.engine.storage.spark_checkpoint import new_metadata
+from keyfold.engine.storage.stored_app import StoredApp
 from keyfold.errors import BadOption
 from keyfold.views.stores import LOCAL
 
@@ -36,7 +37,7 @@ def clone(source: AppHome, name: str, target: AppHome, progress: Progress) -> Sa
             send_files(storage.below(FILES), target.storage, {path: path for path in files})
             target.record_views(source.views_address)
             _copy_view(storage, savepoint, target)
-            plan = json.loads(storage.read(f"{FILES}/app.json"))
+            plan = Savepoints(source).plan(name)
         for file in savepoint.files:
             if file.path.endswith("/checkpoint/metadata"):
                 target.storage.put(file.path, new_metadata())
@@ -78,9 +79,8 @@ def _copy_view(storage: Storage, savepoint: Savepoint, target: AppHome) -> None:
             target.views.restore_from(copy)
 
 
-def _put_plan(plan: dict[str, Any], target: AppHome) -> None:
+def _put_plan(plan: StoredApp, target: AppHome) -> None:
     """The definitions under the new app's name."""
-    plan["app"] = target.path.name
-    if isinstance(plan.get("declared"), dict):
-        plan["declared"]["name"] = target.path.name
-    target.write_plan(plan)
+    name = target.path.name
+    declared = None if plan.declared is None else {**plan.declared, "name": name}
+    target.write_plan(replace(plan, app=name, declared=declared))

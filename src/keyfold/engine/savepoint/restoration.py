@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,17 +61,13 @@ def _put_back_views(home: AppHome, savepoint: Savepoint, entry: dict[str, Any]) 
 
 
 def _put_back_plan(home: AppHome, savepoint: Savepoint, entry: dict[str, Any]) -> None:
-    saved = json.loads(home.storage.read(f"savepoints/{savepoint.name}/{FILES}/app.json"))
-    if not entry["whole"]:
-        now = home.read_plan() or saved
-        tables = {name: saved["tables"][name] for name in entry["tables"] if name in saved["tables"]}
-        declared = _declared(now, saved, entry["tables"])
-        saved = {**now, "tables": {**now["tables"], **tables}, "declared": declared}
-    home.write_plan(saved)
-
-
-def _declared(now: dict[str, Any], saved: dict[str, Any], tables: Sequence[str]) -> dict[str, Any]:
-    """The declaration with the earlier one of the restored tables, which identifies their sinks."""
-    found = {one["name"]: one for one in now["declared"]["tables"]}
-    found |= {one["name"]: one for one in saved["declared"]["tables"] if one["name"] in tables}
-    return {**now["declared"], "tables": list(found.values())}
+    saved = Savepoints(home).plan(savepoint.name)
+    now = home.read_plan()
+    if entry["whole"] or not now.exists:
+        home.write_plan(saved)
+        return
+    tables = {name: saved.tables[name] for name in entry["tables"] if name in saved.tables}
+    # The declaration says whose the sinks of a table are.
+    declared = {name: one for name, one in saved.declared_tables.items() if name in entry["tables"]}
+    now = now.with_tables({**now.tables, **tables})
+    home.write_plan(now.with_declared({**now.declared_tables, **declared}))

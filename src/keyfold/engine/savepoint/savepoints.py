@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from keyfold.engine.savepoint import manifest as manifests
 from keyfold.engine.savepoint.manifest import FILE, Savepoint
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome
+from keyfold.engine.storage.stored_app import StoredApp
 from keyfold.engine.storage.stored_file import StoredFile
 from keyfold.errors import BadName, QueryError, SavepointUnusable, choice, did_you_mean
 from keyfold.views.stores import COPY
@@ -68,6 +70,10 @@ class Savepoints:
                 given=name,
                 hint=did_you_mean(name, known, choice(known) if known else "there are none"),
             ) from None
+
+    def plan(self, name: str) -> StoredApp:
+        """What the app had recorded when the savepoint was made."""
+        return StoredApp.from_json(json.loads(self.storage(name).read(f"{FILES}/app.json")))
 
     def has(self, name: str, manifest: str) -> bool:
         """Whether there is a savepoint whose manifest has this SHA-256."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.log.manifest import Manifest
@@ -16,6 +16,7 @@ from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.recovery.definition import meaning_of
 from keyfold.engine.recovery.definition_changes import Readers, TableChange, compared
 from keyfold.engine.storage.layout import AppHome, TableHome
+from keyfold.engine.storage.stored_app import StoredApp
 from keyfold.errors import BadOption
 from keyfold.plan import tree
 
@@ -61,7 +62,7 @@ def refusal(compiled: Compiled, shared: SharedStreams) -> str | None:
 def beginning(
     shared: SharedStreams,
     home: AppHome,
-    stored: Mapping[str, Any],
+    stored: StoredApp,
     compiled: Compiled,
     change: TableChange,
     view: int | None,
@@ -75,7 +76,7 @@ def beginning(
 @dataclass
 class _Search:
     home: AppHome
-    stored: Mapping[str, Any]
+    stored: StoredApp
     compiled: Compiled
     change: TableChange
     uses: Sequence[Use]
@@ -101,7 +102,7 @@ class _Search:
             s: found[-min(number, len(found))].batch - 1 if found else self.pruned[s]
             for s, found in self.recorded.items()
         }
-        began = ((self.stored.get("tables") or {}).get(self.compiled.spec.name) or {}).get("initial")
+        began = self.stored.table(self.compiled.spec.name).initial
         reaches = all(start[s] <= self.pruned[s] < 0 or not self.recorded[s] for s in start)
         whole = reaches and began is None
         change = _by_state(self.home, self.stored, self.compiled, self.change)
@@ -199,7 +200,7 @@ def _ends(recorded: Mapping[str, Sequence[Manifest]]) -> dict[str, int]:
 
 
 def _by_state(
-    home: AppHome, stored: Mapping[str, Any], compiled: Compiled, change: TableChange
+    home: AppHome, stored: StoredApp, compiled: Compiled, change: TableChange
 ) -> TableChange | None:
     """How the table continues from the existing state; None if the state can't follow.
 
@@ -211,13 +212,13 @@ def _by_state(
     if change.kind != "incompatible" and change.rebuilt is None:
         return change
     name = change.was or change.table
-    old, now = stored["tables"][name], meaning_of(compiled)
+    old, now = stored.tables[name], meaning_of(compiled)
     operators = home.table(name).spark.operators()
-    if len(operators) > 1 or old["state"] != json.loads(compiled.state_schema):
+    if len(operators) > 1 or old.state != json.loads(compiled.state_schema):
         return None
     input_ = {part: text for part, text in now.items() if _of_input(part)}
-    kept = {part: text for part, text in old["meaning"].items() if not _of_input(part)}
-    found = compared({**old, "meaning": {**kept, **input_}}, now, compiled, Readers(), len(operators))
+    kept = {part: text for part, text in old.meaning.items() if not _of_input(part)}
+    found = compared(replace(old, meaning={**kept, **input_}), now, compiled, Readers(), len(operators))
     return None if found.kind == "incompatible" else replace(found, was=change.was)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -19,6 +19,7 @@ from keyfold.engine.state.table_rows import from_state
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.spark_checkpoint import new_metadata
+from keyfold.engine.storage.stored_app import StoredApp, StoredTable
 from keyfold.kernel.api import LogApi
 from keyfold.views.changes import as_changes
 from keyfold.views.contract import ViewStore
@@ -34,18 +35,16 @@ class CopiedHome:
         self._source, self.home, self._begin = source, target, begin
 
     def prepare(
-        self, spark: SparkSession, compiled: Compiled, stored: Mapping[str, Any], view: ViewStore | None
+        self, spark: SparkSession, compiled: Compiled, stored: StoredApp, view: ViewStore | None
     ) -> None:
         """Copies what the run starts with. `view`: a copy of the app's own."""
         begin, table = self._begin, compiled.spec.name
-        entry = {}
+        entries = {}
         if begin.state is not None:
-            old = stored["tables"][begin.change.was or table]
-            new = definition.entry_of(compiled)
-            kept = ("fingerprint", "meaning", "state", "layout")
-            entry = {table: {**old, **{part: new[part] for part in kept}}}
+            old = stored.tables[begin.change.was or table]
+            entries = {table: definition.with_definition(old, compiled)}
             self._copy_checkpoint(spark, compiled, old, begin.state)
-        self.home.write_plan({**stored, "tables": entry})
+        self.home.write_plan(stored.with_tables(entries))
         for stream, after in begin.after.items():
             self._copy_stream(stream, after)
         if begin.state is not None:
@@ -71,9 +70,7 @@ class CopiedHome:
         _copy(source, target, [*offsets, *merged])
         Totals(after).record(target.below("log"))
 
-    def _copy_checkpoint(
-        self, spark: SparkSession, compiled: Compiled, old: Mapping[str, Any], batch: int
-    ) -> None:
+    def _copy_checkpoint(self, spark: SparkSession, compiled: Compiled, old: StoredTable, batch: int) -> None:
         change = self._begin.change
         source = self._source.table(change.was or change.table)
         target = self.home.table(change.table)

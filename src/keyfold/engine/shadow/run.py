@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.log.manifest import Manifest, Reason
@@ -20,7 +20,9 @@ from keyfold.engine.shadow.beginning import Beginning, beginning
 from keyfold.engine.shadow.copied_home import CopiedHome
 from keyfold.engine.shadow.difference import Differences, differences
 from keyfold.engine.start import start
+from keyfold.engine.startup.options import StartOptions
 from keyfold.engine.storage.layout import AppHome, local_app_home
+from keyfold.engine.storage.stored_app import StoredApp
 from keyfold.errors import BadOption
 from keyfold.plan import tree
 from keyfold.views.contract import ViewStore
@@ -56,7 +58,7 @@ def shadow(
     spark: SparkSession,
     shared: SharedStreams,
     home: AppHome,
-    stored: Mapping[str, Any],
+    stored: StoredApp,
     compiled: Compiled,
     change: TableChange,
     number: int,
@@ -120,8 +122,7 @@ def _run(
         spark=spark,
         home=copied.home.path.parent,
         settings={"views": LOCAL, "local": None},
-        feeds=inputs,
-        recorded=True,
+        options=StartOptions(feeds=inputs, recorded=True),
     ) as handle:
         for done, upto in enumerate(begin.steps, 1):
             copied.advance(api, read, upto)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -109,7 +109,7 @@ def _logged(checkpoint: SparkCheckpoint, log: StoredFile) -> Iterator[ReadFile]:
 
 
 def check(
-    table: str, site: object, stored: dict[str, str], files: QueryFiles, checkpoint: SparkCheckpoint
+    table: str, site: object, stored: Mapping[str, str], files: QueryFiles, checkpoint: SparkCheckpoint
 ) -> None:
     """Refuses a stream that reads another directory now, in which files under known names differ."""
     for stream, directory in files.directories().items():

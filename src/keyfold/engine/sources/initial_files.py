@@ -16,6 +16,7 @@ from keyfold.engine.sources.connectors import absolute
 from keyfold.engine.sources.formats import format_of, with_defaults
 from keyfold.engine.sources.schemas import declared_schema
 from keyfold.engine.spark_messages import plain
+from keyfold.engine.storage.stored_app import StoredApp
 from keyfold.errors import BadOption
 from keyfold.plan.describe import phrases
 from keyfold.plan.initial import InitialRows
@@ -192,3 +193,9 @@ def moment(micros: int | None) -> str | None:
 def micros(text: str) -> int:
     """The other way round."""
     return (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1)
+
+
+def boundaries(stored: StoredApp) -> dict[str, int]:
+    """The boundary of each table that began with initial rows: from then on it takes those of its stream."""
+    found = {name: entry.boundary for name, entry in stored.tables.items()}
+    return {name: micros(until) for name, until in found.items() if until is not None}

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from keyfold.engine.storage.layout import AppHome
-from keyfold.read.recorded import recorded
 
 SIDES: Final = ("left", "right")
 _ALIAS: Final = re.compile(r"(.+)\s+as\s+(`?\w+`?)", re.IGNORECASE | re.DOTALL)
@@ -60,7 +59,7 @@ def joined_key(home: AppHome, table: str, key: Mapping[str, str]) -> JoinedKey |
 
     None if there is no join or several, or if the key is computed by later steps.
     """
-    found = recorded(home).declared(table) or {}
+    found = home.read_plan().declared_tables.get(table, {})
     steps: Pipeline = found.get("input") or ()
     joins = [i for i, step in enumerate(steps) if "join" in step]
     if len(joins) != 1 or len(list(_joins(steps))) != 1:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from keyfold.engine.compile.compiled import Compiled
-from keyfold.plan.nodes import Expr, FoldSpec, TableSpec
+from keyfold.engine.storage.stored_app import StoredTable
+from keyfold.plan.nodes import Expr, FoldSpec, ProcessSpec, TableSpec
 
 Layout = Mapping[str, Any]
 _FOLD: Final = "fold "
@@ -65,14 +66,14 @@ class StateMapping:
         return bool(self.dropped_keys)
 
 
-def mapped(old: Mapping[str, Any], meaning: Mapping[str, str], compiled: Compiled) -> StateMapping:
+def mapped(old: StoredTable, meaning: Mapping[str, str], compiled: Compiled) -> StateMapping:
     """The mapping from a stored definition to a new one, of which it is the meaning."""
     found = StateMapping()
-    layout: Layout = old.get("layout") or {}
+    layout: Layout = old.layout
     if not layout.get("fields") or not compiled.layout.get("fields"):
         found.problems.append(_unknown(layout, compiled))
         return found
-    before: Mapping[str, str] = old["meaning"]
+    before = old.meaning
     _map_fields(found, layout, compiled, before, meaning)
     _map_columns(found, compiled, before, meaning)
     _map_keys(found, layout, compiled, before, meaning)
@@ -80,8 +81,7 @@ def mapped(old: Mapping[str, Any], meaning: Mapping[str, str], compiled: Compile
 
 
 def _unknown(layout: Layout, compiled: Compiled) -> str:
-    spec = compiled.spec
-    if spec.process is not None:
+    if isinstance(compiled.spec.body, ProcessSpec):
         return "only its processor can interpret its state"
     if compiled.layout.get("kind") == "other" or layout.get("kind") == "other":
         return "its state has retained rows or partial matches, whose columns can't change"

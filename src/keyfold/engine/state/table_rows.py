@@ -10,6 +10,7 @@ import pyarrow as pa
 from keyfold.engine.compile.compiled import Compiled
 from keyfold.engine.storage.layout import TableHome
 from keyfold.errors import HomeUnusable
+from keyfold.plan.pattern.syntax import PatternSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,7 +35,7 @@ def from_state(
 
 
 def _opaque(compiled: Compiled) -> str:
-    if compiled.spec.pattern is not None:
+    if isinstance(compiled.spec.body, PatternSpec):
         return "which has partial matches but not the completed ones"
     return "which only its processor can interpret"
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
 
 from keyfold.engine.storage.layout import AppHome, TableHome
+from keyfold.engine.storage.stored_app import StoredApp
 from keyfold.errors import HomeUnusable
 
 
 def tables(home: AppHome) -> list[str]:
     """The tables with files in an app's home, whether or not the app still declares them."""
-    return sorted(set(home.storage.list("tables")) | set((readable_plan(home) or {}).get("tables", {})))
+    return sorted(set(home.storage.list("tables")) | set(readable_plan(home).tables))
 
 
 def streams(home: AppHome) -> list[str]:
@@ -43,8 +43,8 @@ def with_readers(home: AppHome, table: str) -> list[str]:
     return found
 
 
-def readable_plan(home: AppHome) -> dict[str, Any] | None:
-    """app.json, if it can be read; for those who can do without it."""
+def readable_plan(home: AppHome) -> StoredApp:
+    """The content of app.json, if it can be read; for those who can do without it."""
     with suppress(HomeUnusable):
         return home.read_plan()
-    return None
+    return StoredApp()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -23,14 +22,9 @@ class KnownSince:
         """The form in app.json and `--json`."""
         return {"at": self.at.isoformat(), "batch": self.batch}
 
-
-def known_since(plan: Mapping[str, Any] | None, table: str) -> dict[str, KnownSince]:
-    """The columns of a table that do not cover all of its rows, as app.json records them."""
-    entry = ((plan or {}).get("tables") or {}).get(table) or {}
-    return {name: _read(one) for name, one in (entry.get("since") or {}).items()}
-
-
-def _read(recorded: Any) -> KnownSince:
-    # Migrations of earlier versions recorded only the time.
-    found: dict[str, Any] = {"at": recorded, "batch": None} if isinstance(recorded, str) else recorded
-    return KnownSince(datetime.fromisoformat(found["at"]), found["batch"])
+    @classmethod
+    def from_json(cls, recorded: Any) -> KnownSince:
+        """Reads what app.json has."""
+        # Migrations of earlier versions recorded only the time.
+        found: dict[str, Any] = {"at": recorded, "batch": None} if isinstance(recorded, str) else recorded
+        return cls(datetime.fromisoformat(found["at"]), found["batch"])

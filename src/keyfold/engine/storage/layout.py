@@ -34,6 +34,7 @@ from keyfold.engine.storage.files import replace_file
 from keyfold.engine.storage.local import LocalStorage
 from keyfold.engine.storage.local_directory import claim, local_directory, owner, use_local_directory
 from keyfold.engine.storage.spark_checkpoint import SparkCheckpoint
+from keyfold.engine.storage.stored_app import StoredApp
 from keyfold.engine.storage.stored_file import StoredFile
 from keyfold.errors import HomeUnusable
 from keyfold.views.contract import Location, Views
@@ -206,14 +207,12 @@ class AppHome:
         """The directory of a stream that has a log, which is laid out like a table's."""
         return TableHome(self.path / "streams" / name, self.remote)
 
-    def read_plan(self) -> dict[str, Any] | None:
-        """The plan that the last start recorded; None before the first start."""
+    def read_plan(self) -> StoredApp:
+        """The plan that the last start recorded; an empty one before the first start."""
         try:
-            found = json.loads(self.storage.read("app.json"))
-            if not isinstance(found, dict) or not isinstance(found.get("tables"), dict):
-                raise ValueError("it has no tables")
+            return StoredApp.from_json(json.loads(self.storage.read("app.json")))
         except FileNotFoundError:
-            return None
+            return StoredApp()
         except (OSError, ValueError) as error:
             raise HomeUnusable(
                 f"{self.shown}/app.json can't be read: {error}",
@@ -221,11 +220,10 @@ class AppHome:
                 hint="it records which definitions wrote the state: restore it as it was when the app "
                 "last ran; or start from scratch in another home (keyfold run APP.py --home DIR)",
             ) from None
-        return found
 
-    def write_plan(self, plan: Mapping[str, Any]) -> None:
+    def write_plan(self, plan: StoredApp) -> None:
         """Records the plan of a starting app."""
-        content = json.dumps(plan, indent=1, ensure_ascii=False).encode()
+        content = json.dumps(plan.to_json(), indent=1, ensure_ascii=False).encode()
         self.storage.put("app.json", content)
         if self.remote is not None:
             # For commands that read the local files, and have no Spark to read others with.

@@ -15,7 +15,6 @@ from keyfold.engine.state.table_rows import arrow_batches
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption
 from keyfold.kernel.api import JavaColumn, java_column
-from keyfold.read.recorded import recorded
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -58,7 +57,7 @@ class TableKey:
 
 def declared_key(home: AppHome, table: str) -> dict[str, str]:
     """The expressions of a table's key by column, as the app declares them; empty if unknown."""
-    declared = recorded(home).declared(table)
+    declared = home.read_plan().declared_tables.get(table)
     return {} if declared is None else dict(declared["key"])
 
 

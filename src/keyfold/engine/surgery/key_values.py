@@ -11,6 +11,7 @@ from keyfold.engine.state.table_rows import arrow_batches
 from keyfold.engine.surgery.key_erasure import TableKey, kernel_column
 from keyfold.errors import BadOption, did_you_mean
 from keyfold.kernel.api import java_column
+from keyfold.plan.nodes import AggregateSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -30,8 +31,8 @@ class KeyValues:
     def require_possible(self, compiled: Compiled) -> None:
         """Refuses tables that pack several rows into a key's state, and unknown columns."""
         spec = compiled.spec
-        packed = spec.window is not None or spec.top is not None or spec.pattern is not None
-        if packed or spec.process is not None or compiled.rebuilt is None:
+        running = isinstance(spec.body, AggregateSpec) and spec.body.window is None
+        if not running or compiled.rebuilt is None:
             raise BadOption(
                 f"{compiled.name} keeps more than one row of columns per key, which can't be put",
                 given=", ".join(self._columns),

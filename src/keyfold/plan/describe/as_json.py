@@ -26,6 +26,7 @@ from keyfold.plan.nodes import (
     Site,
     Source,
     TableSpec,
+    TopSpec,
     Transform,
     Union,
     Where,
@@ -77,15 +78,16 @@ def _lookup_dict(lookup: Lookup) -> dict[str, Any]:
 
 
 def _table_dict(table: TableSpec) -> dict[str, Any]:
+    body = table.body
     return {
         "name": table.name,
         "help": table.help,
         "input": _pipeline(table.input),
         "key": _named_dict(table.keys),
         "window": None if table.window is None else _window_dict(table.window),
-        "top": None if table.top is None else {"n": table.top.n, "by": table.top.order},
-        "process": None if table.process is None else _process_dict(table.process),
-        "pattern": None if table.pattern is None else _pattern_dict(table.pattern),
+        "top": {"n": body.n, "by": body.order} if isinstance(body, TopSpec) else None,
+        "process": _process_dict(body) if isinstance(body, ProcessSpec) else None,
+        "pattern": _pattern_dict(body) if isinstance(body, PatternSpec) else None,
         "columns": {name: _column_value(value) for name, value in table.columns},
         "ttl": _length(table.ttl_ms),
         "emit": table.emit,

@@ -29,9 +29,12 @@ from keyfold.plan.nodes import (
     Lookup,
     LookupJoin,
     Node,
+    ProcessSpec,
     Source,
     TableSpec,
+    TopSpec,
 )
+from keyfold.plan.pattern.syntax import PatternSpec
 from keyfold.plan.tree import app_lookups, inputs, steps
 
 # Mermaid interprets quotes, markup and backticks inside labels; as character codes they are shown as is.
@@ -83,12 +86,13 @@ class _Drawing:
 
     def _table(self, table: TableSpec) -> None:
         origin, name = self._draw(table.input), f"table_{table.name}"
-        shown = table.columns if table.pattern is None else table.pattern.returns
+        pattern = table.body if isinstance(table.body, PatternSpec) else None
+        shown = table.columns if pattern is None else pattern.returns
         columns = [f"{column}: {_column(value)}" for column, value in shown]
         self.lines.append(f"{name}[({label(table.name, *columns)})]")
         self.lines.append(f"{origin} -->|{label(*_edge(table))}| {name}")
-        if table.pattern is not None:
-            self.lines += pattern_lines(f"pattern_{table.name}", table.pattern, label)
+        if pattern is not None:
+            self.lines += pattern_lines(f"pattern_{table.name}", pattern, label)
             self.lines.append(f"pattern_{table.name} -.-> {name}")
         for number, (named, sink) in enumerate(table.sinks):
             self.lines.append(f"{name}_sink_{number}[/{label(named, connector_words(sink))}/]")
@@ -111,10 +115,10 @@ def _edge(table: TableSpec) -> list[str]:
     lines = [f"by {', '.join(named_words(table.keys))}"]
     if table.window is not None:
         lines.append(window_words(table.window))
-    if table.top is not None:
-        lines.append(top_words(table.top))
-    if table.process is not None:
-        lines.append(f"process {process_words(table.process)}")
+    if isinstance(table.body, TopSpec):
+        lines.append(top_words(table.body))
+    if isinstance(table.body, ProcessSpec):
+        lines.append(f"process {process_words(table.body)}")
     return lines if table.emit == "changes" else [*lines, f"emit {table.emit}"]
 
 

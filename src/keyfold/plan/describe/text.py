@@ -20,8 +20,23 @@ from keyfold.plan.describe.phrases import (
     top_words,
     window_words,
 )
-from keyfold.plan.nodes import AppSpec, FoldSpec, Join, Lookup, Node, Site, Source, TableSpec
+from keyfold.plan.nodes import (
+    AggregateSpec,
+    AppSpec,
+    Body,
+    Columns,
+    FoldSpec,
+    Join,
+    Lookup,
+    Node,
+    ProcessSpec,
+    Site,
+    Source,
+    TableSpec,
+    TopSpec,
+)
 from keyfold.plan.pattern.automaton import automaton
+from keyfold.plan.pattern.syntax import PatternSpec
 from keyfold.plan.tree import app_lookups, inputs, steps
 from keyfold.plan.validate import arguments
 from keyfold.plan.validate.sources import FUTURE_MS
@@ -105,13 +120,7 @@ def _table_block(table: TableSpec) -> list[str]:
     rows: list[_Row] = [
         ("from", _pipeline(table.input)),
         ("key", named_words(table.keys)),
-        ("window", [None if table.window is None else window_words(table.window)]),
-        ("keeps", [None if table.top is None else top_words(table.top)]),
-        ("process", [None if table.process is None else process_words(table.process)]),
-        ("output", [None if table.process is None else table.process.output]),
-        ("pattern", [None if table.pattern is None else pattern_words(table.pattern)]),
-        ("steps", _steps(table)),
-        ("columns", _columns(table)),
+        *_body_rows(table.body),
         ("ttl", [_length(table.ttl_ms)]),
         ("emit", [None if table.emit == "changes" else table.emit]),
         ("keep", [_length(table.keep_ms)]),
@@ -127,6 +136,20 @@ def _table_block(table: TableSpec) -> list[str]:
         ("at", [_text(table.site)]),
     ]
     return _block("table", table.name, table.help, rows)
+
+
+def _body_rows(body: Body) -> list[_Row]:
+    match body:
+        case AggregateSpec():
+            window = None if body.window is None else window_words(body.window)
+            return [("window", [window]), ("columns", _columns(body.columns))]
+        case TopSpec():
+            return [("keeps", [top_words(body)]), ("columns", _columns(body.columns))]
+        case ProcessSpec():
+            return [("process", [process_words(body)]), ("output", [body.output])]
+        case PatternSpec():
+            rows: list[_Row] = [("pattern", [pattern_words(body)]), ("steps", _steps(body))]
+            return [*rows, ("columns", _columns(body.returns))]
 
 
 def _block(kind: str, name: str, help: str, rows: Iterable[_Row]) -> list[str]:
@@ -151,8 +174,7 @@ def _arm(lines: list[str]) -> list[str]:
     return [f"- {lines[0]}", *(f"  {line}" for line in lines[1:])]
 
 
-def _columns(table: TableSpec) -> list[str]:
-    columns = table.columns if table.pattern is None else table.pattern.returns
+def _columns(columns: Columns) -> list[str]:
     width = max((len(name) for name, _ in columns), default=0)
     lines = []
     for name, value in columns:
@@ -161,11 +183,9 @@ def _columns(table: TableSpec) -> list[str]:
     return lines
 
 
-def _steps(table: TableSpec) -> list[str]:
+def _steps(pattern: PatternSpec) -> list[str]:
     """The conditions of a pattern's steps."""
-    if table.pattern is None:
-        return []
-    found = automaton(table.pattern).conditions
+    found = automaton(pattern).conditions
     lines = [(c.name if c.kind != "no" else f"no {c.name}", c.expression) for c in found if c.kind != "until"]
     width = max(len(name) for name, _ in lines)
     return [f"{name:<{width}}  {'any row' if e is None else expr_words(e)}" for name, e in lines]

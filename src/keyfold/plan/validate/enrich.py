@@ -8,18 +8,22 @@ from keyfold.errors import BadOption
 from keyfold.plan import ddl, durations
 from keyfold.plan.describe.phrases import top_words
 from keyfold.plan.nodes import (
+    AggregateSpec,
     AsOf,
+    Body,
     Changes,
     Enrich,
     Lookup,
     LookupJoin,
     Named,
     Node,
+    ProcessSpec,
     Select,
     Site,
     TableSpec,
     TopSpec,
 )
+from keyfold.plan.pattern.syntax import PatternSpec
 from keyfold.plan.table_keys import key_names
 from keyfold.plan.tree import reads, retracts, walk
 from keyfold.plan.validate import arguments, event_time, known_columns, retraction
@@ -108,7 +112,7 @@ def join_table(
     plain = Select(Changes(left.name, False, site), ((None, _WITHOUT_OP),), site)
     node = Enrich(plain, right.name, columns, kind, on_update=True, site=site)
     keys: Named = tuple((key, key) for key in own)
-    return TableSpec(left.app, name, node, keys, (), top=TopSpec(site=site), site=site)
+    return TableSpec(left.app, name, node, keys, TopSpec(site=site), site=site)
 
 
 def _on_columns(on: Any, table: TableSpec, where: object) -> tuple[str, ...]:
@@ -167,22 +171,27 @@ def _check_as_of_event(node: Node, table: TableSpec, where: object) -> None:
     """A table as of a past time is known only if its rows have event time and are folded one by one."""
     event_time.require(node, "as_of='event'", where)
     event_time.require(table.input, "as_of='event'", where)
-    why = None
-    if table.window is not None:
-        why = "it is windowed"
-    elif table.process is not None:
-        why = "a processor fills it"
-    elif table.pattern is not None:
-        why = "its rows are matches"
-    elif table.top is not None and table.top.order is not None:
-        why = f"it keeps {top_words(table.top)}"
-    elif (first := retraction.origin(table.input)) is not None:
+    why = _not_one_by_one(table.body)
+    if why is None and (first := retraction.origin(table.input)) is not None:
         why = f"{retraction.origin_text(first)} may retract rows, without event time"
-    elif reads(table.input):
+    elif why is None and reads(table.input):
         why = "its rows are enriched with other tables"
     if why is not None:
         problem = f"as_of='event' is not supported with table {table.name!r}: {why}"
         _refuse(problem, where, "as_of", "event", "as_of='arrival'")
+
+
+def _not_one_by_one(body: Body) -> str | None:
+    """Why a table does not keep one row per key that each row of the input folds into."""
+    match body:
+        case AggregateSpec():
+            return None if body.window is None else "it is windowed"
+        case TopSpec():
+            return None if body.order is None else f"it keeps {top_words(body)}"
+        case ProcessSpec():
+            return "a processor fills it"
+        case PatternSpec():
+            return "its rows are matches"
 
 
 def _refuse(problem: str, where: object, name: str, value: object, hint: str) -> NoReturn:

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from keyfold.errors import BadName, BadOption, choice, did_you_mean
 from keyfold.plan import ddl
-from keyfold.plan.nodes import Distinct, Node, Source, TableSpec, Where
-from keyfold.plan.pattern.syntax import own_columns
+from keyfold.plan.nodes import Distinct, Node, ProcessSpec, Source, TableSpec, Where
+from keyfold.plan.pattern.syntax import PatternSpec, own_columns
 from keyfold.plan.table_keys import key_names
 from keyfold.plan.tree import name_of
 from keyfold.plan.validate import arguments, kafka
@@ -31,13 +31,14 @@ def of_source(stream: Source) -> tuple[str, ...] | None:
 def of_table(table: TableSpec) -> tuple[str, ...] | None:
     """The columns of a table, key first; None if only Spark can tell."""
     keys = key_names(table)
-    if table.process is not None:
+    body = table.body
+    if isinstance(body, ProcessSpec):
         taken = {name.lower() for name in keys}
-        return (*keys, *(name for name in ddl.columns(table.process.output) if name.lower() not in taken))
-    if table.pattern is not None:
-        own = own_columns(timeouts=table.pattern.timeouts)
-        return (*keys, *own, *(name for name, _ in table.pattern.returns))
-    return (*keys, *(name for name, _ in table.columns)) if table.columns else None
+        return (*keys, *(name for name in ddl.columns(body.output) if name.lower() not in taken))
+    if isinstance(body, PatternSpec):
+        own = own_columns(timeouts=body.timeouts)
+        return (*keys, *own, *(name for name, _ in body.returns))
+    return (*keys, *(name for name, _ in body.columns)) if body.columns else None
 
 
 def columns(given: object, option: str, where: object = None) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from keyfold.plan.nodes import (
     Select,
     Source,
     TableSpec,
+    TopSpec,
     Transform,
     Union,
     Where,
@@ -73,7 +74,7 @@ def check_table(spec: TableSpec, where: object = None) -> None:
         _check_step(node, where)
     if spec.window is not None and spec.window.kind in _WINDOWS:
         _refuse(f"{spec.window.kind} windows", _WINDOWS[spec.window.kind], where)
-    if spec.top is not None:
+    if isinstance(spec.body, TopSpec):
         _refuse("top and latest", "they rank rows in the order of event time, batch by batch", where)
     for name, column in spec.columns:
         if isinstance(column, FoldSpec):

@@ -39,7 +39,7 @@ def check_table(table: TableSpec, where: object) -> None:
         if not isinstance(node, Source) or not deletes(node):
             continue
         by_key = [expression for _, expression in table.keys] == ["kafka_key"]
-        latest = table.top == TopSpec() and not table.columns and table.ttl_ms is None
+        latest = table.body == TopSpec() and table.ttl_ms is None
         if table.input is not node or not by_key or not latest:
             raise BadOption(
                 f"stream {node.name} has tombstones='delete', and a message without a value has nothing but "

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from keyfold.errors import BadName, BadOption
 from keyfold.plan.describe.phrases import top_words, window_words
-from keyfold.plan.nodes import Expr, FoldSpec, Named, TopSpec, WindowSpec
+from keyfold.plan.nodes import Columns, Expr, FoldSpec, Named, TopSpec, WindowSpec
 from keyfold.plan.table_keys import RANK
 from keyfold.plan.validate import arguments
 
@@ -42,19 +44,18 @@ def refuse_after_window_or_top(
     raise BadOption(problem, where=where, hint=f"start from by(...) again for a table with {what}")
 
 
-def check_columns(
-    ranked: TopSpec | None,
+def with_columns(
+    ranked: TopSpec,
     keys: Named,
-    columns: tuple[tuple[str, Expr | FoldSpec], ...],
+    columns: Columns,
     whole: tuple[str, ...] | None,
     where: object = None,
-) -> None:
-    """Refuses columns named `rank`, and folds: the columns are expressions on single rows.
+) -> TopSpec:
+    """The same with columns; refuses those named `rank`, and folds: they are expressions on single rows.
 
     `whole` are the stream's columns, if they are known: without expressions they are the table's columns.
     """
-    if ranked is None:
-        return
+    found: list[tuple[str, Expr]] = []
     for name, value in columns:
         if isinstance(value, FoldSpec):
             problem = (
@@ -62,9 +63,11 @@ def check_columns(
             )
             hint = "an expression on the row, or a separate table for the fold"
             raise BadOption(problem, where=where, given=f"kf.fold(...) at {value.site}", hint=hint)
+        found.append((name, value))
     if ranked.order is not None:
         _refuse_rank("key", [name for name, _ in keys], where)
         _refuse_rank("column", [name for name, _ in columns] or list(whole or ()), where)
+    return replace(ranked, columns=tuple(found))
 
 
 def _refuse_rank(what: str, names: list[str], where: object) -> None:

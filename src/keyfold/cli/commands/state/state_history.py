@@ -33,7 +33,7 @@ def history(
     with opened_app(name, home, any_files=True) as (app, part):
         table = app.with_files(part, name)
         reaches, changes = app.history_reaches(table), list(app.history(table, key))
-        declared = (app.recorded.declared(table) or {}).get("history")
+        declared = app.stored.declared_tables.get(table, {}).get("history")
     if json:
         head = {"app": app.name, "table": table, "since": reaches.document()}
         output.json_document({**head, "changes": [change.document() for change in changes]})
