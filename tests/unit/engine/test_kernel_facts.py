@@ -6,8 +6,10 @@ import re
 from pathlib import Path
 
 from keyfold.engine.compile import enrich
+from keyfold.engine.kafka.messages import NUMBERS
 from keyfold.engine.log.manifest import COUNTED, KINDS
 from keyfold.kernel.api import ErrorCode
+from keyfold.plan import formats
 from keyfold.read import side_outputs
 
 SOURCE = Path(__file__).resolve().parents[3] / "src" / "keyfold"
@@ -54,3 +56,11 @@ def test_the_sides_of_an_enrichment_have_the_same_marks_in_both() -> None:
         "TableValue": enrich.TABLE_VALUE,
         "DeletedValue": enrich.DELETED_VALUE,
     }
+
+
+def test_messages_have_the_same_formats_in_both() -> None:
+    (named,) = re.findall(r"byName[^=]*= Map\((.*?)\) \+\+", scala("MessageFormat.scala"), re.DOTALL)
+    (numbers,) = re.findall(r"byName[^=]*= Seq(.*?)\.toMap", scala("NumberDecoder.scala"), re.DOTALL)
+    decoded_as_numbers = set(re.findall(r'\("(\w+)", ', numbers))
+    assert decoded_as_numbers == set(NUMBERS)
+    assert {*re.findall(r'"(\w+)" ->', named), *decoded_as_numbers} == set(formats.MESSAGES)
