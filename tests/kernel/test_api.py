@@ -64,7 +64,7 @@ PROTECTED = re.compile(r"protected (?:def|val|var) (\w+)")
 PROTOCOLS = [
     one
     for one in vars(api).values()
-    if inspect.isclass(one) and issubclass(one, Protocol) and one is not Protocol  # type: ignore[arg-type]
+    if inspect.isclass(one) and Protocol in one.__mro__[1:]
 ]
 
 
