@@ -74,7 +74,7 @@ def rebuild_views(home: Path) -> None:
     with (
         unfinished.held(place),
         place.views.open(read_only=False) as store,
-        view_rebuilding.audited(place, store, "rebuild", None, {"totals": 1}),
+        view_rebuilding.audit_rebuild(place, store, "rebuild", None, {"totals": 1}),
     ):
         rebuild_view(store, "totals")
 
@@ -273,7 +273,7 @@ def test_of_several_views_the_audit_log_has_those_that_were_rebuilt(tmp_path: Pa
     def interrupted() -> None:
         with (
             place.views.open(read_only=False) as store,
-            view_rebuilding.audited(place, store, "verify --repair", "why", {"totals": 1, "pairs": 1}),
+            view_rebuilding.audit_rebuild(place, store, "verify --repair", "why", {"totals": 1, "pairs": 1}),
         ):
             rebuild_view(store, "pairs")
             raise OSError("no space")

@@ -60,7 +60,7 @@ def test_all_that_python_writes_into_a_home_is_private(tmp_path: Path) -> None:
     writer = LogWriter(kernel, log, "shop.t", lease)
     frame: Any = SimpleNamespace(_jdf=None)
     writer.publish(frame, 0, changes=True, watermark=None, offsets=[], skipped=skipped)
-    assert [row.raw for row in side_outputs.rejected(log)] == ["/a.json"]
+    assert [row.raw for row in side_outputs.read_rejected(log)] == ["/a.json"]
     retention.prune(log, 0)
     json_rows.put(place.path / "streams" / "rows", "one", "{}\n")
     store = place.views.open(read_only=False)

@@ -72,7 +72,7 @@ def _read_by_others(spec: AppSpec, tables: Sequence[TableSpec]) -> frozenset[str
     return frozenset(names & (read | spec.read_outside))
 
 
-def prepared(home: AppHome, beside: AppHome, table: str, entry: StoredTable) -> PreparedTable:
+def prepare(home: AppHome, beside: AppHome, table: str, entry: StoredTable) -> PreparedTable:
     """What the switch needs for a table that has run; its view becomes a file of rows.
 
     `entry`: the table's entry in app.json.

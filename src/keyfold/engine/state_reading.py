@@ -33,7 +33,7 @@ def state_of(home: AppHome, table: str, batch: int | None = None, savepoint: str
     committed = checkpoint.committed()
     if committed is None:
         raise QueryError(f"{name} has no state yet", reason="not_ready", given=name)
-    known = retained(checkpoint)
+    known = retained_batches(checkpoint)
     if batch is not None and batch not in known:
         raise QueryError(
             f"the state of batch {batch} of {name} is not there",
@@ -44,7 +44,7 @@ def state_of(home: AppHome, table: str, batch: int | None = None, savepoint: str
     return StateOf(name, checkpoint, committed if batch is None else batch)
 
 
-def retained(checkpoint: SparkCheckpoint) -> list[int]:
+def retained_batches(checkpoint: SparkCheckpoint) -> list[int]:
     """The committed batches whose state Spark still has, oldest first."""
     return sorted(int(name) for name in checkpoint.storage.list("commits") if name.isdecimal())
 
@@ -97,11 +97,11 @@ def read_state(
 
     settings = load(home=home)
     spark = spark or session.own_session(settings)
-    app_home, name = _opened(spark, settings, table)
+    app_home, name = _open_table(spark, settings, table)
     return state_of(app_home, name, batch, savepoint).rows(spark, part, [str(value) for value in key]).frame
 
 
-def _opened(spark: SparkSession, settings: Settings, name: str) -> tuple[AppHome, str]:
+def _open_table(spark: SparkSession, settings: Settings, name: str) -> tuple[AppHome, str]:
     home = str(settings.home)
     if "://" in home and not home.startswith("file:"):
         reader = HomeReader(settings.local_directory, SparkStorage(session.kernel(spark), spark, home))

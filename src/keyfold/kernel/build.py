@@ -187,10 +187,10 @@ def java() -> str:
 
 def java_version(found: str) -> str:
     """The version of a `java`; what it prints instead if that is something else."""
-    return _released(found) or _printed_version(found)
+    return _released_version(found) or _printed_version(found)
 
 
-def _released(found: str) -> str | None:
+def _released_version(found: str) -> str | None:
     """The version that a JDK's `release` file has: asking `java` itself takes a tenth of a start."""
     try:
         text = (Path(found).resolve().parents[1] / "release").read_text()

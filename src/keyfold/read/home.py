@@ -73,7 +73,7 @@ class HomeReader:
         if name is None and len(known) > 1:
             hint = f"--app NAME, one of: {', '.join(known)}"
             raise BadOption("the home has several apps", given=home, hint=hint)
-        chosen = home_names.resolved(name or (known[0] if known else ""), home, known, table=False)[0]
+        chosen = home_names.resolve(name or (known[0] if known else ""), home, known, table=False)[0]
         return self._reader(self._home(chosen))
 
     def _with_savepoints(self) -> list[str]:
@@ -91,7 +91,7 @@ class HomeReader:
     def _found(self, name: str, *, table: bool) -> tuple[AppHome, str]:
         if self._storage is None:
             return home_names.find(self.directory, name, table=table)
-        app, part = home_names.resolved(name, self._shown, self.names(), table=table)
+        app, part = home_names.resolve(name, self._shown, self.names(), table=table)
         return self._home(app), part
 
     def _home(self, app: str) -> AppHome:

@@ -129,7 +129,7 @@ class RunStatus(Document):
         return self.changed(streams=streams, tables=tables)
 
 
-def published(home: AppHome) -> RunStatus:
+def read_status(home: AppHome) -> RunStatus:
     """The newest status of an app; an empty one if there is none that can be read."""
     try:
         return RunStatus.read(home.read_status())

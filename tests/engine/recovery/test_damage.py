@@ -148,4 +148,4 @@ def test_a_lost_checkpoint_is_reset_and_a_lost_view_made_again(place: AppHome, t
 def test_a_whole_checkpoint_has_no_damage(place: AppHome) -> None:
     for table in ("totals", "sizes", "others"):
         assert damage.in_logs(place.table(table).spark) is None
-        assert list(damage._broken(place.table(table).spark, shared_session()._jvm)) == []
+        assert list(damage._broken_states(place.table(table).spark, shared_session()._jvm)) == []

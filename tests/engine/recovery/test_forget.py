@@ -23,7 +23,7 @@ from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.surgery.key_erasure import key_of
 from keyfold.errors import BadOption
 from keyfold.fault_points import FaultPoint, handled_by
-from keyfold.read.side_outputs import rejected
+from keyfold.read.side_outputs import read_rejected
 from keyfold.testing import Driver, drive, shared_session
 from tests.engine.recovery.test_migrate import migrated, planned
 from tests.engine.recovery.test_resize import at
@@ -245,10 +245,10 @@ def test_a_short_key_erases_its_own_lines_of_csv_and_no_others(tmp_path: Path) -
     with made.start(home=home, spark=shared_session()) as handle:
         handle.drain()
     log = TableLog(place.table("totals").log_files)
-    before = sorted(row.raw or "" for row in rejected(log))
+    before = sorted(row.raw or "" for row in read_rejected(log))
     assert before == ["1,ada,oops", "2,1,oops", "3,cyd,1,1", "5,eve"]
     receipt = forget(shared_session(), place, "totals", ["1"], None, lambda _: None)
     assert receipt["home"]["log"]["rejected"] == 2
     assert receipt["home"]["found_by_word"] == 1, "a line with a value too many"
     log = TableLog(place.table("totals").log_files)
-    assert sorted(row.raw or "" for row in rejected(log)) == ["2,1,oops", "5,eve"]
+    assert sorted(row.raw or "" for row in read_rejected(log)) == ["2,1,oops", "5,eve"]

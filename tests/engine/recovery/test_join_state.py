@@ -78,7 +78,7 @@ def test_joins_go_on_with_other_partitions_as_if_nothing_had_happened(tmp_path: 
         # One key of the join is one key, whatever the times of its rows.
         assert sorted(one.key["field0"] for one in size if one.operator == 1) == list(keys)
         assert_recorded_checksums_stay(
-            state_digest.stored(spark, home.spark.storage, 1, home.committed() or 0)
+            state_digest.read_store(spark, home.spark.storage, 1, home.committed() or 0)
         )
         for words in (["create", "then", "--state"], ["verify", "then", "--state"]):
             assert main(["savepoint", *words, "--home", str(tmp_path)]) == 0
@@ -115,7 +115,7 @@ def test_a_join_of_format_3_goes_on_with_other_partitions_and_without_a_key(tmp_
     with pytest.raises(BadOption, match=r"joins two streams(.|\n)*an older format than 4"):
         forget(spark, place, "joined", ["a"], None, lambda _: None)
     given = (spark, place, "joined", ["a"], None, lambda _: None, silent)
-    with key_surgery.begun(*given) as surgery:
+    with key_surgery.begin(*given) as surgery:
         key_surgery.delete(surgery)
     # The format is that of the state, whatever the session says.
     with drive(made, home=tmp_path) as d:
@@ -187,7 +187,7 @@ def test_a_key_is_erased_from_the_rows_that_a_join_keeps(tmp_path: Path) -> None
     assert kept("ids", "left") == [(1, "ada"), (2, "ada"), (3, "bob"), (4, "bob")]
     assert kept("ids", "right") == [(1,), (3,)]
     # Surgery takes a key out of what the table folds, and leaves what the join keeps.
-    with key_surgery.begun(spark, place, "ids", ["3"], None, lambda _: None, silent) as surgery:
+    with key_surgery.begin(spark, place, "ids", ["3"], None, lambda _: None, silent) as surgery:
         key_surgery.delete(surgery)
     with drive(shop(), home=tmp_path) as d:
         pay(d, 3, 1, 2, 3, 9)

@@ -220,7 +220,7 @@ class World:
         def act() -> None:
             given = (shared_session(), self.place, table, [key], None, lambda _: None, silent)
             # State has no windows that are closed.
-            with refused("has no such key"), key_surgery.begun(*given) as surgery:
+            with refused("has no such key"), key_surgery.begin(*given) as surgery:
                 key_surgery.delete(surgery)
 
         self.command(act, lambda model: model.delete(table, key), "state delete", kill)

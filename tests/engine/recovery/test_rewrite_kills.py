@@ -55,15 +55,15 @@ def rescaled(home: Path) -> None:
 
 def deleted(home: Path) -> None:
     given = (shared_session(), AppHome(home / "shop"), "totals", ["a"], None, lambda _: None, silent)
-    with key_surgery.begun(*given) as surgery:
+    with key_surgery.begin(*given) as surgery:
         key_surgery.delete(surgery)
 
 
 def put(home: Path) -> None:
     spark, place = session.users_session(shared_session(), load()), AppHome(home / "shop")
-    compiled = state_put._compiled(spark, app().spec(), "totals", place)
+    compiled = state_put._compile_table(spark, app().spec(), "totals", place)
     given = (spark, place, "totals", ["a"], None, lambda _: None, silent)
-    with key_surgery.begun(*given) as surgery:
+    with key_surgery.begin(*given) as surgery:
         key_surgery.put(surgery, compiled, {"n_count": "7"})
 
 

@@ -11,7 +11,7 @@ import keyfold as kf
 from keyfold.engine.batch import late_replay
 from keyfold.engine.rescale import rescale
 from keyfold.engine.savepoint import clone, restore
-from keyfold.engine.savepoint.capture import captured, silent
+from keyfold.engine.savepoint.capture import capture, silent
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import QueryFailed, StateMismatch
 from keyfold.testing import Driver, drive, shared_session
@@ -111,7 +111,7 @@ def test_sinks_of_an_earlier_version_go_on_through_savepoints_clones_and_other_c
     as_before(home)
     write_position(home, "1", 0)
     assert positions(home) == {"0": 1, "1": 0}
-    captured(place, "old", (), None, silent)
+    capture(place, "old", (), None, silent)
 
     with drive(shop(new, one, two), home=home):
         pass

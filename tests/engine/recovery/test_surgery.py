@@ -56,7 +56,7 @@ def seen(d: Driver) -> dict[str, list[tuple[Any, ...]]]:
 
 def delete(place: AppHome, table: str, key: str) -> dict[str, Any]:
     spark = shared_session()
-    with key_surgery.begun(spark, place, table, [key], "a test", lambda _: None, silent) as surgery:
+    with key_surgery.begin(spark, place, table, [key], "a test", lambda _: None, silent) as surgery:
         return key_surgery.delete(surgery)
 
 

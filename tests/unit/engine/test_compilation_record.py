@@ -11,9 +11,9 @@ import pytest
 
 import keyfold as kf
 from keyfold.engine.compile.compiled import Compiled
-from keyfold.engine.log.shared_streams import decided
+from keyfold.engine.log.shared_streams import decide
 from keyfold.engine.recovery import compilation_record, definition
-from keyfold.engine.recovery.compilation_record import FILE, record, recorded
+from keyfold.engine.recovery.compilation_record import FILE, read_compiled, record
 from keyfold.engine.sources.file_names import QueryFiles
 from keyfold.engine.storage.layout import AppHome
 from keyfold.engine.storage.stored_app import StoredApp
@@ -64,7 +64,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AppHome:
 
 def started(place: AppHome, spec: AppSpec, settings: Settings | None = None) -> None:
     table = Table(spec.tables[0], cast(Any, None), MEANING, "", VIEW, False, None)
-    record(place, settings or load(), decided(spec, StoredApp(), place), [table], {})
+    record(place, settings or load(), decide(spec, StoredApp(), place), [table], {})
 
 
 def has_state(place: AppHome, meaning: dict[str, str], directory: str | None = None) -> None:
@@ -76,9 +76,9 @@ def has_state(place: AppHome, meaning: dict[str, str], directory: str | None = N
 
 
 def test_the_same_app_has_the_same_meaning_and_view(place: AppHome) -> None:
-    found = recorded(shop(kf.files("data"), help="moved to another line"), load(), place)
+    found = read_compiled(shop(kf.files("data"), help="moved to another line"), load(), place)
     assert found is None, "help is a part of the view"
-    found = recorded(shop(kf.files("data")), load(), place)
+    found = read_compiled(shop(kf.files("data")), load(), place)
     assert found is not None
     (table,) = found.tables
     assert (definition.meaning_of(table), table.view) == (MEANING, VIEW)
@@ -87,17 +87,17 @@ def test_the_same_app_has_the_same_meaning_and_view(place: AppHome) -> None:
 
 def test_state_of_the_definition_that_is_recorded_fits(place: AppHome) -> None:
     has_state(place, MEANING)
-    assert recorded(shop(kf.files("data")), load(), place) is not None
+    assert read_compiled(shop(kf.files("data")), load(), place) is not None
 
 
 def test_spark_is_asked_if_the_state_is_of_another_definition(place: AppHome) -> None:
     has_state(place, {**MEANING, "column:n": "count(`amount`)"})
-    assert recorded(shop(kf.files("data")), load(), place) is None
+    assert read_compiled(shop(kf.files("data")), load(), place) is None
 
 
 def test_spark_is_asked_if_the_state_is_of_files_in_another_directory(place: AppHome) -> None:
     has_state(place, MEANING, "file:/elsewhere")
-    assert recorded(shop(kf.files("data")), load(), place) is None
+    assert read_compiled(shop(kf.files("data")), load(), place) is None
 
 
 @pytest.mark.parametrize(
@@ -112,33 +112,35 @@ def test_spark_is_asked_if_the_state_is_of_files_in_another_directory(place: App
     ],
 )
 def test_spark_is_asked_about_another_declaration(place: AppHome, other: Any) -> None:
-    assert recorded(other(), load(), place) is None
+    assert read_compiled(other(), load(), place) is None
 
 
 def test_spark_is_asked_with_other_settings(place: AppHome) -> None:
-    assert recorded(shop(kf.files("data")), load(spark={"spark.sql.ansi.enabled": "false"}), place) is None
+    assert (
+        read_compiled(shop(kf.files("data")), load(spark={"spark.sql.ansi.enabled": "false"}), place) is None
+    )
 
 
 def test_spark_is_asked_if_the_code_has_changed(place: AppHome, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compilation_record, "_CODE", Path(__file__).parent)
-    assert recorded(shop(kf.files("data")), load(), place) is None
+    assert read_compiled(shop(kf.files("data")), load(), place) is None
 
 
 def test_spark_is_asked_in_another_directory(place: AppHome, monkeypatch: pytest.MonkeyPatch) -> None:
     (place.path / "data").mkdir()
     monkeypatch.chdir(place.path)
-    assert recorded(shop(kf.files("data")), load(), place) is None
+    assert read_compiled(shop(kf.files("data")), load(), place) is None
 
 
 def test_spark_is_asked_if_the_directory_of_a_stream_is_gone(place: AppHome) -> None:
     Path("data").rmdir()
-    assert recorded(shop(kf.files("data")), load(), place) is None
+    assert read_compiled(shop(kf.files("data")), load(), place) is None
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'{"hash": "0", "tables": {}}'])
 def test_spark_is_asked_if_the_record_is_damaged(place: AppHome, content: bytes) -> None:
     place.storage.put(FILE, content)
-    assert recorded(shop(kf.files("data")), load(), place) is None
+    assert read_compiled(shop(kf.files("data")), load(), place) is None
 
 
 @pytest.mark.parametrize(
@@ -154,25 +156,25 @@ def test_spark_is_asked_if_the_record_is_damaged(place: AppHome, content: bytes)
 def test_what_depends_on_more_than_the_declaration_is_not_recorded(place: AppHome, depending: Any) -> None:
     started(place, depending())
     assert not (place.path / FILE).exists()
-    assert recorded(depending(), load(), place) is None
+    assert read_compiled(depending(), load(), place) is None
 
 
 def test_functions_and_catalogs_from_elsewhere_are_not_recorded(place: AppHome) -> None:
     settings = load(spark={"spark.sql.extensions": "org.example.Functions"})
     started(place, shop(kf.files("data")), settings)
-    assert recorded(shop(kf.files("data")), settings, place) is None
+    assert read_compiled(shop(kf.files("data")), settings, place) is None
 
 
 def test_a_renamed_table_is_compared_by_spark(place: AppHome) -> None:
     spec = shop(kf.files("data"))
     renamed = replace(spec, tables=(replace(spec.tables[0], was="sums"),))
     started(place, renamed)
-    assert recorded(renamed, load(), place) is not None
+    assert read_compiled(renamed, load(), place) is not None
     place.storage.put("app.json", json.dumps({"tables": {"sums": {"meaning": MEANING}}}).encode())
-    assert recorded(renamed, load(), place) is None
+    assert read_compiled(renamed, load(), place) is None
 
 
 def test_secrets_are_neither_recorded_nor_compared(place: AppHome) -> None:
     started(place, shop(kf.files("data")), load(spark={"spark.hadoop.fs.s3a.secret.key": "one"}))
     other = load(spark={"spark.hadoop.fs.s3a.secret.key": "other"})
-    assert recorded(shop(kf.files("data")), other, place) is not None
+    assert read_compiled(shop(kf.files("data")), other, place) is not None

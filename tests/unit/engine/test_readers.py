@@ -154,7 +154,7 @@ def test_rows_are_overlaid_with_changes_that_came_after_them() -> None:
 
     rows = [batch(("upsert", 1, "a"), ("upsert", 2, "b")), batch(("upsert", 3, "c"))]
     changed = [batch(("upsert", 2, "B"), ("upsert", 4, "d")), batch(("upsert", 2, "BB"), ("delete", 3, None))]
-    found = reader_snapshot.overlaid(iter(rows), changed, ["k"])
+    found = reader_snapshot.overlay(iter(rows), changed, ["k"])
     assert [(row["k"], row["v"]) for one in found for row in one.to_pylist()] == [
         (1, "a"),
         (2, "BB"),

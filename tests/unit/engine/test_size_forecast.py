@@ -11,7 +11,7 @@ import pytest
 from keyfold.cli.reports import size_forecast as shown
 from keyfold.engine.status import size_history
 from keyfold.engine.status.size_forecast import forecast
-from keyfold.engine.status.size_history import SizeHistory, SizeSample, thinned
+from keyfold.engine.status.size_history import SizeHistory, SizeSample, thin
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import BadOption
 from keyfold.read.metrics import RunStatus, TableStatus
@@ -116,7 +116,7 @@ def test_a_damaged_file_is_no_error(tmp_path: Path) -> None:
 def test_of_many_samples_the_old_ones_are_thinned() -> None:
     found: list[SizeSample] = []
     for one in samples(5000, 1):
-        found = thinned([*found, one])
+        found = thin([*found, one])
     assert len(found) <= 600
     assert found[0].batch == 0
     assert found[-1].batch == 4999

@@ -32,7 +32,7 @@ def shared(spec: AppSpec) -> bool:
 
 def decided(place: AppHome, spec: AppSpec, **stored: Any) -> set[str]:
     """The tables that read the log of the stream."""
-    found = shared_streams.decided(spec, StoredApp.from_json({"tables": {}, **stored}), place)
+    found = shared_streams.decide(spec, StoredApp.from_json({"tables": {}, **stored}), place)
     return {table.name for table in spec.tables if found.of(table)}
 
 

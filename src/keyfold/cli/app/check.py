@@ -56,7 +56,7 @@ def findings_of(
     # An error is reported for its table, and the other tables are checked all the same.
     sides = Lookups(spark, session.kernel(spark))
     upstream = Upstream(spec, {})
-    shared = shared_streams.decided(spec, stored, home)
+    shared = shared_streams.decide(spec, stored, home)
     analyzed: dict[str, Analysis | Exception] = {}
     streams: dict[str, CompiledStream] = {}
     for table in spec.tables:
@@ -82,10 +82,10 @@ def findings_of(
 
 def findings_recorded(app: RecordedApp, stored: StoredApp, home: AppHome) -> list[Finding]:
     """The same of an app that Spark has compiled earlier."""
-    return [_recorded(app, table, stored, home) for table in app.tables]
+    return [_check_recorded(app, table, stored, home) for table in app.tables]
 
 
-def _recorded(app: RecordedApp, table: Compiled, stored: StoredApp, home: AppHome) -> Finding:
+def _check_recorded(app: RecordedApp, table: Compiled, stored: StoredApp, home: AppHome) -> Finding:
     from keyfold.engine.recovery import stream_definition
 
     name, spec = table.spec.name, app.shared.spec

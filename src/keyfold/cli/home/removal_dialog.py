@@ -21,7 +21,7 @@ Why = Annotated[
 
 
 @contextmanager
-def found(name: str, home: str | None) -> Iterator[tuple[AppHome, str]]:
+def find_table(name: str, home: str | None) -> Iterator[tuple[AppHome, str]]:
     """The app and its table, also one that the app no longer declares, or whose app.json is lost.
 
     Or its stream, if that has a log.

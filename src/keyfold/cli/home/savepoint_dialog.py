@@ -94,7 +94,7 @@ def summary(found: Savepoint) -> str:
     return f"{tables}, {len(found.files):,} files, {formatting.size(found.size)}"
 
 
-def deleted(names: Sequence[str], json: bool) -> None:
+def report_deleted(names: Sequence[str], json: bool) -> None:
     """Reports which savepoints are gone."""
     if json:
         output.json_document({"deleted": list(names)})

@@ -110,14 +110,14 @@ def line(name: str, table: TableStatus) -> str:
         f", {row[name]} {name.replace('_', ' ')}" for name in formatting.SOMETIMES if name in row
     )
     watermark = f", watermark {row['watermark']}" if table.watermark else ""
-    left = _left(table)
+    left = _describe_remaining(table)
     return (
         f"{name}: batch {row['batch']} in {row['took']}, {row['rows/s']} rows/s, {row['keys']} keys, "
         f"state {row['state']}{watermark}, {row['late']} late, {row['rejected']} rejected{dropped}{left}"
     )
 
 
-def _left(table: TableStatus) -> str:
+def _describe_remaining(table: TableStatus) -> str:
     """How much of the input is done, or how many messages of topics are left, as far as that is known."""
     if table.messages_left:
         return f", {formatting.count(table.messages_left)} messages left"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from keyfold.engine.log import partition_times
 from keyfold.engine.log.log_writer import LogWriter
 from keyfold.engine.log.manifest import Manifest
-from keyfold.engine.log.retention import counted
+from keyfold.engine.log.retention import count_rows
 from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.sources import missing_files
 from keyfold.engine.storage.layout import TableHome
@@ -111,12 +111,12 @@ class BatchHook:
         self.idle = threading.Event()
         self.idle.set()
         self.last: int | None = None
-        self.counts = counted(self.log)
+        self.counts = count_rows(self.log)
         self.run = Run()
         self.error: Exception | None = None
         self._writer, self._changes = publishing.writer, publishing.changes
         self._lag, self._prune = publishing.lag, publishing.prune
-        self._skipped = missing_files.rejected(home)
+        self._skipped = missing_files.rejected_rows(home)
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         with self.between_batches:

@@ -150,5 +150,5 @@ def _receipt(
         "corrected_at_next_start": readers,
         "notes": notes,
     }
-    signed = receipts.signed(app_home.storage, receipt)
+    signed = receipts.sign(app_home.storage, receipt)
     return signed, {**entry, "receipt": receipts.digest(signed)}

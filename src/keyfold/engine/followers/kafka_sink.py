@@ -55,14 +55,14 @@ class KafkaSinkFollower(Follower):
         assert connector.kafka is not None
         self.full_name = f"{table.spec.app}.{table.spec.name}"
         self.spark = spark
-        with _located(self.full_name, table.spec.site):
+        with _name_table(self.full_name, table.spec.site):
             self._encoding = sink_encoding(spark, table, connector)
         self._file = home.sink(name)
         self.topic = connector.kafka.topics[0]
         recorded = self._recorded(begin)
         self._identity = str(recorded["id"])
         self._closed = False
-        with _located(self.full_name, table.spec.site):
+        with _name_table(self.full_name, table.spec.site):
             self._producer = self._opened(connector)
             known = self._producer.ready(connector.kafka.answer_wait_ms / 1000)
         position = self.begin(recorded, known)
@@ -152,7 +152,7 @@ class KafkaSinkFollower(Follower):
 
 
 @contextmanager
-def _located(table: str, site: Site | None) -> Iterator[None]:
+def _name_table(table: str, site: Site | None) -> Iterator[None]:
     """Names the sink's table in errors of clients."""
     try:
         yield

@@ -42,13 +42,13 @@ def _begin(held: HeldHome, table: TableSpec) -> None:
     spec, home, spark = held.spec, held.home, held.spark
     stream = tree.sources(table.input)[0]
     read: dict[str, str | Path] = {**inline_rows.directories(spec, home), **held.options.feeds}
-    shared = shared_streams.decided(spec, home.read_plan(), home)
+    shared = shared_streams.decide(spec, home.read_plan(), home)
     leftovers.remove(home, MIGRATE.name)
     try:
         if isinstance(table.initial, InitialRows):
-            made = rows.folded(spark, home, shared, table, table.initial, read)
+            made = rows.fold_files(spark, home, shared, table, table.initial, read)
         else:
-            made = state.taken(spark, home, shared, table, table.initial, read)
+            made = state.copy_state(spark, home, shared, table, table.initial, read)
         streams = {stream.name: StoredStream(stream.name in shared.chosen)}
         made = replace(made, new_view=held.settings.views != "none", streams=streams)
         reached(FaultPoint.INITIAL_READY, table=table.name)

@@ -64,7 +64,7 @@ class Launch:
         self._output = settings.local_directory / "java.log"
         self._launched = Launched.now(wanted[MEMORY], self._output, self._output.with_name("spark.log"))
         # Appended to, since another app of this home may be writing to it.
-        self._file = private.opened(self._output, "ab")
+        self._file = private.open_private(self._output, "ab")
         self._begun = self._file.tell()
         self._scratch = Scratch(place)
         self._properties = self._scratch.path / "spark.properties"
@@ -127,7 +127,7 @@ class Launch:
             self._up(self._process)
         if not self._connection.exists():
             raise self._ended(self._process.returncode)
-        gateway = _attached(*_connection_info(self._connection))
+        gateway = _attach(*_connection_info(self._connection))
         self._connection.unlink()
         gateway.proc = self._process
         return gateway
@@ -183,7 +183,7 @@ def _connection_info(file: Path) -> tuple[int, str]:
     return int.from_bytes(content[:4], "big"), content[8 : 8 + length].decode()
 
 
-def _attached(port: int, secret: str) -> Any:
+def _attach(port: int, secret: str) -> Any:
     """PySpark's connection to a JVM that is up. PySpark finds one by these variables."""
     from pyspark.java_gateway import launch_gateway
 
@@ -254,10 +254,10 @@ def properties(settings: Mapping[str, str]) -> str:
     >>> properties({"spark.a b": "1=é"})
     'spark.a\\\\u0020b=1\\\\u003d\\\\u00e9\\n'
     """
-    return "".join(f"{_escaped(name)}={_escaped(value)}\n" for name, value in settings.items())
+    return "".join(f"{_escape(name)}={_escape(value)}\n" for name, value in settings.items())
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     units = text.encode("utf-16-be", "surrogatepass")
     found = (int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2))
     return "".join(

@@ -121,12 +121,12 @@ class Broker:
     def start(self) -> None:
         """Starts the broker, and returns when it takes requests."""
         private.directory(self.directory)
-        found = jars.fetched("Kafka's broker", jars.listed(_JARS), self._settings)
+        found = jars.fetch("Kafka's broker", jars.read_list(_JARS), self._settings)
         classes = [*found, build.kernel_jar(self._settings.kernel_dir)]
         configuration = self._written("server.properties", self._configuration())
         logging = self._written("log4j2.properties", _LOGGING)
         begun = self.log.stat().st_size if self.log.exists() else 0
-        with private.opened(self.log, "ab") as output:
+        with private.open_private(self.log, "ab") as output:
             self._process = subprocess.Popen(
                 [
                     build.java(),

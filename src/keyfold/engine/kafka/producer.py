@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from keyfold.engine.kafka import positions
-from keyfold.engine.kafka.failures import Retry, explained, refused_login, unreachable
+from keyfold.engine.kafka.failures import Retry, explain_errors, refused_login, unreachable
 from keyfold.engine.kafka.topics import client_missing
 
 Headers = list[tuple[str, str | bytes | None]]
@@ -69,7 +69,7 @@ class Producer:
             import confluent_kafka
         except ImportError:
             raise client_missing() from None
-        with explained(self.topic):
+        with explain_errors(self.topic):
             self.client = confluent_kafka.Producer(self._wanted, logger=_quiet())
 
     def ready(self, seconds: float) -> int | None:
@@ -81,7 +81,7 @@ class Producer:
         step = min(_STEP_SECONDS, max(seconds, 1.0))
         while True:
             try:
-                with explained(self.topic, self._background):
+                with explain_errors(self.topic, self._background):
                     self._require_topic(step)
                     self.begin()
                     return self.position()
@@ -165,7 +165,7 @@ class AtLeastOnce(Producer):
         super().__init__(topic, client, abandoned, {})
 
     def write(self, batch: int, records: Callable[[], Iterable[Record]]) -> None:
-        with explained(self.topic):
+        with explain_errors(self.topic):
             self.send(records())
             self.flushed()
 
@@ -194,7 +194,7 @@ class ExactlyOnce(Producer):
         return positions.read(self._settings, self._identity)
 
     def write(self, batch: int, records: Callable[[], Iterable[Record]]) -> None:
-        with explained(self.topic, self._background):
+        with explain_errors(self.topic, self._background):
             if self._failed and self._renewed() >= batch:
                 return
             self._failed = True

@@ -19,7 +19,7 @@ from keyfold.engine.log.merged import MERGED, Range
 from keyfold.engine.log.merged_files import MergedFiles
 from keyfold.engine.log.retention import NEWEST
 from keyfold.engine.log.table_log import TableLog
-from keyfold.engine.log.totals import recorded
+from keyfold.engine.log.totals import read_totals
 from keyfold.engine.storage.lease import Lease
 from keyfold.fault_points import FaultPoint, reached
 
@@ -84,7 +84,7 @@ class Compaction:
 
     def __init__(self, log: TableLog, lease: Lease) -> None:
         self._log, self._lease = log, lease
-        self._gone = recorded(log.storage).upto
+        self._gone = read_totals(log.storage).upto
 
     def run(self) -> Iterator[Merge]:
         """Merges range by range, except for the newest batches."""

@@ -63,7 +63,7 @@ class MergedRanges:
         if self._ranges is None:
             names = [name for name in self._storage.list(MERGED) if name.endswith(".json")]
             found = [found for name in names if (found := Range.named(name)) is not None]
-            self._ranges = tuple(_outermost(found))
+            self._ranges = tuple(_outermost_ranges(found))
         return self._ranges
 
     def changed(self) -> None:
@@ -146,7 +146,7 @@ def encode(merged: Sequence[Manifest]) -> bytes:
     return json.dumps(document, ensure_ascii=False).encode()
 
 
-def _outermost(ranges: Sequence[Range]) -> Iterator[Range]:
+def _outermost_ranges(ranges: Sequence[Range]) -> Iterator[Range]:
     upto = -1
     for one in sorted(ranges, key=lambda one: (one.first, -one.last)):
         if one.last > upto:

@@ -12,7 +12,7 @@ from keyfold.engine.log import manifest as manifests
 from keyfold.engine.log.manifest import Kind, Manifest, Part
 from keyfold.engine.log.merged import MergedRanges
 from keyfold.engine.log.slices import Slices
-from keyfold.engine.log.totals import recorded
+from keyfold.engine.log.totals import read_totals
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.local import LocalStorage
 from keyfold.engine.storage.stored_file import StoredFile
@@ -111,8 +111,8 @@ class TableLog:
         return [] if found is None else [found]
 
     def _refuse_missing(self, batch: int) -> None:
-        if batch > recorded(self.storage).upto:
-            raise manifests.damaged(self.file(batch), "the file is missing, and the next batch names it")
+        if batch > read_totals(self.storage).upto:
+            raise manifests.damage_error(self.file(batch), "the file is missing, and the next batch names it")
 
     def rows(
         self, manifest: Manifest, kind: Kind, columns: Sequence[str] | None = None
@@ -144,13 +144,13 @@ class TableLog:
             with self.storage.fetched(part.path) as path:
                 size = path.stat().st_size
                 if size != part.bytes:
-                    raise manifests.damaged(stored, f"it has {size:,} bytes, and had {part.bytes:,}")
+                    raise manifests.damage_error(stored, f"it has {size:,} bytes, and had {part.bytes:,}")
                 with pq.ParquetFile(path) as file:
                     yield file
         except FileNotFoundError:
-            raise manifests.damaged(stored, "the file is missing") from None
+            raise manifests.damage_error(stored, "the file is missing") from None
         except pa.ArrowException as error:
-            raise manifests.damaged(stored, str(error)) from None
+            raise manifests.damage_error(stored, str(error)) from None
 
     def has(self, part: Part) -> bool:
         """Whether the file of a part exists; changes are removed before side outputs."""
@@ -164,6 +164,6 @@ class TableLog:
                 while block := file.read(_BYTES_AT_ONCE):
                     found = zlib.crc32(block, found)
         except FileNotFoundError:
-            raise manifests.damaged(stored, "the file is missing") from None
+            raise manifests.damage_error(stored, "the file is missing") from None
         if part.checksum != (now := manifests.checksum_text(found)):
-            raise manifests.damaged(stored, f"its checksum is {now}, and was {part.checksum}")
+            raise manifests.damage_error(stored, f"its checksum is {now}, and was {part.checksum}")

@@ -70,7 +70,7 @@ def _together(
     entries = table_home.read_plan().tables
     found = {one.change.table: _since(one) for one in tables}
     return [
-        beside.prepared(home, table_home, name, replace(entries[name], since=since))
+        beside.prepare(home, table_home, name, replace(entries[name], since=since))
         for name, since in found.items()
     ]
 

@@ -107,7 +107,7 @@ def _check(app: str, use: Use, home: AppHome) -> None:
             hint=f"restore the checkpoint of {use.table}; or {reset}",
         )
     log = TableLog(table_home.log_files)
-    missed = _missed(log, use, read)
+    missed = _first_missing(log, use, read)
     if missed is not None:
         raise StateMismatch(
             f"{table} was not part of the app for some time, and has missed {rows}; nothing was changed",
@@ -116,7 +116,7 @@ def _check(app: str, use: Use, home: AppHome) -> None:
         )
 
 
-def _missed(log: TableLog, use: Use, read: int) -> int | None:
+def _first_missing(log: TableLog, use: Use, read: int) -> int | None:
     """The first batch after a given one that the log no longer has in a form that the reader can use."""
     if totals(log).upto > read:
         return read + 1

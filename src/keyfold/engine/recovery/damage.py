@@ -64,7 +64,7 @@ def in_logs(checkpoint: SparkCheckpoint, *, stateful: bool = True) -> Damage | N
         return None
     if committed is not None and (begun is None or begun < committed):
         return Damage(checkpoint.offset_file(committed), _MISSING)
-    for file in _needed(checkpoint, begun, committed):
+    for file in _needed_files(checkpoint, begun, committed):
         if not file.exists():
             return Damage(file, _MISSING)
         if not is_whole(file):
@@ -74,7 +74,7 @@ def in_logs(checkpoint: SparkCheckpoint, *, stateful: bool = True) -> Damage | N
     return None
 
 
-def _needed(checkpoint: SparkCheckpoint, begun: int | None, committed: int | None) -> list[StoredFile]:
+def _needed_files(checkpoint: SparkCheckpoint, begun: int | None, committed: int | None) -> list[StoredFile]:
     """The files of the logs that Spark reads when it starts."""
     commits = [] if committed is None else [checkpoint.commit_file(committed)]
     offsets = [checkpoint.offset_file(batch) for batch in (begun, committed) if batch is not None]
@@ -95,7 +95,7 @@ def found_in(home: TableHome, text: str, trace: str, jvm: Any, *, stateful: bool
     found = logs or _in_state_metadata(checkpoint) or _in_state_schema(checkpoint, trace)
     if found is None and in_state:
         # Spark names a missing file, but not one that it can't decompress.
-        found = next(_broken(checkpoint, jvm), Damage(checkpoint.state.directory, "can't be loaded"))
+        found = next(_broken_states(checkpoint, jvm), Damage(checkpoint.state.directory, "can't be loaded"))
     return found
 
 
@@ -109,7 +109,7 @@ def _in_state_schema(checkpoint: SparkCheckpoint, trace: str) -> Damage | None:
     return next((Damage(file, _CUT) for file in schemas), None)
 
 
-def _broken(checkpoint: SparkCheckpoint, jvm: Any) -> Iterator[Damage]:
+def _broken_states(checkpoint: SparkCheckpoint, jvm: Any) -> Iterator[Damage]:
     """State files that can't be decompressed, newest first; checked by the JVM, which wrote them."""
     if checkpoint.state_codec() != "lz4":
         return

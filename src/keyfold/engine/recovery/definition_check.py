@@ -16,10 +16,10 @@ from keyfold.engine.log.table_log import TableLog
 from keyfold.engine.recovery.definition import differences, meaning_of
 from keyfold.engine.recovery.definition_changes import (
     TableChange,
-    compared,
+    compare,
     ending_history,
     readers_of,
-    renamed,
+    rename,
 )
 from keyfold.engine.sources import file_names
 from keyfold.engine.storage.layout import AppHome, TableHome
@@ -50,9 +50,9 @@ def change_of(spec: nodes.AppSpec, stored: StoredApp, compiled: Compiled, home: 
             name, "incompatible", (f"was: {was} is still declared, and its state can't belong to two tables",)
         )
     readers, table_home = readers_of(spec, stored, was or name), home.table(was or name)
-    found = compared(old, meaning_of(compiled), compiled, readers, len(table_home.spark.operators()))
+    found = compare(old, meaning_of(compiled), compiled, readers, len(table_home.spark.operators()))
     if was is not None:
-        found = renamed(found, was, readers)
+        found = rename(found, was, readers)
     elif not readers.names:
         found = _with_recorded(found, old, compiled, home)
     return ending_history(found, compiled, table_home.committed())

@@ -18,7 +18,7 @@ from keyfold.engine.spark_messages import plain
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.errors import KeyfoldError, LeaseLost, QueryFailed, RunError
 from keyfold.kernel.api import ErrorCode
-from keyfold.masking import masked
+from keyfold.masking import mask
 from keyfold.views.stores import damage_advice
 
 
@@ -51,7 +51,7 @@ class _Failure:
     @property
     def text(self) -> str:
         """The message of the innermost cause that has an error class, or of the innermost cause."""
-        return spark_messages.innermost(messages(self.error))
+        return spark_messages.innermost_message(messages(self.error))
 
     @property
     def texts(self) -> str:
@@ -62,7 +62,7 @@ class _Failure:
         return QueryFailed(what, app=self.app, table=self.table, batch=self.batch, given=given, hint=hint)
 
 
-def failed(
+def explain_failure(
     app: str,
     table: str,
     batch: int | None,
@@ -109,7 +109,7 @@ def of_table(app: str, table: str, home: TableHome) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
-        raise failed(app, table, home.begun(), error, home.app) from None
+        raise explain_failure(app, table, home.begun(), error, home.app) from None
 
 
 def _bad_row(failure: _Failure) -> QueryFailed | None:
@@ -138,7 +138,7 @@ def _kafka(failure: _Failure) -> QueryFailed | None:
     registry = failure.payload(ErrorCode.REGISTRY)
     if registry is not None:
         return failure.explained(
-            masked(registry["problem"].splitlines()[0]),
+            mask(registry["problem"].splitlines()[0]),
             hint="start the registry, or correct registry= of kf.avro, and start the app again: the batch is "
             "retried",
         )

@@ -28,7 +28,7 @@ from keyfold.engine.recovery.definition_check import ahead_of_state
 from keyfold.engine.state.table_rows import from_state
 from keyfold.engine.storage.layout import AppHome, TableHome
 from keyfold.plan.table_keys import BOUNDS, closes
-from keyfold.read.metrics import published
+from keyfold.read.metrics import read_status
 from keyfold.views.contract import Position, ViewStore
 from keyfold.views.none import NoViews
 from keyfold.views.query.filters import All, Compare, Not
@@ -113,7 +113,7 @@ def rebuild(spark: SparkSession, store: ViewStore, compiled: Compiled, home: App
     spec = compiled.spec
     table_home = home.table(spec.name)
     log = TableLog(table_home.log_files)
-    batches = _logged(log, compiled, batch)
+    batches = _logged_changes(log, compiled, batch)
     if compiled.rebuilt is not None or not has_all_changes(log, table_home, batch):
         batches = chain(batches, from_state(spark, compiled, table_home, batch))
     # A view is at the same position as the log.
@@ -126,7 +126,7 @@ def rebuild(spark: SparkSession, store: ViewStore, compiled: Compiled, home: App
         store.rebuild(spec.name, compiled.view, batches, now.batch, now.at, watermark)
 
 
-def _logged(log: TableLog, compiled: Compiled, batch: int) -> Iterator[pa.RecordBatch]:
+def _logged_changes(log: TableLog, compiled: Compiled, batch: int) -> Iterator[pa.RecordBatch]:
     """The changes in the log up to a batch.
 
     Before a batch whose changes were only counted, as happens while a log has no readers, only those of
@@ -158,7 +158,7 @@ def _rebuild_open(
 
 def _fewer(store: ViewStore, table: str, home: AppHome, batch: int) -> int | None:
     """How many rows fewer the view has than when the app last ran; None if unknown."""
-    last = published(home).tables.get(table)
+    last = read_status(home).tables.get(table)
     known = last.keys if last is not None and last.batch == batch else None
     now = store.count(table)
     return None if known is None or now is None else max(0, known - now)

@@ -52,7 +52,7 @@ class Capture:
         self._tables: dict[str, SavedTable] = {}
         self._view: SavedFile | None = None
         if name in self._savepoints.names():
-            raise taken(home.path.name, name)
+            raise name_taken(home.path.name, name)
         deletion.require_none(home, name)
         # Left by an interrupted command; others may be in progress, since savepoints are also imported.
         self.abandon()
@@ -138,7 +138,7 @@ class Capture:
         reached(FaultPoint.SAVEPOINT_ADDED, name=self._name)
         if not added:
             self._home.storage.delete(SAVE.record)
-            raise taken(found.app, self._name)
+            raise name_taken(found.app, self._name)
         SAVE.finish(self._home)
         return found
 
@@ -179,7 +179,7 @@ def digest(storage: Storage, file: FileFacts) -> SavedFile:
     return SavedFile(file.name, file.bytes, storage.sha256(file.name))
 
 
-def taken(app: str, name: str) -> NameTaken:
+def name_taken(app: str, name: str) -> NameTaken:
     """The error for a name that another savepoint has."""
     return NameTaken(
         f"app {app} has a savepoint {name}",
@@ -188,7 +188,7 @@ def taken(app: str, name: str) -> NameTaken:
     )
 
 
-def captured(
+def capture(
     home: AppHome,
     name: str,
     tables: Sequence[str],
@@ -199,7 +199,7 @@ def captured(
     """Makes a savepoint of an app that no process runs; the caller holds the home."""
     Savepoints(home).sweep()
     known = contents.tables(home)
-    wanted = chosen(home.path.name, known, tables)
+    wanted = choose_tables(home.path.name, known, tables)
     capture = Capture(home, name, live=False, why=why, progress=progress)
     try:
         views = home.views
@@ -221,7 +221,7 @@ def name_before(what: str) -> str:
     return f"{datetime.now(UTC):%Y%m%dT%H%M%S.%f}-before-{what.replace(' ', '-')}"
 
 
-def chosen(app: str, known: list[str], wanted: Sequence[str]) -> list[str]:
+def choose_tables(app: str, known: list[str], wanted: Sequence[str]) -> list[str]:
     """The requested tables; all of them if none were named."""
     for name in wanted:
         if name not in known:

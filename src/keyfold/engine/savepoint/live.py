@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from keyfold.engine.batch.hook import BatchHook, TableHook
 from keyfold.engine.polling import wait_until
 from keyfold.engine.savepoint import state_check
-from keyfold.engine.savepoint.capture import Capture, Progress, chosen, silent
+from keyfold.engine.savepoint.capture import Capture, Progress, choose_tables, silent
 from keyfold.engine.savepoint.manifest import Savepoint
 from keyfold.engine.savepoint.savepoints import checked_name
 from keyfold.engine.storage.layout import AppHome
@@ -45,10 +45,10 @@ def create(
 ) -> Savepoint:
     """Makes a savepoint of the tables of a running app; `hooks` in the order of the declaration."""
     with _CREATING:
-        return _created(spark, home, hooks, store, name, tables, why, progress)
+        return _create(spark, home, hooks, store, name, tables, why, progress)
 
 
-def _created(
+def _create(
     spark: SparkSession,
     home: AppHome,
     hooks: Mapping[str, BatchHook],
@@ -59,7 +59,7 @@ def _created(
     progress: Progress,
 ) -> Savepoint:
     known = [name for name, hook in hooks.items() if isinstance(hook, TableHook)]
-    wanted = chosen(home.path.name, known, tables)
+    wanted = choose_tables(home.path.name, known, tables)
     capture = Capture(home, checked_name(name), live=True, why=why, progress=progress)
     try:
         with _logs_kept(hooks.values()):

@@ -45,7 +45,7 @@ def differences(savepoint: Savepoint, now: Mapping[str, State]) -> list[Damage]:
     found = []
     for table, saved in savepoint.tables.items():
         if saved.state is not None and saved.state != now[table]:
-            told = f"had {_told(saved.state)}, and {_told(now[table])} were read back"
+            told = f"had {_describe(saved.state)}, and {_describe(now[table])} were read back"
             found.append(Damage(f"tables/{table}/checkpoint/state", told))
     return found
 
@@ -66,7 +66,7 @@ def _readable(storage: Storage, source: str) -> Iterator[Storage]:
         storage.delete(directory)
 
 
-def _told(state: State) -> str:
+def _describe(state: State) -> str:
     checksums = ", ".join(f"{family.family} {family.checksum}" for family in state)
     return f"{rows(state):,} rows ({checksums or 'no state'})"
 

@@ -77,7 +77,7 @@ class QueryFiles:
         return kernel(self.plan.sparkSession)
 
 
-def named(
+def name_files(
     frame: DataFrame, *, stream: str = "", within: str | None = None, recursive: str | None = None
 ) -> DataFrame:
     """The frame with its files known by their names, of a stream or below a directory of the home.
@@ -93,11 +93,13 @@ def named(
 def read_files(checkpoint: SparkCheckpoint) -> list[tuple[int, ReadFile]]:
     """The files that each source of a table has read or planned, with the source's number."""
     return [
-        (int(log.name), file) for log in checkpoint.sources.directories() for file in _logged(checkpoint, log)
+        (int(log.name), file)
+        for log in checkpoint.sources.directories()
+        for file in _logged_files(checkpoint, log)
     ]
 
 
-def _logged(checkpoint: SparkCheckpoint, log: StoredFile) -> Iterator[ReadFile]:
+def _logged_files(checkpoint: SparkCheckpoint, log: StoredFile) -> Iterator[ReadFile]:
     entries = checkpoint.sources.entries(log)
     # A compacted entry contains all before it.
     first = max((number for number, entry in entries.items() if entry.suffix), default=0)

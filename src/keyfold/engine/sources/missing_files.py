@@ -50,7 +50,7 @@ def skip(table: str, site: object, files: QueryFiles, home: TableHome, published
         home.spark.sources.skip(source, rows)
 
 
-def rejected(home: TableHome) -> dict[int, list[dict[str, Any]]]:
+def rejected_rows(home: TableHome) -> dict[int, list[dict[str, Any]]]:
     """The rejected rows that stand for skipped files, by batch."""
     found = defaultdict(list)
     for log in home.spark.sources.directories():
@@ -61,7 +61,7 @@ def rejected(home: TableHome) -> dict[int, list[dict[str, Any]]]:
 
 
 def _missing(files: QueryFiles, checkpoint: SparkCheckpoint) -> list[MissingFile]:
-    planned, missing = _planned(checkpoint, files.numbers()), []
+    planned, missing = _planned_files(checkpoint, files.numbers()), []
     for stream in {file.stream for _, file in planned} & set(files.directories()):
         mine = [(source, file) for source, file in planned if file.stream == stream]
         located = files.located(stream, [file.name for _, file in mine])
@@ -71,7 +71,7 @@ def _missing(files: QueryFiles, checkpoint: SparkCheckpoint) -> list[MissingFile
     return missing
 
 
-def _planned(checkpoint: SparkCheckpoint, numbers: list[int]) -> list[tuple[int, ReadFile]]:
+def _planned_files(checkpoint: SparkCheckpoint, numbers: list[int]) -> list[tuple[int, ReadFile]]:
     """The files of streams that an unfinished batch is to read, with the number of the source."""
     begun = checkpoint.begun()
     if begun is None or begun == checkpoint.committed():

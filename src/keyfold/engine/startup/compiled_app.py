@@ -50,7 +50,7 @@ def compile_tables(held: HeldHome, stored: StoredApp) -> CompiledApp:
     topics = wait_for_topics(spark, spec, held.options.feeds)
     feeds: dict[str, str | Path] = {**inline_rows.directories(spec, home), **held.options.feeds}
     lookups = Lookups(spark, session.kernel(spark))
-    shared = shared_streams.decided(spec, stored, home)
+    shared = shared_streams.decide(spec, stored, home)
     streams = compile_streams(spark, shared, feeds)
     begins = initial_files.boundaries(stored)
     tables = compile_app(spark, spec, feeds, home, lookups, shared, streams, begins)

@@ -24,7 +24,7 @@ from keyfold.engine.status.table_metrics import TableMonitor
 from keyfold.engine.storage.layout import AppHome
 from keyfold.errors import RunError
 from keyfold.plan import tree
-from keyfold.read.metrics import Failure, LookupStatus, RunStatus, published
+from keyfold.read.metrics import Failure, LookupStatus, RunStatus, read_status
 from keyfold.views.contract import ViewStore
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class Monitor:
 
 def record_failure(home: AppHome, error: RunError) -> None:
     """Adds what ended a start to the status that the last run left."""
-    last, now = published(home).stopped(), datetime.now(UTC)
+    last, now = read_status(home).stopped(), datetime.now(UTC)
     last = last.changed(app=last.app or home.path.name, started=now, failures=[as_failure(error, now)])
     with suppress(OSError):
         home.write_status(last.document())

@@ -113,7 +113,7 @@ class QueryMonitor:
         return sum(stage.numCompletedTasks() for stage in known) / tasks if tasks else None
 
 
-def reported(query: StreamingQuery) -> int:
+def reported_batch(query: StreamingQuery) -> int:
     """The newest batch that Spark has reported as done; while Spark waits, it reports the next one."""
     last = query._jsq.lastProgress()
     if last is None:

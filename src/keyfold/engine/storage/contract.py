@@ -94,7 +94,7 @@ class Storage(Protocol):
         ...
 
 
-def checked(name: str, *, root: bool = False) -> str:
+def check_name(name: str, *, root: bool = False) -> str:
     """A name that stays below the root; the empty name, for the root itself, only where that is allowed."""
     if name == "" and root:
         return name

@@ -118,7 +118,7 @@ class Lease:
 
     def _first_record(self, epoch: int) -> LeaseRecord:
         now, me = datetime.now(UTC), identity(os.getpid())
-        return _stamped(LeaseRecord(epoch, self._host, me, None, self._seconds, now.isoformat(), "", ""))
+        return _stamp(LeaseRecord(epoch, self._host, me, None, self._seconds, now.isoformat(), "", ""))
 
     def holds_jvm(self, pid: int) -> None:
         """Records the JVM that commits for this process."""
@@ -163,13 +163,13 @@ class Lease:
         assert self._record is not None
         now = _clock()
         if self._is_relied_on():
-            record = _stamped(replace(self._record, beat=self._record.beat + 1))
+            record = _stamp(replace(self._record, beat=self._record.beat + 1))
             self._files.write(record)
             # After the write: a process that begins the next epoch looks at this file once more after that.
             self._refuse_newer()
         else:
             self._refuse_newer()
-            record = _stamped(replace(self._record, epoch=self.epoch + 1, beat=0))
+            record = _stamp(replace(self._record, epoch=self.epoch + 1, beat=0))
             if self._lost is None and not self._files.create(record):
                 self._refuse_newer()
         if self._lost is None:
@@ -250,7 +250,7 @@ def is_held(home: AppHome) -> bool:
     return datetime.fromisoformat(record.expires) > datetime.now(UTC)
 
 
-def _stamped(record: LeaseRecord) -> LeaseRecord:
+def _stamp(record: LeaseRecord) -> LeaseRecord:
     now = datetime.now(UTC)
     ends = now + timedelta(seconds=record.seconds)
     return replace(record, at=now.isoformat(), expires=ends.isoformat())

@@ -46,21 +46,21 @@ class SourceLogs:
     def skipped(self, source: int) -> list[dict[str, Any]]:
         """The files that a source skips."""
         try:
-            return list(json.loads(self.storage.read(_skipped(source))))
+            return list(json.loads(self.storage.read(_skipped_name(source))))
         except FileNotFoundError:
             return []
 
     def skip(self, source: int, rows: list[dict[str, Any]]) -> None:
         """Makes a source skip more files, from its next batch on."""
-        self.storage.put(_skipped(source), json.dumps([*self.skipped(source), *rows]).encode())
+        self.storage.put(_skipped_name(source), json.dumps([*self.skipped(source), *rows]).encode())
 
     def renumber(self, batch: int, number: int) -> None:
         """Applies the skipped files of one batch to a batch of another number."""
         for source in (int(log.name) for log in self.directories()):
             if rows := self.skipped(source):
                 changed = [{**row, "batch": number} if row["batch"] == batch else row for row in rows]
-                self.storage.put(_skipped(source), json.dumps(changed).encode())
+                self.storage.put(_skipped_name(source), json.dumps(changed).encode())
 
 
-def _skipped(source: int) -> str:
+def _skipped_name(source: int) -> str:
     return f"sources/{source}/skipped.json"

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from keyfold.engine.storage.contract import Storage
 from keyfold.engine.storage.source_logs import SourceLogs
-from keyfold.engine.storage.source_offsets import FilesOffset, SourceOffset, typed
+from keyfold.engine.storage.source_offsets import FilesOffset, SourceOffset, parse_offset
 from keyfold.engine.storage.state_files import StateFiles
 from keyfold.engine.storage.stored_file import StoredFile
 
@@ -125,7 +125,7 @@ class SparkCheckpoint:
 
     def offsets(self, batch: int) -> list[SourceOffset]:
         """The offset of each source up to which a batch reads."""
-        return [typed(document) for document in self.offset_documents(batch)]
+        return [parse_offset(document) for document in self.offset_documents(batch)]
 
     def offset_documents(self, batch: int) -> list[Any]:
         """The same in Spark's own form, for manifests."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from keyfold.engine.operations import unfinished
 from keyfold.engine.operations.kinds import REWRITE
-from keyfold.engine.savepoint.capture import Progress, captured, name_before
+from keyfold.engine.savepoint.capture import Progress, capture, name_before
 from keyfold.engine.state.parts import StatePart
 from keyfold.engine.state.state_of import StateOf
 from keyfold.engine.state_reading import state_of
@@ -74,10 +74,10 @@ class Surgery:
         changes = KeyChanges(self.home, self.table, self.batch, self.key)
         self.tell("making a savepoint")
         undo = name_before(what)
-        captured(self.home, undo, (), f"before {what} of {self.table}", self.progress)
+        capture(self.home, undo, (), f"before {what} of {self.table}", self.progress)
         with REWRITE.preparing(self.home, f"{what} of {self.home.path.name}.{self.table} failed"):
             self.tell("writing the new state, beside the old one")
-            made = rewriting.rewritten(self.spark, self.home, self.table, transform)
+            made = rewriting.rewrite_state(self.spark, self.home, self.table, transform)
             published = changes.publish(
                 self.home.storage.below(f"{rewriting.work(self.table)}/log"), rows_now(made)
             )
@@ -96,7 +96,7 @@ class Surgery:
 
 
 @contextmanager
-def begun(
+def begin(
     spark: SparkSession,
     home: AppHome,
     table: str,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from keyfold.masking import masked
+from keyfold.masking import mask
 from keyfold.plan import durations
 from keyfold.plan.describe.phrases import expr_words, sequence_words, shown_options
 from keyfold.plan.initial import Initial, InitialState
@@ -108,7 +108,7 @@ def _table_dict(table: TableSpec) -> dict[str, Any]:
 
 def _initial_dict(initial: Initial) -> dict[str, Any]:
     if isinstance(initial, InitialState):
-        home = None if initial.home is None else masked(initial.home)
+        home = None if initial.home is None else mask(initial.home)
         of = {"app": initial.app, "table": initial.table, "home": home}
         return {"savepoint": initial.savepoint, **of}
     until = None if initial.until is None else initial.until.isoformat()
@@ -205,7 +205,7 @@ def connector_dict(connector: Connector) -> dict[str, Any]:
     """A source or a sink, secrets masked."""
     found: dict[str, Any] = {"kind": connector.kind, "format": connector.format}
     if connector.path is not None:
-        found["path"] = masked(connector.path)
+        found["path"] = mask(connector.path)
     if connector.kafka is not None:
         found |= _kafka_dict(connector.kafka)
     if connector.options:
@@ -218,10 +218,10 @@ def connector_dict(connector: Connector) -> dict[str, Any]:
 def _kafka_dict(kafka: KafkaTopics) -> dict[str, Any]:
     subject = {"pattern": kafka.pattern} if kafka.pattern is not None else {"topics": list(kafka.topics)}
     return {
-        "servers": masked(kafka.servers),
+        "servers": mask(kafka.servers),
         **subject,
         "start": kafka.start,
-        "registry": None if kafka.registry is None else masked(kafka.registry),
+        "registry": None if kafka.registry is None else mask(kafka.registry),
         "key_format": kafka.key_format,
         "key_schema": kafka.key_schema,
         "descriptor": kafka.descriptor,

@@ -170,7 +170,7 @@ class BatchWrite(BatchWriter):
         except KeyfoldError:
             raise
         except (sqlite3.Error, pa.ArrowException, OSError) as error:
-            hint = connections.RECOVERY if connections.damaged(str(error)) else None
+            hint = connections.RECOVERY if connections.reports_damage(str(error)) else None
             raise RunError(
                 f"cannot write the view: {error}",
                 hint=hint,

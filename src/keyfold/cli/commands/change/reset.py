@@ -33,7 +33,7 @@ def command(
     from keyfold.engine.storage import contents
     from keyfold.errors import BadOption
 
-    with removal_dialog.found(name, home) as (opened, table):
+    with removal_dialog.find_table(name, home) as (opened, table):
         readers = removal_dialog.readers_of(opened, table)
         if readers and not with_readers:
             raise BadOption(
