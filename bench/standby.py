@@ -88,7 +88,7 @@ def _batch(place: AppHome) -> int:
 def _read(place: AppHome) -> int:
     """How many files the table has read in batches that are committed and in the view."""
     home = place.table("totals")
-    committed = home.committed()
+    committed = home.committed_batch()
     if committed is None or _batch(place) < committed:
         return 0
     # The first line says the version; the others are a file each.

@@ -125,7 +125,7 @@ def _commands(work: Path) -> Iterator[tuple[str, float]]:
     yield "migrate: drop a key column", command("migrate", "evolved.py")
     shutil.copy(next((work / "in").glob("*.parquet")), work / "in" / "again.parquet")
     command("run", "evolved.py", "--drain")
-    last = AppHome(work / "evolved" / "evolved").table("totals").committed() or 0
+    last = AppHome(work / "evolved" / "evolved").table("totals").committed_batch() or 0
     both = (str(last - 1), str(last))
     yield "diff of two batches", command("state", "diff", *both, "evolved.totals")
     yield "history of one key", command("state", "history", "evolved.totals", "key-0000001")

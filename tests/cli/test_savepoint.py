@@ -374,4 +374,4 @@ def test_a_rescale_that_was_killed_is_finished_before_a_savepoint_is_made(tmp_pa
     assert json.loads((place.path / "app.json").read_text())["tables"]["totals"]["partitions"] == 4
     (place.path / "rescaling.json").write_text(json.dumps({**entry, "id": "2"}))
     cli("savepoint", "restore", "first", "--yes", "--home", tmp_path)
-    assert place.table("totals").committed() == 2, "there was no new state to put in its place"
+    assert place.table("totals").committed_batch() == 2, "there was no new state to put in its place"

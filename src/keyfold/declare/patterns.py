@@ -36,15 +36,15 @@ class Pattern:
 
     def __rshift__(self, other: Pattern) -> Pattern:
         """Followed by the next row that matches; rows between are skipped."""
-        return self._followed("relaxed", other)
+        return self._follow("relaxed", other)
 
     def then(self, other: Pattern) -> Pattern:
         """Followed directly by the next row of the key, which must match."""
-        return self._followed("strict", other)
+        return self._follow("strict", other)
 
     def any(self, other: Pattern) -> Pattern:
         """Followed by any later row that matches: a match for each of them."""
-        return self._followed("any", other)
+        return self._follow("any", other)
 
     def __or__(self, other: Pattern) -> Pattern:
         """Either sequence."""
@@ -75,7 +75,7 @@ class Pattern:
     def __gt__(self, other: object) -> Pattern:
         raise BadOption("patterns have no order", where=call_site(), hint="a >> b")
 
-    def _followed(self, contiguity: Contiguity, other: Pattern) -> Pattern:
+    def _follow(self, contiguity: Contiguity, other: Pattern) -> Pattern:
         site = call_site()
         after = _check_pattern(other, CONTIGUITY_SYNTAX[contiguity], site).sequence
         if isinstance(self.sequence, No) or (isinstance(after, No) and contiguity == "any"):

@@ -62,7 +62,7 @@ class RunningApp:
                 self.failures.raise_first()
                 raise
 
-    def failed(self) -> list[str]:
+    def failed_names(self) -> list[str]:
         """The names of the streams and tables whose query has failed."""
         return [name for name, query in self.queries.items() if _has_failed(query)]
 
@@ -104,7 +104,9 @@ def _has_failed(query: StreamingQuery) -> bool:
 def _stop(query: StreamingQuery, hook: BatchHook, seconds: float) -> None:
     # A failed batch in real-time mode has not notified its hook.
     wait_until(lambda: hook.idle.is_set() or not query.isActive, seconds)
-    wait_until(lambda: not query.isActive or hook.last is None or hook.last == hook.home.committed(), seconds)
+    wait_until(
+        lambda: not query.isActive or hook.last is None or hook.last == hook.home.committed_batch(), seconds
+    )
     last = hook.last
     if query.isActive and last is not None:
         # Spark reports a batch a moment after its commit, and not at all once the query is stopped.

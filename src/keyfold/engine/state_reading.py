@@ -30,7 +30,7 @@ def state_of(home: AppHome, table: str, batch: int | None = None, savepoint: str
     if savepoint is not None:
         return _of_savepoint(home, table, savepoint)
     checkpoint = home.table(table).spark
-    committed = checkpoint.committed()
+    committed = checkpoint.committed_batch()
     if committed is None:
         raise QueryError(f"{name} has no state yet", reason="not_ready", given=name)
     known = retained_batches(checkpoint)

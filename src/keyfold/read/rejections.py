@@ -57,7 +57,7 @@ def of(home: AppHome, name: str, given: str) -> Rejections:
 def _stream(names: Names, name: str, given: str) -> str:
     stream = names.stream(name)
     if stream is None:
-        raise names.unknown(name, given)
+        raise names.unknown_error(name, given)
     return stream
 
 

@@ -65,7 +65,7 @@ def status(home: AppHome, views: ViewStore) -> AppStatus:
         ended=None if runs else state,
         failures=written.failures if state != "starting" else [],
         lookups=written.lookups,
-        streams={n: one.changed(running=runs and one.running) for n, one in written.streams.items()},
+        streams={n: one.replace(running=runs and one.running) for n, one in written.streams.items()},
         batch_limits=written.batch_limits,
         tables={name: _with_records(table, runs, known.table(name)) for name, table in found.items()},
     )
@@ -88,7 +88,7 @@ def _of_view(views: ViewStore, table: str) -> TableStatus:
 
 def _with_records(table: TableStatus, runs: bool, stored: StoredTable) -> TableStatus:
     found: dict[str, Any] = {column: one.document() for column, one in stored.since.items()}
-    return table.changed(running=runs and table.running, since=found, initial=stored.initial)
+    return table.replace(running=runs and table.running, since=found, initial=stored.initial)
 
 
 def _state(lease: LeaseRecord | None, written: RunStatus, was_running: bool) -> State:

@@ -64,8 +64,8 @@ def test_a_batch_without_changes_is_nothing_to_a_reader() -> None:
     with drive(chained("empty", "log")) as d:
         d.push("rows", ["no json"])
         assert len(d.rejected("rows")) == 1
-        assert d.handle.home.table("sums").begun() == 0
-        assert d.handle.home.table("log").begun() is None
+        assert d.handle.home.table("sums").planned_batch() == 0
+        assert d.handle.home.table("log").planned_batch() is None
         assert d.rejected("log") == d.late("log") == []
 
 

@@ -61,7 +61,7 @@ def test_joins_go_on_with_other_partitions_as_if_nothing_had_happened(tmp_path: 
 
     def of(d: Driver) -> list[Any]:
         homes = [d.handle.home.table(name) for name in numbers]
-        return [state_digest.digest(spark, h.spark.storage, h.committed() or 0) for h in homes]
+        return [state_digest.digest(spark, h.spark.storage, h.committed_batch() or 0) for h in homes]
 
     with drive(pairs()) as clean:
         with drive(pairs(), home=tmp_path) as d:
@@ -74,11 +74,11 @@ def test_joins_go_on_with_other_partitions_as_if_nothing_had_happened(tmp_path: 
             # Each row, and its entry in the index.
             assert entry["rows"] >= 2 * (4 * len(keys) + 3 * 4)
         home = place.table("with_full")
-        size = state_size.largest_keys(spark, home.spark.storage, home.committed() or 0, 99)
+        size = state_size.largest_keys(spark, home.spark.storage, home.committed_batch() or 0, 99)
         # One key of the join is one key, whatever the times of its rows.
         assert sorted(one.key["field0"] for one in size if one.operator == 1) == list(keys)
         assert_recorded_checksums_stay(
-            state_digest.read_store(spark, home.spark.storage, 1, home.committed() or 0)
+            state_digest.read_store(spark, home.spark.storage, 1, home.committed_batch() or 0)
         )
         for words in (["create", "then", "--state"], ["verify", "then", "--state"]):
             assert main(["savepoint", *words, "--home", str(tmp_path)]) == 0
@@ -164,7 +164,7 @@ def test_a_key_is_erased_from_the_rows_that_a_join_keeps(tmp_path: Path) -> None
 
     def families(table: str) -> dict[str, int]:
         home = place.table(table)
-        found = state_digest.digest(spark, home.spark.storage, home.committed() or 0)
+        found = state_digest.digest(spark, home.spark.storage, home.committed_batch() or 0)
         return {one.family: one.rows for one in found if one.operator == 1}
 
     with drive(shop(), home=tmp_path) as d:

@@ -101,7 +101,7 @@ def test_a_migration_that_ends_history_is_announced_and_a_rebuild_fills_the_new_
 ) -> None:
     with drive(counted(None), home=tmp_path) as d:
         d.push("orders", OLD)
-        batch = d.handle.home.table("totals").committed()
+        batch = d.handle.home.table("totals").committed_batch()
     place, new = AppHome(tmp_path / "shop"), counted("sum(amount)")
     found = planned(new, tmp_path, tmp_path / "feeds").changes[0]
     assert found.effects == (
@@ -126,7 +126,7 @@ def test_a_migration_that_ends_history_is_announced_and_a_rebuild_fills_the_new_
     prune(log, 99, newest=(log.newest() or 0) + 9)
     with drive(new, home=tmp_path) as d:
         d.push("orders", NEW)
-        batch = d.handle.home.table("totals").committed()
+        batch = d.handle.home.table("totals").committed_batch()
     plan = planned(counted("max(amount)"), tmp_path, tmp_path / "partial")
     (line,) = fill_advice("shop.py", plan.changes)
     assert "keyfold rebuild shop.py totals --partial" in line

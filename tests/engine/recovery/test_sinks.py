@@ -144,7 +144,7 @@ def test_sinks_of_an_earlier_version_go_on_through_savepoints_clones_and_other_c
     migrated(planned(renamed, home, tmp_path / "feeds"))
     with drive(renamed, home=home) as d:
         push(d, "d")
-        newest = d.handle.home.table("sums").committed()
+        newest = d.handle.home.table("sums").committed_batch()
     assert sent(one)[-1][:2] == ("d", 1)
     assert sent(new)[-1][:2] == ("d", 1)
     assert positions(home, "sums") == dict.fromkeys(("new", "one", "two"), newest)

@@ -153,7 +153,7 @@ def test_every_operation_works_on_a_savepoint_after_a_kill(
 ) -> None:
     batch = at[0]
     place, data, spark = AppHome(home / "c2"), home.parent / "data", shared_session()
-    assert (place.table("totals").begun(), place.table("totals").committed()) == (
+    assert (place.table("totals").planned_batch(), place.table("totals").committed_batch()) == (
         batch,
         batch - 1 if batch else None,
     )

@@ -61,7 +61,7 @@ def test_a_table_sees_that_a_recorded_stream_is_idle_and_is_reset_with_it(
     assert main([*asked, "--with-readers", "--json"]) == 0
     done = json.loads(capsys.readouterr().out)
     assert (done["streams"], sorted(done["tables"])) == (["rows"], ["closed", "counts"])
-    assert AppHome(home / "shop").stream_home("rows").begun() is None
+    assert AppHome(home / "shop").stream_home("rows").planned_batch() is None
     put(inbox, "2", past)
     with started(app, home) as handle:
         handle.drain()

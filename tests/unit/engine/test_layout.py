@@ -66,7 +66,7 @@ def test_the_last_commit_is_taken_back_and_its_batch_is_begun_but_not_committed(
         for name in ("0", "1", ".1.crc"):
             (home.checkpoint / log / name).touch()
     home.spark.uncommit_last()
-    assert (home.begun(), home.committed()) == (1, 0)
+    assert (home.planned_batch(), home.committed_batch()) == (1, 0)
     assert not (home.checkpoint / "commits" / ".1.crc").exists()
 
 

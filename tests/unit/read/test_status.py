@@ -107,7 +107,7 @@ def test_fields_of_another_version_are_neither_missed_nor_kept() -> None:
     found = TableStatus.read({**older, "of_tomorrow": 1})
     assert same(found.document(), older)
     assert (found.keys_at, found.dropped_partials) == (None, None)
-    assert same(found.changed(running=False).document(), {**older, "running": False})
+    assert same(found.replace(running=False).document(), {**older, "running": False})
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ def test_a_failed_start_is_added_to_the_last_status(home: AppHome) -> None:
     record_failure(home, RunError("no port", table="totals"))
     found = read_status(home)
     assert [(one.table, one.kind) for one in found.failures] == [("totals", "RunError")]
-    assert found.tables["totals"] == RunStatus.read(STATUS).stopped().tables["totals"]
+    assert found.tables["totals"] == RunStatus.read(STATUS).as_stopped().tables["totals"]
     home.status.unlink()
     record_failure(home, RunError("no port"))
     assert set(home.read_status()) == {"app", "started", "streams", "tables", "failures"}

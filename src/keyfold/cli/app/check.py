@@ -136,4 +136,4 @@ def require_whole(compiled: Compiled, home: AppHome) -> None:
 
 
 def _has_state(table: str, stored: StoredApp, home: AppHome) -> bool:
-    return table in stored.tables or home.table(table).begun() is not None
+    return table in stored.tables or home.table(table).planned_batch() is not None

@@ -40,7 +40,7 @@ class Stopping(Exception):
 class LogFollower(Protocol):
     """A follower of a table's log in this process."""
 
-    def begun(self) -> None:
+    def announce_batch(self) -> None:
         """Announces that a batch is being computed, which will be offered unless it fails."""
 
     def offer(self, manifest: Manifest) -> None:
@@ -120,19 +120,19 @@ class BatchHook:
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         with self.between_batches:
-            self._called(frame, batch)
+            self._call(frame, batch)
 
     def settle(self) -> None:
         """Publishes a committed but unpublished batch; nothing, where publishing is the commit."""
 
-    def ended(self) -> None:
+    def handle_end(self) -> None:
         """Handles the failure of the query, perhaps in the middle of a batch."""
 
     def drain(self, query: StreamingQuery) -> None:
         """Waits until the query has processed all input that is available now."""
         query.processAllAvailable()
 
-    def _called(self, frame: DataFrame, batch: int) -> None:
+    def _call(self, frame: DataFrame, batch: int) -> None:
         self.idle.clear()
         self.error = None
         try:
@@ -140,7 +140,7 @@ class BatchHook:
                 raise Stopping(f"batch {batch} was not started")
             for follower in self.followers:
                 follower.check()
-                follower.begun()
+                follower.announce_batch()
             reached(FaultPoint.BATCH_BEGUN, table=self.name, batch=batch)
             self._run(frame, batch)
             self.last = batch
@@ -179,9 +179,9 @@ class BatchHook:
             skipped=self._skipped.get(batch, ()),
             clocks=self.clocks,
         )
-        self._published(manifest)
+        self._announce_published(manifest)
 
-    def _published(self, manifest: Manifest) -> None:
+    def _announce_published(self, manifest: Manifest) -> None:
         self.counts.update(manifest.counts)
         self.run.add(manifest)
         self._offer(manifest)

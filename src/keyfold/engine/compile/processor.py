@@ -32,7 +32,7 @@ def compile_processor(context: Context, spec: TableSpec, process: ProcessSpec) -
     declaration = context.rows(spec.input)
     _keys(context, declaration)
     rows, timed = context.end(declaration, "below"), declaration.hasEventTime()
-    previous = context.upstream.retracted(spec.name)
+    previous = context.upstream.is_retracted(spec.name)
     found = _run(context, rows, process, output, timed, previous)
     changes = context.frame(context.api.propagateWatermark(_changes(found, spec, process)._jdf))
     fields = json.loads(changes.schema.json())["fields"]
@@ -155,7 +155,7 @@ def _processor(process: ProcessSpec, where: str) -> Any:
 
 def _initial(context: Context, process: ProcessSpec, rows: DataFrame, where: str) -> Any:
     """Rows that the state begins with: Spark asks for them in the first batch, and after that never again."""
-    if process.initial is None or context.home is None or context.home.committed() is not None:
+    if process.initial is None or context.home is None or context.home.committed_batch() is not None:
         return None
     with explain_errors(context.spark, "initial", where, getattr(process.initial, "__name__", "initial")):
         found = process.initial(context.spark)

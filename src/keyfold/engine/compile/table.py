@@ -143,7 +143,7 @@ def _analyze(context: Context) -> Analysis:
     if isinstance(spec.body, ProcessSpec):
         return Analysis(spec, context, None, processor.compile_processor(context, spec, spec.body))
     declaration = declare_table(context, spec)
-    if context.upstream.retracted(spec.name):
+    if context.upstream.is_retracted(spec.name):
         declaration.emitPreviousRows()
     if context.realtime:
         declaration.rowByRow()

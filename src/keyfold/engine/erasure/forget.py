@@ -50,7 +50,7 @@ def forget(
         key = key_of(home, table, values, some=confirm is not None)
         source = source_columns(home, table, key)
         joined = joined_key(home, table, key.columns)
-        if home.table(table).committed() is not None:
+        if home.table(table).committed_batch() is not None:
             require_searchable(spark, state_of(home, table), joined)
         readers = contents.readers(home, table)
         work = ErasureStaging(spark, home, table, key, source, joined, [])

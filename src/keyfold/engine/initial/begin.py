@@ -29,7 +29,7 @@ def begin(held: HeldHome) -> None:
     for table in held.spec.tables:
         if table.initial is None or _is_renamed(table, home):
             continue
-        if home.table(table.name).begun() is not None:
+        if home.table(table.name).planned_batch() is not None:
             _require_same(table, home.read_plan().table(table.name))
             continue
         held.options.tell("initial")
@@ -63,7 +63,7 @@ def _begin(held: HeldHome, table: TableSpec) -> None:
 
 def _is_renamed(table: TableSpec, home: AppHome) -> bool:
     """Whether the table has state under its old name, which a start refuses, and a migration renames."""
-    return table.was is not None and home.table(table.was).begun() is not None
+    return table.was is not None and home.table(table.was).planned_batch() is not None
 
 
 def _require_same(table: TableSpec, entry: StoredTable) -> None:

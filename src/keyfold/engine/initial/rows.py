@@ -110,7 +110,7 @@ def _record(
         "first": moment(facts.first),
         "last": moment(facts.last),
         "checksum": facts.checksum,
-        "batch": table_home.committed(),
+        "batch": table_home.committed_batch(),
     }
 
 

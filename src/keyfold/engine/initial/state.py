@@ -75,7 +75,7 @@ def copy_state(
         entry = replace(old, shared=(), initial=record)
         made = PreparedTable(table.name, batch, entry, rebuilt=beside.directory(home, target, table.name))
         if savepoint.view is not None:
-            with storage.fetched(VIEW) as file, views_in(file).open(read_only=True) as store:
+            with storage.fetch(VIEW) as file, views_in(file).open(read_only=True) as store:
                 position = store.position(name) if name in store.tables() else None
                 if position is not None:
                     view = beside.view_of(home, store, name, table.name)

@@ -95,7 +95,7 @@ class Launch:
         """Waits until the JVM is up, and connects PySpark to it."""
         py4j_log.quiet()
         try:
-            gateway = self._connected() if self._process else self._through_spark_submit()
+            gateway = self._connect() if self._process else self._through_spark_submit()
         except BaseException:
             self.discard()
             raise
@@ -117,7 +117,7 @@ class Launch:
         self._file.close()
         self._scratch.__exit__()
 
-    def _connected(self) -> Any:
+    def _connect(self) -> Any:
         assert self._process is not None
         if not self._up(self._process) and self._archive and self._process.returncode in _CRASHES:
             # Perhaps because the archive is damaged.
@@ -126,7 +126,7 @@ class Launch:
             self._start()
             self._up(self._process)
         if not self._connection.exists():
-            raise self._ended(self._process.returncode)
+            raise self._end_error(self._process.returncode)
         gateway = _attach(*_connection_info(self._connection))
         self._connection.unlink()
         gateway.proc = self._process
@@ -153,7 +153,7 @@ class Launch:
             with submitting(self.wanted, self._scratch):
                 return launch(None, {**output, **_OWN_GROUP, **self._scratch.inherited})
         except (PySparkRuntimeError, Py4JError, ConnectionError) as error:
-            raise self._ended(_status(error)) from None
+            raise self._end_error(_status(error)) from None
         except BaseException:
             # Interrupted while it starts, the JVM would wait forever for a connection.
             for child in psutil.Process().children():
@@ -161,7 +161,7 @@ class Launch:
                     child.kill()
             raise
 
-    def _ended(self, status: int | None) -> JavaEnded:
+    def _end_error(self, status: int | None) -> JavaEnded:
         self._file.flush()
         printed = self._output.read_bytes()[self._begun :].decode("utf-8", "replace")
         return JavaEnded(

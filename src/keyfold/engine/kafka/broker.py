@@ -123,8 +123,8 @@ class Broker:
         private.directory(self.directory)
         found = jars.fetch("Kafka's broker", jars.read_list(_JARS), self._settings)
         classes = [*found, build.kernel_jar(self._settings.kernel_dir)]
-        configuration = self._written("server.properties", self._configuration())
-        logging = self._written("log4j2.properties", _LOGGING)
+        configuration = self._write("server.properties", self._configuration())
+        logging = self._write("log4j2.properties", _LOGGING)
         begun = self.log.stat().st_size if self.log.exists() else 0
         with private.open_private(self.log, "ab") as output:
             self._process = subprocess.Popen(
@@ -197,7 +197,7 @@ class Broker:
         ]
         return ["format", "--cluster-id", cluster.replace("-", "k"), "--config", str(configuration), *users]
 
-    def _written(self, name: str, text: str) -> Path:
+    def _write(self, name: str, text: str) -> Path:
         file = self.directory / name
         private.write(file, text.encode())
         return file

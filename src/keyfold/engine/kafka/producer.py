@@ -61,7 +61,7 @@ class Producer:
         self.topic, self.abandoned = topic, abandoned
         self._refused: Any = None
         self._error: Any = None
-        self._wanted = {**_WANTED, "error_cb": self._noted, "on_delivery": self._delivered, **more, **client}
+        self._wanted = {**_WANTED, "error_cb": self._note, "on_delivery": self._on_delivery, **more, **client}
         self._open()
 
     def _open(self) -> None:
@@ -120,7 +120,7 @@ class Producer:
                 poll(0)
                 self._check()
 
-    def flushed(self) -> None:
+    def flush(self) -> None:
         """Waits until all queued messages are delivered."""
         while self.client.flush(_STEP_SECONDS):
             self._check(waiting=True)
@@ -148,12 +148,12 @@ class Producer:
         self.client.poll(0)
         return self._error
 
-    def _noted(self, error: Any) -> None:
+    def _note(self, error: Any) -> None:
         # That all brokers are down follows a login that was refused, and says less.
         if self._error is None or not refused_login(self._error):
             self._error = error
 
-    def _delivered(self, error: Any, message: Any) -> None:
+    def _on_delivery(self, error: Any, message: Any) -> None:
         if error is not None and self._refused is None:
             self._refused = error
 
@@ -167,7 +167,7 @@ class AtLeastOnce(Producer):
     def write(self, batch: int, records: Callable[[], Iterable[Record]]) -> None:
         with explain_errors(self.topic):
             self.send(records())
-            self.flushed()
+            self.flush()
 
 
 class ExactlyOnce(Producer):
@@ -195,7 +195,7 @@ class ExactlyOnce(Producer):
 
     def write(self, batch: int, records: Callable[[], Iterable[Record]]) -> None:
         with explain_errors(self.topic, self._background):
-            if self._failed and self._renewed() >= batch:
+            if self._failed and self._renew() >= batch:
                 return
             self._failed = True
             self.client.begin_transaction()
@@ -204,7 +204,7 @@ class ExactlyOnce(Producer):
             self.client.commit_transaction(_CALL_SECONDS)
             self._failed = False
 
-    def _renewed(self) -> int:
+    def _renew(self) -> int:
         """Replaces the client after a failure; returns the position that the cluster knows, or -1."""
         self.close()
         self._error = None

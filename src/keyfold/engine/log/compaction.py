@@ -97,7 +97,7 @@ class Compaction:
         """Groups of neighbours to merge, by size and by the columns of their changes."""
         group = _Group()
         for found, of in self._units():
-            parts = {part.path: part for m in found for part in m.parts if not self._removed(m, part)}
+            parts = {part.path: part for m in found for part in m.parts if not self._is_removed(m, part)}
             large = sum(part.bytes for part in parts.values()) > _MOST_BYTES // 2
             full = len(group.manifests) + len(found) > _MOST_BATCHES or group.bytes > _MOST_BYTES // 2
             schemas = self._schemas(group, parts)
@@ -124,7 +124,7 @@ class Compaction:
             if manifest is not None:
                 yield [manifest], None
 
-    def _removed(self, manifest: Manifest, part: Part) -> bool:
+    def _is_removed(self, manifest: Manifest, part: Part) -> bool:
         return part.kind == "change" and manifest.batch <= self._gone
 
     def _schemas(self, group: _Group, parts: dict[str, Part]) -> dict[Kind, pa.Schema] | None:
@@ -169,4 +169,4 @@ class Compaction:
         own = {part.path for manifest in group.own for part in manifest.parts}
         for directory in {path.rpartition("/")[0] for path in own | set(group.parts)}:
             storage.delete(directory, durable=False)
-        self._log.merged.changed()
+        self._log.merged.invalidate()

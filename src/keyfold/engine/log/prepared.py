@@ -44,7 +44,7 @@ def settle(home: TableHome, table: str) -> Manifest | None:
 
 
 def _publish(home: TableHome, log: TableLog, found: Manifest) -> Manifest | None:
-    newest, committed = log.newest(), home.committed()
+    newest, committed = log.newest(), home.committed_batch()
     if committed is None or committed < found.batch or (newest is not None and newest >= found.batch):
         return None
     spark = home.spark

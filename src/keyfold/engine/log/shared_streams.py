@@ -80,7 +80,7 @@ def _tables_with_state(stream: Source, tables: list[str], stored: StoredApp, hom
         for name, entry in stored.tables.items()
         if name not in tables and stream.name in {*entry.streams, *entry.shared}
     ]
-    return [name for name in (*tables, *left_out) if home.table(name).begun() is not None]
+    return [name for name in (*tables, *left_out) if home.table(name).planned_batch() is not None]
 
 
 def _is_shared(spec: AppSpec, stream: Source, begun: list[str], recorded: StoredStream | None) -> bool:

@@ -102,7 +102,7 @@ def _batch(home: AppHome, change: TableChange) -> int:
     """The batch whose state is migrated; refuses an unfinished one, and one that readers haven't read."""
     name = f"{home.path.name}.{change.was or change.table}"
     table_home = home.table(change.was or change.table)
-    committed, begun = table_home.committed(), table_home.begun()
+    committed, begun = table_home.committed_batch(), table_home.planned_batch()
     if committed is None or begun != committed:
         raise BadOption(
             f"batch {begun} of {name} is not finished",

@@ -121,5 +121,5 @@ def _put_view(home: AppHome, one: PreparedTable) -> None:
 
 
 def _rows(home: AppHome, table: str) -> Iterator[pa.RecordBatch]:
-    with home.storage.fetched(f"{MIGRATE.name}/{table}/{VIEW}") as path, pa.OSFile(str(path), "rb") as file:
+    with home.storage.fetch(f"{MIGRATE.name}/{table}/{VIEW}") as path, pa.OSFile(str(path), "rb") as file:
         yield from pa.ipc.open_stream(file)

@@ -63,7 +63,7 @@ def _entry(home: AppHome, what: What, given: list[str], why: str | None) -> dict
         why,
         tables=names,
         streams=sorted({*logs, *_abandoned_streams(home, names)}),
-        batches={name: home.table(name).committed() for name in names},
+        batches={name: home.table(name).committed_batch() for name in names},
         bytes=sum(size(home, name) for name in given),
     )
 

@@ -156,7 +156,7 @@ def _table(spec: TableSpec, entry: Mapping[str, Any]) -> Compiled:
 
 def _is_of_the_state(found: RecordedApp, stored: StoredApp, home: AppHome) -> bool:
     """Whether the state on disk has this definition, or there is none."""
-    begun = [one for one in found.tables if home.table(one.spec.name).begun() is not None]
+    begun = [one for one in found.tables if home.table(one.spec.name).planned_batch() is not None]
     fresh = [one for one in found.tables if one not in begun]
     return (
         all(one.spec.was not in stored.tables for one in fresh)

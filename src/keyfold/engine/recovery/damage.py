@@ -50,7 +50,7 @@ def remedy(app: str, table: str, home: TableHome, found: Damage) -> str:
         f"or `keyfold reset {app}.{table}{' --with-readers' if readers else ''}`: {restarted} from the "
         "first row of the sources, and other tables stay as they are"
     )
-    committed = home.committed()
+    committed = home.committed_batch()
     newest = None if committed is None else home.spark.commit_file(committed)
     if found.file == newest and found.how != _MISSING:
         return f"remove the file: its batch then runs again, and is counted once; {reset}"
@@ -59,7 +59,7 @@ def remedy(app: str, table: str, home: TableHome, found: Damage) -> str:
 
 def in_logs(checkpoint: SparkCheckpoint, *, stateful: bool = True) -> Damage | None:
     """The damage in Spark's offset and commit logs."""
-    begun, committed = checkpoint.begun(), checkpoint.committed()
+    begun, committed = checkpoint.planned_batch(), checkpoint.committed_batch()
     if begun is None and committed is None:
         return None
     if committed is not None and (begun is None or begun < committed):
@@ -114,7 +114,7 @@ def _broken_states(checkpoint: SparkCheckpoint, jvm: Any) -> Iterator[Damage]:
     if checkpoint.state_codec() != "lz4":
         return
     for file in checkpoint.state.changelogs():
-        with suppress(Exception), file.storage.fetched(file.path) as path:
+        with suppress(Exception), file.storage.fetch(file.path) as path:
             if path.stat().st_size == 0:
                 yield Damage(file, _CUT)
                 continue

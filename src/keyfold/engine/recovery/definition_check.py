@@ -36,9 +36,9 @@ def change_of(spec: nodes.AppSpec, stored: StoredApp, compiled: Compiled, home: 
     """How a table differs from what the last start recorded, under its present or its former name."""
     tables = stored.tables
     name, was = compiled.spec.name, None
-    if home.table(name).begun() is None:
+    if home.table(name).planned_batch() is None:
         was = compiled.spec.was
-        if was is None or was not in tables or home.table(was).begun() is None:
+        if was is None or was not in tables or home.table(was).planned_batch() is None:
             return TableChange(name, "new")
     old = tables.get(was or name)
     if old is None:
@@ -55,7 +55,7 @@ def change_of(spec: nodes.AppSpec, stored: StoredApp, compiled: Compiled, home: 
         found = rename(found, was, readers)
     elif not readers.names:
         found = _with_recorded(found, old, compiled, home)
-    return ending_history(found, compiled, table_home.committed())
+    return ending_history(found, compiled, table_home.committed_batch())
 
 
 def _with_recorded(found: TableChange, old: StoredTable, compiled: Compiled, home: AppHome) -> TableChange:
@@ -101,7 +101,7 @@ def check(spec: nodes.AppSpec, stored: StoredApp, compiled: Compiled, home: AppH
     tables = stored.tables
     _refuse_other_case(app, compiled, tables)
     table_home, old = home.table(compiled.spec.name), tables.get(compiled.spec.name)
-    if table_home.begun() is None:
+    if table_home.planned_batch() is None:
         _refuse_old_name(compiled, tables, home)
         return
     if old is None:
@@ -137,7 +137,7 @@ def version(text: str) -> tuple[int, ...]:
 def _refuse_old_name(compiled: Compiled, tables: Mapping[str, StoredTable], home: AppHome) -> None:
     """Refuses to start a renamed table empty while its state exists under the old name."""
     was = compiled.spec.was
-    if was in tables and home.table(str(was)).begun() is not None:
+    if was in tables and home.table(str(was)).planned_batch() is not None:
         raise StateMismatch(
             f"{compiled.name} was renamed from {was}, whose state still exists; nothing was changed",
             where=compiled.spec.site,
@@ -184,7 +184,7 @@ def _refuse_unknown(app: str, compiled: Compiled, home: AppHome) -> NoReturn:
 
 def check_log(app: str, compiled: Compiled | CompiledStream, home: TableHome) -> None:
     """Refuses a checkpoint that is older than the log: its next batches would publish nothing."""
-    begun, newest = home.begun(), TableLog(home.log_files).newest()
+    begun, newest = home.planned_batch(), TableLog(home.log_files).newest()
     if newest is not None and newest > (-1 if begun is None else begun):
         raise ahead_of_state(compiled, "log", newest, home, begun)
 

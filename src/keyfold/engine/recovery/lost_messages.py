@@ -30,10 +30,10 @@ def check(
 
     `name`: the table that reads the streams, or the stream itself where it has a log.
     """
-    batch, recorded = home.begun(), _read_recorded(home)
+    batch, recorded = home.planned_batch(), _read_recorded(home)
     if batch is None:
         return
-    committed, begun = (list(_positions(home, at)) for at in (home.committed(), batch))
+    committed, begun = (list(_positions(home, at)) for at in (home.committed_batch(), batch))
     for stream in streams:
         kafka = stream.connector.kafka
         if kafka is None or stream.name not in topics:
@@ -51,7 +51,7 @@ def record(streams: Iterable[Source], home: TableHome, topics: Mapping[str, Topi
     """Records the topics to which the checkpoint's positions belong, including those of the next batch."""
     before = _read_recorded(home)
     read = [topics[stream.name].ids for stream in streams if stream.name in topics]
-    known = before if home.begun() is not None else {}
+    known = before if home.planned_batch() is not None else {}
     now = {**known, **{topic: id_ for ids in read for topic, id_ in ids.items()}}
     if now != before:
         _file(home).put(json.dumps(now).encode())

@@ -109,7 +109,7 @@ def _from_state(
 ) -> tuple[int, Iterator[pa.RecordBatch]] | None:
     """The rows of the state, with the changes published after Spark committed it: at most one batch."""
     table_home = home.table(upstream.spec.name)
-    committed, newest = table_home.committed(), log.newest()
+    committed, newest = table_home.committed_batch(), log.newest()
     batch = max(-1 if committed is None else committed, -1 if newest is None else newest)
     if batch < 0:
         return None

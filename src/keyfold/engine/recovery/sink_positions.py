@@ -142,7 +142,7 @@ def _missing_batches(home: TableHome, at: int) -> tuple[int, int] | None:
     While a log has no readers, changes are only counted. An uncommitted batch runs again.
     """
     log = TableLog(home.log_files)
-    upto, committed = totals(log).upto, home.committed()
+    upto, committed = totals(log).upto, home.committed_batch()
     if upto > at:
         return at + 1, upto
     done = -1 if committed is None else committed

@@ -15,7 +15,7 @@ def check(app: str, stored: StoredApp, compiled: CompiledStream, home: AppHome) 
     table_home = home.stream_home(compiled.spec.name)
     damage.check(app, compiled.spec.name, table_home, stateful=False)
     definition_check.check_log(app, compiled, table_home)
-    if table_home.begun() is None:
+    if table_home.planned_batch() is None:
         return
     old = stored.log(compiled.spec.name)
     _refuse_other_types(old, compiled)

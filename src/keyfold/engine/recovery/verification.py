@@ -62,7 +62,7 @@ class Verified:
 def verify(spark: SparkSession, compiled: Compiled, home: AppHome, view: ViewStore) -> Verified:
     """Compares a view with the rows of the table's state, and with the sum of the changes in its log."""
     name, table_home = compiled.spec.name, home.table(compiled.spec.name)
-    batch, position = table_home.committed(), view.position(name)
+    batch, position = table_home.committed_batch(), view.position(name)
     rows = 0 if position is None else view.count(name) or 0
     if batch is None or position is None:
         none = NotCompared(f"the table has no {'batch yet' if batch is None else 'view'}", _START)

@@ -45,8 +45,8 @@ def align(spark: SparkSession, store: ViewStore, compiled: Compiled, home: AppHo
         return
     name = compiled.spec.name
     table_home = home.table(name)
-    committed, log = table_home.committed(), TableLog(table_home.log_files)
-    if table_home.begun() is None and store.position(name) is None:
+    committed, log = table_home.committed_batch(), TableLog(table_home.log_files)
+    if table_home.planned_batch() is None and store.position(name) is None:
         # Nothing has run yet: an earlier definition may have left an empty view.
         store.drop(name)
     if home.views_elsewhere and name in store.tables() and store.schema(name).difference(compiled.view):
@@ -60,11 +60,15 @@ def align(spark: SparkSession, store: ViewStore, compiled: Compiled, home: AppHo
         store.create(compiled.view)
         position = None
     at = -1 if position is None else position.batch
-    if at > max(_number(table_home.begun()), _number(log.newest())) or (
-        at >= 0 and table_home.begun() is None
+    if at > max(_number(table_home.planned_batch()), _number(log.newest())) or (
+        at >= 0 and table_home.planned_batch() is None
     ):
         raise ahead_of_state(
-            compiled, "view", at, table_home, None if table_home.begun() is None else _number(committed)
+            compiled,
+            "view",
+            at,
+            table_home,
+            None if table_home.planned_batch() is None else _number(committed),
         )
     if committed is not None and not follows(log, at, table_home.spark.before_resizes(committed)):
         rebuild(spark, store, compiled, home, committed)
@@ -73,7 +77,7 @@ def align(spark: SparkSession, store: ViewStore, compiled: Compiled, home: AppHo
 def require_checkpoint(compiled: Compiled, home: AppHome) -> None:
     """Refuses a table without a checkpoint whose view has batches; for commands that start no query."""
     table_home = home.table(compiled.spec.name)
-    if table_home.begun() is not None or home.views_elsewhere or not home.views.exists():
+    if table_home.planned_batch() is not None or home.views_elsewhere or not home.views.exists():
         return
     with home.views.open(read_only=True) as store:
         known = compiled.spec.name in store.tables()

@@ -53,7 +53,7 @@ def _write(file: Path, savepoint: Savepoint, storage: Storage, progress: Progres
         tar.addfile(_member(FILE, len(content)), io.BytesIO(content))
         members = _members(savepoint)
         for number, (member, saved) in enumerate(members.items(), 1):
-            with storage.fetched(member) as path, path.open("rb") as source:
+            with storage.fetch(member) as path, path.open("rb") as source:
                 tar.addfile(_member(member, saved.bytes), source)
             progress("written", number, len(members))
 

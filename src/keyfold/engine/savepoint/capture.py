@@ -69,7 +69,7 @@ class Capture:
         """Captures one table while none of its batches is running."""
         home = self._home.table(name)
         self._take(f"tables/{name}")
-        batch = home.committed()
+        batch = home.committed_batch()
         offsets: tuple[Any, ...] = ()
         with suppress(OSError, ValueError):  # of a damaged checkpoint, which is captured unchanged
             offsets = () if batch is None else tuple(home.spark.offset_documents(batch))
@@ -85,7 +85,7 @@ class Capture:
 
     def take_plan(self) -> None:
         """Captures the definitions."""
-        self._copied([FileFacts("app.json", len(self._home.storage.read("app.json")))])
+        self._copy([FileFacts("app.json", len(self._home.storage.read("app.json")))])
 
     def _take(self, directory: str) -> None:
         """Captures the files of a query of which no batch is running, though Spark may plan the next one.
@@ -100,9 +100,9 @@ class Capture:
             for file in storage.files(directory)
             if file.name in planned or not file.name.startswith(f"{offsets}/")
         ]
-        self._copied([FileFacts(f"{directory}/{file.name}", file.bytes) for file in found])
+        self._copy([FileFacts(f"{directory}/{file.name}", file.bytes) for file in found])
 
-    def _copied(self, files: list[FileFacts]) -> None:
+    def _copy(self, files: list[FileFacts]) -> None:
         storage = self._home.storage
         target = f"savepoints/{self._name}/{FILES}"
         in_parallel(files, lambda file: storage.copy(file.name, f"{target}/{file.name}"))

@@ -95,7 +95,7 @@ def _between_batches(hook: BatchHook) -> Iterator[None]:
     """Waits for the running batch, and lets the next one wait."""
     with hook.between_batches:
         last = hook.last
-        if not wait_until(lambda: last is None or hook.home.committed() == last, _COMMIT_SECONDS):
+        if not wait_until(lambda: last is None or hook.home.committed_batch() == last, _COMMIT_SECONDS):
             raise QueryError(
                 f"batch {last} of {hook.home.app.path.name}.{hook.name} is not committed: "
                 "its query has stopped",

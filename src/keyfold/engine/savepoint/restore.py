@@ -85,7 +85,7 @@ def _entry(
     batches = {}
     for name in tables:
         with suppress(OSError, KeyfoldError):
-            batches[name] = home.table(name).committed()
+            batches[name] = home.table(name).committed_batch()
     return audit.entry(
         "restore",
         why,

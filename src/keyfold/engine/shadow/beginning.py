@@ -70,7 +70,7 @@ def beginning(
 ) -> Beginning:
     """The start of a run of the last `number` recorded batches. `view`: the batch of its view."""
     search = _Search(home, stored, compiled, change, shared.uses(compiled.spec), view)
-    return search.found(number)
+    return search.find(number)
 
 
 @dataclass
@@ -88,7 +88,7 @@ class _Search:
     def table_home(self) -> TableHome:
         return self.home.table(self.change.was or self.change.table)
 
-    def found(self, number: int) -> Beginning:
+    def find(self, number: int) -> Beginning:
         known = self._positions()
         for use in self.uses:
             log = TableLog(use.upstream(self.home).log_files)

@@ -61,13 +61,13 @@ class Failures:
             hook = self._hooks[name]
             error = None if name in self._found or query.isActive else ended_by(query)
             if error is not None and not isinstance(hook.error, Stopping):
-                hook.ended()
+                hook.handle_end()
                 if hook.error is not None and any(f.error is hook.error for f in self._followers):
                     continue  # what follows the log has failed, and is named below
                 why = explain_failure(
                     self._app,
                     name,
-                    hook.home.begun(),
+                    hook.home.planned_batch(),
                     hook.error or error,
                     self._home,
                     stream=not isinstance(hook, TableHook),

@@ -87,14 +87,14 @@ class QueryMonitor:
         if files is None:
             return {"batch_done": done, "files_left": None, "done": done}
         before, now, there = files
-        read = before + now * (1 if self._hook.idle.is_set() and not self._failed() else done or 0)
+        read = before + now * (1 if self._hook.idle.is_set() and not self._has_failed() else done or 0)
         return {
             "batch_done": done,
             "files_left": there - before - now,
             "done": read / there if there else None,
         }
 
-    def _failed(self) -> bool:
+    def _has_failed(self) -> bool:
         """Whether the running batch has failed."""
         return self._hook.error is not None or not self._query.isActive
 

@@ -89,7 +89,7 @@ class Storage(Protocol):
         """Writes a file from one on the local disk, which may be large."""
         ...
 
-    def fetched(self, name: str) -> AbstractContextManager[Path]:
+    def fetch(self, name: str) -> AbstractContextManager[Path]:
         """A local copy of a file, for readers that need a path; or `FileNotFoundError`."""
         ...
 

@@ -135,7 +135,7 @@ class LocalStorage:
                 temporary.unlink()
 
     @contextmanager
-    def fetched(self, name: str) -> Iterator[Path]:
+    def fetch(self, name: str) -> Iterator[Path]:
         path = self._path(name)
         if not path.is_file():
             raise FileNotFoundError(errno.ENOENT, "No such file", str(path))

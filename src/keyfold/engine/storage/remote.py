@@ -100,7 +100,7 @@ class SparkStorage:
         self._call(name, lambda: self._files.upload(str(path), self._name(name)))
 
     @contextmanager
-    def fetched(self, name: str) -> Iterator[Path]:
+    def fetch(self, name: str) -> Iterator[Path]:
         with TemporaryDirectory(prefix="keyfold-fetched-") as directory:
             path = Path(directory) / check_name(name).rpartition("/")[2]
             if not self._call(name, lambda: self._files.download(self._name(name), str(path))):

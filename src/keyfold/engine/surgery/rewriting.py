@@ -49,7 +49,7 @@ def work(table: str) -> str:
 def require_stopped_between_batches(home: AppHome, table: str) -> int:
     """The last batch of a table, which must be committed."""
     name, table_home = f"{home.path.name}.{table}", home.table(table)
-    committed, begun = table_home.committed(), table_home.begun()
+    committed, begun = table_home.committed_batch(), table_home.planned_batch()
     if begun != committed:
         raise BadOption(
             f"batch {begun} of {name} is not finished",

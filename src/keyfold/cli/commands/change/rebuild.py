@@ -175,7 +175,7 @@ def _possible(
     found = []
     for one in (one for one in tables if one.spec.name in names):
         definition_check.check(spec, home.read_plan(), one, home)
-        batch = home.table(one.spec.name).committed()
+        batch = home.table(one.spec.name).committed_batch()
         if batch is None:
             output.say(f"{one.name} has no state yet: its view stays as it is")
         elif view_rebuild.can_rebuild(one, home, batch):

@@ -127,7 +127,7 @@ def _show(rows: Iterator[dict[str, Any]], schema: ViewSchema, limit: int | None,
     names = [column.name for column in schema.all]
     output.table(
         names,
-        (list(row.values()) for row in (drawn.seen(shown) if drawn else shown)),
+        (list(row.values()) for row in (drawn.watch(shown) if drawn else shown)),
         right=[column.name for column in schema.all if column.numeric],
     )
     if drawn:

@@ -72,7 +72,7 @@ def size(
     most = None if bound is None else size_forecast.bytes_of(bound)
     with find_table(name, home) as (app_home, table):
         table_home = app_home.table(table)
-        batch, now = table_home.committed(), table_home.spark.partitions()
+        batch, now = table_home.committed_batch(), table_home.spark.partitions()
         if batch is None or now is None:
             raise QueryError(f"{app_home.path.name}.{table} has no state yet", reason="not_ready", given=name)
         checkpoint = table_home.storage.below("checkpoint")
