@@ -205,9 +205,9 @@ def test_kill_9_in_the_middle_of_the_history_begins_it_again(tmp_path: Path) -> 
     with (tmp_path / "said").open("w") as said:
         ended = subprocess.run(command, stdout=said, stderr=said, timeout=280, check=False, env=environment())
     assert ended.returncode == -signal.SIGKILL, (tmp_path / "said").read_text()
-    place = AppHome(home / "shop")
-    assert (place.path / "migrating").exists()
-    assert place.table("totals").planned_batch() is None
+    app_home = AppHome(home / "shop")
+    assert (app_home.path / "migrating").exists()
+    assert app_home.table("totals").planned_batch() is None
     made = kf.App("shop")
     orders = made.stream("orders", kf.files(live), SCHEMA, time="t")
     history = kf.files(tmp_path / "old", maxFilesPerTrigger=1)

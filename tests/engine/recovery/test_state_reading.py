@@ -129,13 +129,13 @@ def test_every_kind_of_table_is_read_by_column(tmp_path: Path, capsys: pytest.Ca
         ("upsert", 3),
     ]
 
-    place = AppHome(tmp_path / "kinds")
+    home = AppHome(tmp_path / "kinds")
 
     def delete(point: FaultPoint, facts: dict[str, Any]) -> None:
         # While its files get second names, for Spark to read.
         if point == FaultPoint.STORAGE_NAMED and facts["name"].startswith("state/"):
             with suppress(QueryError):
-                Deletion(place, None, held=False).delete("then")
+                Deletion(home, None, held=False).delete("then")
 
     with handled_by(delete):
         assert main(["state", "read", "kinds.hops", "--savepoint", "then", "--home", str(tmp_path)]) == 1

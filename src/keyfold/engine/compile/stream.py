@@ -104,7 +104,7 @@ def _refuse_unstorable(stream: CompiledStream) -> None:
 def recorded_streams(
     shared: SharedStreams, streams: Mapping[str, CompiledStream], table: TableSpec, home: AppHome | None
 ) -> dict[str, RecordedStream]:
-    """The logs that a table reads in place of sources; without a place, their columns alone."""
+    """The logs that a table reads in place of sources; without a home, their columns alone."""
     return {use.table: _open_log(streams[use.table], use, home) for use in shared.uses(table)}
 
 
