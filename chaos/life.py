@@ -1,4 +1,4 @@
-"""Where an app runs, and one life of it: a `keyfold run` process and its JVM, until somebody kills them."""
+"""Where an app runs, and one life of it: a `keyfold run` process and its JVM, until they are killed."""
 
 from __future__ import annotations
 

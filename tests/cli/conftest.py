@@ -36,7 +36,7 @@ class Result:
         """The one document on stdout; NaN and the like, which JSON lacks, are refused."""
 
         def refuse(word: str) -> None:
-            raise AssertionError(f"{word} is no JSON")
+            raise AssertionError(f"{word} is not JSON")
 
         return json.loads(self.out, parse_constant=refuse)
 

@@ -195,7 +195,7 @@ def test_a_start_is_shown_by_the_seconds_its_steps_take() -> None:
     total = sum(seconds for step, (_, seconds) in STEPS.items() if step != "kernel")
     assert share == pytest.approx(2.5 / total)
     assert words == f"starting Spark, about {round(total - 2.5)} s left"
-    # A step that takes longer than ever stays where it is, and the next one goes on from its end.
+    # A step that takes longer than ever stays where it is, and the next one continues from its end.
     assert starting.progress(begun + 60)[0] == pytest.approx(5.0 / total)
 
 

@@ -293,7 +293,7 @@ def test_the_name_is_free_again_after_a_deleter_was_killed(tmp_path: Path) -> No
     with running(home), pytest.raises(Killed), steps(point=FaultPoint.DELETION_DONE):
         delete(home)
     (claim,) = [name for name in home.storage.list("deleting") if not name.endswith(".json")]
-    # The intent is carried out by somebody else; what the killed one has left is of a process that is gone.
+    # Another process carries out the intent; the killed one has ended and left files behind.
     with running(home):
         Deletion(home, None, held=False).delete("first")
         with pytest.raises(NameTaken):

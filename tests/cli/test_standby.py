@@ -1,4 +1,4 @@
-"""run --standby: a second process waits for the first to end, and goes on where it was."""
+"""run --standby: a second process waits for the first to end, and resumes where it stopped."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_standby_takes_over_when_the_first_process_is_killed(tmp_path: Path) -
         first.wait()
         write(tmp_path / "data" / "1.json", '{"region": "eu", "amount": 1}\n')
         assert wait_until(lambda: holder(home) == second.pid, 60), "it holds the home"
-        assert wait_until(lambda: rows(home) == 2, 250, pause=0.2), "and goes on"
+        assert wait_until(lambda: rows(home) == 2, 250, pause=0.2), "and continues"
         second.send_signal(signal.SIGTERM)
         assert second.wait(120) == 0
     finally:

@@ -1,4 +1,4 @@
-"""What is no row's fault rejects no row: the query stops, and goes on when the cause is gone."""
+"""A failure that is not a row's fault rejects no row: the query stops, and resumes once the cause is gone."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def mode(path: Path) -> int:
 
 
 def open_to_others(place: Path) -> dict[str, str]:
-    """What somebody else could read below a directory, and the directory itself."""
+    """What another user could read below a directory, and the directory itself."""
     found = (place, *place.rglob("*"))
     return {str(path): oct(mode(path)) for path in found if mode(path) & 0o077}
 

@@ -43,7 +43,7 @@ def find_jar(cache: Path | None = None) -> Path | None:
     """The kernel's jar where it was shipped or built before."""
     shipped, name = SOURCES / "jar", jar_name()
     for place in (shipped, *cache_places(cache)):
-        # A jar is code: one in a directory of somebody else's is not ours to load.
+        # A jar is code: one in another user's directory is not loaded.
         if (place / name).is_file() and (place == shipped or place.stat().st_uid == os.getuid()):
             return place / name
     return None

@@ -1,4 +1,4 @@
-"""The names that an app has, and what a name that somebody gives means; in any case."""
+"""The names that an app has, and what a given name means; in any case."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""initial=: a table begins with files, then goes on with its stream; every row counts once, recounted."""
+"""initial=: a table begins with files, then continues with its stream; every row counts once, recounted."""
 
 from __future__ import annotations
 

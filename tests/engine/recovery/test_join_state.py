@@ -1,4 +1,4 @@
-"""State of joins of two streams: it is written anew and changed like any other, row by row."""
+"""State of joins of two streams: it is rewritten and changed like any other, row by row."""
 
 from __future__ import annotations
 

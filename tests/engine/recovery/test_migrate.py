@@ -269,7 +269,7 @@ def test_state_follows_a_changed_definition_and_can_go_back(tmp_path: Path) -> N
         pass
     assert files(tmp_path) == written
 
-    # Killed again and again while it is being switched: it goes on where it was.
+    # Killed again and again while it is being switched: it resumes where it stopped.
     with killing(FaultPoint.MIGRATION_RECORDED), pytest.raises(Killed):
         migrated(plan)
     for point, number in (
@@ -297,7 +297,7 @@ def test_state_follows_a_changed_definition_and_can_go_back(tmp_path: Path) -> N
         check_new(d, OLD, [])
         d.push("orders", NEW)
         check_new(d, OLD, NEW)
-        # Timers were made anew: keys expire, and kept windows go.
+        # Timers were recreated: keys expire, and retained windows are dropped.
         d.advance("orders", "2026-01-05 00:00:00")
         assert {name: d.rows(name) for name in ("totals", "regions", "merged", "renamed")} == {
             "totals": [],

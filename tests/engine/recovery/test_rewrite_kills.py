@@ -1,4 +1,4 @@
-"""A kill at any step of a command that writes state anew leaves the old state, or is finished to the new."""
+"""A kill at any step of a command that rewrites state leaves the old state, or is finished to the new."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def test_sinks_of_an_earlier_version_go_on_through_savepoints_clones_and_other_c
     assert len(sent(one)) == 2
     assert len(sent(two)) == 5
 
-    # A clone's own sinks are new; one that it shares goes on.
+    # A clone's own sinks are new; one that it shares continues.
     clone.clone(app_home, "old", AppHome(home / "green"), silent)
     with drive(shop(tmp_path / "blue", two, name="green"), home=home) as d:
         push(d, "c")

@@ -1,4 +1,4 @@
-"""State that is not whole is refused, by a run and by a check, with the file that is lost."""
+"""Incomplete state is refused, by a run and by a check, with the missing file."""
 
 from __future__ import annotations
 

@@ -160,12 +160,12 @@ def test_without_history_a_log_is_pruned_and_a_later_table_reads_the_source(tmp_
         assert [len(handle.rejected(t)) for t in ("one", "two", "late")] == [0, 0, 1]
     app_home = AppHome(home / "shop")
     assert app_home.read_plan().tables["late"].shared == ()
-    # That is how it goes on, and nothing is refused.
+    # It continues so, and nothing is refused.
     put(inbox, 23)
     with started(app, home) as handle:
         handle.drain()
         assert [found(handle, t) for t in ("one", "late")] == [(23, 254)] * 2
-    # The log goes with the last table that reads it, and all begin anew.
+    # The log goes with the last table that reads it, and all begin from scratch.
     done = table_removal.remove(app_home, "reset", ["one", "two", "late"])
     assert done["streams"] == ["rows"]
     assert recorded(home).batches() == []

@@ -30,7 +30,7 @@ def sent(home: TableHome, batch: int) -> list[dict[str, Any]]:
 
 
 def identities(home: TableHome) -> dict[Path, tuple[int, int]]:
-    """Which files are there, by what changes when one is written anew."""
+    """Which files are there, by what changes when one is rewritten."""
     return {file: (file.stat().st_ino, file.stat().st_mtime_ns) for file in (home.path / "side").iterdir()}
 
 

@@ -117,7 +117,7 @@ class TestRetention:
         assert count_rows(log)["change"] == 6
         assert prune(log, read_upto=5) == 3, "the newest stay whoever has read them"
 
-    def test_what_somebody_has_not_read_stays(self, log: TableLog) -> None:
+    def test_what_a_reader_has_not_read_stays(self, log: TableLog) -> None:
         for batch in range(6):
             changed(log, batch)
         assert prune(log, read_upto=-1) == -1

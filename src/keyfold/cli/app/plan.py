@@ -66,7 +66,7 @@ def plan_app(
 
     settings = load(home=home)
     if home:
-        home_of(home)  # for its error, if that is no directory
+        home_of(home)  # for its error, if that is not a directory
     spec = loaded.app.spec()
     with (
         TemporaryDirectory(prefix="keyfold-plan-", ignore_cleanup_errors=True) as directory,

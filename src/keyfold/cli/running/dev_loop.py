@@ -28,7 +28,7 @@ class Development:
     """Starts an app, and starts it again when its files change, until a signal."""
 
     def __init__(self, target: str, home: Path, *, keep: bool) -> None:
-        """`keep`: a start goes on from the state of the one before, instead of reading all input again."""
+        """`keep`: a start resumes from the state of the one before, instead of reading all input again."""
         self._target, self._home, self._keep = target, home, keep
         self._loaded = load(target)
         beside(self._loaded)

@@ -29,7 +29,7 @@ class Lines:
     def tell(self) -> None:
         """Logs the tables with new batches, if the time has come."""
         if self._last_batch is None:
-            # The batch of an earlier run is no news, and its duration and throughput are not known.
+            # The batch of an earlier run is not new, and its duration and throughput are not known.
             queries = _queries(RunStatus.read(self._handle.status()))
             self._last_batch = {name: found.batch for name, found, _ in queries if not found.rows}
         if time.monotonic() < self._next:

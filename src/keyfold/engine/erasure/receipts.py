@@ -60,7 +60,7 @@ def parse(content: bytes, file: object) -> dict[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, dict) or _SIGNATURE not in found:
-        raise BadOption(f"{file} is no receipt", given=file, hint="what keyfold forget --json has printed")
+        raise BadOption(f"{file} is not a receipt", given=file, hint="what keyfold forget --json has printed")
     return found
 
 

@@ -44,7 +44,7 @@ def find_cached(jars: list[Jar], settings: Settings) -> list[Path] | None:
     """The jars where they were fetched before, or put by hand; None if one is missing or differs."""
     for place in build.cache_places(settings.kernel_dir):
         found = place / "jars"
-        # As for the kernel: code in a directory of somebody else's is not ours to load.
+        # As for the kernel: code in another user's directory is not loaded.
         if not found.is_dir() or found.stat().st_uid != os.getuid():
             continue
         if all(_intact(found / jar.file, jar) for jar in jars):

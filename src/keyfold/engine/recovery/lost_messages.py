@@ -101,7 +101,7 @@ def _lost_messages(
     for topic, number, next_one in read:
         first, last = _offset(topics.first, topic, number), _offset(topics.last, topic, number)
         if first is None or last is None:
-            # An unknown topic is another stream's, or a pattern's; Spark reports those that are gone.
+            # An unknown topic is another stream's, or a pattern's; Spark reports missing ones.
             if topic in topics.last:
                 gone = f"the partition is gone, and was read up to offset {next_one}"
                 yield f"{topic}-{number}: {gone}: {_AGAIN}"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SHOWN: Final = 20
 """The maximum number of differences to name."""
-_START: Final = "start the app, which sees to it, and stop it (keyfold run APP.py --drain)"
+_START: Final = "start the app, which repairs it, and stop it (keyfold run APP.py --drain)"
 _HISTORY: Final = "history=..., declared before the table's first batch, keeps all changes in the log"
 
 

@@ -140,7 +140,7 @@ def _map_fold(
 
 
 def _old_fold(column: str, before: Mapping[str, str], now: Mapping[str, str]) -> str | None:
-    """The previous definition of a fold: of the same name, or the same fold under a name that is gone."""
+    """The previous definition of a fold: of the same name, or the same fold under a former name."""
     if before.get(f"column:{column}", "").startswith(_FOLD):
         return column
     same = (

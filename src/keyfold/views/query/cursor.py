@@ -1,4 +1,4 @@
-"""A cursor: after which row of an order a reader goes on, as text that the reader hands back.
+"""A cursor: after which row of an order a reader continues, as text that the reader hands back.
 
 It has the values by which the last row was sorted, and of which table, order and filter they are; so the next
 page is a filter on these columns, whatever the store. A row that does not change is on exactly one page,

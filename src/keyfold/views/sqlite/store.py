@@ -146,7 +146,7 @@ class SqliteStore(ViewStore):
             return comparison.differences(self.path, file, schema, where, limit)
 
     def purge(self) -> None:
-        # A deleted row stays in free pages and in the log of writes until the file is written anew.
+        # A deleted row stays in free pages and in the log of writes until the file is rewritten.
         with self._write_lock.lock, _writable(None):
             connection = self._open_writer()
             connection.execute("VACUUM")

@@ -47,7 +47,7 @@ def command(
     ] = None,
     partial: Annotated[
         bool,
-        typer.Option("--partial", help="Rebuild even if past rows are gone; what they gave is lost."),
+        typer.Option("--partial", help="Rebuild even if past rows are gone; their contribution is lost."),
     ] = False,
     with_readers: Annotated[
         bool,

@@ -53,7 +53,7 @@ def _examine(loaded: Loaded, home: str | None) -> tuple[AppHome, list[Finding]]:
 
     settings = load(home=home)
     if home:
-        home_of(home)  # for its error, if that is no directory
+        home_of(home)  # for its error, if that is not a directory
     spec = loaded.app.spec()
     # Not local_app_home(), which creates the directory.
     here = AppHome(settings.local_directory / spec.name)

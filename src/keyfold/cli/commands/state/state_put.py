@@ -30,7 +30,7 @@ def delete(name: TableName, key: KeyValues, why: Why = None, home: Home = None, 
     It is removed from the state, from the view, and from the tables that read this one.
 
     The app must be stopped. A savepoint of it is made first. The new state is written beside the old one and
-    read back before it takes its place. Rows of the key that arrive later start it anew; the log keeps its
+    read back before it takes its place. Later rows of the key start over; the log keeps its
     earlier changes: `keyfold forget` erases those too.
 
     Example: keyfold state delete shop.totals eu --why "a test customer"
