@@ -23,12 +23,13 @@ from keyfold.cli import options
 from keyfold.cli.commands.run import doctor
 from keyfold.engine.polling import wait_until
 from keyfold.engine.storage.layout import AppHome
-from keyfold.engine.storage.lease import Lease, current, holder
+from keyfold.engine.storage.lease import Lease, current
 from keyfold.engine.storage.lease_files import LeaseFiles
 from keyfold.engine.storage.processes import this_host
 from keyfold.engine.storage.stored_app import StoredApp, StoredTable
 from tests.cli.conftest import AT, Cli, write
 from tests.cli.test_formatting import TABLE
+from tests.leases import holder
 from tests.storage.lease_contract import record
 
 

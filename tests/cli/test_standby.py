@@ -11,9 +11,9 @@ import pytest
 
 from keyfold.engine.polling import wait_until
 from keyfold.engine.storage.layout import AppHome
-from keyfold.engine.storage.lease import holder
 from keyfold.errors import QueryError
 from tests.cli.conftest import SHOP, write
+from tests.leases import holder
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(900)]
 

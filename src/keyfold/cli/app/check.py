@@ -119,7 +119,7 @@ def _finding(
         )
         definition_check.check(spec, stored, compiled, home)
         require_whole(compiled, home)
-        definition_check.check_log(spec.name, compiled, home.table(name))
+        definition_check.check_log(compiled, home.table(name))
     except Exception as error:
         if process.is_java_end(error):
             raise

@@ -96,17 +96,16 @@ def recorded_since(spec: nodes.TableSpec, old: StoredTable, home: AppHome) -> da
 
 def check(spec: nodes.AppSpec, stored: StoredApp, compiled: Compiled, home: AppHome) -> None:
     """Refuses a definition that does not fit the state on disk, and incomplete state."""
-    app = spec.name
     _refuse_other_versions(stored, home)
     tables = stored.tables
-    _refuse_other_case(app, compiled, tables)
+    _refuse_other_case(spec.name, compiled, tables)
     table_home, old = home.table(compiled.spec.name), tables.get(compiled.spec.name)
     if table_home.planned_batch() is None:
         _refuse_old_name(compiled, tables, home)
         return
     if old is None:
-        _refuse_unknown(app, compiled, home)
-    refuse_lost_logs(app, compiled, table_home)
+        _refuse_unknown(compiled, home)
+    refuse_lost_logs(compiled, table_home)
     _refuse_changes(spec, stored, compiled, home)
     file_names.check(compiled.name, compiled.spec.site, old.directories, compiled.files, table_home.spark)
 
@@ -172,7 +171,7 @@ def _refuse_changes(spec: nodes.AppSpec, stored: StoredApp, compiled: Compiled, 
     )
 
 
-def _refuse_unknown(app: str, compiled: Compiled, home: AppHome) -> NoReturn:
+def _refuse_unknown(compiled: Compiled, home: AppHome) -> NoReturn:
     """Refuses state without a recorded definition, since any definition would seem to fit."""
     raise HomeUnusable(
         f"{compiled.name} has state, but {home.shown}/app.json does not record which definition wrote it; "
@@ -182,7 +181,7 @@ def _refuse_unknown(app: str, compiled: Compiled, home: AppHome) -> NoReturn:
     )
 
 
-def check_log(app: str, compiled: Compiled | CompiledStream, home: TableHome) -> None:
+def check_log(compiled: Compiled | CompiledStream, home: TableHome) -> None:
     """Refuses a checkpoint that is older than the log: its next batches would publish nothing."""
     begun, newest = home.planned_batch(), TableLog(home.log_files).newest()
     if newest is not None and newest > (-1 if begun is None else begun):
@@ -201,7 +200,7 @@ def ahead_of_state(
     )
 
 
-def refuse_lost_logs(app: str, compiled: Compiled | CompiledStream, home: TableHome) -> None:
+def refuse_lost_logs(compiled: Compiled | CompiledStream, home: TableHome) -> None:
     """Refuses a checkpoint without the log of its files, which would be read twice or never."""
     missing = home.spark.missing_log_entries(compiled.files.numbers())
     if missing:

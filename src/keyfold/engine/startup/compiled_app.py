@@ -69,7 +69,7 @@ def check(held: HeldHome, stored: StoredApp, app: CompiledApp) -> None:
         home = app_home.table(table.spec.name)
         definition_check.check(spec, stored, table, app_home)
         damage.check(spec.name, table.spec.name, home)
-        definition_check.check_log(spec.name, table, home)
+        definition_check.check_log(table, home)
         lost_messages.check(spec.name, table.spec.name, app.read_directly(table), home, topics)
 
 

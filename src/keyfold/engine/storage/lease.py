@@ -226,12 +226,6 @@ def current(home: AppHome) -> LeaseRecord | None:
     return record if alive(record.python) else None
 
 
-def holder(home: AppHome) -> int | None:
-    """The pid of the process on this host that holds a home."""
-    record = current(home)
-    return None if record is None else int(record.python["pid"])
-
-
 def is_held_by_app(home: AppHome) -> bool:
     """Whether the holder of a home seems to be a running app: the lease of a command names no JVM."""
     newest = LeaseFiles(home.storage).newest()
