@@ -44,39 +44,26 @@ def create(
     progress: Progress = silent,
 ) -> Savepoint:
     """Makes a savepoint of the tables of a running app; `hooks` in the order of the declaration."""
-    with _CREATING:
-        return _create(spark, home, hooks, store, name, tables, why, progress)
-
-
-def _create(
-    spark: SparkSession,
-    home: AppHome,
-    hooks: Mapping[str, BatchHook],
-    store: ViewStore,
-    name: str,
-    tables: Sequence[str],
-    why: str | None,
-    progress: Progress,
-) -> Savepoint:
     known = [name for name, hook in hooks.items() if isinstance(hook, TableHook)]
     wanted = choose_tables(home.path.name, known, tables)
-    capture = Capture(home, checked_name(name), live=True, why=why, progress=progress)
-    try:
-        with _logs_kept(hooks.values()):
-            capture.take_view(store)
-            for table in reversed(wanted):
-                with _between_batches(hooks[table]):
-                    capture.take_table(table)
-            with ExitStack() as paused:
-                for hook in hooks.values():
-                    if not isinstance(hook, TableHook):
-                        paused.enter_context(_between_batches(hook))
-                capture.take_streams()
-            capture.take_plan()
-        return capture.complete(wanted == known, partial(state_check.states, spark, home))
-    except BaseException:
-        capture.abandon()
-        raise
+    with _CREATING:
+        capture = Capture(home, checked_name(name), live=True, why=why, progress=progress)
+        try:
+            with _logs_kept(hooks.values()):
+                capture.take_view(store)
+                for table in reversed(wanted):
+                    with _between_batches(hooks[table]):
+                        capture.take_table(table)
+                with ExitStack() as paused:
+                    for hook in hooks.values():
+                        if not isinstance(hook, TableHook):
+                            paused.enter_context(_between_batches(hook))
+                    capture.take_streams()
+                capture.take_plan()
+            return capture.complete(wanted == known, partial(state_check.states, spark, home))
+        except BaseException:
+            capture.abandon()
+            raise
 
 
 @contextmanager

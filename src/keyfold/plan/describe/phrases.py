@@ -24,6 +24,7 @@ from keyfold.plan.nodes import (
     Node,
     ProcessSpec,
     Select,
+    Site,
     Source,
     TopSpec,
     Transform,
@@ -198,6 +199,16 @@ def kafka_options(kafka: KafkaTopics) -> tuple[tuple[str, str], ...]:
 def shown_options(connector: Connector) -> tuple[tuple[str, str], ...]:
     """The options, with secrets masked: descriptions end up in logs and on screens."""
     return tuple((name, mask_value(name, value)) for name, value in connector.options)
+
+
+def length_words(ms: int | None) -> str | None:
+    """A length of time, if there is one."""
+    return None if ms is None else durations.text(ms)
+
+
+def site_words(site: Site | None) -> str | None:
+    """A line of the declaration, if it is known."""
+    return None if site is None else str(site)
 
 
 def _alias(name: str | None, value: str) -> str:
