@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keyfold.engine import session
-from keyfold.engine.operations.checkpoint_copy import copied_checkpoint
+from keyfold.engine.operations.checkpoint_copy import copy_checkpoint
 from keyfold.engine.savepoint.savepoints import FILES, Savepoints
 from keyfold.engine.state.state_of import StateOf
 from keyfold.engine.storage.layout import AppHome
@@ -72,7 +72,7 @@ def _readable(home: AppHome, table: str, savepoint: str) -> SparkCheckpoint:
     # An earlier command may have been killed while it gave them.
     there = {file.name for file in home.storage.files(target)}
     files = [file.name for file in home.storage.files(source) if file.name not in there]
-    return copied_checkpoint(home.storage, source, target, files)
+    return copy_checkpoint(home.storage, source, target, files)
 
 
 def read_state(

@@ -39,7 +39,7 @@ def readers_of(home: AppHome, table: str) -> list[str]:
     return with_readers(home, table)[1:]
 
 
-def carried_out(what: What, home: AppHome, tables: list[str], why: str | None, yes: bool, json: bool) -> None:
+def carry_out(what: What, home: AppHome, tables: list[str], why: str | None, yes: bool, json: bool) -> None:
     """Asks for confirmation, removes the tables, and reports what was removed."""
     from keyfold.cli import formatting, output
     from keyfold.engine.operations import unfinished

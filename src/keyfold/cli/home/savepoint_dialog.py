@@ -45,10 +45,10 @@ def progress() -> Iterator[Callable[[str, int, int], None]]:
     with Progress(console=screen, transient=True, disable=not screen.is_terminal) as bar:
         task = bar.add_task("", total=None)
 
-        def told(what: str, done: int, of: int) -> None:
+        def tell(what: str, done: int, of: int) -> None:
             bar.update(task, description=f"files {what}", completed=done, total=of)
 
-        yield told
+        yield tell
 
 
 @contextmanager

@@ -71,14 +71,14 @@ def _replay(home: TableHome, manifest: Manifest, expired_before: int | None) -> 
     for _ in range(_TRIES):
         # An app that is starting removes unfinished files.
         with suppress(FileNotFoundError):
-            return _sent_once(home, manifest, expired_before)
+            return _send_once(home, manifest, expired_before)
     what = (
         f"the late rows of batch {manifest.batch} were removed by a start of the app while they were replayed"
     )
     raise RunError(what, table=home.path.name, hint="run it again")
 
 
-def _sent_once(home: TableHome, manifest: Manifest, expired_before: int | None) -> Replayed:
+def _send_once(home: TableHome, manifest: Manifest, expired_before: int | None) -> Replayed:
     target = late.replay_file(home, manifest.batch)
     if not target.exists():
         content, done = _encode(late.of_batch(home, manifest), expired_before)

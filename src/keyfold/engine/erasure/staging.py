@@ -14,7 +14,7 @@ from keyfold.engine.log.key_text import as_text
 from keyfold.engine.log.log_erasure import LogErasure
 from keyfold.engine.log.row_text import StreamText, Texts
 from keyfold.engine.log.table_log import TableLog
-from keyfold.engine.operations.checkpoint_copy import copied_checkpoint
+from keyfold.engine.operations.checkpoint_copy import copy_checkpoint
 from keyfold.engine.operations.kinds import FORGET
 from keyfold.engine.recovery.followed import require_read
 from keyfold.engine.state import digest as state_digest
@@ -156,7 +156,7 @@ class ErasureStaging:
         target = f"{FORGET.prepared}/{source}"
         gone = [] if left is None else left.checkpoint_files()
         files = [file.name for file in storage.files(source) if file.name not in gone]
-        copy = copied_checkpoint(storage, source, target, files)
+        copy = copy_checkpoint(storage, source, target, files)
         uri, joined = copy.storage.uri(), self.joined if are_by_time(copy) else None
         erasure = KeyErasure(self.spark, uri, batch, self.key, upstream=True, joined=joined)
         if not self.key.is_whole:

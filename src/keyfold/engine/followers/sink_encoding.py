@@ -49,8 +49,8 @@ def _register(
         schema = kernel(spark).avroSchema(fields.json(), name, spec.app, len(table.view.keys))
     number = schema_registry.register(sink.kafka.registry, f"{topic}-{part}", schema, full_name)
 
-    def encoded(names: list[str]) -> Column:
+    def encode(names: list[str]) -> Column:
         row = F.struct(*(F.col(f"`{one}`") for one in names))
         return Column(kernel(spark).avroMessage(java_column(row), schema, number))
 
-    return encoded
+    return encode

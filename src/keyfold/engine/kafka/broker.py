@@ -206,13 +206,13 @@ class Broker:
         process = self._process
         assert process is not None
 
-        def printed() -> str:
+        def read_log() -> str:
             return self.log.read_bytes()[begun:].decode("utf-8", "replace")
 
-        wait_until(lambda: process.poll() is not None or _STARTED in printed(), _START_SECONDS)
-        if _STARTED in printed() and process.poll() is None:
+        wait_until(lambda: process.poll() is not None or _STARTED in read_log(), _START_SECONDS)
+        if _STARTED in read_log() and process.poll() is None:
             return
-        lines = [line for line in printed().splitlines() if "ERROR" in line or "xception" in line]
+        lines = [line for line in read_log().splitlines() if "ERROR" in line or "xception" in line]
         ended = "did not start in time" if process.poll() is None else "ended while it started"
         raise BrokerFailed(
             f"the Kafka broker {ended}",

@@ -145,9 +145,9 @@ def _rekey(found: DataFrame, keys: list[KeySource]) -> DataFrame:
     names = found.schema["old key"].dataType.names  # type: ignore[attr-defined]
     flat = found.withColumns({name: F.col(f"`old key`.`{name}`") for name in names})
 
-    def made(one: KeySource) -> Any:
+    def compute(one: KeySource) -> Any:
         taken = F.col(f"`{one.copied}`") if one.expression is None else column(one.expression)
         return taken.cast(one.type).alias(one.name)
 
     others = [name for name in found.columns if name != "old key"]
-    return flat.select(F.struct(*map(made, keys)).alias("key"), *(F.col(f"`{name}`") for name in others))
+    return flat.select(F.struct(*map(compute, keys)).alias("key"), *(F.col(f"`{name}`") for name in others))

@@ -45,10 +45,10 @@ def prepare(
     closed = _closed_windows(compiled, mapping, home, old, watermark)
     rows = chain(closed, _open(spark, compiled, home, old, target, batch))
     at = datetime.now(UTC) if manifest is None else manifest.at
-    return written_view(target.storage, compiled.view, rows, at, watermark)
+    return write_view(target.storage, compiled.view, rows, at, watermark)
 
 
-def written_view(
+def write_view(
     storage: Storage,
     schema: ViewSchema,
     rows: Iterator[pa.RecordBatch],

@@ -81,7 +81,7 @@ def _needed_files(checkpoint: SparkCheckpoint, begun: int | None, committed: int
     return [checkpoint.metadata, *commits, *offsets]
 
 
-def found_in(home: TableHome, text: str, trace: str, jvm: Any, *, stateful: bool = True) -> Damage | None:
+def find_in(home: TableHome, text: str, trace: str, jvm: Any, *, stateful: bool = True) -> Damage | None:
     """The file of the table's checkpoint that made a query fail with this message; None for other causes."""
     if spark_messages.PASSING.search(text):
         return None

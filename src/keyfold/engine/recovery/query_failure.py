@@ -220,7 +220,7 @@ def _damaged_state(failure: _Failure) -> QueryFailed | None:
     app, table = failure.app, failure.table
     home = failure.own_home
     trace = getattr(getattr(failure.error, "_cause", None), "_stackTrace", None)
-    found = damage.found_in(home, failure.texts, str(trace), SparkContext._jvm, stateful=not failure.stream)
+    found = damage.find_in(home, failure.texts, str(trace), SparkContext._jvm, stateful=not failure.stream)
     if found is None:
         return None
     return failure.explain(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from keyfold.engine.operations.checkpoint_copy import copied_checkpoint
+from keyfold.engine.operations.checkpoint_copy import copy_checkpoint
 from keyfold.engine.savepoint.manifest import SavedTable, Savepoint
 from keyfold.engine.savepoint.savepoints import FILES
 from keyfold.engine.savepoint.verify import Damage
@@ -61,7 +61,7 @@ def _readable(storage: Storage, source: str) -> Iterator[Storage]:
     # Not a valid name of a savepoint, so that the sweep after interrupted commands removes it.
     directory = f"savepoints/_check-{uuid.uuid4().hex}"
     try:
-        yield copied_checkpoint(storage, source, f"{directory}/checkpoint").storage
+        yield copy_checkpoint(storage, source, f"{directory}/checkpoint").storage
     finally:
         storage.delete(directory)
 

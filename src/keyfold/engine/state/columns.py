@@ -148,7 +148,7 @@ def _partial_matches(frame: DataFrame) -> DataFrame:
     begin = F.struct(of(2).cast("int").alias("node"), F.array().cast("array<int>").alias("path"))
     path = F.aggregate(F.col("nodes"), begin, back)["path"]
 
-    def matched(node: Column) -> Column:
+    def match_rows(node: Column) -> Column:
         row = F.get("nodes", node * 3)
         at = F.timestamp_micros(F.get("times", row)).alias("time")
         position = F.get("nodes", node * 3 + 1).alias("position")
@@ -159,7 +159,7 @@ def _partial_matches(frame: DataFrame) -> DataFrame:
         "match": ended,
         "position": F.when(of(0) >= 0, of(0).cast("int")),
         "started": F.timestamp_micros(F.get("times", of(3).cast("int"))),
-        "rows": F.transform(path, matched),
+        "rows": F.transform(path, match_rows),
         "due": F.timestamp_millis("timer"),
     }
     return each.select(*own, *(value.alias(name) for name, value in columns.items()))

@@ -181,9 +181,9 @@ class Lease:
     def _refuse_newer(self) -> None:
         newest = self._files.newest_epoch()
         if newest > self.epoch:
-            self._lost = self._taken_over()
+            self._lost = self._takeover_error()
 
-    def _taken_over(self) -> LeaseLost:
+    def _takeover_error(self) -> LeaseLost:
         newest = self._files.newest()
         who = "another process" if newest is None or newest.record is None else str(newest.record)
         return LeaseLost(

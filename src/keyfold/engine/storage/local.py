@@ -54,7 +54,7 @@ class LocalStorage:
         if target.exists():
             return False
         with _write_temporary(name, target, content, durable=True) as temporary:
-            if not _named_if_free(temporary, target):
+            if not _name_if_free(temporary, target):
                 return False
             reached(FaultPoint.STORAGE_NAMED, name=name)
         sync(target.parent)
@@ -162,7 +162,7 @@ def _write_temporary(name: str, target: Path, content: bytes, durable: bool) -> 
             temporary.unlink()
 
 
-def _named_if_free(temporary: Path, target: Path) -> bool:
+def _name_if_free(temporary: Path, target: Path) -> bool:
     """Gives a file its name unless that is taken, also with concurrent writers."""
     try:
         os.link(temporary, target)
@@ -172,11 +172,11 @@ def _named_if_free(temporary: Path, target: Path) -> bool:
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        return _renamed_if_free(temporary, target)
+        return _rename_if_free(temporary, target)
     return True
 
 
-def _renamed_if_free(temporary: Path, target: Path) -> bool:
+def _rename_if_free(temporary: Path, target: Path) -> bool:
     """The same without hard links: writers take turns by a lock on the directory, which ends with them."""
     descriptor = os.open(target.parent, os.O_RDONLY)
     try:

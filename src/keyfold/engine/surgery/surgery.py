@@ -67,7 +67,7 @@ class Surgery:
         whole = F.struct(*(F.col(f"`{name}`") for name in found.columns))
         return not found.where(self.key.same(whole, found.schema)).isEmpty()
 
-    def carried_out(
+    def carry_out(
         self, what: str, transform: Transform, rows_now: Callable[[Rewritten], Sequence[Row]], **facts: Any
     ) -> dict[str, Any]:
         """Makes the new state beside the old one, publishes the changes, and switches."""
@@ -120,7 +120,7 @@ def delete(surgery: Surgery) -> dict[str, Any]:
     Tables that read it are notified, as of any deleted row. Later rows create the key again.
     """
     erased = KeyErasure(surgery.spark, surgery.uri, surgery.batch, surgery.key, upstream=False)
-    return surgery.carried_out("state delete", erased, lambda _: ())
+    return surgery.carry_out("state delete", erased, lambda _: ())
 
 
 def put(surgery: Surgery, compiled: Compiled, columns: Mapping[str, str]) -> dict[str, Any]:
@@ -131,4 +131,4 @@ def put(surgery: Surgery, compiled: Compiled, columns: Mapping[str, str]) -> dic
     def rows_now(made: Rewritten) -> Sequence[Row]:
         return values.rows(compiled, made.checkpoint.storage.uri(), made.batch)
 
-    return surgery.carried_out("state put", values, rows_now, columns=dict(columns))
+    return surgery.carry_out("state put", values, rows_now, columns=dict(columns))

@@ -59,7 +59,7 @@ class Automaton:
     def plain(self) -> dict[str, object]:
         """The automaton as JSON data, for the kernel (`Automaton.parse`)."""
 
-        def listed(transitions: Iterable[Transition]) -> list[list[object]]:
+        def as_lists(transitions: Iterable[Transition]) -> list[list[object]]:
             return [
                 [t.target, t.contiguity, list(t.disabled_by), list(t.disabled_by_next), list(t.yields_to)]
                 for t in transitions
@@ -69,8 +69,8 @@ class Automaton:
             "steps": self.steps,
             "conditions": [[c.name, c.phrase] for c in self.conditions],
             "positions": self.positions,
-            "initial": listed(self.initial),
-            "transitions": [listed(transitions) for transitions in self.transitions],
+            "initial": as_lists(self.initial),
+            "transitions": [as_lists(transitions) for transitions in self.transitions],
         }
 
 

@@ -28,4 +28,4 @@ def command(
                 hint=f"drop {' and '.join(readers)} first; or `keyfold reset {opened.path.name}.{table} "
                 "--with-readers` to reset all of them",
             )
-        removal_dialog.carried_out("drop", opened, [table], why, yes, json)
+        removal_dialog.carry_out("drop", opened, [table], why, yes, json)

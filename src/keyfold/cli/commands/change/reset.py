@@ -41,4 +41,4 @@ def command(
                 given=name,
                 hint=f"`keyfold reset {opened.path.name}.{table} --with-readers`, which resets all of them",
             )
-        removal_dialog.carried_out("reset", opened, contents.with_readers(opened, table), why, yes, json)
+        removal_dialog.carry_out("reset", opened, contents.with_readers(opened, table), why, yes, json)
