@@ -137,7 +137,7 @@ def test_a_table_is_rebuilt_with_those_that_read_it_and_a_kill_leaves_all_old_or
         finished(home)
         assert files(home) == new, f"after step {last}, {counted.kinds[last]}"
 
-    # They go on from there, together.
+    # They continue from there, together.
     done = audit.entries(app_home.storage)[-1]
     assert (done["what"], done["tables"]) == ("rebuild", ["totals", "regions", "whole", "joined"])
     assert done["effects"]["regions"] == ["changes of totals, which is rebuilt with it"]
